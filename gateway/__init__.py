@@ -20,16 +20,17 @@
 How a completion is served, such as `POST /v1/chat/completions`:
 
     api.routes        the layers around the handler of the path
-    api.middleware    request id and dialect, key and account, rates, balance
-    api.completions   the handler: read the body, admit, serve, reply
-    api.admission     model, routes that can carry the request, upstream payload, hold
-    api.relay         confirm the hold, try the routes; deadlines, callers that leave
+    api.front         request id and dialect; errors as replies
+    api.keys          key and account, rates, balance
+    api.completions   the handler: admit, confirm the hold, try the routes, charge, reply
+      api.bodies        read the body, and count it in memory
+      api.admission     model, routes that can carry the request, upstream payload
+      api.billing       the hold, and its settlement: the charge is committed, then the last bytes leave
       upstream.routing, upstream.forwarder, upstream.connection    the HTTP exchange
-    api.delivery      pass on the provider's reply
-      dialects.exchanges   the pipeline: provider's bytes in, caller's bytes out, tokens metered
-      api.sink             writes to the caller: head, events, comments
-    api.lifecycle     one table decides who pays for which ending
-    api.conclusion    commit the charge, then send the last bytes
+      api.delivery      pass on the provider's reply
+        dialects.exchanges   the pipeline: provider's bytes in, caller's bytes out, tokens metered
+        api.sink             writes to the caller: head, events, comments
+      api.lifecycle     one table decides who pays for which ending
 
 Each folder's docstring says what is in it, what it may import and what it offers. `docs/` has the
 references: settings, formats, charges, operation, the console's API, measurements.

@@ -22,8 +22,7 @@ IGNORE: Final = re.compile(r"#\s*type:\s*ignore(.*)")
 REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = (
-    "api/own_key",
-    "api/receipts",
+    "api/lookups",
     "config/",  # TOML
     "console/",
     "dialects/",

@@ -1,23 +1,22 @@
 """`/v1`: everything between a caller's request and its reply.
 
-    routes          the routes of the API, each wrapped in the layers that it needs
-    middleware      the layers: request id and dialect, then caller, rate, balance
-    call            the record that each request carries
-    state           the state that all requests share
+    routes          the endpoints, each wrapped in the layers that it needs
+    front           the outermost layer: request id and dialect, errors as replies
+    keys            the layer of whoever has a key: account, rates, balance
     limits          the rates of keys and accounts
-    ended_keys      when a revoked or expired key ended
-    reading         the caller's connection: read in small pieces; what the parser refuses is answered
+    state           the state that all requests share
+    call            the record that each request carries
+    reading         the caller's connection: what the parser refuses is answered
+    aiohttp_insides   what is used of aiohttp beyond its documented API
     bodies          bodies: read within deadlines, counted in memory, parsed where it delays nobody
-    completions     the handlers of the completion surfaces, and of the count of their tokens
-    admission       model, routes, hold
+    completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
+    admission       model, routes that can carry the request, hold
     billing         the expected cost, the hold, the one settlement
     lifecycle       the life of a completion, without I/O; the table of who pays when
-    relay           the driver of one completion: routes, deadlines, callers that leave
     delivery        the provider's reply on its way to the caller
-    conclusion      the charge, then the last bytes
     sink            the caller's side of a reply
-    error_replies   errors as responses, and what to use instead of a path that nobody has
-    models, own_key, health   the other endpoints
+    counting        the handler of counts of tokens
+    lookups         the other endpoints: models, the caller's key, receipts, health
     observations    counts for operators, and the log line of each request
 
 May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.

@@ -13,8 +13,8 @@ from multidict import MultiMapping
 from gateway.api.billing import Bill, expect_usage
 from gateway.api.bodies import PARSE_RATE, Place, choose_place, run_at
 from gateway.api.call import Call
-from gateway.api.middleware import catch_up, check_balance, check_standing
-from gateway.api.models import find_problem
+from gateway.api.keys import catch_up, check_balance, check_standing
+from gateway.api.lookups import find_problem
 from gateway.config.records import Model
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import EMBEDDINGS

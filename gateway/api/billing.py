@@ -1,12 +1,14 @@
 """The money of one request: the expected cost, the hold, and the one settlement.
 
-    hold taken ── settle(metered) ──> charged, then the caller's last bytes
-        │      ├─ settle_expected() > charged as expected, where nobody knows what was used
-        │      └─ void(outcome) ────> nothing charged
+    hold taken ── settle(verdict) ──> what was used is charged, then the caller gets its last bytes
+        │                        ├──> what was expected is charged, if nobody knows what was used
+        │                        └──> nothing is charged
         └─ raise_to(metered): more is known, so others are refused in time
 
-The first settlement that is called counts; a second one changes nothing. `confirm` comes first; if it
-refuses, nothing is held and nothing is settled.
+`confirm` comes first; if it refuses, nothing is held and nothing is settled. `lifecycle` decides which
+of the three a request ends in. `Bill.settle` prices it and queues it in the ledger (`Ledger.settle`),
+which commits it. The first settlement counts: a later one is what remains of a race between an ending
+and a failure of the gateway, and must charge nobody twice.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import assert_never
 
 from gateway.api.call import Call
+from gateway.api.lifecycle import Owed, Verdict
 from gateway.config.records import Model
+from gateway.dialects.base import Pipeline
 from gateway.dialects.records import CompletionRequest, Payload
-from gateway.errors import BadRequest, BudgetSpent, GatewayError
+from gateway.errors import BadRequest, BudgetSpent, GatewayError, InternalError
 from gateway.ledger.base import Admission, Hold, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, refuse_spent
@@ -199,27 +204,37 @@ class Bill:
             self._expected = charge
             self._ledger.raise_hold(self._hold, charge.cost_nano)
 
-    def settle(self, outcome: Outcome, status: int, metered: Metered) -> Awaitable[None]:
-        """Queue the charge for what was metered; the result is done once it is committed."""
-        if metered.unreported:
-            now_ms = self._ledger.clock()
-            self._call.gateway.missing_usages.note(self._call.provider, self._model.id, now_ms)
-        return self._resolve(outcome, status, self._price(metered))
+    def settle(
+        self, verdict: Verdict, error: GatewayError | None, pipeline: Pipeline | None
+    ) -> Awaitable[None] | None:
+        """Queue the charge that the verdict asks for; return None if there is none to wait for.
 
-    def settle_expected(
-        self, outcome: Outcome, status: int, metered: Metered | None
-    ) -> Awaitable[None]:
-        """Queue a charge of what was expected, or for what was delivered if that is more.
-
-        It is no more where more was held: a small balance is no reason to pay for the worst.
+        The result is done once the charge is committed. `error` gives the status if the verdict has none.
         """
-        if metered is not None:
-            self.raise_to(metered)
-        return self._resolve(outcome, status, self._expected)
-
-    def void(self, outcome: Outcome, status: int) -> None:
-        """Queue the end of a request without a charge."""
-        _ = self._resolve(outcome, status, None)
+        status = verdict.status
+        if status is None:
+            status = InternalError.status if error is None else error.status
+        match verdict.owed:
+            case Owed.NOTHING:
+                _ = self._queue(verdict.outcome, status, None)
+                return None
+            case Owed.EXPECTED:
+                # Nobody knows what was used, as the provider was not read to its end. What was
+                # delivered counts if it is more. Even where more was held, because the balance is
+                # small, no more is charged: that is no reason to pay for the worst case.
+                if pipeline is not None:
+                    self.raise_to(pipeline.measure())
+                return self._queue(verdict.outcome, status, self._expected)
+            case Owed.USAGE:
+                assert pipeline is not None
+                metered = pipeline.measure()
+                if metered.unreported:
+                    now_ms = self._ledger.clock()
+                    missing = self._call.gateway.missing_usages
+                    missing.note(self._call.provider, self._model.id, now_ms)
+                return self._queue(verdict.outcome, status, self._price(metered))
+            case _:
+                assert_never(verdict.owed)
 
     def note_withdrawal(self, outcome: Outcome, status: int) -> None:
         """Note that the ledger withdrew a charge that it could not commit in time."""
@@ -242,7 +257,7 @@ class Bill:
         charge = make_charge(metered, prices.find(metered.tokens, metered.terms, at_ms))
         return charge if charge.cost_nano <= MAX_AMOUNT_NANO else self._expected
 
-    def _resolve(self, outcome: Outcome, status: int, charge: Charge | None) -> Awaitable[None]:
+    def _queue(self, outcome: Outcome, status: int, charge: Charge | None) -> Awaitable[None]:
         call = self._call
         costs = self._model.costs.get(call.provider)
         if charge is None:

@@ -28,8 +28,8 @@ from typing import Final, TypeVar
 
 from aiohttp import hdrs, web
 
+from gateway.api.aiohttp_insides import has_queued_message, has_tiny_chunks, want_body
 from gateway.api.call import Call
-from gateway.api.reading import has_tiny_chunks, want_body
 from gateway.dialects.wire.jsonbytes import bound_elements
 from gateway.errors import (
     BadRequest,
@@ -118,7 +118,7 @@ async def _read_piece(http: web.Request) -> bytes:
             async with asyncio.timeout(FRAMING_SECONDS):
                 return await http.content.readany()
         except TimeoutError:
-            if http.protocol._messages:  # noqa: SLF001 - there is no public word for it
+            if has_queued_message(http):
                 raise BadRequest("The chunked encoding of the request body is malformed.") from None
 
 

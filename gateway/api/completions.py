@@ -1,131 +1,350 @@
-"""The handlers of completions and of the count of their tokens: read, check, hold, forward, settle, reply."""
+"""The driver of one completion: admission, the hold in force, routes, bytes, deadlines, the charge, last bytes.
+
+One task does it all. While it waits in `Delivery.run`, the provider's bytes are pushed through the
+delivery to the caller's transport in the same call; there is no queue in between. Deadlines and
+callers that leave are noticed by the ticker, which makes that wait fail. `lifecycle` decides what
+an ending means and who pays for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import logging
+import math
+import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, assert_never
 
-import orjson
 from aiohttp import web
-from multidict import MultiMapping
 
-from gateway.api.admission import admit, find_model, parse, pick_headers
-from gateway.api.billing import estimate_input
-from gateway.api.bodies import Place, choose_place, count_reply, read_body, run_at
+from gateway.api.admission import Completion, Prepared, admit
+from gateway.api.bodies import count_reply, read_body
 from gateway.api.call import Call, make_headers
-from gateway.api.delivery import JsonReply
-from gateway.api.middleware import Handler
-from gateway.api.relay import Relay
-from gateway.api.sink import JsonSink, StreamSink, drain
-from gateway.dialects.exchanges import Counter, Exchange
-from gateway.dialects.messages.upstream import edit_count
-from gateway.dialects.records import CompletionRequest
-from gateway.dialects.wire.fields import dump_request
-from gateway.errors import GatewayError, OutOfResources, UpstreamError
+from gateway.api.delivery import Delivery
+from gateway.api.lifecycle import (
+    UNCONCLUDED,
+    Ending,
+    Last,
+    Leaving,
+    Lifecycle,
+    Owed,
+    Phase,
+    Verdict,
+    find_ending,
+    lose_charge,
+)
+from gateway.api.observations import note_upstream_call
+from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
+from gateway.dialects.base import Pipeline
+from gateway.errors import (
+    STOPPED,
+    GatewayError,
+    InternalError,
+    Overloaded,
+    drop_frames,
+)
 from gateway.money import format_amount
-from gateway.upstream.forwarder import fetch
-from gateway.upstream.routing import Candidate, order_routes
+from gateway.upstream.attempt import Attempt
+from gateway.upstream.routing import Candidate, try_routes
 
 
 async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
     """Serve a completion; surfaces differ only in the caller's dialect."""
-    work = await admit(http, call, await read_body(http, call))  # no name keeps the body alive
-    if work.request.stream:
+    completion = await admit(
+        http, call, await read_body(http, call)
+    )  # no name keeps the body alive
+    if completion.request.stream:
         server = call.gateway.config.server
         response = web.StreamResponse()
         stream = StreamSink(
             http,
             response,
             make_headers(call),
-            work.bill.wait_admitted,
+            completion.bill.wait_admitted,
             keep_alive=call.dialect.keep_alive,
             comment_seconds=server.comment_seconds,
             stall_seconds=server.stall_seconds,
         )
-        await Relay(work, stream).run()
+        await Relay(completion, stream).run()
         if unread_bytes := stream.unread_bytes:
             count_reply(call, unread_bytes)
             with suppress(ConnectionError):
                 await drain(http)
         return response
     sink = JsonSink()
-    await Relay(work, sink).run()
+    await Relay(completion, sink).run()
     return JsonReply(call, sink.body, {"x-gateway-cost": format_amount(call.cost_nano)})
 
 
-MAX_COUNT_BYTES: Final = 4 << 20
-"""Bytes of a request that is counted, which is free: more than the text of a million tokens."""
-ESTIMATED_HEADER: Final = "x-gateway-estimated"
+log = logging.getLogger("gateway.relay")
+
+RAISE_SECONDS: Final = 1.0
+"""How often the hold of a stream is raised to what it has used."""
+USAGE_SECONDS: Final = 2.0
+"""How long to wait for the usage if the caller leaves after the finish reason."""
 
 
-def make_counting(counter: Counter) -> Handler:
-    """Make the handler of a counter's path.
-
-    It replies with the provider's count, or with an estimate where no provider of the dialect serves
-    the model.
-    """
-
-    async def count_tokens(http: web.Request, call: Call) -> web.Response:
-        assert call.key is not None
-        with call.gateway.counting.admit(call.key.account.id):
-            return await _count(http, call, counter)
-
-    return count_tokens
+class CallerLeft(Exception):
+    """The caller is gone and the upstream is not read on. Not the provider's fault."""
 
 
-async def _count(http: web.Request, call: Call, counter: Counter) -> web.Response:
-    gateway, exchange = call.gateway, counter.exchange
-    body = await read_body(http, call, MAX_COUNT_BYTES)
-    request = await parse(call, exchange.caller, body)
-    place = choose_place(body, exchange.request_rate)
-    model = await find_model(call, request.model)
-    call.model = model.id
-    candidates = [
-        candidate
-        for candidate in gateway.routes.find_candidates(exchange.caller.name, model)
-        if candidate.exchange.upstream.name == exchange.upstream.name
-    ]
-    if not candidates:
-        write = partial(dump_request, request.body)
-        sent = await run_at(call, place, write)
-        count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
-        return _reply(count, {ESTIMATED_HEADER: "true"})
-    return _reply(await _ask(call, exchange, http.headers, candidates, request, place=place), {})
+@dataclass(slots=True, eq=False, repr=False)
+class Relay:
+    """Serves one completion; `Timed` while it is in flight."""
 
+    _completion: Completion
+    _sink: Sink
+    _life: Lifecycle = field(default_factory=Lifecycle)
+    _candidate: Candidate = field(init=False)
+    """The route that is tried, or was last."""
+    _confirmed: bool = False
+    """The hold is in force. Before, nothing is sent: neither to a provider nor to the caller."""
+    _stopped: Exception | None = None
+    """The error that `stop` was called with before there was an attempt."""
+    _attempt: Attempt | None = None
+    """Under way: None as soon as its connection may serve another request."""
+    _delivery: Delivery | None = None
+    """From the answer of a provider on."""
+    _read_until: float = math.inf
+    """When a reply that is read on for its usage alone is given up."""
+    _raise_due: float = 0.0
 
-async def _ask(
-    call: Call,
-    exchange: Exchange,
-    headers: MultiMapping[str],
-    candidates: Sequence[Candidate],
-    request: CompletionRequest,
-    *,
-    place: Place,
-) -> bytes:
-    """Return the first count that a provider gives. Raises the last provider's error.
+    def __post_init__(self) -> None:
+        self._candidate = self._completion.candidates[0]
 
-    The models' breakers count no failure here: some providers of the dialect cannot count tokens.
-    """
-    passed, gateway = pick_headers(headers, exchange.passed_headers), call.gateway
-    failure: GatewayError | None = None
-    for candidate in order_routes(candidates):
-        provider, target = candidate.provider, candidate.target
-        write = partial(exchange.write_request, request, target)
-        payload = (await run_at(call, place, write)).data
+    async def run(self) -> None:
+        """Serve the completion. Raises GatewayError where no head was sent.
+
+        A request that the ledger does not confirm has no ending: it was never admitted.
+        """
+        ticker = self._completion.call.gateway.ticker
+        ticker.add(self)
         try:
-            with provider.visit(target.upstream_model):
-                reply = await fetch(provider.forwarder, exchange, payload, passed, gateway.ticker)
-            return edit_count(reply, request.model)
-        except GatewayError as error:
-            candidate.report(error, call.note_failure)
-            if not isinstance(error, UpstreamError | OutOfResources):
+            await self._completion.bill.confirm()
+            self._confirmed = True
+            ending, error = await self._read_upstream()
+            await conclude(self._completion, self._sink, self._pipeline, self._end(ending), error)
+        except asyncio.CancelledError:
+            is_over = self._life.phase is Phase.ENDED
+            verdict = None if is_over else self._end(Ending.SHUTDOWN)
+            conclude_at_once(self._completion, self._sink, self._pipeline, verdict)
+            raise
+        except GatewayError:
+            raise
+        except Exception:
+            # Before the error goes on: a request without a settlement would hold its money until
+            # the next start. After a settlement this is a no-op.
+            _ = self._completion.bill.settle(UNCONCLUDED, None, self._pipeline)
+            if not self._sink.opened:
                 raise
-            failure = error
-    assert failure is not None
-    raise failure
+            log.exception("%s: the stream could not be ended", self._completion.call.request_id)
+            self._sink.abort()
+        finally:
+            ticker.remove(self)
+            self._sink.close()
+            self._delivery = None  # it knows `_leave`: a cycle, which would keep the bodies
+
+    @property
+    def _pipeline(self) -> Pipeline | None:
+        return None if self._delivery is None else self._delivery.pipeline
+
+    async def _read_upstream(self) -> tuple[Ending, GatewayError | None]:
+        """Try the routes and pass on what the first that works sends."""
+        error: GatewayError | None = None
+        try:
+            await try_routes(
+                self._completion.candidates, self._try, self._completion.call.note_failure
+            )
+        except CallerLeft as left:
+            drop_frames(left)
+            return Ending.ABANDONED, None
+        except GatewayError as failure:
+            error = failure
+        except Exception:
+            log.exception("%s: the relay failed", self._completion.call.request_id)
+            error = InternalError()
+        try:
+            # Events that came in one read with the end of the body, or with its failure, have not
+            # been sent: nobody called `unblock` in between. They go out before the ending is chosen,
+            # because it depends on whether they were.
+            if self._delivery is not None:
+                await self._delivery.begin()
+        except GatewayError as failure:
+            error = failure
+        if error is not None:
+            drop_frames(error)  # this one is among them
+        return find_ending(error), error
+
+    async def _try(self, candidate: Candidate) -> None:
+        """Send the request by one route and pass on the reply. Raises CallerLeft, GatewayError."""
+        completion, life = self._completion, self._life
+        if life.caller_gone:
+            raise CallerLeft
+        if self._stopped is not None:
+            raise self._stopped
+        self._candidate, provider = candidate, candidate.provider
+        completion.call.attempts += 1
+        completion.call.provider = provider.name
+        # Before the first wait: a caller that leaves in it must find something to end.
+        self._attempt = Attempt(
+            provider.config,
+            on_sent=partial(life.advance, Phase.SENT),
+            on_refused=partial(life.advance, Phase.ADMITTED),
+            is_wanted=lambda: not life.caller_gone,
+            affinity=completion.affinity,
+        )
+        try:
+            await self._send(candidate, await completion.prepare(candidate), self._attempt)
+        finally:
+            self._attempt = None
+
+    async def _send(self, candidate: Candidate, prepared: Prepared, attempt: Attempt) -> None:
+        """Send the request and pass on the reply; the result is counted for operators."""
+        completion, life = self._completion, self._life
+        headers = completion.pick_headers(candidate)
+        began = time.monotonic()
+        try:
+            answer = await candidate.provider.forwarder.open(
+                candidate.exchange, prepared.data, headers, attempt
+            )
+            life.advance(Phase.ANSWERED)
+            self._delivery = Delivery(
+                completion, self._sink, life, candidate, answer, prepared.context, self._leave
+            )
+            await self._delivery.run()
+        except BaseException as error:
+            note_upstream_call(completion.call, candidate, error)
+            raise
+        else:
+            note_upstream_call(completion.call, candidate, None)
+        finally:
+            completion.call.waited_seconds += time.monotonic() - began
+
+    def tick(self, now: float) -> None:
+        """See `Timed`: notice a caller that left, and deadlines."""
+        life, delivery = self._life, self._delivery
+        if life.phase is Phase.ENDED:
+            return
+        if not life.caller_gone:
+            if self._confirmed:  # a comment brings the head, which no refusal could follow
+                self._sink.tick(now, mid_event=is_mid_event(self._pipeline))
+            if self._sink.lost:
+                self._leave()
+        if delivery is not None and self._completion.request.stream and now >= self._raise_due:
+            self._raise_due = now + RAISE_SECONDS
+            delivery.raise_hold()
+        if self._attempt is not None:
+            if now >= self._read_until:
+                self._attempt.fail(CallerLeft())
+            self._attempt.tick(now)
+            if delivery is not None:
+                delivery.tick(is_over=self._attempt.failed)
+
+    def stop(self, error: Exception) -> None:
+        """See `Timed`: end the attempt with `error`, or let none begin."""
+        if self._attempt is not None:
+            self._attempt.fail(error)
+        else:
+            self._stopped = error
+
+    def _leave(self) -> None:
+        """Note that the caller is gone, and stop the upstream or read it on."""
+        if self._life.caller_gone:
+            return
+        self._sink.abort()
+        leaving = self._life.leave(
+            drains=self._candidate.provider.config.on_disconnect == "drain",
+            finished=self._pipeline is not None and self._pipeline.finished,
+        )
+        match leaving:
+            case Leaving.READ_ON:
+                pass
+            case Leaving.READ_USAGE:
+                self._read_until = asyncio.get_running_loop().time() + USAGE_SECONDS
+            case Leaving.STOP:
+                self.stop(CallerLeft())
+            case _:
+                assert_never(leaving)
+
+    def _end(self, ending: Ending) -> Verdict:
+        if self._sink.lost:  # since the last tick
+            self._leave()
+        pipeline = self._pipeline
+        delivered = pipeline is not None and pipeline.delivered
+        return self._life.end(ending, delivered=delivered, head_sent=self._sink.opened)
 
 
-def _reply(body: bytes, headers: dict[str, str]) -> web.Response:
-    return web.Response(body=body, headers={"Content-Type": "application/json", **headers})
+async def conclude(
+    completion: Completion,
+    sink: Sink,
+    pipeline: Pipeline | None,
+    verdict: Verdict,
+    error: GatewayError | None,
+) -> None:
+    """Charge what is owed and wait for the commit, then send the last bytes.
+
+    Raises the error of a failure where no head was sent: it becomes a status.
+    """
+    if verdict.last is Last.REPLY:
+        completion.call.note_first_byte()
+    settled = completion.bill.settle(verdict, error, pipeline)
+    if settled is not None and verdict.last is not Last.NOTHING:
+        try:
+            await settled
+        except GatewayError as failure:
+            drop_frames(failure)
+            verdict = lose_charge(verdict, failure.status, stream=completion.request.stream)
+            if verdict.owed is Owed.NOTHING:
+                error = failure  # another one might say that the reply was charged
+                completion.bill.note_withdrawal(verdict.outcome, failure.status)
+            error = error or failure
+    match verdict.last:
+        case Last.REPLY:
+            assert pipeline is not None
+            sink.end(pipeline.finish())
+        case Last.ERROR:
+            assert error is not None
+            _send_error(completion, sink, pipeline, error)
+        case Last.NOTHING:
+            sink.abort()
+        case _:
+            assert_never(verdict.last)
+
+
+def conclude_at_once(
+    completion: Completion, sink: Sink, pipeline: Pipeline | None, verdict: Verdict | None
+) -> None:
+    """Conclude in a task that is cancelled: nothing is awaited, so the charge is only queued.
+
+    `verdict` is None where the settlement was queued before.
+    """
+    error = Overloaded(STOPPED)
+    if verdict is not None:
+        _ = completion.bill.settle(verdict, error, pipeline)
+    if sink.opened and not sink.lost and not is_mid_event(pipeline):
+        sink.send(_render(completion, pipeline, error))
+
+
+def is_mid_event(pipeline: Pipeline | None) -> bool:
+    """Return whether an event is half sent, so that nothing may be put behind it."""
+    return pipeline is not None and pipeline.mid_event
+
+
+def _send_error(
+    completion: Completion, sink: Sink, pipeline: Pipeline | None, error: GatewayError
+) -> None:
+    """Send one error event, or cut a half-sent one; raise the error where no head was sent."""
+    if not sink.opened:
+        raise error
+    if is_mid_event(pipeline):
+        sink.abort()
+    else:
+        sink.end(_render(completion, pipeline, error))
+
+
+def _render(completion: Completion, pipeline: Pipeline | None, error: GatewayError) -> bytes:
+    position = None if pipeline is None else pipeline.position
+    call = completion.call
+    return call.dialect.render_error_event(error, call.request_id, position, completion.headers)

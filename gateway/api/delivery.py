@@ -5,11 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
-
-from aiohttp import HttpVersion10, web
-from aiohttp.helpers import rfc822_formatted_time
-from aiohttp.web_request import BaseRequest
 
 from gateway.api.admission import Completion
 from gateway.api.bodies import (
@@ -18,12 +13,10 @@ from gateway.api.bodies import (
     count_reply,
     may_read,
     place_elements,
-    release,
     run_at,
 )
-from gateway.api.call import Call
 from gateway.api.lifecycle import Lifecycle, Phase
-from gateway.api.sink import Sink, drain
+from gateway.api.sink import Sink
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import ReplyContext
 from gateway.dialects.wire.collected import looks_like_json
@@ -36,7 +29,7 @@ from gateway.upstream.routing import Candidate
 class Delivery:
     """A `Receiver` of one reply. A request has at most one: no route is tried after an answer."""
 
-    _work: Completion
+    _completion: Completion
     _sink: Sink
     _life: Lifecycle
     _candidate: Candidate
@@ -55,7 +48,7 @@ class Delivery:
 
     def __post_init__(self) -> None:
         exchange = self._candidate.exchange
-        is_stream = self._work.request.stream
+        is_stream = self._completion.request.stream
         self.pipeline = (exchange.open_stream if is_stream else exchange.open_reply)(self._context)
         self._sniffed = not is_stream
 
@@ -84,7 +77,7 @@ class Delivery:
             return pipeline.end()
         self._ending = place is Place.THREAD
         try:
-            return await run_at(self._work.call, place, pipeline.end)
+            return await run_at(self._completion.call, place, pipeline.end)
         finally:
             self._ending = False
 
@@ -94,7 +87,7 @@ class Delivery:
             self._sniff(data)
         pipeline = self.pipeline
         out = pipeline.feed(data)
-        if not self._begun and (pipeline.begun or not self._work.request.stream):
+        if not self._begun and (pipeline.begun or not self._completion.request.stream):
             self._begun = True
             self._candidate.note_alive()  # the breakers need not wait for the end of a long reply
         # Comments before the first event are dropped: the gateway sends its own.
@@ -107,9 +100,9 @@ class Delivery:
             return self._hold(pipeline.held_bytes) and proceed
         return proceed
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         """See `Receiver`: send the head, or wait for room, or until the caller has taken its bytes."""
-        if self._holds and not may_read(self._work.call):
+        if self._holds and not may_read(self._completion.call):
             self._room = asyncio.get_running_loop().create_future()
             await self._room
             self._room = None
@@ -121,7 +114,7 @@ class Delivery:
         held = self._holds
         self._hold(held + self._sink.unread_bytes)
         try:
-            await self._sink.ready()
+            await self._sink.unblock()
         except ConnectionError:
             self._on_caller_left()
         finally:
@@ -130,7 +123,7 @@ class Delivery:
     def tick(self, *, is_over: bool) -> None:
         """Go on if there is room by now, or the attempt is over."""
         room = self._room
-        if room is not None and not room.done() and (is_over or may_read(self._work.call)):
+        if room is not None and not room.done() and (is_over or may_read(self._completion.call)):
             room.set_result(None)
 
     async def begin(self) -> None:
@@ -144,13 +137,13 @@ class Delivery:
         except ConnectionError:
             self._on_caller_left()
         if not life.caller_gone:
-            self._work.call.note_first_byte()
+            self._completion.call.note_first_byte()
             life.advance(Phase.STREAMING)
 
     def raise_hold(self) -> None:
         """Raise the hold to what the stream has used so far, so that others are refused in time."""
         if not self._ending:
-            self._work.bill.raise_to(self.pipeline.measure())
+            self._completion.bill.raise_to(self.pipeline.measure())
 
     def _hold(self, size: int) -> bool:
         """Count the bytes that are held; return whether more may be read."""
@@ -158,7 +151,7 @@ class Delivery:
         if size == self._holds:
             return True
         self._holds = size
-        return count_reply(self._work.call, size)
+        return count_reply(self._completion.call, size)
 
     def _sniff(self, data: bytes) -> None:
         """Replace the pipeline if a provider answers a request for a stream with a JSON object."""
@@ -175,64 +168,3 @@ class Delivery:
             raise pipeline.failure
         if not pipeline.complete:
             raise UpstreamError("The upstream provider's stream broke off.")
-
-
-PIECE_BYTES: Final = 1 << 18
-"""Bytes of a large reply that are written in one turn of the loop."""
-SERVER: Final = "gateway"
-"""The `Server` header: no version, which would tell attackers what to try."""
-
-
-class JsonReply(web.StreamResponse):
-    """A 200 with a JSON body.
-
-    aiohttp's own response takes three times the calls, and forgets a reply as soon as it is in the
-    transport's buffer, which has no bound.
-    """
-
-    def __init__(self, call: Call, body: bytes, headers: dict[str, str]) -> None:
-        super().__init__(headers=headers)
-        self._call = call
-        self._json = body
-
-    async def prepare(self, request: BaseRequest) -> None:
-        """Send it all, and wait for the caller if it reads slowly. Raises ConnectionError."""
-        call, transport = self._call, request.transport
-        if transport is None or transport.is_closing():
-            raise ConnectionResetError
-        if self._keep_alive is None:
-            self._keep_alive = request.keep_alive and not call.gateway.draining
-        head, body = self._write_head(request), self._json
-        self._json = b""  # aiohttp keeps a reply until the connection's next request
-        if len(body) <= SMALL_BYTES:
-            transport.write(head + body)
-            return
-        count_reply(call, len(body))
-        try:
-            transport.write(head)
-            # Piece by piece: asyncio copies what the kernel does not take at once.
-            for start in range(0, len(body), PIECE_BYTES):
-                transport.write(body[start : start + PIECE_BYTES])
-                await drain(request)
-        finally:
-            release(call)
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing: the body has its length."""
-
-    def _write_head(self, request: BaseRequest) -> bytes:
-        is_old = request.version == HttpVersion10
-        headers = {
-            **self.headers,
-            "Content-Type": "application/json",
-            "Content-Length": len(self._json),
-            "Date": rfc822_formatted_time(),
-            "Server": SERVER,
-        }
-        if is_old and self._keep_alive:
-            headers["Connection"] = "keep-alive"
-        elif not is_old and not self._keep_alive:
-            headers["Connection"] = "close"
-        lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
-        version = "1.0" if is_old else "1.1"
-        return f"HTTP/{version} 200 OK\r\n{''.join(lines)}\r\n".encode("ascii")

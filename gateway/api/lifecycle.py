@@ -4,7 +4,7 @@
         ^          │
         └──────────┘  the provider declined; the next route may be tried
 
-The driver (`relay`) reports what happens and does what it is told. JSON replies and streams share
+The driver (`completions`) reports what happens and does what it is told. JSON replies and streams share
 this machine: a JSON reply never reaches STREAMING, and its last bytes are its whole body.
 
 A caller that leaves a JSON request changes nothing: the reply is read to its end and charged. One
@@ -60,7 +60,9 @@ class Ending(Enum):
     ABANDONED = "the caller leaves and the provider is not read on"
 
 
-class Charge(Enum):
+class Owed(Enum):
+    """The amount that a completion is charged for."""
+
     NOTHING = "nothing"
     USAGE = "what was used"
     """The provider's report; while it has none, or the reply is not complete, at least the estimate
@@ -94,7 +96,7 @@ class Verdict:
     outcome: Outcome
     status: int | None
     """None: the status of the error."""
-    charge: Charge
+    owed: Owed
     last: Last
 
 
@@ -110,26 +112,26 @@ _MADE: Final = frozenset({Ending.UNDELIVERABLE})
 _FAILURES: Final = frozenset(Ending) - _COMPLETE - _ABANDONED - _MADE
 
 ENDINGS: Final = (
-    # ending     caller gone  phases     delivered  charge           the caller gets
-    (_COMPLETE,  _NO,         _ANY,      _EITHER,   Charge.USAGE,    Last.REPLY),
-    (_FAILURES,  _NO,         _BEFORE,   _EITHER,   Charge.NOTHING,  Last.ERROR),
-    (_FAILURES,  _NO,         _AFTER,    _NO,       Charge.NOTHING,  Last.ERROR),
-    (_FAILURES,  _NO,         _AFTER,    _YES,      Charge.USAGE,    Last.ERROR),
-    (_MADE,      _NO,         _ANY,      _EITHER,   Charge.USAGE,    Last.ERROR),
-    (_COMPLETE,  _YES,        _ANY,      _EITHER,   Charge.USAGE,    Last.NOTHING),
-    (_MADE,      _YES,        _ANY,      _EITHER,   Charge.USAGE,    Last.NOTHING),
-    (_FAILURES,  _YES,        _ANY,      _NO,       Charge.NOTHING,  Last.NOTHING),
-    (_FAILURES,  _YES,        _ANY,      _YES,      Charge.USAGE,    Last.NOTHING),
-    (_ABANDONED, _YES,        _ADMITTED, _EITHER,   Charge.NOTHING,  Last.NOTHING),
-    (_ABANDONED, _YES,        _TAKEN,    _EITHER,   Charge.EXPECTED, Last.NOTHING),
+    # ending     caller gone  phases     delivered  owed             the caller gets
+    (_COMPLETE,  _NO,         _ANY,      _EITHER,   Owed.USAGE,      Last.REPLY),
+    (_FAILURES,  _NO,         _BEFORE,   _EITHER,   Owed.NOTHING,    Last.ERROR),
+    (_FAILURES,  _NO,         _AFTER,    _NO,       Owed.NOTHING,    Last.ERROR),
+    (_FAILURES,  _NO,         _AFTER,    _YES,      Owed.USAGE,      Last.ERROR),
+    (_MADE,      _NO,         _ANY,      _EITHER,   Owed.USAGE,      Last.ERROR),
+    (_COMPLETE,  _YES,        _ANY,      _EITHER,   Owed.USAGE,      Last.NOTHING),
+    (_MADE,      _YES,        _ANY,      _EITHER,   Owed.USAGE,      Last.NOTHING),
+    (_FAILURES,  _YES,        _ANY,      _NO,       Owed.NOTHING,    Last.NOTHING),
+    (_FAILURES,  _YES,        _ANY,      _YES,      Owed.USAGE,      Last.NOTHING),
+    (_ABANDONED, _YES,        _ADMITTED, _EITHER,   Owed.NOTHING,    Last.NOTHING),
+    (_ABANDONED, _YES,        _TAKEN,    _EITHER,   Owed.EXPECTED,   Last.NOTHING),
 )  # fmt: skip
 """The table of who pays when. "Delivered": text, reasoning or arguments came from the provider."""
 
 Case = tuple[Ending, bool, Phase, bool]
 """Ending, whether the caller is gone, phase, and whether anything was delivered."""
-VERDICTS: Final[dict[Case, tuple[Charge, Last]]] = {
-    case: (charge, last)
-    for endings, gone, phases, delivered, charge, last in ENDINGS
+VERDICTS: Final[dict[Case, tuple[Owed, Last]]] = {
+    case: (owed, last)
+    for endings, gone, phases, delivered, owed, last in ENDINGS
     for case in product(endings, gone, phases, delivered)
 }
 
@@ -146,14 +148,14 @@ OUTCOMES: Final[dict[Ending, Outcome]] = {
 """The outcome of each ending while the caller is there; afterwards it is `caller_left`."""
 
 UNCOMMITTED: Final = (
-    # a stream  charge           the caller gets
-    (False,     Charge.NOTHING,  Last.ERROR),
-    (True,      Charge.USAGE,    Last.ERROR),
+    # a stream  owed             the caller gets
+    (False,     Owed.NOTHING,    Last.ERROR),
+    (True,      Owed.USAGE,      Last.ERROR),
 )  # fmt: skip
 """The end after a charge that is not committed in time, see `ServingLedger.settle`. The charge of a JSON
 reply is withdrawn, as nothing was delivered; that of a stream stays queued."""
 
-UNCONCLUDED: Final = Verdict("internal_error", 500, Charge.NOTHING, Last.ERROR)
+UNCONCLUDED: Final = Verdict("internal_error", 500, Owed.NOTHING, Last.ERROR)
 """The verdict if the conclusion itself fails, so that nobody knows what was used. It voids a request
 that is not settled yet; the first settlement counts."""
 
@@ -188,9 +190,9 @@ def find_ending(error: GatewayError | None) -> Ending:
 
 def lose_charge(verdict: Verdict, status: int, *, stream: bool) -> Verdict:
     """Return what follows a verdict whose charge cannot be committed; `status` is the error's."""
-    ((charge, last),) = (row[1:] for row in UNCOMMITTED if row[0] is stream)
-    if charge is Charge.NOTHING:
-        return Verdict("ledger_error", status, charge, last)
+    ((owed, last),) = (row[1:] for row in UNCOMMITTED if row[0] is stream)
+    if owed is Owed.NOTHING:
+        return Verdict("ledger_error", status, owed, last)
     return replace(verdict, last=last)
 
 
@@ -229,9 +231,9 @@ class Lifecycle:
         `head_sent`: the 200 and the headers of a stream went out, so the status is decided.
         """
         self.ended_as = (ending, self.caller_gone, self.phase, delivered)
-        charge, last = VERDICTS[self.ended_as]
+        owed, last = VERDICTS[self.ended_as]
         self.phase = Phase.ENDED
         status = 200 if head_sent or ending is Ending.COMPLETE else None
         if not self.caller_gone:
-            return Verdict(OUTCOMES[ending], status, charge, last)
-        return Verdict("caller_left", 200 if head_sent else CALLER_GONE_STATUS, charge, last)
+            return Verdict(OUTCOMES[ending], status, owed, last)
+        return Verdict("caller_left", 200 if head_sent else CALLER_GONE_STATUS, owed, last)

@@ -2,7 +2,7 @@
 
 No I/O. A request is counted by its key and by the account above it, and either may refuse it. A
 bucket holds the amount of one minute and refills evenly. A refusal says when the request will fit.
-Times are seconds of a monotonic clock, passed in. Counts of tokens have limits of their own.
+Times are seconds of a monotonic clock, passed in.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from gateway.ledger.key_records import Rate, refuse_concurrency, refuse_requests
 
 WINDOW_SECONDS: Final = 60.0
 """Limits are per minute."""
+
+
 MAX_COUNTS: Final = 32
 """In flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""
 MAX_OWN_COUNTS: Final = 8

@@ -20,12 +20,18 @@ from typing import Final, Literal
 from aiohttp import hdrs, web
 
 from gateway.api.bodies import defer_continue
-from gateway.api.completions import make_counting, serve_completion
-from gateway.api.error_replies import refuse_method, refuse_path
-from gateway.api.health import report_health, report_readiness
-from gateway.api.middleware import Handler, make_front, require_key
-from gateway.api.models import list_models, retrieve_model
-from gateway.api.own_key import show_key, show_receipt
+from gateway.api.completions import serve_completion
+from gateway.api.counting import make_counting
+from gateway.api.front import Handler, make_front, refuse_method, refuse_path
+from gateway.api.keys import require_key
+from gateway.api.lookups import (
+    list_models,
+    report_health,
+    report_readiness,
+    retrieve_model,
+    show_key,
+    show_receipt,
+)
 from gateway.api.state import Gateway
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, COUNTERS, EMBEDDINGS
@@ -39,7 +45,7 @@ _ANY_REST: Final = "/{rest:.*}"
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class Endpoint:
     method: Literal["GET", "POST"]
     path: str
     access: Access
@@ -73,31 +79,31 @@ def add_api(
     app.router.add_route(hdrs.METH_ANY, _ANY_REST, front)
 
 
-def make_routes(callers: Mapping[str, Caller]) -> list[Route]:
+def make_routes(callers: Mapping[str, Caller]) -> list[Endpoint]:
     """Make the completions of every caller, and what all callers share."""
     everybody = tuple(callers.values())
     completions = [
-        Route("POST", f"/v1{one.path}", "charged", serve_completion, (one,)) for one in everybody
+        Endpoint("POST", f"/v1{one.path}", "charged", serve_completion, (one,)) for one in everybody
     ]
     counts = [
-        Route("POST", f"/v1{one.path}", "free", make_counting(one), (one.exchange.caller,))
+        Endpoint("POST", f"/v1{one.path}", "free", make_counting(one), (one.exchange.caller,))
         for one in COUNTERS
     ]
     embeddings = (EMBEDDINGS.caller,)
     return [
         *completions,
-        Route("POST", f"/v1{EMBEDDINGS.caller.path}", "charged", serve_completion, embeddings),
+        Endpoint("POST", f"/v1{EMBEDDINGS.caller.path}", "charged", serve_completion, embeddings),
         *counts,
-        Route("GET", "/v1/models", "free", list_models, everybody),
-        Route("GET", "/v1/models/{model:.+}", "free", retrieve_model, everybody),
-        Route("GET", "/v1/receipts/{request_id}", "free", show_receipt, everybody),
-        Route("GET", "/v1/key", "free", show_key, everybody),
-        Route("GET", "/healthz", "open", report_health, everybody),
-        Route("GET", "/readyz", "open", report_readiness, everybody),
+        Endpoint("GET", "/v1/models", "free", list_models, everybody),
+        Endpoint("GET", "/v1/models/{model:.+}", "free", retrieve_model, everybody),
+        Endpoint("GET", "/v1/receipts/{request_id}", "free", show_receipt, everybody),
+        Endpoint("GET", "/v1/key", "free", show_key, everybody),
+        Endpoint("GET", "/healthz", "open", report_health, everybody),
+        Endpoint("GET", "/readyz", "open", report_readiness, everybody),
     ]
 
 
-def _add_route(router: web.UrlDispatcher, gateway: Gateway, route: Route) -> None:
+def _add_route(router: web.UrlDispatcher, gateway: Gateway, route: Endpoint) -> None:
     resource = router.add_resource(route.path)
     expect = defer_continue if route.method == hdrs.METH_POST else None
     for method, handler in (

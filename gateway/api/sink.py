@@ -12,10 +12,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.base_protocol import BaseProtocol
+from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http_writer import StreamWriter
+from aiohttp.web_request import BaseRequest
 
+from gateway.api.bodies import SMALL_BYTES, count_reply, release
+from gateway.api.call import Call
 from gateway.errors import GatewayError, drop_frames
 from gateway.tasks import spawn
 
@@ -59,16 +63,16 @@ class Sink:
     def send(self, data: bytes) -> bool:  # noqa: ARG002 - a stream's
         """Send events, or keep them until `begin`; drop them after an abort.
 
-        False asks to wait for `ready`.
+        False asks to wait for `unblock`.
         """
         return True
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         """Return when the caller has taken its bytes. Raises ConnectionError when it is gone."""
 
     @property
     def unread_bytes(self) -> int:
-        """The bytes that the caller has not taken, where they are so many that `ready` waits."""
+        """The bytes that the caller has not taken, where they are so many that `unblock` waits."""
         return 0
 
     def tick(self, now: float, *, mid_event: bool) -> None:
@@ -163,7 +167,7 @@ class StreamSink(Sink):
             return 0
         return self._transport.get_write_buffer_size()
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         self._stalled_since = self._loop.time()
         try:
             await drain(self.request)
@@ -232,7 +236,7 @@ class StreamSink(Sink):
         writer = await response.prepare(self.request)
         if writer is not None:
             assert isinstance(writer, StreamWriter)
-            await writer.write(take_first(), drain=False)  # `ready` waits, and gives up in time
+            await writer.write(take_first(), drain=False)  # `unblock` waits, and gives up in time
 
     async def _comment_early(self) -> None:
         """Send a comment while the provider is still silent, and the head if it was not sent."""
@@ -252,3 +256,64 @@ class StreamSink(Sink):
             return True  # nobody reads; the next tick notices
         transport.write(b"%x\r\n%b\r\n%b" % (len(data), data, behind) if self._chunked else data)
         return not self._protocol.writing_paused
+
+
+PIECE_BYTES: Final = 1 << 18
+"""Bytes of a large reply that are written in one turn of the loop."""
+SERVER: Final = "gateway"
+"""The `Server` header: no version, which would tell attackers what to try."""
+
+
+class JsonReply(web.StreamResponse):
+    """A 200 with a JSON body.
+
+    aiohttp's own response takes three times the calls, and forgets a reply as soon as it is in the
+    transport's buffer, which has no bound.
+    """
+
+    def __init__(self, call: Call, body: bytes, headers: dict[str, str]) -> None:
+        super().__init__(headers=headers)
+        self._call = call
+        self._json = body
+
+    async def prepare(self, request: BaseRequest) -> None:
+        """Send it all, and wait for the caller if it reads slowly. Raises ConnectionError."""
+        call, transport = self._call, request.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError
+        if self._keep_alive is None:
+            self._keep_alive = request.keep_alive and not call.gateway.draining
+        head, body = self._write_head(request), self._json
+        self._json = b""  # aiohttp keeps a reply until the connection's next request
+        if len(body) <= SMALL_BYTES:
+            transport.write(head + body)
+            return
+        count_reply(call, len(body))
+        try:
+            transport.write(head)
+            # Piece by piece: asyncio copies what the kernel does not take at once.
+            for start in range(0, len(body), PIECE_BYTES):
+                transport.write(body[start : start + PIECE_BYTES])
+                await drain(request)
+        finally:
+            release(call)
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Do nothing: the body has its length."""
+
+    def _write_head(self, request: BaseRequest) -> bytes:
+        is_old = request.version == HttpVersion10
+        headers = {
+            **self.headers,
+            "Content-Type": "application/json",
+            "Content-Length": len(self._json),
+            "Date": rfc822_formatted_time(),
+            "Server": SERVER,
+        }
+        if is_old and self._keep_alive:
+            headers["Connection"] = "keep-alive"
+        elif not is_old and not self._keep_alive:
+            headers["Connection"] = "close"
+        lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+        version = "1.0" if is_old else "1.1"
+        return f"HTTP/{version} 200 OK\r\n{''.join(lines)}\r\n".encode("ascii")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from gateway.api.bodies import LargeBodies, Share
 from gateway.api.call import Call
-from gateway.api.ended_keys import EndedKeys
-from gateway.api.limits import Counting, Rates
+from gateway.api.limits import Bucket, Counting, Rates
 from gateway.api.observations import MissingUsages
 from gateway.config.records import Config, Limits, Reload
 from gateway.ledger.base import Account, Key
@@ -17,6 +18,9 @@ from gateway.ledger.key_records import Terms
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.routing import Routes
+
+LOOKUPS_PER_MINUTE: Final = 600
+"""For all callers together: made-up keys must not keep the ledger busy."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -39,7 +43,10 @@ class Gateway:
     """The use of each key and account that asked for something, for as long as the ledger has it."""
     draining: bool = False
     missing_usages: MissingUsages = field(default_factory=MissingUsages)
-    ended_keys: EndedKeys = field(default_factory=EndedKeys)
+    ended_key_lookups: Bucket = field(
+        default_factory=lambda: Bucket(LOOKUPS_PER_MINUTE, time.monotonic())
+    )
+    """Bounds how often the end of a key that is not in memory is looked up."""
     last_reload: Reload | None = None
     """How the configuration was last read again; None: not since the start."""
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from aiohttp import ETag, hdrs, web
 
-from gateway.api.error_replies import explain_path
+from gateway.api.front import explain_path
 from gateway.console.origin import SECURITY_HEADERS
 from gateway.errors import NotFound
 

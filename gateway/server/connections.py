@@ -19,7 +19,13 @@ from typing import Final, cast
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api.reading import CallerConnection
+from gateway.api.aiohttp_insides import (
+    PacedConnection,
+    find_last_reply,
+    is_serving,
+    list_connections,
+    set_keepalive_timeout,
+)
 from gateway.config.records import Config, Server
 
 log = logging.getLogger("gateway.connections")
@@ -74,8 +80,7 @@ class ConnectionWatch:
         self._max_connections = find_max_connections(config.server)
         self._header_seconds = config.server.header_seconds
         self._stall_seconds = config.server.stall_seconds
-        # aiohttp has no public API for it.
-        self._server._kwargs["keepalive_timeout"] = self._header_seconds  # noqa: SLF001
+        set_keepalive_timeout(self._server, self._header_seconds)
 
     async def run(self) -> None:
         """Check all connections periodically, until cancelled."""
@@ -110,11 +115,11 @@ class ConnectionWatch:
             return ("unread", connection.transport.get_write_buffer_size())
         if not is_waiting(connection):
             return None
-        return ("waiting", connection._next_keepalive_close_time)  # noqa: SLF001
+        return ("waiting", find_last_reply(connection))
 
     def make_room(self) -> int:
         """Return how many connections may be accepted; close others if it would be none."""
-        present = self._server._connections  # noqa: SLF001 - the public property copies them
+        present = list_connections(self._server)
         room = self._max_connections - self.arriving - len(present)
         if room > 0:
             return room
@@ -134,17 +139,17 @@ class ConnectionWatch:
         )
         return len(closed)
 
-    def _find_least(self, count: int) -> list[CallerConnection]:
+    def _find_least(self, count: int) -> list[PacedConnection]:
         """Find the connections to close: of strangers the oldest, whatever they do, else the idlest.
 
         Strangers showed no key. A part of all connections is theirs, as whoever is new is one. None
         are closed while all of these have only just come: in a moment they will have shown it.
         """
-        strangers: list[CallerConnection] = []
-        idle: list[CallerConnection] = []
-        unread: list[CallerConnection] = []
-        for connection in cast("Iterable[CallerConnection]", self._server._connections):  # noqa: SLF001
-            transport, is_served = connection.transport, connection._request_in_progress  # noqa: SLF001
+        strangers: list[PacedConnection] = []
+        idle: list[PacedConnection] = []
+        unread: list[PacedConnection] = []
+        for connection in cast("Iterable[PacedConnection]", list_connections(self._server)):
+            transport, is_served = connection.transport, is_serving(connection)
             if transport is None or transport.is_closing():
                 continue
             if not (connection.is_known or connection.was_known):
@@ -156,7 +161,7 @@ class ConnectionWatch:
             elif is_served or not connection.is_asked:
                 idle.append(connection)
         if len(strangers) < self._max_connections // STRANGERS_SHARE and (idle or unread):
-            return heapq.nsmallest(count, idle or unread, key=_find_last_reply)
+            return heapq.nsmallest(count, idle or unread, key=find_last_reply)
         grace = asyncio.get_running_loop().time() - GRACE_SECONDS
         old = [one for one in strangers if one.made <= grace or one.is_answered]
         return heapq.nsmallest(count, old, key=lambda one: one.made)
@@ -171,7 +176,7 @@ class ConnectionWatch:
     def is_idle(self) -> bool:
         """Return whether no request is being served and all replies have been read."""
         return not any(
-            connection._request_in_progress or has_unread_bytes(connection)  # noqa: SLF001
+            is_serving(connection) or has_unread_bytes(connection)
             for connection in self._server.connections
         )
 
@@ -220,17 +225,10 @@ def _count_files() -> int:
 
 def is_waiting(connection: RequestHandler) -> bool:
     """Return whether a connection has no request, or no whole head of one, and no unread reply."""
-    # aiohttp has no public API that tells whether a connection serves a request, or has since.
-    is_serving = connection._request_in_progress  # noqa: SLF001
     transport = connection.transport
-    if is_serving or transport is None or transport.is_closing():
+    if is_serving(connection) or transport is None or transport.is_closing():
         return False
     return transport.get_write_buffer_size() == 0
-
-
-def _find_last_reply(connection: RequestHandler) -> float:
-    """Return a time that is later the later a connection had its last reply."""
-    return connection._next_keepalive_close_time  # noqa: SLF001
 
 
 def has_unread_bytes(connection: RequestHandler) -> bool:

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import hdrs, web
-from aiohttp.web_protocol import RequestHandler
 
+from gateway.api.aiohttp_insides import has_whole_request, is_between_requests
 from gateway.api.state import Gateway
 from gateway.errors import STOPPED, Overloaded
 from gateway.server.connections import ConnectionWatch, has_unread_bytes
@@ -128,26 +128,11 @@ class Drain:
 def close_connections(server: web.Server) -> None:
     """Close connections that idle between two requests; the others close after their reply."""
     for connection in tuple(server.connections):
-        if _is_between_requests(connection):
+        if is_between_requests(connection):
             if not has_unread_bytes(connection):
                 connection.force_close()
-        elif _has_whole_request(connection):
+        elif has_whole_request(connection):
             connection.close()  # takes effect after the reply; further requests are not read
-
-
-def _is_between_requests(connection: RequestHandler) -> bool:
-    """Return whether the connection waits for another request.
-
-    aiohttp has no public API for this: its task waits, and no message is queued to wake it.
-    """
-    waiter = connection._waiter  # noqa: SLF001
-    is_waiting = waiter is not None and not waiter.done() and not connection._messages  # noqa: SLF001
-    return is_waiting and connection._request_count > 0  # noqa: SLF001
-
-
-def _has_whole_request(connection: RequestHandler) -> bool:
-    request = connection._current_request  # noqa: SLF001
-    return request is not None and request.content.is_eof()
 
 
 async def wait_for_handlers(gateway: Gateway) -> None:

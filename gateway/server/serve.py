@@ -12,13 +12,14 @@ from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 from typing import Final
 
-from aiohttp import http_parser, web, web_response
+from aiohttp import web
 
 from gateway.alerts.delivery import tell_at_once
 from gateway.alerts.watch import Watch
-from gateway.api.delivery import SERVER
+from gateway.api.aiohttp_insides import has_slow_parser, name_server
 from gateway.api.observations import AccessLog
 from gateway.api.reading import make_connection
+from gateway.api.sink import SERVER
 from gateway.api.state import Gateway
 from gateway.apikeys import digest
 from gateway.app import make_app, make_gateway
@@ -162,8 +163,7 @@ async def _set_up(gateway: Gateway) -> tuple[web.AppRunner, web.Server]:
     """Make the application's server, which has no socket yet."""
     app = make_app(gateway)
     app.on_response_prepare.append(partial(close_while_draining, gateway))
-    # aiohttp names itself, in its replies to what it cannot parse too, and no setting changes that.
-    web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined] # it is not exported
+    name_server(SERVER)
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -259,7 +259,7 @@ def _announce(manager: systemd.Manager, listener: Listener, config: Config, *sta
 
 
 def _check_parser() -> None:
-    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
+    if has_slow_parser():
         log.warning(
             "aiohttp has only its parser in Python here, which is several times slower: install a"
             " wheel of aiohttp, and unset AIOHTTP_NO_EXTENSIONS"

@@ -19,9 +19,9 @@ class Receiver(Protocol):
     """The destination of a body."""
 
     def receive(self, data: bytes) -> bool:
-        """Take bytes. False asks to wait for `ready` before more come. May raise GatewayError."""
+        """Take bytes. False asks to wait for `unblock` before more come. May raise GatewayError."""
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         """Return when more may come."""
 
 
@@ -42,7 +42,7 @@ class CollectedBody:
         self._pieces.append(data)
         return True
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         return
 
     def take(self) -> bytes:
@@ -67,8 +67,8 @@ class CheckedBody:
         self._held = data if begins is None else None
         return begins is None or self.receiver.receive(data)
 
-    async def ready(self) -> None:
-        await self.receiver.ready()
+    async def unblock(self) -> None:
+        await self.receiver.unblock()
 
     def end(self) -> None:
         """Note that the body is over. Raises UpstreamError if it never began."""

@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
             self._read_pending()
         while not self._stopped and (self.paused or not reader.done):
             if self.paused:
-                await receiver.ready()
+                await receiver.unblock()
                 self._resume()
             else:
                 await self._next_wake()

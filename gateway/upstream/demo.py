@@ -81,7 +81,7 @@ class DemoAnswer:
     async def deliver(self, receiver: Receiver) -> None:
         for piece in self._pieces:
             if not receiver.receive(piece):
-                await receiver.ready()
+                await receiver.unblock()
             self._attempt.check()
             await asyncio.sleep(0)  # others get their turn, and the attempt may be ended
 

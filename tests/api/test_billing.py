@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final, cast
 
 import pytest
 
 from gateway.api.billing import Bill, expect_usage
 from gateway.api.call import Call
+from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Bucket, Rates
 from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance, RateLimited
 from gateway.ledger.base import Hold, Key
+from gateway.ledger.call_records import Outcome
 from gateway.ledger.serving.holds import drop_hold
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.serving.ledger import open_sqlite
@@ -43,6 +45,18 @@ PAYLOAD: Final = Payload(b"x" * 40, NOTHING_SPECIAL)
 INPUT: Final = 10
 
 
+def charge(bill: Bill, outcome: Outcome, status: int, metered: Metered) -> Awaitable[None]:
+    """Settle what was used."""
+    pipeline = cast("Any", SimpleNamespace(measure=lambda: metered))
+    settled = bill.settle(Verdict(outcome, status, Owed.USAGE, Last.REPLY), None, pipeline)
+    assert settled is not None
+    return settled
+
+
+def void(bill: Bill, outcome: Outcome, status: int) -> None:
+    assert bill.settle(Verdict(outcome, status, Owed.NOTHING, Last.ERROR), None, None) is None
+
+
 @pytest.mark.parametrize(
     ("max_tokens", "n", "output"),
     [
@@ -56,12 +70,12 @@ INPUT: Final = 10
 async def test_a_hold_expects_no_more_than_the_model_or_the_caller_allows(
     desk: Desk, max_tokens: int | None, n: int, output: int
 ) -> None:
-    desk.take(replace(REQUEST, max_tokens=max_tokens, n=n)).void("rejected", 400)
+    void(desk.take(replace(REQUEST, max_tokens=max_tokens, n=n)), "rejected", 400)
     assert desk.held_nano == INPUT + output
 
 
 async def test_a_hold_expects_no_more_than_a_small_model_writes(desk: Desk) -> None:
-    desk.take(model=replace(MODEL, max_output_tokens=9)).void("rejected", 400)
+    void(desk.take(model=replace(MODEL, max_output_tokens=9)), "rejected", 400)
     assert desk.held_nano == INPUT + 9
 
 
@@ -84,7 +98,7 @@ async def test_little_money_is_held_for_all_that_a_request_may_cost(
 ) -> None:
     """Its limit is the caller's or else the model's; rates go by what is expected all the same."""
     desk.key.account.balance_nano = available
-    desk.take(request_).void("rejected", 400)
+    void(desk.take(request_), "rejected", 400)
     assert desk.held_nano == held
     desk.key.account.balance_nano = CREDIT_NANO
 
@@ -97,13 +111,13 @@ async def test_a_full_hold_has_the_dearest_price_and_the_tools(desk: Desk) -> No
     desk.key.account.balance_nano = 1
     bill = Bill(desk.call, REQUEST, model, expected)
     assert desk.key.held_nano == INPUT + 3 * MAX_OUTPUT + 2 * 50
-    bill.void("rejected", 400)
+    void(bill, "rejected", 400)
     desk.key.account.balance_nano = CREDIT_NANO
 
 
 async def test_a_hold_is_no_more_than_the_ledger_can_charge(desk: Desk) -> None:
     model = replace(MODEL, prices=PriceList(replace(PRICE, output=10**21)), max_output_tokens=10**6)
-    desk.take(model=model).void("rejected", 400)
+    void(desk.take(model=model), "rejected", 400)
     assert desk.held_nano == MAX_AMOUNT_NANO
 
 
@@ -112,7 +126,10 @@ async def test_who_leaves_pays_what_was_expected_however_much_was_held(desk: Des
     desk.key.account.balance_nano = CREDIT_NANO // 3
     bill = desk.take()
     assert desk.held_nano == FULL
-    await bill.settle_expected("caller_left", 200, None)
+    left = Verdict("caller_left", 200, Owed.EXPECTED, Last.NOTHING)
+    settled = bill.settle(left, None, None)
+    assert settled is not None
+    await settled
     assert desk.key.account.balance_nano == CREDIT_NANO - INPUT - HOLD_OUTPUT
 
 
@@ -196,7 +213,7 @@ async def test_a_hold_counts_what_is_expected(desk: Desk) -> None:
     assert desk.tokens_left == TOKENS_PER_MINUTE - INPUT - HOLD_OUTPUT
     assert desk.key.held_nano == INPUT + HOLD_OUTPUT
     assert desk.call.balance_nano == CREDIT_NANO, "what was available before it"
-    bill.void("upstream_error", 502)
+    void(bill, "upstream_error", 502)
 
 
 async def test_a_refused_hold_gives_its_tokens_back(desk: Desk) -> None:
@@ -228,7 +245,7 @@ async def test_a_confirmed_hold_stays(desk: Desk) -> None:
     await bill.confirm()
     assert desk.tokens_left == TOKENS_PER_MINUTE - INPUT - HOLD_OUTPUT
     assert desk.call.balance_nano == CREDIT_NANO
-    bill.void("upstream_error", 502)
+    void(bill, "upstream_error", 502)
 
 
 async def test_without_tokens_there_is_no_hold(desk: Desk) -> None:
@@ -246,13 +263,13 @@ USED: Final = Tokens(input=11, output=7)
 async def test_a_second_settlement_changes_nothing(desk: Desk, again: str) -> None:
     """Neither the charge, nor the rate, nor what the log tells."""
     bill = desk.take()
-    settled = bill.settle("complete", 200, Metered(USED, estimated=False))
+    settled = charge(bill, "complete", 200, Metered(USED, estimated=False))
     if again == "void":
-        bill.void("internal_error", 500)
+        void(bill, "internal_error", 500)
     else:
-        assert bill.settle("shutdown", 503, Metered(Tokens(900), estimated=True)) is settled
+        assert charge(bill, "shutdown", 503, Metered(Tokens(900), estimated=True)) is settled
     await settled
-    bill.void("internal_error", 500)
+    void(bill, "internal_error", 500)
     assert (desk.call.outcome, desk.call.status) == ("complete", 200)
     assert (desk.call.tokens, desk.call.cost_nano) == (USED, USED.total)
     assert desk.tokens_left == TOKENS_PER_MINUTE - USED.total
@@ -262,8 +279,8 @@ async def test_a_second_settlement_changes_nothing(desk: Desk, again: str) -> No
 
 async def test_what_is_void_stays_void(desk: Desk) -> None:
     bill = desk.take()
-    bill.void("upstream_error", 502)
-    await bill.settle("complete", 200, Metered(USED, estimated=False))
+    void(bill, "upstream_error", 502)
+    await charge(bill, "complete", 200, Metered(USED, estimated=False))
     assert (desk.call.outcome, desk.call.status, desk.call.cost_nano) == ("upstream_error", 502, 0)
     assert desk.tokens_left == TOKENS_PER_MINUTE
     assert (desk.key.account.balance_nano, desk.key.held_nano) == (CREDIT_NANO, 0)
@@ -291,14 +308,14 @@ async def test_a_charge_has_the_cost_of_the_provider_that_served(
     model = replace(MODEL, costs={"alpha": PriceList(COST, (FAST,))})
     bill = desk.take(model=model)
     desk.call.provider = provider
-    await bill.settle("complete", 200, Metered(Tokens(30, 0, 0, 5), False, {}, terms, False, 77))
+    await charge(bill, "complete", 200, Metered(Tokens(30, 0, 0, 5), False, {}, terms, False, 77))
     columns = "SELECT cost_nano, provider_cost_nano, reported_cost_nano FROM requests"
     assert query(desk.place.path, columns) == [(35, cost_nano, 77)]
 
 
 async def test_a_void_has_no_cost(desk: Desk) -> None:
     bill = desk.take(model=replace(MODEL, costs={"": PriceList(COST)}))
-    bill.void("upstream_error", 502)
+    void(bill, "upstream_error", 502)
     state = "SELECT state FROM requests"
     await until(lambda: query(desk.place.path, state) == [("voided",)], "the void")
     columns = "SELECT provider_cost_nano, reported_cost_nano FROM requests"

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from gateway.api.conclusion import conclude, conclude_at_once
-from gateway.api.lifecycle import Charge, Last, Verdict
+from gateway.api.completions import conclude, conclude_at_once
+from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.errors import GatewayError, LedgerUnavailable, UpstreamError
 from tests.support.records import make_call
 from tests.support.rows import each_row
 
-REPLY = Verdict("complete", 200, Charge.USAGE, Last.REPLY)
-BROKEN = Verdict("upstream_error", None, Charge.USAGE, Last.ERROR)
-REFUSED = Verdict("upstream_error", None, Charge.NOTHING, Last.ERROR)
-LEFT = Verdict("caller_left", 200, Charge.EXPECTED, Last.NOTHING)
+REPLY = Verdict("complete", 200, Owed.USAGE, Last.REPLY)
+BROKEN = Verdict("upstream_error", None, Owed.USAGE, Last.ERROR)
+REFUSED = Verdict("upstream_error", None, Owed.NOTHING, Last.ERROR)
+LEFT = Verdict("caller_left", 200, Owed.EXPECTED, Last.NOTHING)
 FAILED = UpstreamError("It broke off.")
 
 
@@ -36,16 +36,13 @@ class Scene:
     )
     done: list[Any] = field(default_factory=list)
 
-    def settle(self, outcome: str, status: int, metered: object) -> Awaitable[None]:
-        self.done.append(("settle", outcome, status, metered))
-        return self.commit
-
-    def settle_expected(self, outcome: str, status: int, metered: object) -> Awaitable[None]:
-        self.done.append(("settle_expected", outcome, status, metered))
-        return self.commit
-
-    def void(self, outcome: str, status: int) -> None:
-        self.done.append(("void", outcome, status))
+    def settle(
+        self, verdict: Verdict, error: GatewayError | None, pipeline: object
+    ) -> Awaitable[None] | None:
+        assert pipeline is not None
+        status = verdict.status or (500 if error is None else error.status)
+        self.done.append((verdict.owed, verdict.outcome, status))
+        return None if verdict.owed is Owed.NOTHING else self.commit
 
     def note_withdrawal(self, outcome: str, status: int) -> None:
         self.done.append(("withdrawn", outcome, status))
@@ -67,7 +64,6 @@ class Scene:
         request = SimpleNamespace(stream=self.stream)
         work = SimpleNamespace(call=call, bill=self, request=request, headers={})
         pipeline = SimpleNamespace(
-            measure=lambda: "metered",
             finish=lambda: b"last",
             mid_event=self.mid_event,
             position=None,
@@ -83,7 +79,7 @@ async def test_the_last_bytes_wait_for_the_commit() -> None:
     scene = Scene()
     concluding = asyncio.ensure_future(scene.conclude(REPLY))  # noqa: TID251 - awaited below
     await asyncio.sleep(0)
-    charged = ("settle", "complete", 200, "metered")
+    charged = (Owed.USAGE, "complete", 200)
     assert scene.done == [charged]
     scene.commit.set_result(None)
     await concluding
@@ -93,7 +89,7 @@ async def test_the_last_bytes_wait_for_the_commit() -> None:
 async def test_a_caller_who_left_is_not_waited_for() -> None:
     scene = Scene()
     await scene.conclude(LEFT)
-    assert scene.done == [("settle_expected", "caller_left", 200, "metered"), "abort"]
+    assert scene.done == [(Owed.EXPECTED, "caller_left", 200), "abort"]
 
 
 @each_row(("opened", "mid_event"), [(False, False), (True, False), (True, True)])
@@ -106,7 +102,7 @@ async def test_an_error_is_a_status_an_event_or_a_cut(*, opened: bool, mid_event
     else:
         with pytest.raises(UpstreamError):
             await scene.conclude(REFUSED, FAILED)
-    assert scene.done[0] == ("void", "upstream_error", FAILED.status)
+    assert scene.done[0] == (Owed.NOTHING, "upstream_error", FAILED.status)
 
 
 async def test_a_json_reply_whose_charge_is_not_committed_is_withheld() -> None:
@@ -115,7 +111,7 @@ async def test_a_json_reply_whose_charge_is_not_committed_is_withheld() -> None:
     with pytest.raises(LedgerUnavailable):
         await scene.conclude(REPLY)
     assert scene.done == [
-        ("settle", "complete", 200, "metered"),
+        (Owed.USAGE, "complete", 200),
         ("withdrawn", "ledger_error", LedgerUnavailable.status),
     ]
 
@@ -124,7 +120,7 @@ async def test_a_stream_whose_charge_is_not_committed_ends_in_an_error_and_stays
     scene = Scene()
     scene.commit.set_exception(LedgerUnavailable())
     await scene.conclude(REPLY)
-    assert scene.done == [("settle", "complete", 200, "metered"), ("end", True)]
+    assert scene.done == [(Owed.USAGE, "complete", 200), ("end", True)]
 
 
 async def test_the_error_that_came_first_is_told() -> None:
@@ -153,10 +149,10 @@ async def test_a_cancelled_task_queues_the_charge_and_waits_for_nothing(
 ) -> None:
     scene = Scene(opened=opened, lost=lost, mid_event=mid_event)
     work, sink, pipeline = scene.parts
-    verdict = Verdict("shutdown", 200, Charge.USAGE, Last.ERROR)
+    verdict = Verdict("shutdown", 200, Owed.USAGE, Last.ERROR)
     conclude_at_once(work, sink, pipeline, verdict)
     told = [("send", True)] if opened and not lost and not mid_event else []
-    assert scene.done == [("settle", "shutdown", 200, "metered"), *told]
+    assert scene.done == [(Owed.USAGE, "shutdown", 200), *told]
 
 
 async def test_a_settlement_that_was_queued_is_not_queued_again() -> None:

@@ -6,7 +6,8 @@ from typing import Final
 
 import pytest
 
-from gateway.api.reading import HEAD_BYTES, choose_caller
+from gateway.api.aiohttp_insides import HEAD_BYTES
+from gateway.api.reading import choose_caller
 from tests.support import client
 from tests.support.chat import check_error, check_messages_error
 from tests.support.rows import each_row

@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from gateway.api.completions import MAX_COUNT_BYTES, _count
+from gateway.api.counting import MAX_COUNT_BYTES, _count
 from gateway.api.limits import MAX_OWN_COUNTS
 from gateway.dialects.exchanges import COUNTERS
 from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS

@@ -71,7 +71,7 @@ class Scene(Sink):
         """See `Answer`."""
         for piece in self.pieces:
             if not receiver.receive(piece):
-                await receiver.ready()
+                await receiver.unblock()
 
     def stop(self) -> None:
         self.done.append("stop")
@@ -88,7 +88,7 @@ class Scene(Sink):
         self.sent += data
         return self.life.phase is Phase.STREAMING
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         self.done.append("ready")
 
     def leave(self) -> None:
@@ -115,7 +115,7 @@ async def test_comments_before_the_first_event_are_dropped() -> None:
 
 
 async def test_a_stream_that_comes_in_one_read_begins_by_hand() -> None:
-    """Nobody asks for `ready` behind the end of a body; the relay calls `begin`."""
+    """Nobody asks for `unblock` behind the end of a body; the relay calls `begin`."""
 
     class Rushing(Scene):
         async def deliver(self, receiver: Receiver) -> None:
@@ -243,7 +243,7 @@ async def test_the_bytes_of_a_stream_that_nobody_reads_count_until_they_are_read
         def send(self, data: bytes) -> bool:
             return super().send(data) and False
 
-        async def ready(self) -> None:
+        async def unblock(self) -> None:
             held.append(self.call.held_bytes)
 
     scene = Unread((BEGIN, HI, END + DONE))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from gateway import apikeys
-from gateway.api import ended_keys
-from gateway.api.ended_keys import EndedKeys
+from gateway.api import keys
+from gateway.api.keys import explain_end
+from gateway.api.limits import Bucket
+from gateway.api.state import LOOKUPS_PER_MINUTE
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.key_records import EndedKey
 from tests.support.chat import check_error, say
@@ -35,8 +39,10 @@ class FakeLedger:
         return self.ended
 
 
-async def explain(ledger: object, ended: EndedKeys | None = None) -> str:
-    return (await (ended or EndedKeys()).explain(cast("Any", ledger), b"")).message
+async def explain(ledger: object, lookups: Bucket | None = None) -> str:
+    lookups = lookups or Bucket(LOOKUPS_PER_MINUTE, time.monotonic())
+    gateway = SimpleNamespace(ledger=ledger, ended_key_lookups=lookups)
+    return (await explain_end(cast("Any", gateway), b"")).message
 
 
 @each_row(
@@ -63,9 +69,9 @@ async def test_a_key_s_end_is_told(ended: EndedKey | Exception | None, told: str
 
 
 async def test_many_made_up_keys_ask_the_ledger_seldom() -> None:
-    ledger, ended = FakeLedger(EndedKey(0, None)), EndedKeys()
-    told = [await explain(ledger, ended) for _ in range(3 * ended_keys.LOOKUPS_PER_MINUTE)]
-    assert ended_keys.LOOKUPS_PER_MINUTE <= ledger.lookups < 2 * ended_keys.LOOKUPS_PER_MINUTE
+    ledger, lookups = FakeLedger(EndedKey(0, None)), Bucket(LOOKUPS_PER_MINUTE, time.monotonic())
+    told = [await explain(ledger, lookups) for _ in range(3 * LOOKUPS_PER_MINUTE)]
+    assert LOOKUPS_PER_MINUTE <= ledger.lookups < 2 * LOOKUPS_PER_MINUTE
     assert "revoked" in told[0]
     assert told[-1].startswith(UNKNOWN)
 
@@ -76,7 +82,7 @@ async def test_a_ledger_that_hangs_holds_up_no_refusal(monkeypatch: pytest.Monke
             await asyncio.Event().wait()
             raise AssertionError
 
-    monkeypatch.setattr(ended_keys, "LOOKUP_SECONDS", 0)
+    monkeypatch.setattr(keys, "LOOKUP_SECONDS", 0)
     assert (await explain(Hanging(None))).startswith(UNKNOWN)
 
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.api.call import Call
-from gateway.api.error_replies import refuse_method, render_error
+from gateway.api.front import refuse_method, render_error
 from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (
     BodyTooLarge,

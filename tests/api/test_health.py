@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.api.health import report_health, report_readiness
+from gateway.api.lookups import report_health, report_readiness
 from tests.support.records import make_call
 from tests.support.rows import each_row
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import HttpVersion11
 
-from gateway.api.delivery import PIECE_BYTES, JsonReply
+from gateway.api.sink import PIECE_BYTES, JsonReply
 from tests.api.test_memory import make_call, make_gateway
 from tests.support.chat import check_error, say
 from tests.support.client import request

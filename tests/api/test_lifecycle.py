@@ -11,11 +11,11 @@ from gateway.api.lifecycle import (
     OUTCOMES,
     UNCOMMITTED,
     VERDICTS,
-    Charge,
     Ending,
     Last,
     Leaving,
     Lifecycle,
+    Owed,
     Phase,
     find_ending,
     lose_charge,
@@ -55,12 +55,12 @@ def test_every_case_has_one_verdict_but_an_abandoned_caller_who_is_there() -> No
 
 
 def test_nothing_is_owed_where_nothing_came_and_the_caller_hears_of_a_failure() -> None:
-    for (ending, gone, _, delivered), (charge, last) in VERDICTS.items():
+    for (ending, gone, _, delivered), (owed, last) in VERDICTS.items():
         made = ending in {Ending.COMPLETE, Ending.ABANDONED, Ending.UNDELIVERABLE}
         if not made and not delivered:
-            assert charge is Charge.NOTHING
+            assert owed is Owed.NOTHING
         if ending is Ending.UNDELIVERABLE:
-            assert charge is Charge.USAGE
+            assert owed is Owed.USAGE
         if gone:
             assert last is Last.NOTHING
         else:
@@ -144,8 +144,8 @@ def test_a_charge_that_cannot_be_committed_is_withdrawn_unless_a_stream_delivere
     verdict = make_life(Phase.SENT).end(Ending.COMPLETE, delivered=True, head_sent=False)
     json_reply = lose_charge(verdict, 503, stream=False)
     assert (json_reply.outcome, json_reply.status) == ("ledger_error", 503)
-    assert (json_reply.charge, json_reply.last) == (Charge.NOTHING, Last.ERROR)
+    assert (json_reply.owed, json_reply.last) == (Owed.NOTHING, Last.ERROR)
     stream = lose_charge(verdict, 503, stream=True)
     assert (stream.outcome, stream.status) == ("complete", 200)
-    assert (stream.charge, stream.last) == (Charge.USAGE, Last.ERROR)
+    assert (stream.owed, stream.last) == (Owed.USAGE, Last.ERROR)
     assert {row[0] for row in UNCOMMITTED} == {False, True}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.api.error_replies import UNSERVED, explain_path
+from gateway.api.front import UNSERVED, explain_path
 from gateway.api.routes import make_routes
 from gateway.dialects.exchanges import CALLERS
 from tests.support.chat import check_error

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 
 from gateway.api.billing import Bill, expect_usage, find_output_limit
 from gateway.api.call import Call
+from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Rates
 from gateway.api.observations import MissingUsages
 from gateway.config.records import Model
@@ -35,6 +36,7 @@ from tests.support.rows import each_row
 
 RUNS: Final = 200
 STEPS: Final = 60
+COMPLETE: Final = Verdict("complete", 200, Owed.USAGE, Last.REPLY)
 
 
 class MemoryLedger:
@@ -149,7 +151,8 @@ class World:
         one = self.in_flight.pop(self.dice.randrange(len(self.in_flight)))
         most = find_output_limit(one.request, one.model) * one.request.n
         tokens = Tokens(one.input_tokens, output=self.dice.randrange(1, most + 1))
-        cast("Any", one.bill).settle("complete", 200, Metered(tokens, estimated=False))
+        pipeline = cast("Any", SimpleNamespace(measure=lambda: Metered(tokens, estimated=False)))
+        _ = one.bill.settle(COMPLETE, None, pipeline)
         self.beyond_nano += max(one.call.cost_nano - one.covered_nano, 0)
         worst = replace(tokens, output=most)
         dearest = max(

@@ -82,7 +82,7 @@ async def test_a_fault_at_the_end_is_free_and_never_a_clean_end(
 ) -> None:
     """Before the head it is a status; a stream that has begun is cut."""
     await wait_for_key(console, secret)
-    monkeypatch.setattr("gateway.api.relay.conclude", fail)
+    monkeypatch.setattr("gateway.api.completions.conclude", fail)
     if stream:
         with pytest.raises(aiohttp.ClientPayloadError):
             await console.complete(secret, stream=True)

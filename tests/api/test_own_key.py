@@ -11,7 +11,7 @@ import pytest
 
 from gateway import apikeys
 from gateway.admin import accounts, keys
-from gateway.api.own_key import describe_own_key
+from gateway.api.lookups import describe_own_key
 from gateway.config.records import Limits
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import Account, Key, Line

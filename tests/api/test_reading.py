@@ -6,23 +6,23 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from aiohttp import web
 
-from gateway.api.reading import (
+from gateway.api.aiohttp_insides import (
     CHEAP_LINES,
     PIECE_BYTES,
     READ_BYTES,
     TINY_BYTES,
     TINY_CHUNKS,
     PacedConnection,
-    Wire,
     has_tiny_chunks,
-    own_reading,
+    note_known,
     want_body,
 )
+from gateway.api.reading import Wire
 from tests.support.client import request
 from tests.support.loops import LOOPS, run_on
 
@@ -39,8 +39,8 @@ class Watched(PacedConnection):
 
     __slots__ = ("parsed",)
 
-    def __init__(self, server: web.Server, parsed: list[int], **options: Any) -> None:
-        super().__init__(server, **options)
+    def __init__(self, server: web.Server, parsed: list[int]) -> None:
+        super().__init__(server)
         self.parsed = parsed
 
     def parse(self, data: bytes) -> None:
@@ -80,9 +80,7 @@ async def serve(handler: Handler) -> AsyncIterator[Scene]:
     scene = Scene(0)
     server = web.Server(handler, lingering_time=0.2, access_log=None)
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(
-        lambda: Wire(Watched(server, scene.parsed, loop=loop, **server._kwargs)), "127.0.0.1", 0
-    )
+    listener = await loop.create_server(lambda: Wire(Watched(server, scene.parsed)), "127.0.0.1", 0)
     scene.port = listener.sockets[0].getsockname()[1]
     try:
         yield scene
@@ -199,7 +197,7 @@ def test_strangers_that_send_at_once_share_the_turns(loop: str) -> None:
             name = http.path
             order.append(name)
             if name == "/known":
-                own_reading(http, 1)
+                note_known(http, 1)
             return web.Response(text="well")
 
         async with serve(note) as scene:

@@ -13,7 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.api.bodies import defer_continue
 from gateway.api.call import Call
-from gateway.api.middleware import make_front
+from gateway.api.front import make_front
 from gateway.api.routes import add_api, make_routes
 from gateway.api.state import Gateway
 from gateway.dialects.base import Caller

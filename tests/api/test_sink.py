@@ -177,7 +177,7 @@ async def test_who_waits_for_the_row_sends_one_head_and_none_behind_a_close(clos
 
 
 async def test_the_head_waits_for_no_caller_that_reads_nothing() -> None:
-    """The wait is that of `ready`, which is given up in time."""
+    """The wait is that of `unblock`, which is given up in time."""
     sink = make_new_sink(StuckTransport())
     sink.send(bytes(1 << 20))
     async with asyncio.timeout(30):
@@ -270,6 +270,6 @@ async def test_a_caller_that_takes_nothing_is_given_up() -> None:
 
 async def test_a_caller_that_took_its_bytes_is_not_given_up() -> None:
     sink = await make_sink(OpenTransport())
-    await sink.ready()
+    await sink.unblock()
     sink.tick(asyncio.get_running_loop().time() + STALL_SECONDS + 1, mid_event=False)
     assert not sink._ended

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from gateway.api.models import MAX_NAME_CHARS, find_problem, find_similar
+from gateway.api.lookups import MAX_NAME_CHARS, find_problem, find_similar
 from gateway.errors import ModelNotFound, UnknownModel
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms

@@ -46,7 +46,7 @@ class Taker:
         self.body += data
         return False
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         self.asked = True
 
 
@@ -92,5 +92,5 @@ def test_what_never_begins_is_no_reply(body: bytes) -> None:
 
 async def test_a_receiver_that_asks_to_wait_is_waited_for() -> None:
     taker = Taker()
-    await CheckedBody(taker).ready()
+    await CheckedBody(taker).unblock()
     assert taker.asked

@@ -45,7 +45,7 @@ class Taker:
         self.body += data
         return not self.full
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         self.asked.set()
         await self.room.wait()
         self.full = False

@@ -91,7 +91,7 @@ class Taker:
         self.pieces.append(data)
         return False
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         self.waits += 1
 
 
@@ -118,7 +118,7 @@ async def test_it_stops_when_the_attempt_is_given_up() -> None:
     attempt, error = Attempt(PROVIDER), Overloaded("stopping")
 
     class Leaver(Taker):
-        async def ready(self) -> None:
+        async def unblock(self) -> None:
             await asyncio.sleep(0)
             attempt.fail(error)
 

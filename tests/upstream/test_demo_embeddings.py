@@ -29,7 +29,7 @@ class Taker:
         self.data += data
         return True
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         return
 
 

@@ -424,7 +424,7 @@ class Taker:
         self.body += data
         return True
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         raise AssertionError("nobody asked to wait")
 
 

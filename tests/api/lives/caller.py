@@ -63,7 +63,7 @@ class FakeSink:
             self.sent.append(data)
         return self._dice.random() < 0.8
 
-    async def ready(self) -> None:
+    async def unblock(self) -> None:
         self._stalled_since = self._loop.time()
         seconds = 1000.0 if self._stalls else self._dice.choice(DELAYS)
         try:

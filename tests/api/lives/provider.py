@@ -120,7 +120,7 @@ class FakeRoute:
                 return
             if not proceed:
                 connection.paused = True
-                await receiver.ready()
+                await receiver.unblock()
                 connection.paused = False
         if self.dice.random() < 0.08:
             raise UpstreamError("broke off")

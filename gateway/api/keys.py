@@ -1,118 +1,41 @@
-"""The layers around the handlers of `/v1`: request id and dialect, then caller, rate and balance.
-
-A route is wrapped in what it needs when the application is made, so no layer asks a path whether it
-applies. The order of refusals is: 404 and 405, 401, 403, 503, 429, 402, then the body.
-"""
+"""The layer of routes that need a key: key and account, rates, balance."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from aiohttp import hdrs, web
 
 from gateway import apikeys
+from gateway.api.aiohttp_insides import note_known
 from gateway.api.bodies import release
-from gateway.api.call import Call, make_headers
-from gateway.api.ended_keys import refuse_ended
-from gateway.api.error_replies import render_error
+from gateway.api.call import Call
+from gateway.api.front import Handler
 from gateway.api.limits import Rates
-from gateway.api.observations import note_refusal
-from gateway.api.reading import note_known, own_reading
 from gateway.api.state import Gateway
-from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (
     RESTARTING,
     AccountSuspended,
     BadRequest,
-    GatewayError,
     InsufficientBalance,
-    InternalError,
     InvalidKey,
     LedgerUnavailable,
     Overloaded,
     RateLimited,
-    drop_frames,
 )
 from gateway.ledger.base import Key
 from gateway.ledger.key_records import EndedKey, refuse_spent
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import format_amount
-from gateway.request_ids import make_request_id
-
-log = logging.getLogger("gateway.middleware")
-
-WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-"""A handler as aiohttp has it."""
-Handler = Callable[[web.Request, Call], Awaitable[web.StreamResponse]]
-"""A handler within the front."""
+from gateway.times import format_moment
 
 REFRESH_SECONDS: Final = 1.0
 """How long a refusal waits for the latest changes, as a ledger that hangs must not hold it up."""
 OUTDATED: Final = (InvalidKey, AccountSuspended, RateLimited, InsufficientBalance)
 """Refusals that a change which others have just committed may have made wrong."""
-
-
-def make_front(
-    gateway: Gateway,
-    handler: Handler,
-    callers: Iterable[Caller] = CALLERS.values(),
-    *,
-    surface: str,
-    logged: bool = True,
-) -> WebHandler:
-    """Wrap a handler in the outermost layer, which gives each request an id and answers every error.
-
-    `callers`: those who use the path. Whose `marker` a request has is answered in their dialect, any
-    other request in the first one's. `surface`: the path in metrics. `logged`: in log and metrics.
-    """
-    first, *others = callers
-
-    async def front(http: web.Request) -> web.StreamResponse:
-        now_ms = gateway.ledger.clock()
-        caller = _choose(http, first, others) if others else first
-        call = Call(gateway, make_request_id(now_ms), caller, time.monotonic(), now_ms, surface)
-        try:
-            check_framing(http)
-            response = await handler(http, call)
-        except Exception as error:  # noqa: BLE001 - it is told apart there
-            response = _answer(call, error)
-        except asyncio.CancelledError:  # the gateway stops
-            if logged:
-                gateway.log_call(call, call.status or Overloaded.status)
-            raise
-        if not response.prepared:
-            response.headers.update(make_headers(call))
-        if logged:
-            gateway.log_call(call, call.status or response.status)
-        return response
-
-    return front
-
-
-def _answer(call: Call, error: Exception) -> web.Response:
-    """Render an error that ends a request; one that nobody raised on purpose is logged."""
-    if isinstance(error, GatewayError):
-        known = error
-    else:
-        log.error("%s: internal error", call.request_id, exc_info=error)
-        known = InternalError()
-    response = render_error(call, known)
-    note_refusal(call, known)
-    drop_frames(error)
-    return response
-
-
-def _choose(http: web.Request, first: Caller, others: Sequence[Caller]) -> Caller:
-    for caller in others:
-        if caller.marker in http.headers:
-            return caller
-    return first
 
 
 def require_key(handler: Handler, *, for_money: bool) -> Handler:
@@ -127,10 +50,9 @@ def require_key(handler: Handler, *, for_money: bool) -> Handler:
             rates = let_in(call, secret, call.started, for_money=for_money)
         except OUTDATED:
             rates = await _let_in_after_all(call, secret, for_money=for_money)
-        note_known(http)
         gateway = call.gateway
         assert call.key is not None
-        own_reading(http, call.key.account.id)
+        note_known(http, call.key.account.id)
         gateway.in_flight += 1
         try:
             return await handler(http, call)
@@ -176,7 +98,7 @@ async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rate
     await catch_up(gateway.ledger)
     digest = apikeys.digest(secret)
     if gateway.ledger.find_key(digest) is None:
-        raise await gateway.ended_keys.explain(gateway.ledger, digest)
+        raise await explain_end(gateway, digest)
     return let_in(call, secret, time.monotonic(), for_money=for_money)
 
 
@@ -188,13 +110,6 @@ async def catch_up(ledger: ServingLedger) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(REFRESH_SECONDS):
             await ledger.refresh()
-
-
-def check_framing(http: web.Request) -> None:
-    """Raise BadRequest for a body that was compressed on its way: `gzip, chunked` (RFC 9112, 6.1)."""
-    encodings = http.headers.getall(hdrs.TRANSFER_ENCODING, ())
-    if encodings and ",".join(encodings).strip().lower() != "chunked":
-        raise BadRequest("Of transfer encodings only 'chunked' is supported.")
 
 
 def read_key(http: web.Request) -> str:
@@ -254,3 +169,32 @@ def check_balance(call: Call, key: Key) -> None:
         )
     if key.budget is not None and key.budget.is_spent(call.started_ms):
         raise refuse_spent(key.budget, currency)
+
+
+LOOKUP_SECONDS: Final = 1.0
+"""A ledger that hangs must not hold up the refusal of a wrong key."""
+
+
+async def explain_end(gateway: Gateway, digest: bytes) -> InvalidKey:
+    """Return the refusal of a key that is not in memory, with the time of its end if that can be found."""
+    lookups, now = gateway.ended_key_lookups, time.monotonic()
+    if lookups.wait_seconds(1, now) > 0:
+        return InvalidKey()
+    lookups.take(1)
+    try:
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            ended = await gateway.ledger.read_ended_key(digest)
+    except (TimeoutError, LedgerUnavailable):
+        return InvalidKey()
+    return InvalidKey() if ended is None else refuse_ended(ended)
+
+
+def refuse_ended(key: EndedKey) -> InvalidKey:
+    """Make the refusal of a key that has ended."""
+    if key.revoked_ms is not None:
+        return InvalidKey(_HINT.format(f"was revoked on {format_moment(key.revoked_ms)}"))
+    assert key.expires_ms is not None
+    return InvalidKey(_HINT.format(f"expired on {format_moment(key.expires_ms)}"))
+
+
+_HINT: Final = "This key {} UTC. Make another in the console under Keys."

@@ -1,15 +1,106 @@
-"""Errors as responses, in the dialect of the caller, and words for paths that nobody has."""
+"""The outermost layer of each route: request ids, dialects, errors as replies, refused paths and methods.
+
+A route is wrapped in what it needs when the application is made, so no layer asks a path whether it
+applies. The order of refusals is: 404 and 405, 401, 403, 503, 429, 402, then the body.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final, NoReturn
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from gateway.api.call import Call
-from gateway.api.observations import find_code
-from gateway.errors import BodyTooLarge, GatewayError, MethodNotAllowed, NotFound
+from gateway.api.call import Call, make_headers
+from gateway.api.observations import find_code, note_refusal
+from gateway.api.state import Gateway
+from gateway.dialects.base import Caller
+from gateway.dialects.exchanges import CALLERS
+from gateway.errors import (
+    BadRequest,
+    BodyTooLarge,
+    GatewayError,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+    drop_frames,
+)
+from gateway.request_ids import make_request_id
+
+log = logging.getLogger("gateway.middleware")
+
+WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+"""A handler as aiohttp has it."""
+Handler = Callable[[web.Request, Call], Awaitable[web.StreamResponse]]
+"""A handler within the front."""
+
+
+def make_front(
+    gateway: Gateway,
+    handler: Handler,
+    callers: Iterable[Caller] = CALLERS.values(),
+    *,
+    surface: str,
+    logged: bool = True,
+) -> WebHandler:
+    """Wrap a handler in the outermost layer, which gives each request an id and answers every error.
+
+    `callers`: those who use the path. Whose `marker` a request has is answered in their dialect, any
+    other request in the first one's. `surface`: the path in metrics. `logged`: in log and metrics.
+    """
+    first, *others = callers
+
+    async def front(http: web.Request) -> web.StreamResponse:
+        now_ms = gateway.ledger.clock()
+        caller = _choose(http, first, others) if others else first
+        call = Call(gateway, make_request_id(now_ms), caller, time.monotonic(), now_ms, surface)
+        try:
+            check_framing(http)
+            response = await handler(http, call)
+        except Exception as error:  # noqa: BLE001 - it is told apart there
+            response = _answer(call, error)
+        except asyncio.CancelledError:  # the gateway stops
+            if logged:
+                gateway.log_call(call, call.status or Overloaded.status)
+            raise
+        if not response.prepared:
+            response.headers.update(make_headers(call))
+        if logged:
+            gateway.log_call(call, call.status or response.status)
+        return response
+
+    return front
+
+
+def _answer(call: Call, error: Exception) -> web.Response:
+    """Render an error that ends a request; one that nobody raised on purpose is logged."""
+    if isinstance(error, GatewayError):
+        known = error
+    else:
+        log.error("%s: internal error", call.request_id, exc_info=error)
+        known = InternalError()
+    response = render_error(call, known)
+    note_refusal(call, known)
+    drop_frames(error)
+    return response
+
+
+def _choose(http: web.Request, first: Caller, others: Sequence[Caller]) -> Caller:
+    for caller in others:
+        if caller.marker in http.headers:
+            return caller
+    return first
+
+
+def check_framing(http: web.Request) -> None:
+    """Raise BadRequest for a body that was compressed on its way: `gzip, chunked` (RFC 9112, 6.1)."""
+    encodings = http.headers.getall(hdrs.TRANSFER_ENCODING, ())
+    if encodings and ",".join(encodings).strip().lower() != "chunked":
+        raise BadRequest("Of transfer encodings only 'chunked' is supported.")
 
 
 def render_error(call: Call, error: GatewayError) -> web.Response:
