@@ -76,7 +76,10 @@ def is_closed(one: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-@pytest.mark.parametrize("first_bytes", [b"", b"POST /v1/chat/completions HTTP/1.1\r\nHost"])
+@pytest.mark.parametrize(
+    "first_bytes",
+    [pytest.param(b"", marks=pytest.mark.slow), b"POST /v1/chat/completions HTTP/1.1\r\nHost"],
+)
 async def test_idle_connections_give_way(cramped: GatewayProcess, first_bytes: bytes) -> None:
     async with crowd(cramped, first_bytes):
         for _ in range(3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tests.metrics.test_collected import make_gateway
 from tests.support.chat import say
 from tests.support.client import Call, Reply, request
 from tests.support.config import NO_LIMITS
-from tests.support.process import free_port
+from tests.support.process import GatewayProcess, free_port
 from tests.support.replies import completion, json_reply
 from tests.support.rows import each_row
 from tests.support.running import Launch
@@ -57,22 +58,16 @@ async def test_a_request_is_in_the_next_scrape(launch: Launch, stage: Stage) -> 
     assert any(re.fullmatch(r"gateway_commit_seconds_count [1-9]\d*", line) for line in lines)
     assert 'gateway_breaker_open{provider="plain-0-alpha"} 0' in lines
     assert not any(key.encode() in reply.body for key in (key, running.callers["rich"].key_id))
+    assert (await scrape(running.gateway.port)).status == 404, "callers cannot reach it"
+    assert (await scrape(port, "/v1/models")).status == 404, "nor what is theirs be reached there"
 
 
-async def test_callers_cannot_reach_it(launch: Launch) -> None:
-    """Neither is it beneath the gateway's address, nor the gateway beneath its own."""
-    port = free_port()
-    running = launch(limits=f'{NO_LIMITS}\n[metrics]\nlisten = "127.0.0.1:{port}"')
-    assert (await scrape(running.gateway.port)).status == 404
-    assert (await scrape(port, "/v1/models")).status == 404
-
-
-async def test_an_address_that_is_taken_is_named(launch: Launch, tmp_path: Path) -> None:
-    running = launch()
-    taken = running.gateway.port
-    other = tmp_path / "other.toml"
-    other.write_text(f'[server]\nport = 0\n[metrics]\nlisten = "127.0.0.1:{taken}"\n')
-    ended = await running.gateway.run_apart("serve", "--config", str(other))
+async def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taking:
+        taken = taking.getsockname()[1]
+        other = GatewayProcess(tmp_path, free_port())
+        other.config.write_text(f'[server]\nport = 0\n[metrics]\nlisten = "127.0.0.1:{taken}"\n')
+        ended = await other.run_apart("serve")
     assert ended.code == ExitCode.UNAVAILABLE
     assert f"cannot serve metrics on 127.0.0.1:{taken}: Address already in use" in ended.err
     assert "set [metrics] listen in gateway.toml" in ended.err

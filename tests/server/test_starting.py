@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -26,9 +26,6 @@ from tests.support.process import free_port
 from tests.support.settings import load
 from tests.support.stand_in import URL, stand_in
 
-FILE_BLOCKS: Final = (0, 1, 8, 64)
-"""Limits of a file's size, in blocks of 512 or 1,024 bytes: each ends another step of a start."""
-
 
 def start(folder: Path, prefix: str = "") -> subprocess.CompletedProcess[str]:
     config = folder / "gateway.toml"
@@ -46,8 +43,11 @@ def start(folder: Path, prefix: str = "") -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("blocks", FILE_BLOCKS)
+@pytest.mark.parametrize(
+    "blocks", [8, *(pytest.param(blocks, marks=pytest.mark.slow) for blocks in (0, 1, 64))]
+)
 def test_a_disk_without_room_is_no_traceback(tmp_path: Path, blocks: int) -> None:
+    """Blocks of 512 or 1,024 bytes that a file may have: each limit ends another step of a start."""
     done = start(tmp_path, f"ulimit -f {blocks}; ")
     assert done.returncode == ExitCode.UNAVAILABLE, done.stderr
     (line,) = done.stderr.splitlines()
@@ -141,7 +141,13 @@ def test_the_first_link_can_be_opened_from_another_machine(
     assert ("-L 8081:127.0.0.1:8081 " in told) == has_tunnel
 
 
-@pytest.mark.parametrize("content", [b"\0" * 4096, b"SQLite format 3\0" + b"\xff" * 4080])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"SQLite format 3\0" + b"\xff" * 4080,
+        pytest.param(b"\0" * 4096, marks=pytest.mark.slow),
+    ],
+)
 def test_an_unreadable_database_is_no_traceback(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "gateway.db").write_bytes(content)
     done = start(tmp_path)
