@@ -16,7 +16,7 @@ from gateway.ledger.sql.books.database import (
     EACH_ACCOUNT,
     KEY_WORKS,
     AccountColumns,
-    Database,
+    Part,
     append_change,
     describe_changes,
     read_account,
@@ -89,10 +89,7 @@ _OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator = 1 AND suspend
 _NO_TERMS: Final = Terms()
 
 
-class AccountBook:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class AccountBook(Part):
     def read(self, name: str) -> AccountView:
         with self._database.reading() as connection:
             return read_account(connection, name)
@@ -110,8 +107,7 @@ class AccountBook:
         return sorted((name, id_) for name, id_ in found if part in name.casefold())
 
     def find_id(self, name: str) -> int:
-        with self._database.reading() as connection:
-            row = connection.execute("SELECT id FROM accounts WHERE name = ?", (name,)).fetchone()
+        row = self._database.read_one("SELECT id FROM accounts WHERE name = ?", (name,))
         if row is None:
             raise NotFound("there is no such account")
         return int(row[0])

@@ -18,7 +18,7 @@ from gateway.ledger.alert_records import (
     make_alert_id,
     write_alert,
 )
-from gateway.ledger.sql.books.database import Database, read_account_name
+from gateway.ledger.sql.books.database import Part, read_account_name
 from gateway.ledger.sql.connection import Connection
 from gateway.money import format_amount
 
@@ -105,11 +105,8 @@ _SET_HOOK: Final = (
 )
 
 
-class AlertBook:
+class AlertBook(Part):
     """Alerts, queued until they are delivered. `channels` are the operator's configured ones."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def raise_all(self, alerts: Sequence[Alert], channels: Collection[Channel]) -> None:
         """Queue those that were not raised before, to the operator and to the holder's webhook."""
@@ -220,8 +217,7 @@ class AlertBook:
         return sorted(views, key=lambda one: (one.created_ms, one.id), reverse=True)
 
     def read_hook(self, account_id: int) -> Hook:
-        with self._database.reading() as connection:
-            row = connection.execute(_HOOK, (account_id,)).fetchone()
+        row = self._database.read_one(_HOOK, (account_id,))
         return Hook(*row) if row else Hook(None, None, None)
 
     def set_hook(self, account_id: int, hook: Hook) -> None:

@@ -62,9 +62,8 @@ class Books(Database):
 
     def find_last_checkpoint_ms(self) -> int | None:
         """Return when a proof last covered new entries, whichever process ran it."""
-        with self.reading() as connection:
-            (at_ms,) = connection.execute(_LAST_CHECKPOINT).fetchone()
-            return None if at_ms is None else int(at_ms)
+        (at_ms,) = self.read_one(_LAST_CHECKPOINT, ())
+        return None if at_ms is None else int(at_ms)
 
     @abstractmethod
     def back_up(self, target: Path) -> int:

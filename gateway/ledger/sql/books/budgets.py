@@ -16,7 +16,7 @@ from gateway.ledger.key_records import (
     show_budget,
 )
 from gateway.ledger.records import Conflict, NotFound
-from gateway.ledger.sql.books.database import Database, append_change, read_account
+from gateway.ledger.sql.books.database import Part, append_change, read_account
 from gateway.ledger.sql.connection import Connection, insert_numbered
 from gateway.ledger.sql.rows import KEY_LIVES, sum_charges
 from gateway.money import format_amount
@@ -48,11 +48,8 @@ _EDIT: Final = (
 )
 
 
-class BudgetBook:
+class BudgetBook(Part):
     """If `account_id` is given, budgets of other accounts are treated as unknown."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def read(self, budget_id: int, *, account_id: int | None = None) -> BudgetView:
         """Raises NotFound also for a budget that has ended."""

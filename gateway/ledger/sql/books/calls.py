@@ -23,7 +23,7 @@ from gateway import apikeys
 from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
-from gateway.ledger.sql.books.database import Database
+from gateway.ledger.sql.books.database import Part
 from gateway.ledger.sql.connection import (
     Connection,
     Value,
@@ -254,10 +254,7 @@ _FAILURES: Final = """
 """
 
 
-class CallBook:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class CallBook(Part):
     def read_page(self, chosen: CallFilter, below_id: str | None, limit: int) -> list[CallView]:
         """Return the latest calls below an id, including pending ones."""
         with self._database.reading() as connection:

@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway.ledger.records import AccountView, Conflict, LedgerError, NotFound, StoredSecret
 from gateway.ledger.signin_records import TokenRole, TokenTerms, TokenView, TotpView
-from gateway.ledger.sql.books.database import Database, read_account
+from gateway.ledger.sql.books.database import Part, read_account
 from gateway.ledger.sql.connection import Value, insert
 
 _READ_TOTP: Final = """
@@ -43,15 +43,11 @@ _REMOVE_TOTP: Final = (
 )
 
 
-class TotpBook:
+class TotpBook(Part):
     """Keys of apps are kept in the clear, recovery codes by their SHA-256."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
     def read(self, account_id: int) -> TotpView | None:
-        with self._database.reading() as connection:
-            row = connection.execute(_READ_TOTP, (account_id,)).fetchone()
+        row = self._database.read_one(_READ_TOTP, (account_id,))
         return None if row is None else TotpView(bytes(row[0]), *row[1:])
 
     def propose(self, account: AccountView, secret: bytes) -> None:
@@ -114,11 +110,8 @@ _NEWEST_FIRST: Final = f"{_EACH_SCRIPT} ORDER BY created_ms DESC, id"
 Columns = tuple[str, str, TokenRole, int | None, str, str, int, int | None, int | None]
 
 
-class TokenBook:
+class TokenBook(Part):
     """Tokens of scripts, by their SHA-256."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def create(self, terms: TokenTerms, new: StoredSecret) -> TokenView:
         """Raises Conflict if a token that is not revoked has the name."""
@@ -146,8 +139,7 @@ class TokenBook:
     def find(self, digest: bytes) -> TokenView | None:
         """Return the token, also if it has ended; note that it was used, unless it has."""
         now_ms = self._database.clock()
-        with self._database.reading() as connection:
-            row = connection.execute(_FIND_SCRIPT, (digest,)).fetchone()
+        row = self._database.read_one(_FIND_SCRIPT, (digest,))
         if row is None:
             return None
         token = _view(row)

@@ -68,13 +68,18 @@ class Database(ABC):
     @abstractmethod
     def give_up_when(self, is_over: Callable[[], bool]) -> None: ...
 
+    def read_one(self, sql: str, values: Values) -> Any:
+        """Return the first row of a statement; None if there is none."""
+        with self.reading() as connection:
+            return connection.execute(sql, values).fetchone()
+
     def read_rows(self, sql: str, values: Values) -> list[Any]:
+        """Return the rows of a statement that gives them as one JSON array."""
         with self.reading() as connection:
             return read_rows(connection, sql, values)
 
     def read_number(self, sql: str, values: Values = ()) -> int:
-        with self.reading() as connection:
-            return int(connection.execute(sql, values).fetchone()[0])
+        return int(self.read_one(sql, values)[0])
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -113,6 +118,13 @@ class Database(ABC):
         row = (at_ms, self.actor.name, action, account, target, detail, self.actor.address)
         with self.changing() as connection:
             connection.execute(_NOTE, row)
+
+
+class Part:
+    """One part of the books, over the connection that all of them share."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
 
 def append_change(

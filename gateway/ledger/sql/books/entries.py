@@ -29,6 +29,7 @@ from gateway.ledger.records import (
 )
 from gateway.ledger.sql.books.database import (
     Database,
+    Part,
     append_change,
     read_account,
     read_account_name,
@@ -90,10 +91,7 @@ COUNT: Final = """
 """Every posted request has one charge, so charges are counted by days, not one by one."""
 
 
-class EntryBook:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class EntryBook(Part):
     def post(
         self,
         account: str,
@@ -259,9 +257,9 @@ _VOID_CODE: Final = _VOID + " WHERE id = :id"
 _VOID_BATCH: Final = _VOID + " WHERE batch = :batch AND" + _OPEN
 
 
-class CodeBook:
+class CodeBook(Part):
     def __init__(self, database: Database, entries: EntryBook) -> None:
-        self._database = database
+        super().__init__(database)
         self._entries = entries
 
     def add(self, rows: Sequence[StoredSecret], terms: CodeTerms, now_ms: int) -> None:

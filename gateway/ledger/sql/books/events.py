@@ -12,7 +12,7 @@ from gateway.ledger.records import (
     RepeatableRequest,
     StoredReply,
 )
-from gateway.ledger.sql.books.database import Database
+from gateway.ledger.sql.books.database import Part
 from gateway.ledger.sql.connection import Values
 
 _MATCHING: Final = """
@@ -43,10 +43,7 @@ _AFTER: Final = f"""
 """  # noqa: S608 - built from constants
 
 
-class EventBook:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class EventBook(Part):
     def read_page(self, search: str | None, before_id: int | None, limit: int) -> list[EventView]:
         """Return the latest first; `search` is a part of actor, action, account or target."""
         wanted = {"part": _make_pattern(search), "before": before_id, "limit": limit}
@@ -59,10 +56,8 @@ class EventBook:
 
     def find_last(self, action: str, address: str | None = None) -> EventView | None:
         """Return the last event of an action, of anybody or from an address, or None."""
-        wanted = {"action": action, "address": address}
-        with self._database.reading() as connection:
-            row = connection.execute(_LAST_EVENT, wanted).fetchone()
-            return None if row is None else EventView(*row)
+        row = self._database.read_one(_LAST_EVENT, {"action": action, "address": address})
+        return None if row is None else EventView(*row)
 
     def read_after(self, action: str, after_id: int, since_ms: int) -> list[EventView]:
         """Return the events of an action behind an id and from a time on, the earliest first."""
@@ -93,10 +88,7 @@ _KEEP_REPLY: Final = (
 )
 
 
-class ReplayBook:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class ReplayBook(Part):
     def run_once(
         self, repeatable: RepeatableRequest, do: Callable[[], StoredReply]
     ) -> tuple[StoredReply, bool]:

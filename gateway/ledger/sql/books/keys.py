@@ -19,7 +19,7 @@ from gateway.ledger.sql.books.budgets import (
     view_standing,
 )
 from gateway.ledger.sql.books.database import (
-    Database,
+    Part,
     append_change,
     describe_changes,
     read_account,
@@ -63,11 +63,8 @@ _SAME_LINE: Final = f"SELECT id FROM keys WHERE origin_id = ({_ORIGIN}) ORDER BY
 _EDIT: Final = f"UPDATE keys SET {SET_KEY_TERMS} WHERE id = :id"  # noqa: S608 - constants
 
 
-class KeyBook:
+class KeyBook(Part):
     """If `account_id` is given, keys of other accounts are treated as unknown."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def read_all(self, account: str | None = None) -> list[KeyView]:
         """Return all keys, or those of an account; by account, the oldest first."""

@@ -16,7 +16,7 @@ from gateway.ledger.alert_records import (
     UpstreamView,
 )
 from gateway.ledger.serving.store import CallKey, CallSum, Observations, RefusalKey, RefusalSum
-from gateway.ledger.sql.books.database import Database
+from gateway.ledger.sql.books.database import Part
 from gateway.ledger.sql.connection import Connection
 from gateway.times import DAY_MS, HOUR_MS
 
@@ -148,10 +148,7 @@ _FAILURES: Final = """
 """
 
 
-class ObservationBook:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class ObservationBook(Part):
     def read_refusals(self, account_id: int | None, since_ms: int) -> list[RefusalView]:
         """Sum the refusals since the hour of a time, the latest first; None: those of everybody."""
         wanted = {"account": account_id, "hour": since_ms // HOUR_MS}

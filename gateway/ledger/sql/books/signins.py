@@ -26,7 +26,7 @@ from gateway.ledger.signin_records import (
 from gateway.ledger.sql.books.database import (
     ACCOUNT_COLUMNS,
     AccountColumns,
-    Database,
+    Part,
     read_account,
     view_account,
 )
@@ -75,26 +75,19 @@ _SET_LINK: Final = (
     " ON CONFLICT (account_id) DO UPDATE SET digest = excluded.digest,"
     " created_ms = excluded.created_ms, expires_ms = excluded.expires_ms"
 )
+_HASH: Final = "SELECT hash FROM passwords JOIN accounts ON accounts.id = account_id WHERE name = ?"
 _SET_HASH: Final = (
     "INSERT INTO passwords (account_id, hash, changed_ms) VALUES (?, ?, ?)"
     " ON CONFLICT (account_id) DO UPDATE SET hash = excluded.hash, changed_ms = excluded.changed_ms"
 )
 
 
-class SignInBook:
+class SignInBook(Part):
     """Passwords as hashes, sign-in links and sessions by the SHA-256 of their token."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def find_password_hash(self, account: str) -> str | None:
         """Return None if there is no such account, or it has no password."""
-        with self._database.reading() as connection:
-            row = connection.execute(
-                "SELECT hash FROM passwords JOIN accounts ON accounts.id = account_id"
-                " WHERE name = ?",
-                (account,),
-            ).fetchone()
+        row = self._database.read_one(_HASH, (account,))
         return None if row is None else str(row[0])
 
     def set_password(self, account: str, password_hash: str) -> int:
@@ -128,10 +121,7 @@ class SignInBook:
 
     def open_by_link(self, digest: bytes, opening: Opening) -> SessionView | None:
         """Use a link up; return None if it is unknown, used or expired."""
-        with self._database.reading() as connection:
-            known = connection.execute(
-                "SELECT 1 FROM signin_links WHERE digest = ?", (digest,)
-            ).fetchone()
+        known = self._database.read_one("SELECT 1 FROM signin_links WHERE digest = ?", (digest,))
         if known is None:  # anybody can send what is no link: it must not wait for the disk
             return None
         with self._database.changing() as connection:
@@ -181,8 +171,7 @@ class SignInBook:
     def _find(self, sql: str, where: Mapping[str, Value]) -> SessionView | None:
         """Return the session, and note that it was used."""
         now_ms = self._database.clock()
-        with self._database.reading() as connection:
-            row = connection.execute(sql, {"now": now_ms, **where}).fetchone()
+        row = self._database.read_one(sql, {"now": now_ms, **where})
         if row is None:
             return None
         view = _session_view(row)
@@ -191,11 +180,6 @@ class SignInBook:
                 # A full disk can be read.
                 connection.execute(_SEEN, (now_ms, view.id))
         return view
-
-    def _find_account_id(self, account: str) -> int | None:
-        with self._database.reading() as connection:
-            row = connection.execute(_ACCOUNT_ID, (account,)).fetchone()
-        return None if row is None else int(row[0])
 
     def read_sessions(self, account_id: int) -> list[SessionView]:
         """Return the sessions that have not ended, the last used first."""
@@ -234,7 +218,7 @@ class SignInBook:
 
     def note_failure(self, account: str | None, how: FailedBy, *, if_known: bool = False) -> None:
         """Note a failure; unknown names are not kept: they may be passwords."""
-        is_known = account is not None and self._find_account_id(account) is not None
+        is_known = self._database.read_one(_ACCOUNT_ID, (account,)) is not None
         if is_known or not if_known:
             self._database.note(
                 "session.fail", account=account if is_known else None, detail=f"by {how}"

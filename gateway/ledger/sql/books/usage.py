@@ -24,7 +24,7 @@ from gateway.ledger.call_records import (
     UsagePoint,
     UsageReport,
 )
-from gateway.ledger.sql.books.database import KEY_WORKS, Database, read_account
+from gateway.ledger.sql.books.database import KEY_WORKS, Part, read_account
 from gateway.ledger.sql.connection import (
     PART,
     Connection,
@@ -148,10 +148,7 @@ _GROUPS: Final[Mapping[UsageGroup, str]] = {
 """SQL of what usage is grouped by; days are UTC and numbered, see `_name`."""
 
 
-class UsageBook:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
+class UsageBook(Part):
     def sum_by(
         self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
     ) -> list[tuple[str, Usage]]:
