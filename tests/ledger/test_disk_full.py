@@ -35,7 +35,6 @@ from tests.support.replies import (
     sse_start,
     text_chunks,
 )
-from tests.support.rows import each_row
 from tests.support.running import Running
 from tests.support.seed import Seed
 from tests.support.upstream import ScriptedUpstream, Wait
@@ -197,27 +196,19 @@ async def stream_in_flight(stream: Call, last: asyncio.Event) -> None:
     assert said.text == "half "
 
 
-@each_row(
-    ("sql", "words"),
-    [
-        ("UPDATE accounts SET balance_nano = balance_nano + 1", "account rich: balance is"),
-        ("UPDATE accounts SET balance_nano = 0", "account rich: balance is 0"),
-    ],
-)
-def test_server_refuses_books_that_do_not_add_up(
-    tmp_path: Path, places: config.Places, sql: str, words: str
-) -> None:
+@pytest.mark.slow
+def test_server_refuses_books_that_do_not_add_up(tmp_path: Path, places: config.Places) -> None:
     """Exit 3, the account and both figures named, no traceback, and the port never opened."""
     with serving(tmp_path, places) as one:
         one.gateway.stop()
         with contextlib.closing(sqlite3.connect(one.gateway.database)) as other, other:
-            other.execute(sql)
+            other.execute("UPDATE accounts SET balance_nano = 0")
         with pytest.raises(AssertionError, match="did not start"):
             one.gateway.start()
         assert one.gateway.process is not None
         assert one.gateway.process.returncode == 3
         assert "the books do not add up" in one.gateway.log
-        assert words in one.gateway.log
+        assert "account rich: balance is 0" in one.gateway.log
         assert "Traceback" not in one.gateway.log
         with contextlib.closing(sqlite3.connect(one.gateway.database)) as other, other:
             other.execute(

@@ -14,7 +14,7 @@ from gateway.ledger.postgres import books as module
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import leave, register
 from gateway.ledger.postgres.session import connect, transaction
-from gateway.ledger.records import LedgerError, LedgerMissing, Refused
+from gateway.ledger.records import LedgerError, Refused
 from tests.ledger.databases import CUT_OFF, wait_for_lock
 from tests.support.postgres import Cluster, name_of
 
@@ -26,13 +26,6 @@ def books(ledger_url: str) -> Iterator[PostgresBooks]:
         yield books
 
 
-def test_they_are_made_when_told(postgres_url: str) -> None:
-    with pytest.raises(LedgerMissing):
-        PostgresBooks(postgres_url)
-    PostgresBooks(postgres_url, create=True).close()
-    PostgresBooks(postgres_url).close()
-
-
 def test_a_connection_that_broke_is_made_anew(books: PostgresBooks, ledger_url: str) -> None:
     """The verb that finds it broken says so; the next one works."""
     with closing(connect(ledger_url)) as session:
@@ -42,15 +35,6 @@ def test_a_connection_that_broke_is_made_anew(books: PostgresBooks, ledger_url: 
     assert books.accounts.read("a").balance_nano == 5
     books.entries.post("a", "credit", 2, note="")
     assert books.accounts.read("a").balance_nano == 7
-
-
-def test_who_waits_long_for_another_change_is_told(books: PostgresBooks, ledger_url: str) -> None:
-    books.wait_for_others(1)
-    with closing(connect(ledger_url)) as session, transaction(session):
-        with pytest.raises(LedgerError, match="another program has locked"):
-            books.entries.post("a", "credit", 2, note="")
-        assert books.accounts.read("a").balance_nano == 5
-    books.entries.post("a", "credit", 2, note="")
 
 
 def test_the_wait_for_other_changes_is_no_setting_of_the_connection(
@@ -111,11 +95,3 @@ def test_a_change_is_waited_for_where_somebody_serves(
         leave(session, node)
     books.wait_in_force()
     assert slept == [module.IN_FORCE_SECONDS]
-
-
-def test_a_snapshot_is_one_state(books: PostgresBooks, ledger_url: str) -> None:
-    with PostgresBooks(ledger_url) as other, books.snapshot():
-        assert books.accounts.read("a").balance_nano == 5
-        other.entries.post("a", "credit", 2, note="")
-        assert books.accounts.read("a").balance_nano == 5
-    assert books.accounts.read("a").balance_nano == 7

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import tempfile
 from collections import Counter
@@ -10,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Final, get_args
 
@@ -20,19 +18,17 @@ from hypothesis import strategies as st
 
 from gateway.admin import accounts, keys
 from gateway.ledger.base import Account, Hold, Key, Line
-from gateway.ledger.call_records import Outcome, ProviderCosts, UsageGroup
+from gateway.ledger.call_records import Outcome, ProviderCosts
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spending, find_span
 from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.rows import BUDGET_SUM
 from gateway.ledger.sqlite.batch import Committed, NotPendingError, commit_requests
-from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import interrupt_pending, open_sqlite
 from gateway.ledger.sqlite.totals import Statement, count_costs, read_numbers, run_rows
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.kit import (
-    Place,
     admission,
     assert_sound,
     charge,
@@ -40,7 +36,6 @@ from tests.ledger.kit import (
     make_place,
     query,
     settlement,
-    void,
 )
 from tests.support.rows import each_row
 
@@ -220,37 +215,6 @@ def posted(ended_ms: int, cost_nano: int = 5, *, key: int = 0, model: int = 0) -
     return End(key, model, ended_ms, cost_nano, "complete", Tokens(1, 2, 3, 4), opened_before=False)
 
 
-def test_the_last_millisecond_of_a_day_is_of_that_day(connection: sqlite3.Connection) -> None:
-    play(
-        connection, [posted(MIDNIGHT_MS - 1, 1), posted(MIDNIGHT_MS, 10), posted(MIDNIGHT_MS, 100)]
-    )
-    rows = "SELECT {}, requests, cost_nano FROM {} ORDER BY 1"
-    daily = connection.execute(rows.format("day", "daily")).fetchall()
-    hourly = connection.execute(rows.format("hour", "hourly")).fetchall()
-    assert daily == [(19_999, 1, 1), (20_000, 2, 110)]
-    assert hourly == [(20_000 * 24 - 1, 1, 1), (20_000 * 24, 2, 110)]
-
-
-@pytest.mark.parametrize("places", [1, 2, 3, 5])
-def test_rows_that_fill_up_a_statement_add_nothing(
-    connection: sqlite3.Connection, places: int
-) -> None:
-    """A statement for 3 rows has 4: twice, so that rows are inserted and then added to."""
-    ends = [posted(MIDNIGHT_MS + hour * HOUR_MS) for hour in range(places)]
-    for _ in range(2):
-        play(connection, ends)
-    rows = connection.execute("SELECT count(*), sum(requests) FROM hourly").fetchone()
-    assert rows == (places, 2 * places)
-    check(connection)
-
-
-def test_a_withdrawn_charge_counts_as_failed_without_its_tokens(
-    connection: sqlite3.Connection,
-) -> None:
-    play(connection, [replace(posted(MIDNIGHT_MS, 0), outcome="ledger_error")])
-    assert read_sums(connection, "daily", "day").popitem()[1] == (0, 1, 0, 0, 0, 0, 0)
-
-
 def test_interrupted_requests_fail_when_they_are_found(connection: sqlite3.Connection) -> None:
     """On the day of the next start; added to what failed on it before, and only once."""
     crashed = [replace(make_new(posted(0, key=key)), settlement=None) for key in (0, 0, 3)]
@@ -278,48 +242,6 @@ def test_a_clock_set_back_counts_the_interrupted_when_they_began(
 
 def replace_start(hold: Hold, started_ms: int) -> Hold:
     return Hold(replace(hold.admission, started_ms=started_ms), hold.account, hold.key, 1000)
-
-
-@pytest.mark.parametrize("by", ["day", "model", "key"])
-def test_usage_of_whole_days_is_that_of_their_requests(
-    connection: sqlite3.Connection, by: UsageGroup, tmp_path: Path
-) -> None:
-    """The command line reads sums where it can and requests where it must: with equal results."""
-    failed = replace(posted(MIDNIGHT_MS - 2 * DAY_MS, 0), outcome="upstream_error")
-    ends = [posted(MIDNIGHT_MS + step * HOUR_MS - 1, step, key=step % 4) for step in range(60)]
-    play(connection, [failed, *ends])
-    chosen = product((None, "a", "b"), ((None, None), (MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS)))
-    with SqliteBooks(tmp_path / "gateway.db") as books:
-        sum_by = books.usage.sum_by
-        for account, (since_ms, until_ms) in chosen:
-            whole = sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)
-            shifted_ms = (since_ms or 0) + 1
-            part = sum_by(by, account=account, since_ms=shifted_ms, until_ms=until_ms)
-            assert whole == part != []
-
-
-async def test_sums_are_kept_by_the_serving_process(tmp_path: Path) -> None:
-    """Through the writer's batches, beside requests whose admission and end are commits apart."""
-    place: Place = make_place(tmp_path)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
-        holds = [ledger.hold(key, admission()) for _ in range(40)]
-        for hold in holds[:20]:
-            await ledger.wait_admitted(hold)
-        ends = [
-            settlement(number, ended_ms=MIDNIGHT_MS - 20 + number) if number % 5 else void()
-            for number in range(40)
-        ]
-        await asyncio.gather(*map(ledger.settle, holds, ends))
-        with closing(connect(place.path)) as connection:
-            check(connection)
-            assert connection.execute(
-                "SELECT sum(requests), sum(failed) FROM daily"
-            ).fetchone() == (
-                32,
-                8,
-            )
-    assert_sound(place.path)
 
 
 INSERT = Statement("INSERT INTO numbers SELECT * FROM", "WHERE column1 NOT NULL")

@@ -51,6 +51,16 @@ def test_a_repeated_post_must_be_the_same(books: AnyBooks, changed: dict[str, ob
     assert books.accounts.read("a").balance_nano == 1005
 
 
+def test_another_account_may_use_the_same_idempotency_key(books: AnyBooks) -> None:
+    books.accounts.create("b", credit_nano=0, operator=False)
+    for account in ("a", "b"):
+        assert (
+            books.entries.post(account, "credit", 5, note="", idempotency_key="k").account
+            == account
+        )
+    assert books.accounts.read("b").balance_nano == 5
+
+
 def test_a_correction_names_a_request_of_its_account(books: AnyBooks) -> None:
     with pytest.raises(NotFound) as refusal:
         books.entries.post("a", "correction", 5, note="", request_id="req_1")
