@@ -17,8 +17,7 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import Forwarder, HttpForwarder
-from gateway.upstream.provider_state import ProviderState
-from gateway.upstream.routing import Routes
+from gateway.upstream.routing import ProviderState, Routes
 
 
 def make_app(gateway: Gateway) -> web.Application:

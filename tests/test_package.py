@@ -68,7 +68,7 @@ CORE: Final = {
     *(LEAVES - {"tasks"}),
     "api/lifecycle",
     "api/limits",
-    "upstream/breaker",
+    "upstream/health",
     "upstream/http1",
 }
 """Besides all of `dialects/`: bytes and values in, bytes and values out."""

@@ -21,7 +21,7 @@ from gateway.dialects.base import Pipeline
 from gateway.dialects.records import ReplyContext
 from gateway.dialects.wire.collected import looks_like_json
 from gateway.errors import UpstreamError
-from gateway.upstream.attempt import Answer
+from gateway.upstream.attempt import Response
 from gateway.upstream.routing import Candidate
 
 
@@ -33,7 +33,7 @@ class Delivery:
     _sink: Sink
     _life: Lifecycle
     _candidate: Candidate
-    _answer: Answer
+    _response: Response
     _context: ReplyContext
     _on_caller_left: Callable[[], None]
     pipeline: Pipeline = field(init=False)
@@ -55,7 +55,7 @@ class Delivery:
     async def run(self) -> None:
         """Pass on the body to its end. Raises GatewayError, and what ends the attempt."""
         try:
-            await self._answer.deliver(self)
+            await self._response.deliver(self)
             pipeline = self.pipeline
             if not pipeline.complete:
                 out = await self._end()
@@ -66,7 +66,7 @@ class Delivery:
             error.next_route = False  # the provider had begun its work
             raise
         finally:
-            self._answer.close()
+            self._response.close()
 
     async def _end(self) -> bytes:
         """End the pipeline where its last work takes nobody's time: it reads a JSON reply whole."""
@@ -95,7 +95,7 @@ class Delivery:
         if pipeline.failure is not None:
             raise pipeline.failure
         if pipeline.complete:
-            self._answer.stop()
+            self._response.stop()
         elif self._holds or (not out and pipeline.held_bytes > SMALL_BYTES):
             return self._hold(pipeline.held_bytes) and proceed
         return proceed

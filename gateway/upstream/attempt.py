@@ -1,20 +1,21 @@
-"""One try at one route: its deadlines by one timer for all, the answer's body, and the ways to end early."""
+"""One try at one route: its deadlines by one timer for all, the response's body, and the ways to end early."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gateway.config.records import Provider
+from gateway.dialects.wire.collected import MAX_REPLY_BYTES
 from gateway.errors import Blame, GatewayError, InternalError, UpstreamError, UpstreamTimeout
 from gateway.tasks import STALL_SECONDS
-from gateway.upstream.bodies import CheckedBody, Receiver, is_reply_type
-from gateway.upstream.connection import Broken, Connection
+from gateway.upstream.connection import Broken, Connection, Receiver
+from gateway.upstream.health import ProviderKey
 from gateway.upstream.http1 import Head
-from gateway.upstream.keyring import ProviderKey
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -174,7 +175,7 @@ class Ticker:
             self._schedule()
 
 
-class Answer(Protocol):
+class Response(Protocol):
     """A 200 from a provider whose body has not been read yet."""
 
     async def deliver(self, receiver: Receiver) -> None:
@@ -187,7 +188,7 @@ class Answer(Protocol):
         """Return the connection to its pool, or cut it where the body was not read to its end."""
 
 
-def accept(connection: Connection, head: Head, key: ProviderKey) -> Answer:
+def accept(connection: Connection, head: Head, key: ProviderKey) -> Response:
     """Return the answer of a head with status 200. Raises UpstreamError for one in a strange encoding."""
     if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
         connection.close()
@@ -196,11 +197,11 @@ def accept(connection: Connection, head: Head, key: ProviderKey) -> Answer:
             cause="200, but encoded",
         )
     is_typed = is_reply_type(head.headers.get(b"content-type", b""))
-    return _HttpAnswer(connection, key) if is_typed else _UntypedAnswer(connection, key)
+    return _HttpResponse(connection, key) if is_typed else _UntypedResponse(connection, key)
 
 
-class _HttpAnswer:
-    """An `Answer` on its connection; its end is that of a request in flight by its key."""
+class _HttpResponse:
+    """An `Response` on its connection; its end is that of a request in flight by its key."""
 
     __slots__ = ("_connection", "_key", "stop")
 
@@ -222,8 +223,8 @@ class _HttpAnswer:
             raise break_off(error, "reply") from error
 
 
-class _UntypedAnswer(_HttpAnswer):
-    """An `Answer` whose Content-Type says nothing: some local servers send another, or none."""
+class _UntypedResponse(_HttpResponse):
+    """An `Response` whose Content-Type says nothing: some local servers send another, or none."""
 
     __slots__ = ()
 
@@ -238,4 +239,84 @@ def break_off(error: Broken, blame: Blame) -> UpstreamError:
         f"The upstream provider's answer broke off: {error}.",
         blame=blame,
         cause=f"broke off: {error}",
+    )
+
+
+_TYPES: Final = (b"text/event-stream", b"application/json")
+_BEGINNINGS: Final = (b"{", b"data:", b"event:", b"id:", b"retry:", b":")
+"""A JSON object, the fields of an event, a comment."""
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+@dataclass(slots=True)
+class CollectedBody:
+    """A `Receiver` that keeps a body of at most `max_bytes`."""
+
+    max_bytes: int = MAX_REPLY_BYTES
+    _pieces: list[bytes] = field(default_factory=list)
+    _size: int = 0
+
+    def receive(self, data: bytes) -> bool:
+        self._size += len(data)
+        if self._size > self.max_bytes:
+            raise UpstreamError(
+                "The upstream provider's reply is too large.", cause="200, but too large"
+            )
+        self._pieces.append(data)
+        return True
+
+    async def unblock(self) -> None:
+        return
+
+    def take(self) -> bytes:
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
+
+@dataclass(slots=True)
+class CheckedBody:
+    """A `Receiver` before another one, which gets a body only if it begins like a reply."""
+
+    receiver: Receiver
+    _held: bytes | None = b""
+    """The first bytes, while they are too few to tell; None once it is told."""
+
+    def receive(self, data: bytes) -> bool:
+        if self._held is None:
+            return self.receiver.receive(data)
+        data = (self._held + data).lstrip()
+        begins = begins_reply(data)
+        if begins is False:
+            raise _no_reply()
+        self._held = data if begins is None else None
+        return begins is None or self.receiver.receive(data)
+
+    async def unblock(self) -> None:
+        await self.receiver.unblock()
+
+    def end(self) -> None:
+        """Note that the body is over. Raises UpstreamError if it never began."""
+        if self._held is not None:
+            raise _no_reply()
+
+
+@functools.lru_cache(maxsize=64)
+def is_reply_type(content_type: bytes) -> bool:
+    """Return whether a Content-Type says that the body is events or JSON."""
+    kind = content_type.partition(b";")[0].strip().lower()
+    return kind in _TYPES or kind.endswith(b"+json")
+
+
+def begins_reply(data: bytes) -> bool | None:
+    """Return whether a body begins like an event or a JSON object; None if that is too early to tell."""
+    text = data.removeprefix(_BOM).lstrip()
+    if text.startswith(_BEGINNINGS):
+        return True
+    is_early = any(one.startswith(text) for one in (*_BEGINNINGS, _BOM))
+    return None if is_early else False
+
+
+def _no_reply() -> UpstreamError:
+    return UpstreamError(
+        "The upstream provider's reply is neither events nor JSON.",
+        cause="200, but neither events nor JSON",
     )

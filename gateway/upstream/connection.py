@@ -10,11 +10,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from gateway.errors import GatewayError, InternalError
 from gateway.tasks import Turns, find_turns
-from gateway.upstream.bodies import Receiver
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 
 log = logging.getLogger("gateway.connection")
@@ -36,6 +35,16 @@ LINGER_SECONDS: Final = 1.0
 
 class Broken(Exception):
     """The connection ended, or sent something that is not HTTP, before the response was whole."""
+
+
+class Receiver(Protocol):
+    """The destination of a body."""
+
+    def receive(self, data: bytes) -> bool:
+        """Take bytes. False asks to wait for `unblock` before more come. May raise GatewayError."""
+
+    async def unblock(self) -> None:
+        """Return when more may come."""
 
 
 class Connection(asyncio.Protocol):

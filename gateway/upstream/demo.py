@@ -21,9 +21,9 @@ import orjson
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import EMBEDDINGS, Exchange
 from gateway.errors import BadRequest, GatewayError
-from gateway.upstream.attempt import Answer, Attempt
-from gateway.upstream.bodies import Receiver
-from gateway.upstream.keyring import ProviderKey
+from gateway.upstream.attempt import Attempt, Response
+from gateway.upstream.connection import Receiver
+from gateway.upstream.health import ProviderKey
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
 
@@ -51,13 +51,13 @@ class DemoForwarder:
         body: bytes,
         headers: Mapping[str, str],  # noqa: ARG002 - the protocol's
         attempt: Attempt,
-    ) -> Answer:
+    ) -> Response:
         attempt.send()
         asked = orjson.loads(body)
         if exchange is not EMBEDDINGS:
-            return DemoAnswer(_write_body(asked), attempt)
+            return DemoResponse(_write_body(asked), attempt)
         try:
-            return DemoAnswer(make_embeddings(asked), attempt)
+            return DemoResponse(make_embeddings(asked), attempt)
         except BadRequest:
             attempt.refuse()
             raise
@@ -69,8 +69,8 @@ class DemoForwarder:
         return
 
 
-class DemoAnswer:
-    """An `Answer` that is generated while it is delivered."""
+class DemoResponse:
+    """An `Response` that is generated while it is delivered."""
 
     __slots__ = ("_attempt", "_pieces")
 

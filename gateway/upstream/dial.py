@@ -286,13 +286,9 @@ class Pool:
         self._expiry: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def get(self, *, fresh: bool = False) -> Connection:
-        """Return the connection that was used last, or a new one (always if `fresh`).
-
-        Raises what `Dialer.dial` raises.
-        """
-        connection = None if fresh else self.take()
-        return connection or await self._dialer.dial(lambda: Connection(self.put, self.discard))
+    async def connect(self) -> Connection:
+        """Make a new connection. Raises what `Dialer.dial` raises."""
+        return await self._dialer.dial(lambda: Connection(self.put, self.discard))
 
     def take(self) -> Connection | None:
         """Return the connection that was used last; None if none is idle."""

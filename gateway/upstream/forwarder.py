@@ -19,12 +19,11 @@ from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.upstream_errors import map_status
 from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable
-from gateway.upstream.attempt import Answer, Attempt, Ticker, accept, break_off
-from gateway.upstream.bodies import CollectedBody
+from gateway.upstream.attempt import Attempt, CollectedBody, Response, Ticker, accept, break_off
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable
+from gateway.upstream.health import KeyRing, ProviderKey
 from gateway.upstream.http1 import Head
-from gateway.upstream.keyring import KeyRing, ProviderKey
 
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
@@ -56,7 +55,7 @@ class Forwarder(Protocol):
 
     async def open(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
-    ) -> Answer:
+    ) -> Response:
         """Send the request, with `headers` of the caller's, and read the head of the answer.
 
         Raises UpstreamError, BadRequest when the provider found fault with the request, or the
@@ -87,7 +86,7 @@ class HttpForwarder:
 
     async def open(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
-    ) -> Answer:
+    ) -> Response:
         *others, last = self._ring.line_up(attempt.affinity)
         for key in others:
             try:
@@ -109,7 +108,7 @@ class HttpForwarder:
         body: bytes,
         headers: Mapping[str, str],
         attempt: Attempt,
-    ) -> Answer:
+    ) -> Response:
         """Send the request by one key, which counts it until it fails or its answer is closed."""
         key.in_flight += 1
         try:
@@ -125,7 +124,7 @@ class HttpForwarder:
         body: bytes,
         headers: Mapping[str, str],
         attempt: Attempt,
-    ) -> Answer:
+    ) -> Response:
         """Send the request by one key, again if the connection was stale."""
         request, fresh = self._write_request(exchange, key, body, headers), False
         while True:
@@ -162,7 +161,7 @@ class HttpForwarder:
     async def _connect(self) -> Connection:
         """Make a new connection. Raises UpstreamError, OutOfResources."""
         try:
-            return await self._pool.get(fresh=True)
+            return await self._pool.connect()
         except Unreachable as error:
             raise UpstreamUnavailable(
                 "The upstream provider cannot be reached.",
@@ -223,7 +222,7 @@ async def fetch(
 ) -> bytes:
     """Send a request and return the whole body of the reply, within the provider's time-outs.
 
-    Raises what `Forwarder.open` and `Answer.deliver` raise.
+    Raises what `Forwarder.open` and `Response.deliver` raise.
     """
     attempt, reply = Attempt(forwarder.provider), CollectedBody(MAX_FETCHED_BYTES)
     ticker.add(attempt)

@@ -17,7 +17,7 @@ from gateway.dialects.exchanges import UPSTREAMS
 from gateway.dialects.wire.collected import looks_like_json
 from gateway.dialects.wire.upstream_errors import map_status
 from gateway.errors import UpstreamError
-from gateway.upstream.bodies import CollectedBody
+from gateway.upstream.attempt import CollectedBody
 from gateway.upstream.connection import Broken
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable
 from gateway.upstream.forwarder import format_headers, make_own_headers, take_out
@@ -55,7 +55,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Listing:
     status: int
     body: bytes
 
@@ -119,7 +119,7 @@ async def look_at(provider: Provider, upstream_models: Collection[str]) -> Findi
     return _read_unsettled(provider, answer)
 
 
-def _read_settled(provider: Provider, answer: _Answer, wanted: Collection[str]) -> Finding:
+def _read_settled(provider: Provider, answer: _Listing, wanted: Collection[str]) -> Finding:
     listed = answer.list_models()
     if listed is None:
         problem = "refuses the key" if provider.api_keys else "wants a key, and api_key is not set"
@@ -133,7 +133,7 @@ def _read_settled(provider: Provider, answer: _Answer, wanted: Collection[str]) 
     return _find(provider, "unknown_models", words, unknown)
 
 
-def _read_unsettled(provider: Provider, answer: _Answer) -> Finding:
+def _read_unsettled(provider: Provider, answer: _Listing) -> Finding:
     if answer.status == _LIMITED:
         return _find(provider, "limited", f"reachable, but limits our rate ({_cause(answer)})")
     if answer.status in _NOT_FOUND | {_OK}:
@@ -149,7 +149,7 @@ class _Failed(Exception):
     """There was no whole answer."""
 
 
-async def _ask(provider: Provider, base_url: str) -> _Answer:
+async def _ask(provider: Provider, base_url: str) -> _Listing:
     """Get the list of models below a base address. Raises _Failed."""
     url = URL(base_url)
     proxy = URL(provider.proxy) if provider.proxy else None
@@ -157,7 +157,7 @@ async def _ask(provider: Provider, base_url: str) -> _Answer:
     body = CollectedBody()
     try:
         async with asyncio.timeout(LOOK_SECONDS):
-            connection = await pool.get(fresh=True)
+            connection = await pool.connect()
             try:
                 connection.start(_write_request(provider, url))
                 head = await connection.read_head()
@@ -178,7 +178,7 @@ async def _ask(provider: Provider, base_url: str) -> _Answer:
         raise _Failed(error.cause) from error
     finally:
         pool.close()
-    return _Answer(head.status, body.take())
+    return _Listing(head.status, body.take())
 
 
 def _write_request(provider: Provider, url: URL) -> bytes:
@@ -196,7 +196,7 @@ def _list_other_urls(base_url: str) -> list[str]:
     return [f"{base_url}/v1"]
 
 
-def _cause(answer: _Answer) -> str:
+def _cause(answer: _Listing) -> str:
     """Return the status, with the provider's code if it is a plain word."""
     if answer.status == _OK:
         return "status 200" if looks_like_json(answer.body) else "status 200, but no JSON"

@@ -1,19 +1,179 @@
-"""Routes: the providers that serve a model, their order, and when the next one is tried."""
+"""Routes: the providers that serve a model, their order, and when the next one is tried.
+
+A provider at run time has its requests in flight, and knows when it should not be asked first.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from gateway.config.records import Model, Provider, Route
 from gateway.dialects.exchanges import Exchange, Exchanges
 from gateway.dialects.records import Target
 from gateway.dialects.wire.seals import tag_provider
-from gateway.errors import GatewayError
-from gateway.upstream.forwarder import rename
-from gateway.upstream.provider_state import ProviderState
+from gateway.errors import BadRequest, Blame, GatewayError, UpstreamError, UpstreamUnavailable
+from gateway.upstream.forwarder import Forwarder, rename
+from gateway.upstream.health import Breaker, BreakerState
+
+UNBROKEN: Final = Breaker()
+"""The breaker of what never failed."""
+
+
+@dataclass(slots=True)
+class Load:
+    """The requests in flight to one provider, by all of its settings since the start."""
+
+    in_flight: int = 0
+
+
+class ProviderState:
+    """A provider at run time: its forwarder, its requests in flight, its breakers and rests."""
+
+    __slots__ = (
+        "_breaker",
+        "_load",
+        "_model_breakers",
+        "_rests_until",
+        "config",
+        "forwarder",
+        "name",
+    )
+
+    def __init__(self, forwarder: Forwarder, before: ProviderState | None = None) -> None:
+        """`before` is the same provider with other settings, which may still have requests in flight."""
+        self.forwarder = forwarder
+        self.config: Provider = forwarder.provider
+        self.name = self.config.name
+        self._load: Load = Load() if before is None else before._load  # noqa: SLF001 - of this class
+        self._breaker = Breaker()
+        self._model_breakers: dict[str, Breaker] = {}
+        """By upstream model, where its last request failed: it says nothing of the others."""
+        self._rests_until: dict[str, float] = {}
+        """By upstream model, where the provider asked for a pause."""
+
+    @property
+    def in_flight(self) -> int:
+        return self._load.in_flight
+
+    def describe_breaker(self) -> tuple[BreakerState, int]:
+        """Return the provider's breaker's state and the whole seconds until it is tried again."""
+        return self._breaker.describe(time.monotonic())
+
+    def list_troubled(self) -> list[tuple[str, BreakerState, int, int]]:
+        """Return the models with an open breaker or a rest: breaker, its seconds, the rest's."""
+        now = time.monotonic()
+        found = []
+        for model in sorted({*self._model_breakers, *self._rests_until}):
+            breaker = self._model_breakers.get(model, UNBROKEN)
+            state, seconds = breaker.describe(now)
+            rest = math.ceil(max(self._rests_until.get(model, 0.0) - now, 0.0))
+            if state != "closed" or rest:
+                found.append((model, state, seconds, rest))
+        return found
+
+    def list_keys(self) -> list[tuple[str, int, int]]:
+        """Return each key's last characters, its requests in flight, and the seconds it rests."""
+        return [(key.last4, key.in_flight, key.rest_seconds) for key in self.forwarder.keys]
+
+    def is_open(self, upstream_model: str) -> bool:
+        """Return whether a breaker says that a model should not be tried before others."""
+        now = time.monotonic()
+        return any(one.wait_seconds(now) > 0 for one in self._list_breakers(upstream_model))
+
+    def is_resting(self, upstream_model: str) -> bool:
+        """Return whether the provider asked for a pause that is not over."""
+        return self._rests_until.get(upstream_model, 0.0) > time.monotonic()
+
+    def enter(self, upstream_model: str) -> None:
+        """Count a request that begins. Raises UpstreamUnavailable at `max_concurrency`."""
+        self._check_room()
+        self._load.in_flight += 1
+        for breaker in self._list_breakers(upstream_model):
+            breaker.begin()
+
+    def leave(self, upstream_model: str, error: BaseException | None) -> None:
+        """Count a request that ends; the breakers note how it ended."""
+        self._load.in_flight -= 1
+        if error is None or isinstance(error, BadRequest):
+            self.note_alive(upstream_model)  # a well-founded refusal is an answer too
+            return
+        for breaker in self._list_breakers(upstream_model):
+            breaker.forget()
+        if isinstance(error, UpstreamError):
+            if error.blame != "nobody":
+                self._note_failure(upstream_model, error.blame)
+            if error.rest_seconds:
+                self._rest(upstream_model, error.rest_seconds)
+
+    @contextmanager
+    def visit(self, upstream_model: str) -> Iterator[None]:
+        """Count a request in flight whose failure concerns the provider, and none of its models.
+
+        Raises UpstreamUnavailable at `max_concurrency`.
+        """
+        self._check_room()
+        self._load.in_flight += 1
+        try:
+            yield
+        except UpstreamError as error:
+            if error.blame == "provider":
+                self._note_failure(upstream_model, error.blame)
+            raise
+        finally:
+            self._load.in_flight -= 1
+
+    def report(self, error: GatewayError) -> None:
+        """Take the provider's key out of an error, and log what the operator has to fix."""
+        self.forwarder.redact(error)
+        if isinstance(error, UpstreamError) and error.alarm:
+            log.error("provider %s: %s", self.name, error.alarm)
+
+    def note_alive(self, upstream_model: str) -> None:
+        """Note that the provider answers: the reply has begun, however long it takes."""
+        if self._breaker.failures and self._breaker.succeed():
+            log.warning("provider %s answers again", self.name)
+        broken = self._model_breakers.pop(upstream_model, None)
+        if broken is not None and broken.succeed():
+            log.warning("provider %s: model %s answers again", self.name, upstream_model)
+
+    def _rest(self, upstream_model: str, seconds: float) -> None:
+        self._rests_until[upstream_model] = time.monotonic() + seconds
+        text = "provider %s: asks for a pause of %.0f s for model %s"
+        log.warning(text, self.name, seconds, upstream_model)
+
+    def _list_breakers(self, upstream_model: str) -> Sequence[Breaker]:
+        """Return the breakers that have anything to say of a model: in good times none."""
+        own = (self._breaker,) if self._breaker.failures else ()
+        if upstream_model in self._model_breakers:
+            return (*own, self._model_breakers[upstream_model])
+        return own
+
+    def _note_failure(self, upstream_model: str, blame: Blame) -> None:
+        now = time.monotonic()
+        if blame == "provider":
+            if self._breaker.fail(now):
+                log.error("provider %s cannot be reached: its routes come last", self.name)
+            return
+        breaker = self._model_breakers.setdefault(upstream_model, Breaker())
+        if breaker.fail(now, at_once=blame == "reply"):
+            text = "provider %s: model %s failed repeatedly: its routes come last"
+            log.error(text, self.name, upstream_model)
+
+    def _check_room(self) -> None:
+        most = self.config.max_concurrency
+        if most and self._load.in_flight >= most:
+            raise UpstreamUnavailable(
+                "The upstream provider has as many requests as it may at once.",
+                next_route=True,
+                cause="not tried: max_concurrency",
+            )
+
 
 log = logging.getLogger("gateway.routing")
 

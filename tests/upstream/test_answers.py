@@ -10,8 +10,7 @@ import pytest
 
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import UpstreamError
-from gateway.upstream.attempt import Answer, Attempt
-from gateway.upstream.bodies import CollectedBody
+from gateway.upstream.attempt import Attempt, CollectedBody, Response
 from gateway.upstream.forwarder import HttpForwarder
 from tests.support.config import Places
 from tests.support.records import make_provider
@@ -32,7 +31,7 @@ async def forwarder(
     one.close()
 
 
-async def open_answer(forwarder: HttpForwarder) -> Answer:
+async def open_answer(forwarder: HttpForwarder) -> Response:
     attempt = Attempt(forwarder.provider, affinity="a")
     return await forwarder.open(EXCHANGES["chat"]["chat"], b"{}", {}, attempt)
 

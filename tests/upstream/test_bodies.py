@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from gateway.errors import UpstreamError
-from gateway.upstream.bodies import CheckedBody, begins_reply, is_reply_type
+from gateway.upstream.attempt import CheckedBody, begins_reply, is_reply_type
 from tests.support.rows import each_row
 
 BOM: Final = b"\xef\xbb\xbf"

@@ -82,7 +82,7 @@ class Provider:
     async def ask(self, *script: Step) -> Connection:
         """A request by a connection of the pool, up to the head of its response."""
         self.scripted.play(script)
-        connection = await self.pool.get()
+        connection = self.pool.take() or await self.pool.connect()
         connection.start(REQUEST)
         async with asyncio.timeout(SECONDS):
             await connection.read_head()
@@ -240,7 +240,7 @@ async def test_a_connection_is_probed_while_nothing_comes(provider: Provider) ->
 async def test_a_host_that_dns_cannot_have_is_unreachable() -> None:
     pool = Pool(Dialer(URL.build(scheme="http", host="a" * 64 + ".test"), SECONDS))
     with pytest.raises(Unreachable):
-        await pool.get()
+        await pool.connect()
     pool.close()
 
 
@@ -266,7 +266,7 @@ async def test_a_connection_serves_no_more_while_its_request_is_on_the_way() -> 
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     pool = Pool(Dialer(URL(f"http://127.0.0.1:{port}"), SECONDS))
-    connection = await pool.get()
+    connection = await pool.connect()
     connection.start(REQUEST + bytes(64 << 20))
     assert (await connection.read_head()).status == 413
     await connection.deliver(Taker())
@@ -277,7 +277,7 @@ async def test_a_connection_serves_no_more_while_its_request_is_on_the_way() -> 
     await server.wait_closed()
     await asyncio.sleep(0)
     with pytest.raises(Unreachable):
-        await pool.get()
+        await pool.connect()
 
 
 UNWHOLE: Final[dict[str, Script]] = {

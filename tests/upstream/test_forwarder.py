@@ -20,8 +20,7 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from gateway.upstream.attempt import Attempt, Ticker
-from gateway.upstream.bodies import CollectedBody
+from gateway.upstream.attempt import Attempt, CollectedBody, Ticker
 from gateway.upstream.connection import STALE_SECONDS, Connection
 from gateway.upstream.dial import Dialer, Pool
 from gateway.upstream.forwarder import HttpForwarder, fetch, read_retry_after
@@ -124,13 +123,13 @@ async def test_a_request_that_ends_while_it_is_sent_once_more_is_not_sent(
 ) -> None:
     await way.open_both()
     before = len(way.scripted.exchanges)
-    attempt, get = Attempt(way.forwarder.provider), way.forwarder._pool.get
+    attempt, connect = Attempt(way.forwarder.provider), way.forwarder._pool.connect
 
-    async def get_late(*, fresh: bool = False) -> Connection:
+    async def connect_late() -> Connection:
         attempt.fail(Overloaded("The gateway is stopped."))
-        return await get(fresh=fresh)
+        return await connect()
 
-    monkeypatch.setattr(way.forwarder._pool, "get", get_late)
+    monkeypatch.setattr(way.forwarder._pool, "connect", connect_late)
     way.scripted.play([End.RST], json_reply(completion()))
     with pytest.raises(Overloaded):
         await way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
@@ -230,15 +229,15 @@ async def test_a_shutdown_while_connecting_sends_nothing(
     """The connection that comes too late is closed, and kept for nobody."""
     connecting, go_on = asyncio.Event(), asyncio.Event()
     pool, opened = way.forwarder._pool, list[Connection]()
-    get = pool.get
+    connect = pool.connect
 
-    async def get_late(*, fresh: bool = False) -> Connection:
+    async def connect_late() -> Connection:
         connecting.set()
         await go_on.wait()
-        opened.append(await get(fresh=fresh))
+        opened.append(await connect())
         return opened[0]
 
-    monkeypatch.setattr(pool, "get", get_late)
+    monkeypatch.setattr(pool, "connect", connect_late)
     sent: list[bool] = []
     attempt = Attempt(way.forwarder.provider, lambda: sent.append(True))
     way.ticker.add(attempt)

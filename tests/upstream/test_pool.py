@@ -33,14 +33,14 @@ def put(pool: Pool, *kept: Kept) -> None:
         pool.put(cast("Connection", one))
 
 
-async def get(pool: Pool, *, fresh: bool = False) -> Any:
-    return await pool.get(fresh=fresh)
+def get(pool: Pool) -> Any:
+    return pool.take()
 
 
 async def test_the_connection_used_last_serves_first() -> None:
     pool, first, last = Pool(Dialer(URL_, 5)), Kept(), Kept()
     put(pool, first, last)
-    assert [await get(pool), await get(pool)] == [last, first]
+    assert [get(pool), get(pool)] == [last, first]
     pool.close()
 
 
@@ -49,7 +49,7 @@ async def test_one_that_cannot_serve_is_passed_over() -> None:
     put(pool, good, bad, lost)
     pool.discard(cast("Connection", lost))
     pool.discard(cast("Connection", lost))
-    assert await get(pool) is good
+    assert get(pool) is good
     pool.close()
 
 
@@ -57,8 +57,8 @@ async def test_a_fresh_one_is_made_although_others_are_idle(places: Places) -> N
     pool, idle = Pool(Dialer(URL(places.urls["refused"]), 5)), Kept()
     put(pool, idle)
     with pytest.raises(Unreachable):
-        await get(pool, fresh=True)
-    assert await get(pool) is idle
+        await pool.connect()
+    assert get(pool) is idle
     pool.close()
 
 
@@ -82,7 +82,7 @@ async def test_the_oldest_are_closed_when_their_time_has_come(
     while not old.closed:  # noqa: ASYNC110 - a timer of the loop
         await asyncio.sleep(0)
     assert not young.closed
-    assert await get(pool) is young
+    assert get(pool) is young
     pool.close()
 
 
@@ -91,14 +91,14 @@ async def test_who_cannot_be_reached_in_time_is_told(
     places: Places, place: str, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        await Pool(Dialer(URL(places.urls[place]), 0.2)).get()
+        await Pool(Dialer(URL(places.urls[place]), 0.2)).connect()
 
 
 async def test_a_provider_that_speaks_no_tls_is_insecure(places: Places, alpha: object) -> None:
     """The request is not sent in the clear."""
     assert alpha
     with pytest.raises(InsecureConnection):
-        await Pool(Dialer(URL(places.urls["tls"]), 30)).get()
+        await Pool(Dialer(URL(places.urls["tls"]), 30)).connect()
 
 
 async def test_what_comes_back_after_the_close_is_closed() -> None:

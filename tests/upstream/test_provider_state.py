@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import UpstreamUnavailable
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.provider_state import ProviderState
+from gateway.upstream.routing import ProviderState
 from tests.support.records import make_provider
 
 LIMIT = 2

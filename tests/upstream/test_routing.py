@@ -21,9 +21,8 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from gateway.upstream.breaker import FAILURES, INSTANT_SECONDS, OPEN_SECONDS
-from gateway.upstream.provider_state import ProviderState
-from gateway.upstream.routing import Candidate, Routes, try_routes
+from gateway.upstream.health import FAILURES, INSTANT_SECONDS, OPEN_SECONDS
+from gateway.upstream.routing import Candidate, ProviderState, Routes, try_routes
 from tests.support import records
 
 LIMIT: Final = 3
@@ -42,7 +41,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("gateway.upstream.provider_state.time", clock)
+    monkeypatch.setattr("gateway.upstream.routing.time", clock)
     return clock
 
 

@@ -31,7 +31,7 @@ from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_iso, unix_ms
-from gateway.upstream.breaker import BreakerState
+from gateway.upstream.health import BreakerState
 from gateway.version import find_version
 
 _NO_AUDIT: Final[Mapping[str, object]] = {

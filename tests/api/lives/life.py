@@ -24,8 +24,7 @@ from gateway.errors import STOPPED, GatewayError, Overloaded
 from gateway.money import Price
 from gateway.prices import PriceList
 from gateway.upstream.attempt import Ticker
-from gateway.upstream.provider_state import ProviderState
-from gateway.upstream.routing import Candidate
+from gateway.upstream.routing import Candidate, ProviderState
 from gateway.usage import Expected, UsageLimits
 from tests.api.lives.caller import FakeSink
 from tests.api.lives.judge import Heard, judge

@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
 from gateway.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
-from gateway.upstream.attempt import Answer, Attempt
-from gateway.upstream.bodies import Receiver
+from gateway.upstream.attempt import Attempt, Response
+from gateway.upstream.connection import Receiver
 from tests.api.lives.loop import DELAYS, Log
 from tests.dialects.chat.kit import DONE, chunk, dump, event, role, stop, text
 
@@ -83,7 +83,7 @@ class FakeRoute:
         body: bytes,  # noqa: ARG002
         headers: Mapping[str, str],  # noqa: ARG002
         attempt: Attempt,
-    ) -> Answer:
+    ) -> Response:
         self.tried = True
         self.log.check(not self.is_caller_gone(), "a route is tried for a caller that left")
         await asyncio.sleep(self.dice.choice(DELAYS))
