@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import orjson
-import pytest
 
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import Target
-from gateway.dialects.wire.billed import BILLED_NAMES
-from gateway.errors import BadRequest
 from gateway.money import Price
 from gateway.prices import Asked, PriceList, PriceRule
 
@@ -31,18 +28,3 @@ def ruled(
 def write(dialect: str, fields: Json, target: Target) -> Asked:
     request = CALLERS[dialect].parse_request(orjson.dumps({**SAID, "max_tokens": 9, **fields}))
     return EXCHANGES[dialect][dialect].write_request(request, target).asked
-
-
-def check_refused(dialect: str, fields: Json, param: str, name: str) -> None:
-    """Check that the field is refused by name, unless the model allows `name`."""
-    assert param in refuse(dialect, fields, param)
-    assert name in BILLED_NAMES
-    write(dialect, fields, Target("up", prices=PRICES, allow=frozenset({name})))
-
-
-def refuse(dialect: str, fields: Json, param: str) -> str:
-    """Return the words of a refusal that names `param`."""
-    with pytest.raises(BadRequest) as caught:
-        write(dialect, fields, Target("up", prices=PRICES))
-    assert caught.value.param == param
-    return caught.value.message

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import pytest
+
 from gateway.dialects.exchanges import EXCHANGES
+from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import Terms
 from tests.dialects.chat.kit import (
     DONE,
     INPUT_ESTIMATE,
+    check_stream,
     choice,
     chunk,
     dump,
     event,
     events,
     make_context,
+    read_chunks,
     role,
     stop,
     text,
 )
-from tests.dialects.chat_over_messages.events import open_block, start
-from tests.dialects.hearing import CALL, USAGE, hear, hear_message
+from tests.dialects.chat_over_messages.events import STOP, close, open_block, say, start
+from tests.dialects.hearing import CALL, USAGE, bound, hear, hear_message
+from tests.dialects.messages_over_chat.kit import make_context as make_messages_context
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
@@ -150,3 +157,190 @@ def test_the_tier_of_a_chat_reply_is_the_last_that_was_named(
     if len(tiers) == 1:
         whole = EXCHANGES["chat"]["chat"].read_reply(dump(reply), make_context()).metered
         assert whole.terms == Terms(tier)
+
+
+def test_no_estimate_is_above_the_limit() -> None:
+    """A provider that puts 50 MiB on one line is not paid for by a caller of ten tokens."""
+    said = events(chunk(role()), chunk(text("a" * 400_000)))
+    assert hear(said, context=bound(10)).tokens == Tokens(INPUT_ESTIMATE, output=10)
+    oversized = b'data: {"choices":[{"index":0,"delta":{"content":"' + b"a" * (2 << 20)
+    assert hear(said, oversized, context=bound(10)).tokens.output == 10
+
+
+def test_an_oversized_event_is_no_text_and_beats_no_report() -> None:
+    picture = chunk(choice({"images": ["A" * (2 << 20)]}))
+    told = events(chunk(role()), picture, chunk(stop()), chunk(usage=USAGE)) + DONE
+    heard = hear(told)
+    assert (heard.complete, heard.tokens, heard.estimated) == (True, Tokens(9, output=3), False)
+    unfinished = hear(events(chunk(role()), picture))
+    assert unfinished.tokens.output == 1600
+
+
+@each_row("caller", ["chat", "messages"])
+def test_a_page_is_no_stream(caller: str) -> None:
+    """It begins like no event, so nothing of it is passed on, and nothing is owed."""
+    page = b"<!DOCTYPE html><html>" + b"<p>Sign in to continue</p>" * 60_000
+    context = make_messages_context() if caller == "messages" else None
+    heard = hear(page, caller=caller, context=context)
+    assert (heard.out, heard.delivered, heard.complete) == (b"", False, False)
+    assert (
+        caller == "messages"
+        or heard.failure == "The upstream provider's reply is no stream of events."
+    )
+
+
+@each_row(
+    ("deltas", "finish"),
+    [([text("Hallo")], "stop"), ([choice(CALL)], "tool_calls")],
+)
+@each_row("caller", ["chat", "messages"])
+def test_a_done_without_a_finish_reason_gets_one(
+    deltas: list[Json], finish: str, caller: str
+) -> None:
+    """`[DONE]` is the provider's word that it is done."""
+    context = make_messages_context() if caller == "messages" else None
+    heard = hear(events(chunk(role()), *map(chunk, deltas)) + DONE, caller=caller, context=context)
+    assert (heard.complete, heard.failure) == (True, None)
+    if caller == "chat":
+        (last,) = read_chunks(heard.out.removesuffix(DONE))[-1]["choices"]
+        assert (last["delta"], last["finish_reason"]) == ({}, finish)
+    else:
+        assert (b'"tool_use"' in heard.out) == (finish == "tool_calls")
+
+
+@each_row("caller", ["chat", "messages"])
+def test_a_reply_of_nothing_is_a_failure_and_free(caller: str) -> None:
+    """Without content, finish reason and usage there is nothing to charge for."""
+    context = make_messages_context() if caller == "messages" else make_context()
+    heard = hear(event(chunk(role())) + DONE, caller=caller, context=context)
+    assert (heard.complete, heard.delivered) == (False, False)
+    assert heard.failure == "The upstream's stream ended before it began."
+    reply = {"choices": [{"index": 0, "message": {"role": "assistant", "content": ""}}]}
+    exchange = EXCHANGES[caller]["chat"]
+    with pytest.raises(UpstreamError, match="is empty") as caught:
+        exchange.read_reply(dump(reply), context)
+    assert not isinstance(caught.value, UndeliverableReply)
+    assert exchange.read_reply(dump({**reply, "usage": USAGE}), context).failure
+    finished = events(chunk(role()), chunk(stop())) + DONE
+    assert hear(finished, caller=caller, context=context).complete
+
+
+def test_a_usage_stays_behind_a_finish_reason_that_is_added() -> None:
+    said = events(chunk(role()), chunk(text("Hallo")), chunk(usage=USAGE))
+    for tail in (DONE, event(chunk(stop())) + DONE):
+        heard = hear(said + tail)
+        assert heard.complete
+        check_stream(heard.chunks, usage=True)
+
+
+def slice_up(*pieces: bytes) -> list[bytes]:
+    """Cut a stream so that an oversized event is not whole in any read."""
+    data = b"".join(pieces)
+    return [data[at : at + 50_000] for at in range(0, len(data), 50_000)]
+
+
+BIG_PICTURE = {"images": ["A" * (2 << 20)]}
+
+
+@each_row("begin", [b"", b"\n", b"\r\n\r\n"])
+def test_a_first_event_that_is_oversized_begins_a_stream(begin: bytes) -> None:
+    said = event(chunk(choice(BIG_PICTURE)))
+    heard = hear(*slice_up(begin, said, event(chunk(usage=USAGE)), DONE))
+    assert (heard.complete, heard.failure) == (True, None)
+    assert (heard.tokens, heard.estimated) == (Tokens(9, output=3), False)
+
+
+def test_the_end_of_an_oversized_event_is_read() -> None:
+    usage = {**USAGE, "prompt_tokens_details": {"cached_tokens": 4}}
+    last = event(chunk(choice(BIG_PICTURE, finish="stop"), usage=usage))
+    heard = hear(*slice_up(event(chunk(role())), last, DONE))
+    assert (heard.complete, heard.tokens) == (True, Tokens(5, 4, output=3))
+    assert not heard.estimated
+    assert heard.out.count(b"finish_reason") == 2
+    fake = "A" * (2 << 20) + '"usage":{"prompt_tokens":1},"finish_reason":"stop"'
+    heard = hear(*slice_up(event(chunk(choice({"content": fake})))))
+    assert (heard.complete, heard.tokens) == (False, Tokens(INPUT_ESTIMATE, output=1600))
+
+
+def test_a_message_that_stops_without_a_reason_is_cut_short() -> None:
+    heard = hear_message(start(), open_block(0, text=""), say("a" * 40), close(), STOP)
+    assert (heard.complete, heard.failure) == (False, "The upstream provider's reply is cut short.")
+    assert heard.tokens.output >= 10
+
+
+def test_arguments_that_are_no_object_are_wrapped_in_a_stream() -> None:
+    def call(arguments: str) -> Json:
+        function = {"name": "f", "arguments": arguments}
+        return chunk(choice({"tool_calls": [{"index": 0, "id": "c", "function": function}]}))
+
+    told = (
+        events(chunk(role()), call("not"), call(" JSON"), chunk(stop(finish="tool_calls"))) + DONE
+    )
+    heard = hear(told, caller="messages", context=make_messages_context())
+    assert heard.complete
+    assert b'"partial_json":"{\\"arguments\\":\\"not JSON\\"}"' in heard.out
+
+
+@each_row(
+    ("arguments", "held"),
+    [
+        ("[1]", {"arguments": [1]}),
+        ('"x"', {"arguments": "x"}),
+        ("null", {"arguments": "null"}),
+        ("not JSON", {"arguments": "not JSON"}),
+        ([1], {"arguments": [1]}),
+        ({"a": 1}, {"a": 1}),
+        (' {"a": 1}', {"a": 1}),
+        ([], {}),
+        ("", {}),
+    ],
+)
+def test_arguments_are_the_same_in_json_and_in_a_stream(arguments: object, held: Json) -> None:
+    context = make_messages_context()
+    exchange = EXCHANGES["messages"]["chat"]
+    calls = [{"index": 0, "id": "c", "function": {"name": "f", "arguments": arguments}}]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    reply = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    (block,) = json.loads(exchange.read_reply(dump(reply), context).body)["content"]
+    assert block["input"] == held
+    told = events(chunk(role()), chunk(choice({"tool_calls": calls})), chunk(stop())) + DONE
+    out = hear(told, caller="messages", context=context).out
+    read = [json.loads(line[6:]) for line in out.splitlines() if line.startswith(b"data: ")]
+    said = "".join(one.get("delta", {}).get("partial_json", "") for one in read)
+    assert json.loads(said or "{}") == held
+
+
+def call_function(arguments: str, **function: str) -> Json:
+    called = {"index": 0, "id": "c", "function": {"arguments": arguments, **function}}
+    return chunk(choice({"tool_calls": [called]}))
+
+
+def test_what_a_translator_cannot_write_is_owed_by_the_usage_behind_it() -> None:
+    told = events(chunk(role()), call_function("a" * 40), chunk(stop()))
+    for tail, tokens in (
+        (events(chunk(usage=USAGE)) + DONE, Tokens(9, output=10)),
+        (event(chunk(usage={**USAGE, "completion_tokens": 30})), Tokens(9, output=30)),
+        (DONE, Tokens(INPUT_ESTIMATE, output=10)),
+        (b"", Tokens(INPUT_ESTIMATE, output=10)),
+    ):
+        pipeline = EXCHANGES["messages"]["chat"].open_stream(make_messages_context())
+        pipeline.feed(told)
+        assert pipeline.failure is None
+        pipeline.feed(tail)
+        pipeline.end()
+        assert isinstance(pipeline.failure, UndeliverableReply)
+        assert (pipeline.complete, pipeline.measure().tokens) == (False, tokens)
+
+
+def test_an_event_too_large_to_translate_is_owed() -> None:
+    pipeline = EXCHANGES["messages"]["chat"].open_stream(make_messages_context())
+    pipeline.feed(event(chunk(role())))
+    pipeline.feed(event(chunk(text("A" * (8 << 20))))[:-1])
+    assert isinstance(pipeline.failure, UndeliverableReply)
+    assert pipeline.measure().tokens == Tokens(INPUT_ESTIMATE, output=1600)
+
+
+def test_arguments_that_wait_are_counted() -> None:
+    pipeline = EXCHANGES["messages"]["chat"].open_stream(make_messages_context())
+    pipeline.feed(events(chunk(role()), call_function("a" * 40, name="f")))
+    assert pipeline.measure().tokens.output == 10

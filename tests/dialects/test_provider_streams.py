@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from gateway.dialects.base import Pipeline
+from gateway.dialects.chat.stream import ChatStream
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.money import Tokens
 from tests import streams
 from tests.dialects.chat.kit import (
     DONE,
+    INPUT_ESTIMATE,
     Played,
     check_stream,
     copy_pipeline,
+    dump,
     each_byte,
     make_context,
     make_dice,
@@ -26,11 +31,11 @@ from tests.dialects.chat.kit import (
 )
 from tests.dialects.messages_over_chat import kit as messages_kit
 from tests.dialects.responses_over_chat import kit as responses_kit
-from tests.streams import Stream, drop_comments
+from tests.streams import Stream, drop_comments, get_stream
 from tests.support.chat import Used
 from tests.support.messages import read_events
 from tests.support.rows import each_row
-from tests.support.said import accumulate
+from tests.support.said import Said, accumulate
 from tests.support.told import Told, of_chat, of_events, of_response
 
 PLAYS: Final = [
@@ -153,3 +158,84 @@ def test_what_went_out_needs_no_repair(stream: Stream) -> None:
     """Fed in again under the same name, every byte passes."""
     out = play_in(stream.dialect, stream).out
     assert play(open_stream(stream.dialect, stream), [out]).out == out
+
+
+def open_unasked(stream: Stream) -> ChatStream:
+    """Open a stream for a chat caller that asked for no usage, and for as many choices as there are."""
+    return ChatStream(make_context(n=len(accumulate(stream.objects).choices)))
+
+
+def report(said: Said) -> Tokens:
+    assert said.usage is not None
+    prompt, output, _ = said.usage
+    cached, written = said.cached_tokens, said.written_tokens
+    return Tokens(prompt - cached - written, cached, written, output)
+
+
+def has_usage_behind_the_finish(stream: Stream) -> bool:
+    """Return whether the usage has a chunk of its own, which only callers that asked for it get."""
+    last = max(
+        number
+        for number, one in enumerate(stream.objects)
+        if any(choice.get("finish_reason") for choice in one["choices"])
+    )
+    if any(choice.get("usage") for choice in stream.objects[last]["choices"]):
+        return False
+    return any(one.get("usage") for one in stream.objects[last + 1 :])
+
+
+@streams.each(*streams.CHAT)
+def test_a_chat_caller_gets_a_usage_unasked_only_where_no_chunk_is_its_own(stream: Stream) -> None:
+    expected = accumulate(stream.objects)
+    played = play(open_unasked(stream), [stream.body])
+    assert played.complete
+    assert played.out.endswith(DONE)
+    chunks = read_chunks(drop_comments(played.out.removesuffix(DONE)))
+    check_stream(chunks, usage=False)
+    said = accumulate(chunks)
+    assert said.choices == expected.choices
+    assert said.usage == (None if has_usage_behind_the_finish(stream) else expected.usage)
+    assert report(expected) == (stream.tokens or report(expected))
+    assert (played.tokens, played.estimated) == (report(expected), False)
+
+
+def without_usage(stream: Stream) -> Iterator[bytes]:
+    """Remove the usage wherever it stands, byte for byte."""
+    chunks = [{**one, "usage": None, "x_groq": None} for one in stream.objects]
+    for one in chunks:
+        one["choices"] = [{**choice, "usage": None} for choice in one["choices"]]
+    return each_byte(b"".join(b"data: %b\n\n" % dump(one) for one in chunks) + DONE)
+
+
+@streams.each(*streams.CHAT)
+def test_the_delivered_estimate_is_exact_at_every_cut(stream: Stream) -> None:
+    """Without a usage it is a quarter of the UTF-8 bytes of the sent events, rounded up."""
+    pipeline = open_unasked(stream)
+    heard = 0
+    for byte in without_usage(stream):
+        for one in read_chunks(pipeline.feed(byte)):
+            said = accumulate([one]).choices
+            heard += sum(len(each.output.encode()) for each in said.values())
+        expected = Tokens(INPUT_ESTIMATE, output=-(-heard // 4))
+        metered = pipeline.measure()
+        assert (metered.tokens, metered.estimated) == (expected, True)
+        assert pipeline.delivered or heard == 0
+    assert pipeline.complete
+
+
+def test_a_cut_stream_is_charged_the_larger_of_reported_and_delivered() -> None:
+    """Perplexity reports as it goes; its last report may lag behind the delivered text."""
+    pipeline = ChatStream(make_context())
+    reported = heard = 0
+    lagged = False
+    for payload in get_stream("perplexity-text").payloads:
+        pipeline.feed(b"data: " + payload + b"\n\n")
+        said = accumulate([json.loads(payload)])
+        heard += len(said.choices[0].output.encode())
+        reported = said.usage[1] if said.usage else reported
+        metered = pipeline.measure()
+        estimated = metered.estimated
+        assert metered.tokens == Tokens(11, output=max(reported, -(-heard // 4)))
+        assert estimated == (-(-heard // 4) > reported)
+        lagged |= estimated
+    assert lagged

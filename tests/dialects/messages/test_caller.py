@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.exchanges import CALLERS, COUNT_TOKENS, EXCHANGES
-from gateway.dialects.records import Target
+from gateway.dialects.messages.caller import MessagesCaller
+from gateway.dialects.records import ListedModel, Target
 from gateway.errors import BadRequest
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
@@ -173,3 +175,67 @@ def test_counting_needs_no_limit_and_has_a_path_of_its_own() -> None:
 def test_no_json_breaks_the_validation(fields: Json) -> None:
     with contextlib.suppress(BadRequest):
         MESSAGES.parse_request(dump({"model": "m", **fields}))
+
+
+MODELS: Final = [ListedModel(f"m{n}", "us", 0, 10, 20) for n in range(25)]
+
+
+def page(**query: str | Sequence[str]) -> tuple[list[str], bool]:
+    """Return the ids of a page, and whether there are more."""
+    asked = {name: [value] if isinstance(value, str) else value for name, value in query.items()}
+    made = MessagesCaller().list_models(MODELS, asked)
+    ids = [one["id"] for one in made["data"]]
+    ends = (made["first_id"], made["last_id"])
+    assert ends == ((ids[0], ids[-1]) if ids else (None, None))
+    return ids, made["has_more"]
+
+
+def ids_of(first: int, last: int) -> list[str]:
+    return [f"m{n}" for n in range(first, last)]
+
+
+def test_pages_lead_through_the_list_and_back() -> None:
+    assert page() == (ids_of(0, 20), True)
+    assert page(after_id="m19") == (ids_of(20, 25), False)
+    assert page(limit="3", after_id="m3") == (ids_of(4, 7), True)
+    assert page(limit="3", before_id="m4") == (ids_of(1, 4), True)
+    assert page(limit="3", before_id="m2") == (ids_of(0, 2), False)
+    assert page(after_id="m24") == ([], False)
+    assert page(limit="2", after_id="m3", before_id="m9") == (ids_of(4, 6), True)
+
+
+def test_a_page_has_at_most_1000_models() -> None:
+    assert page(limit="1") == (["m0"], True)
+    many = [ListedModel(f"m{n}", "us", 0, 10, 20) for n in range(1001)]
+    made = MessagesCaller().list_models(many, {"limit": ["1000"]})
+    assert (len(made["data"]), made["has_more"], made["last_id"]) == (1000, True, "m999")
+
+
+@each_row(
+    "query",
+    [
+        {"limit": "0"},
+        {"limit": "1001"},
+        {"limit": "-1"},
+        {"limit": "ten"},
+        {"limit": "٣"},
+        {"after_id": "none"},
+        {"before_id": "none"},
+    ],
+)
+def test_a_bad_query_is_refused_by_name(query: dict[str, str]) -> None:
+    with pytest.raises(BadRequest) as refused:
+        page(**query)
+    assert [refused.value.param] == list(query)
+
+
+def test_all_that_is_served_is_active() -> None:
+    assert page(lifecycle=["active", "retired"], limit="1") == (["m0"], True)
+    assert page(**{"lifecycle[]": ["retired"]}) == ([], False)
+
+
+def test_what_is_unknown_of_a_model_is_null() -> None:
+    shown = MessagesCaller().show_model(ListedModel("m", "us", 86_400, 10, 20))
+    assert (shown["id"], shown["created_at"]) == ("m", "1970-01-02T00:00:00Z")
+    assert (shown["max_input_tokens"], shown["max_tokens"]) == (10, 20)
+    assert [shown[name] for name in ("capabilities", "deprecated_at", "retires_at")] == [None] * 3

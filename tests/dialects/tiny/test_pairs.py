@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -20,7 +21,10 @@ from tests.support.rows import each_row
 Json = dict[str, Any]
 
 NAMES = ("chat", "messages", "tiny")
-PAIRS = [(caller, upstream) for caller in NAMES for upstream in NAMES]
+PAIRS = [
+    (caller, upstream) for caller in NAMES for upstream in NAMES if "tiny" in {caller, upstream}
+]
+"""The others are those of `tests/dialects/test_provider_streams.py`."""
 each_pair = each_row(("caller", "upstream"), PAIRS)
 
 SAID = [Said("Hello, Wörld! 🎉"), Said("Once upon a", "cut"), Said("", used=(9, 0))]
@@ -62,20 +66,10 @@ def make_context() -> ReplyContext:
 def test_every_pair_is_served_and_only_unequal_ones_translate() -> None:
     assert EXCHANGES.keys() == CALLERS.keys()
     assert all(served.keys() == UPSTREAMS.keys() for served in EXCHANGES.values())
-    for caller, upstream in PAIRS:
+    for caller, upstream in itertools.product(NAMES, NAMES):
         exchange = EXCHANGES[caller][upstream]
         assert (exchange.caller.name, exchange.upstream.name) == (caller, upstream)
         assert (exchange.translation is None) == (caller == upstream)
-
-
-@each_pair
-def test_path_and_headers_are_the_upstreams(caller: str, upstream: str) -> None:
-    """Headers pass only between equal dialects."""
-    exchange, own = EXCHANGES[caller][upstream], EXCHANGES[upstream][upstream]
-    assert exchange.upstream.path == own.upstream.path
-    assert exchange.upstream.auth_headers("secret") == own.upstream.auth_headers("secret")
-    assert "secret" in "".join(exchange.upstream.auth_headers("secret").values())
-    assert exchange.passed_headers == (own.passed_headers if caller == upstream else ())
 
 
 @each_pair
@@ -134,7 +128,7 @@ def test_a_stream_says_the_same_at_every_split_point(
     assert HEAR[caller](whole.out) == said
     assert said.used is not None
     assert (whole.tokens, whole.estimated) == (Tokens(said.used[0], output=said.used[1]), False)
-    for cut in range(1, len(data), 7):
+    for cut in range(1, len(data), 31):
         played = play(exchange.open_stream(make_context()), [data[:cut], data[cut:]])
         assert played == whole, cut
     assert play(exchange.open_stream(make_context()), each_byte(data)) == whole
@@ -171,17 +165,6 @@ def test_without_a_usage_it_is_estimated_and_told(caller: str, upstream: str) ->
     assert HEAR[caller](played.out) == (said if caller == upstream else told)
 
 
-@each_pair
-def test_a_stream_that_is_cut_is_never_complete(caller: str, upstream: str) -> None:
-    """The charge is for the delivered part, or nothing."""
-    _, data = WRITE[upstream](Said("Hello, World"))
-    blocks = [block + b"\n\n" for block in data.split(b"\n\n")[:-1]]
-    for count in range(len(blocks) - 3):
-        played = play(EXCHANGES[caller][upstream].open_stream(make_context()), blocks[:count])
-        assert (played.complete, played.failure) == (False, None)
-        assert played.delivered == (played.tokens.output > 0)
-
-
 ERRORS: dict[str, tuple[Json, bytes]] = {
     "chat": ({"error": {"message": "said upstream"}}, b"data: %b\n\n"),
     "messages": (
@@ -213,13 +196,6 @@ def test_an_error_upstream_is_a_failure_in_the_callers_words(caller: str, upstre
 
 
 @each_pair
-@each_row("body", [b"", b"<html>", b"[]", b"{}", b"7"])
-def test_what_is_no_reply_is_the_upstreams_fault(caller: str, upstream: str, body: bytes) -> None:
-    with pytest.raises(UpstreamError):
-        EXCHANGES[caller][upstream].read_reply(body, make_context())
-
-
-@each_pair
 def test_a_reply_where_a_stream_was_asked_for_becomes_the_stream(
     caller: str, upstream: str
 ) -> None:
@@ -239,15 +215,3 @@ def test_a_stream_of_the_tiny_dialect_learns_templates_too() -> None:
     slow._may_learn = 0
     assert play(hot, [data]) == play(slow, [data])
     assert getattr(hot, "_templates", [])
-
-
-@each_row(("caller", "upstream"), [one for one in PAIRS if one[0] != one[1]])
-def test_an_event_too_large_to_translate_is_a_failure(caller: str, upstream: str) -> None:
-    _, data = WRITE[upstream](Said("Hello"))
-    pipeline = EXCHANGES[caller][upstream].open_stream(make_context())
-    pipeline.feed(data.partition(b"Hel")[0])
-    for _ in range(9):
-        pipeline.feed(b"x" * (1 << 20))
-    assert pipeline.failure is not None
-    assert "too large" in pipeline.failure.message
-    assert not pipeline.mid_event

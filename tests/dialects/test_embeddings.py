@@ -1,4 +1,4 @@
-"""Providers of embeddings: what they are asked, and what becomes of their replies."""
+"""The vectors in a reply are found without reading them, and floats are packed exactly."""
 
 from __future__ import annotations
 
@@ -9,17 +9,190 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.embeddings import MAX_FRAME_BYTES
-from gateway.dialects.exchanges import EMBEDDINGS
-from gateway.dialects.records import ReplyContext, Target
-from gateway.errors import BadRequest, UpstreamError
+from gateway.dialects.embeddings import (
+    MAX_DIMENSIONS,
+    MAX_FRAME_BYTES,
+    MAX_INPUTS,
+    MAX_VECTOR_BYTES,
+    Frame,
+    maybe_find_vectors,
+    pack_vectors,
+)
+from gateway.dialects.exchanges import CALLERS, EMBEDDINGS
+from gateway.dialects.records import Inputs, ReplyContext, Target
+from gateway.errors import BadRequest, InvalidKey, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import Terms
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
-from tests.support.fuzz import fuzz
+from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
+
+floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
+vectors = st.lists(st.lists(floats, max_size=5), min_size=1, max_size=5)
+
+
+@each_row("packed", [False, True])
+@each_row("indent", [None, 2])
+def test_what_is_between_first_and_last_is_cut_out(indent: int | None, packed: bool) -> None:
+    value = embeddings(packed=packed)
+    text = json.dumps(value, indent=indent).encode()
+    found = maybe_find_vectors(text)
+    assert found is not None
+    begin, end = found
+    assert text[begin : begin + 1] + text[end - 1 : end] == (b'""' if packed else b"[]")
+    frame = Frame(text[:begin], text[end:])
+    stands = {"object": "embedding", "index": 0, "embedding": 0}
+    assert json.loads(frame.text) == value | {"data": [stands]}
+
+
+@each_row(
+    "text",
+    [
+        b"",
+        b"{}",
+        b'{"object":"list","data":[]}',
+        b'{"embedding":5}',
+        b'{"embedding":[1,2',
+        b'{"embedding":"abc',
+        rb'{"a":"\"embedding\":[1]"}',
+        b'{"embedding":[1],"a":["embedding","embedding","embedding","embedding"]}',
+        b" " * MAX_FRAME_BYTES + b'{"embedding":[1]}',
+        b'{"embedding":[1]' + b" " * (MAX_FRAME_BYTES + MAX_VECTOR_BYTES) + b'"embedding"',
+    ],
+)
+def test_what_has_no_vectors(text: bytes) -> None:
+    assert maybe_find_vectors(text) is None
+
+
+def test_an_edit_before_or_behind_the_vectors_keeps_its_place() -> None:
+    frame = Frame(b'{"model":"a","data":[', b'],"model":"b"}')
+    assert frame.replace(b'{"model":"xyz","data":[0],"model":"b"}') == Frame(
+        b'{"model":"xyz","data":[', b'],"model":"b"}'
+    )
+    assert frame.replace(b'{"model":"a","data":[0],"model":""}') == Frame(
+        b'{"model":"a","data":[', b'],"model":""}'
+    )
+
+
+@fuzz(100)
+@given(vectors)
+def test_floats_become_base64_of_float32(wanted: list[list[float]]) -> None:
+    text = dump(embeddings(wanted))
+    begin, end = maybe_find_vectors(text) or (0, 0)
+    told = json.loads(text[:begin] + pack_vectors(text[begin:end]) + text[end:])
+    assert [unpack(one["embedding"]) for one in told["data"]] == [*map(round_trip, wanted)]
+    assert [one["index"] for one in told["data"]] == list(range(len(wanted)))
+
+
+@each_row(
+    "text",
+    [
+        b"[1,null]",
+        b'["a"]',
+        b"[[1]]",
+        b"[1e300]",
+        b"[NaN]",
+        b"[1,",
+        b'[1],"embedding":"AAAA"',
+        b"[" + b"1," * (MAX_VECTOR_BYTES // 2) + b"1]",
+    ],
+)
+def test_what_are_no_numbers_is_an_upstreams_error(text: bytes) -> None:
+    with pytest.raises(UpstreamError):
+        pack_vectors(text)
+
+
+CALLER = EMBEDDINGS.caller
+
+
+@each_row(
+    ("value", "count", "tokens"),
+    [
+        ("a", 1, 1),
+        ("four", 1, 1),
+        ("four!", 1, 2),
+        ("ééé", 1, 2),
+        (["a", "b", "c"], 3, 3),
+        (["four", "four!"], 2, 3),
+        ([1, 2, 3], 1, 3),
+        ([1] * (MAX_INPUTS + 1), 1, MAX_INPUTS + 1),
+        ([[1, 2], [3]], 2, 3),
+        (["x"] * MAX_INPUTS, MAX_INPUTS, MAX_INPUTS),
+    ],
+)
+def test_inputs_are_counted(value: Any, count: int, tokens: int) -> None:
+    """Texts at four bytes per token, each at least one; tokens exactly."""
+    request = CALLER.parse_request(dump({"model": "m", "input": value}))
+    assert request.inputs == Inputs(count, tokens)
+    assert (request.model, request.stream, request.kind) == ("m", False, "embedding")
+
+
+def test_what_the_gateway_does_not_know_passes() -> None:
+    body = {
+        "model": "m", "input": "a", "input_type": "query", "dimensions": MAX_DIMENSIONS,
+        "encoding_format": "base64", "user": "u", "stream": False, "vendor": {"x": None},
+    }  # fmt: skip
+    assert CALLER.parse_request(dump(body)).body == body
+    nulls = {"model": "m", "input": "a", "dimensions": None, "encoding_format": None}
+    assert CALLER.parse_request(dump(nulls)).body == nulls
+
+
+@each_row(
+    ("fields", "param", "code"),
+    [
+        ({"model": None}, "model", "missing_required_parameter"),
+        ({"model": 1}, "model", "invalid_type"),
+        ({"input": None}, "input", "missing_required_parameter"),
+        ({"input": ""}, "input", "empty_string"),
+        ({"input": []}, "input", "empty_array"),
+        ({"input": 1}, "input", "invalid_type"),
+        ({"input": {"text": "a"}}, "input", "invalid_type"),
+        ({"input": ["a", ""]}, "input[1]", "empty_string"),
+        ({"input": ["a", 1]}, "input[1]", "invalid_type"),
+        ({"input": [1, "a"]}, "input[1]", "invalid_type"),
+        ({"input": [1, True]}, "input[1]", "invalid_type"),
+        ({"input": [True]}, "input[0]", "invalid_type"),
+        ({"input": [None]}, "input[0]", "invalid_type"),
+        ({"input": [[1], []]}, "input[1]", "empty_array"),
+        ({"input": [[1], "a"]}, "input[1]", "invalid_type"),
+        ({"input": [[1], [2, "a"]]}, "input[1][1]", "invalid_type"),
+        ({"input": ["a"] * (MAX_INPUTS + 1)}, "input", "array_above_max_length"),
+        ({"dimensions": 0}, "dimensions", "integer_below_min_value"),
+        ({"dimensions": MAX_DIMENSIONS + 1}, "dimensions", "integer_above_max_value"),
+        ({"dimensions": 1.5}, "dimensions", "invalid_type"),
+        ({"encoding_format": "int8"}, "encoding_format", "invalid_value"),
+        ({"encoding_format": 1}, "encoding_format", "invalid_type"),
+        ({"user": 1}, "user", "invalid_type"),
+        ({"stream": True}, "stream", "unsupported_value"),
+        ({"stream": 1}, "stream", "invalid_type"),
+    ],
+)
+def test_a_refusal_names_the_field(fields: dict[str, Any], param: str, code: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        CALLER.parse_request(dump({"model": "m", "input": "a"} | fields))
+    assert (caught.value.param, caught.value.code) == (param, code)
+    assert f"'{param}'" in caught.value.message
+
+
+def test_errors_and_headers_are_those_of_chat() -> None:
+    chat, error = CALLERS["chat"], InvalidKey()
+    assert CALLER.render_error(error, "req_1") == chat.render_error(error, "req_1")
+    assert CALLER.reply_headers("req_1") == chat.reply_headers("req_1")
+    assert CALLER.limit_headers([], 0) == chat.limit_headers([], 0)
+
+
+@fuzz(200)
+@given(json_values)
+def test_any_input_is_counted_or_refused(value: object) -> None:
+    try:
+        request = CALLER.parse_request(dump({"model": "m", "input": value}))
+    except BadRequest:
+        return
+    assert request.inputs is not None
+    assert request.inputs.tokens >= request.inputs.count >= 1
+
 
 GUESSED = 5
 
