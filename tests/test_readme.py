@@ -68,7 +68,9 @@ def test_every_link_leads_to_a_file_and_a_heading() -> None:
 def test_the_headers_that_pass_are_named() -> None:
     """And no other one is said to pass."""
     text = (FOLDER / "formats.md").read_text(encoding="utf-8")
-    named = re.search(r"The headers (.*?) of messages callers go to messages providers", text, re.DOTALL)
+    named = re.search(
+        r"The headers (.*?) of messages callers go to messages providers", text, re.DOTALL
+    )
     assert named is not None
     passed = {name for one in UPSTREAMS.values() for name in one.passed_headers}
     assert set(re.findall(r"`([^`]+)`", named[1])) == passed
