@@ -21,6 +21,8 @@ COMMENT_SECONDS: Final = 1.0
 class FakeSink:
     """A caller that reads, stalls or leaves as its script says."""
 
+    unread_bytes = 0
+
     def __init__(self, ledger: WatchedLedger, dice: random.Random, log: Log) -> None:
         loop = asyncio.get_running_loop()
         self._ledger = ledger
@@ -91,8 +93,7 @@ class FakeSink:
         self.last = "reply" if data in {DONE, STOP} else "error"
         self._over = True
         if self.last == "reply":
-            committed = self._ledger.committed
-            is_complete = committed is not None and committed.outcome == "complete"
+            is_complete = self._ledger.committed == "complete"
             self._log.check(is_complete, "the last bytes leave before the charge is committed")
 
     def abort(self) -> None:

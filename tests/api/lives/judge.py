@@ -28,12 +28,14 @@ def judge(
     if ledger.declined:
         log.check(case is None and not heard.delivered, "what is declined is not served")
         log.check(not any(one.tried for one in routes), "no provider hears of what is declined")
-        log.check(ledger.key.account.held_nano == ledger.key.held_nano == 0, "nothing is held")
+        is_free = ledger.store.hangs or all(hold.resolved for hold in ledger.holds)
+        log.check(is_free, "what is declined holds nothing")
         return
     log.check(case is not None, "the life has no ending")
     log.check(len(ledger.settlements) == 1, "there is one settlement")
-    still_held = sum(hold.amount_nano for hold in ledger.holds) if ledger.disk.hangs else 0
+    still_held = sum(hold.amount_nano for hold in ledger.holds if not hold.resolved)
     is_released = ledger.key.account.held_nano == ledger.key.held_nano == still_held
+    is_released &= ledger.store.hangs or not still_held
     log.check(is_released, "the hold is released once, by the commit")
     log.check(ledger.audit() == (), "the books add up")
     log.check(all(one.opened == one.closed for one in routes), "each answer is closed once")

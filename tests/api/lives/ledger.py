@@ -1,102 +1,169 @@
-"""The reference ledger with scripted commits: at once, late, after callers gave up, or never.
+"""A ledger with scripted commits: at once, late, after callers gave up, or never.
 
-It may take a while to confirm a hold, and may decline it.
+Memory, queue, writer and transactions are those that run; the store's rounds take as long as a script
+says. Half of the ledgers are shared: they decide in `confirm`, may decline, and break off what hangs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import random
-from collections.abc import Callable
-from typing import Final
+import sqlite3
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
 
-from gateway.errors import BalanceHeld
-from gateway.ledger.base import Admission, Hold, Key, Settlement
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.records import StoredSecret
+from gateway.errors import BalanceHeld, GatewayError
+from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
+from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.serving.memory import Memory
+from gateway.ledger.serving.store import Item, Observations, Report
+from gateway.ledger.sqlite.audit import run_audit
+from gateway.ledger.sqlite.serving.store import ChangeFeed, SqliteStore
 from tests.api.lives.loop import DELAYS, Log
-from tests.ledger.memory import Disk, MemoryBooks, MemoryHold, MemoryLedger, MemoryStorage
+from tests.ledger.kit import make_place
 
-COMMITS: Final = (*DELAYS, 4.0, 6.0, math.inf)
-"""How long a commit takes: some take longer than the gateway waits, and one kind never ends."""
-DIGEST: Final = b"k" * 32
+COMMITS: Final = (*DELAYS, 4.0, 6.0)
+"""How long a commit takes: one takes longer than the gateway waits."""
+Took = Callable[[Report | BaseException], None]
 
 
-class ScriptedDisk(Disk):
-    """The commits of one request."""
+@functools.cache
+def _make_books() -> tuple[bytes, bytes]:
+    """Return a database with one account and one key, and the digest of the key."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = make_place(Path(folder))
+        content = bytearray(place.path.read_bytes())
+    content[18:20] = b"\1\1"  # SQLite keeps no write-ahead log in memory
+    return bytes(content), place.digest
+
+
+class ScriptedStore(SqliteStore):
+    """Rounds on a database in memory, whose time is that of the dice."""
 
     def __init__(self, dice: random.Random) -> None:
-        self._row_seconds = dice.choice(COMMITS)
-        self._end_seconds = dice.choice(COMMITS)
-        self.hangs = math.isinf(self._end_seconds)
-        """Whether the commit of the settlement never ends."""
-        self._refuses = dice.random() < 0.03 and not self.hangs
-        self.confirm_seconds = dice.choice((0.0, *DELAYS, 4.0))
-        self.declines = dice.random() < 0.05
-        if self.declines:
-            self._row_seconds = math.inf
+        content, self.digest = _make_books()
+        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        self.connection.deserialize(content)
+        self.feed = ChangeFeed()
+        thread: Any = None
+        files: Any = SimpleNamespace(check=lambda: None)
+        wal: Any = SimpleNamespace(look_after=lambda *_, **__: None, size_bytes=0)
+        super().__init__(thread, self.feed, wal, files, clock=lambda: 0)
+        self.is_shared = dice.random() < 0.5
+        self._row_seconds = dice.choice((0.0, *DELAYS, 4.0) if self.is_shared else COMMITS)
+        self._end_seconds = dice.choice((*COMMITS, math.inf) if self.is_shared else COMMITS)
+        self._refuses = dice.random() < 0.03
+        self._declines = self.is_shared and dice.random() < 0.1
+        self.hangs = self._end_seconds > COMMIT_SECONDS and self.is_shared
+        """True if the end of a request that begins is never committed."""
+        self._round: tuple[asyncio.TimerHandle | None, Took] | None = None
 
-    def take_seconds(self, settlement: Settlement | None) -> float:
-        return self._row_seconds if settlement is None else self._end_seconds
+    def start_round(self, items: Sequence[Item], *, polls: bool, report: Took) -> None:
+        loop, timer = asyncio.get_running_loop(), None
+        if not items:  # nobody else changes anything
+            loop.call_soon(report, Report(polled=polls))
+            return
+        seconds = max(self._take_seconds(item) for item in items)
+        if not math.isinf(seconds):
+            timer = loop.call_later(seconds, self._end_round, items, polls, report)
+        self._round = timer, report
 
-    def refuses(self, hold: Hold) -> bool:  # noqa: ARG002 - there is one
-        return self._refuses
+    def start_observing(
+        self, observed: Observations, *, report: Callable[[BaseException | None], None]
+    ) -> None:
+        del observed  # it is no part of the books
+        asyncio.get_running_loop().call_soon(report, None)
+
+    def break_off(self) -> None:
+        if self.is_shared and self._round is not None:
+            timer, report = self._round
+            if timer is not None:
+                timer.cancel()
+            report(Report(unavailable=OSError("broken off")))
+
+    def _take_seconds(self, item: Item) -> float:
+        return self._row_seconds if item.settlement is None else self._end_seconds
+
+    def _end_round(self, items: Sequence[Item], polls: bool, report: Took) -> None:
+        self._round = None
+        rows = [item for item in items if item.insert]
+        if rows and self._declines:
+            report(Report(declined=[(item, BalanceHeld("others hold it")) for item in rows]))
+        elif rows and self._refuses:
+            report(Report(refused=[(item, sqlite3.IntegrityError("refused")) for item in rows]))
+        else:
+            report(self._work(self.connection, items=items, now_ms=0, polls=polls))
 
 
-class WatchedLedger(MemoryLedger):
+class WatchedLedger(ServingLedger):
     """A ledger of one request, which notes what is asked of it."""
 
     def __init__(self, dice: random.Random, log: Log) -> None:
-        self.disk = ScriptedDisk(dice)
-        self._kept = MemoryStorage()
-        super().__init__(self._kept, self.disk, clock=lambda: 0)
-        books = MemoryBooks(self._kept, clock=lambda: 0)
-        books.accounts.create("a", credit_nano=10**12, operator=False)
-        books.keys.create("a", KeyTerms(), StoredSecret("k", DIGEST, "last"))
+        self.store, memory, nobody = ScriptedStore(dice), Memory(lambda: 0), SimpleNamespace()
+        nobody.read_spent = nobody.read_ended_key = None
+        memory.apply(self.store.feed.read_all(self.store.connection, 0))
+        reader: Any = nobody
+        super().__init__(self.store, memory, reader, lambda: 0, COMMIT_SECONDS)
         self._log = log
         self.is_caller_lost: Callable[[], bool] = lambda: False
         self.holds: list[Hold] = []
         self.settlements: list[Settlement] = []
         self.confirmed = False
         self.declined = False
+        self._is_confirming = False
 
     @property
     def key(self) -> Key:
-        return self._kept.keys[DIGEST]
+        key = self.find_key(self.store.digest)
+        assert key is not None
+        return key
 
     @property
-    def committed(self) -> Settlement | None:
-        """The end that is in the books."""
-        return next((one.settlement for one in self._kept.requests.values()), None)
+    def committed(self) -> str | None:
+        """The outcome that is in the books."""
+        row = self._read("SELECT outcome FROM requests WHERE state <> 'pending'")
+        return None if row is None else str(row[0])
 
     @property
     def charged_nano(self) -> int:
         """The sum of the charges."""
-        charges = (entry for entry in self._kept.entries if entry.kind == "charge")
-        return -sum(entry.amount_nano for entry in charges)
+        row = self._read("SELECT -total(amount_nano) FROM entries WHERE kind = 'charge'")
+        assert row is not None
+        return int(row[0])
 
     def audit(self) -> tuple[str, ...]:
-        return self._kept.audit().problems
+        return run_audit(self.store.connection, full=True, now_ms=0).problems
 
-    def hold(self, key: Key, admission: Admission) -> MemoryHold:
+    def _read(self, sql: str) -> tuple[Any, ...] | None:
+        row: tuple[Any, ...] | None = self.store.connection.execute(sql).fetchone()
+        return row
+
+    def hold(self, key: Key, admission: Admission) -> Hold:
         hold = super().hold(key, admission)
         self.holds.append(hold)
         return hold
 
     async def confirm(self, hold: Hold) -> None:
         self._log.check(not self.confirmed, "a hold is confirmed twice")
-        if self.disk.confirm_seconds:
-            await asyncio.sleep(self.disk.confirm_seconds)
-        if self.disk.declines:
+        self._is_confirming = True
+        try:
+            await super().confirm(hold)
+        except GatewayError as error:
             self.declined = True
-            self.decline(hold)
-            self._log.note("declined")
-            raise BalanceHeld("others hold it")
+            self._log.note(f"declined: {error}")
+            raise
+        finally:
+            self._is_confirming = False
         self.confirmed = True
 
     async def wait_admitted(self, hold: Hold) -> None:
-        self._log.check(self.confirmed, "a head is asked for before the hold is in force")
+        is_in_force = self.confirmed or self._is_confirming
+        self._log.check(is_in_force, "a head is asked for before the hold is in force")
         await super().wait_admitted(hold)
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
@@ -105,6 +172,8 @@ class WatchedLedger(MemoryLedger):
         super().raise_hold(hold, amount_nano)
 
     def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
+        if self._is_confirming:  # the ledger's own void
+            return super().settle(hold, settlement)
         self.settlements.append(settlement)
         self._log.check(not self.declined, "what was declined is settled")
         is_told = settlement.outcome == "caller_left" or not self.is_caller_lost()

@@ -10,8 +10,12 @@ DELAYS: Final = (0.0, 0.0, 0.0, 0.02, 0.3, 1.7)
 """Pauses of providers, callers and commits, which a script draws from."""
 
 
+HANG_SECONDS: Final = 10_000.0
+"""No life takes so long; the ledger's writer has a timer that goes on and on."""
+
+
 class Hang(AssertionError):
-    """Nothing is scheduled, so the life under test would wait for ever."""
+    """Nothing more will happen, so the life under test would wait for ever."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -26,7 +30,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._virtual_seconds
 
     def select(self, timeout: float | None) -> list[object]:
-        if timeout is None:
+        if timeout is None or self._virtual_seconds > HANG_SECONDS:
             raise Hang("nothing will ever happen")
         self._virtual_seconds += timeout
         return []

@@ -7,23 +7,21 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from gateway import apikeys
 from gateway.api.routes import add_api
 from gateway.app import make_gateway
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.records import StoredSecret
-from gateway.times import unix_ms
+from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.dialects.chat.kit import MODEL
 from tests.dialects.tiny.dialect import CALLERS, EXCHANGES, UPSTREAMS
 from tests.dialects.tiny.said import ASK, FLAG, HEAR, READ, WRITE, Said
-from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage
+from tests.ledger.kit import query
 from tests.support.replies import error_reply, http
 from tests.support.rows import each_row
+from tests.support.seed import Seed, seed
 from tests.support.settings import load
 from tests.support.upstream import ScriptedUpstream, listen, port_of, serve_scripts
 
@@ -49,7 +47,7 @@ class Scene:
 
     client: TestClient[web.Request, web.Application]
     vendor: ScriptedUpstream
-    stored: MemoryStorage
+    stored: Path
     key: str
 
     async def ask(self, caller: str, *, stream: bool) -> tuple[int, bytes]:
@@ -63,27 +61,24 @@ class Scene:
 
     @property
     def charges_nano(self) -> list[int]:
-        ends = [one.settlement for one in self.stored.requests.values()]
-        return [end.cost_nano for end in ends if end is not None]
+        return [int(str(cost)) for (cost,) in query(self.stored, "SELECT cost_nano FROM requests")]
 
 
 @asynccontextmanager
 async def serve(folder: Path, upstream: str) -> AsyncIterator[Scene]:
     """Serve the model over a provider of any dialect in the tables."""
-    stored, key = MemoryStorage(), apikeys.make_key()
-    books = MemoryBooks(stored, unix_ms)
-    books.accounts.create("holder", credit_nano=10**12, operator=False)
-    books.keys.create("holder", KeyTerms(), StoredSecret("k", apikeys.digest(key), key[-4:]))
-    ledger = cast("Any", MemoryLedger(stored, Disk(), clock=unix_ms))
+    stored = folder / "gateway.db"
+    (caller,) = seed(stored, [Seed("holder")]).values()
     with listen() as listener:
         config = load(folder, CONFIG.format(port=port_of(listener), model=MODEL))
         provider = dataclasses.replace(config.providers["vendor"], dialect=upstream)
         config = dataclasses.replace(config, providers={"vendor": provider})
-        gateway = make_gateway(config, ledger, lambda _call, _status: None, EXCHANGES)
-        app = web.Application()
-        add_api(app, gateway, CALLERS)
-        async with serve_scripts(listener) as vendor, TestClient(TestServer(app)) as client:
-            yield Scene(client, vendor, stored, key)
+        async with open_sqlite(stored) as ledger, serve_scripts(listener) as vendor:
+            gateway = make_gateway(config, ledger, lambda _call, _status: None, EXCHANGES)
+            app = web.Application()
+            add_api(app, gateway, CALLERS)
+            async with TestClient(TestServer(app)) as client:
+                yield Scene(client, vendor, stored, caller.key)
             gateway.ticker.close()
             gateway.close()
 

@@ -1,6 +1,6 @@
 """Every test of the suite runs once for each implementation that has what the test needs.
 
-The money rules are stated in Python (memory and SQLite) and in PL/pgSQL (`ledger/postgres/*.sql`).
+The money rules are stated in Python (for SQLite) and in PL/pgSQL (`ledger/postgres/*.sql`).
 Here each rule is played against both: balance, hold and cap in test_holds and test_concurrent_holds,
 budget in test_budgets, cost in test_settlement, test_costs and test_large_sums; rates in
 postgres/test_rates, which asks the API's own limits for the same decisions. Those runs are slow.
@@ -13,16 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger.contract.implementations import Implementation, find_able
+from tests.ledger.contract.implementations import Implementation, find_able, make_cases
 from tests.ledger.contract.kit import Place
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "place" in metafunc.fixturenames:
-        cases = [
-            pytest.param(one, id=one.name, marks=pytest.mark.slow if one.name == "postgres" else ())
-            for one in find_able(metafunc.function)
-        ]
+        cases = make_cases(find_able(metafunc.function))
         metafunc.parametrize("place", cases, indirect=True)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
@@ -18,7 +19,6 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.databases import Databases
 from tests.ledger.faults import Faults
-from tests.ledger.memory import Disk, MemoryBooks, MemoryLedger, MemoryStorage
 
 Test = TypeVar("Test", bound=Callable[..., object])
 Clock = Callable[[], int]
@@ -27,8 +27,6 @@ Clock = Callable[[], int]
 class Needs(Enum):
     """Abilities that some tests of the contract need, and not every implementation has."""
 
-    PROCESSES = "several processes share the ledger, and it outlives each of them"
-    BOOKS = "the operator's books are whole, not only the part that a serving ledger is seen by"
     ONE_SERVER = "one process serves, and any other is refused"
     NODES = "several processes serve at once"
     FILES = "its backup is a file that the gateway writes"
@@ -81,38 +79,6 @@ class SqliteStorage:
             connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
 
 
-class SharedMemory:
-    def __init__(self, location: str) -> None:
-        del location  # it is not kept anywhere
-        self._storage = MemoryStorage()
-        self._disk = Disk()
-
-    def serve(
-        self, *, clock: Clock, commit_seconds: float
-    ) -> AbstractAsyncContextManager[ServingLedger]:
-        opening = MemoryLedger.open(
-            self._storage, self._disk, clock=clock, commit_seconds=commit_seconds
-        )
-        return cast("AbstractAsyncContextManager[ServingLedger]", opening)
-
-    def open_books(self, *, clock: Clock) -> Books:
-        return cast("Books", MemoryBooks(self._storage, clock))
-
-    @contextmanager
-    def fail_commits(self) -> Iterator[None]:
-        self._disk.failing = True
-        try:
-            yield
-        finally:
-            self._disk.failing = False
-
-    def refuse_rows(self) -> None:
-        raise NotImplementedError
-
-    def spoil(self) -> None:
-        next(iter(self._storage.accounts.values())).balance_nano += 1
-
-
 def open_postgres(location: str) -> Storage:
     from tests.ledger.contract.postgres_storage import PostgresStorage
 
@@ -145,14 +111,8 @@ class Implementation:
 
 
 IMPLEMENTATIONS: Final = (
-    Implementation("sqlite", SqliteStorage, lend_file, frozenset(Needs) - {Needs.NODES}),
-    Implementation(
-        "postgres",
-        open_postgres,
-        lend_database,
-        frozenset({Needs.PROCESSES, Needs.BOOKS, Needs.NODES}),
-    ),
-    Implementation("memory", SharedMemory, lend_file, frozenset()),
+    Implementation("sqlite", SqliteStorage, lend_file, frozenset({Needs.ONE_SERVER, Needs.FILES})),
+    Implementation("postgres", open_postgres, lend_database, frozenset({Needs.NODES})),
 )
 
 
@@ -170,3 +130,9 @@ def find_able(test: Callable[..., object]) -> list[Implementation]:
     """Return the implementations that a test of the contract runs for."""
     needed: frozenset[Needs] = vars(test).get("needs", frozenset())
     return [one for one in IMPLEMENTATIONS if needed <= one.has]
+
+
+def make_cases(implementations: Iterable[Implementation]) -> list[ParameterSet]:
+    """Make the cases of a test, of which those that need a server are slow."""
+    slow = {"postgres": pytest.mark.slow}
+    return [pytest.param(one, id=one.name, marks=slow.get(one.name, ())) for one in implementations]

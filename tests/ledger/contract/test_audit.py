@@ -70,7 +70,7 @@ async def test_spoiled_books_are_named_and_not_served_from(place: Place) -> None
             pass
 
 
-@needs(Needs.BOOKS, Needs.FILES)
+@needs(Needs.FILES)
 async def test_a_backup_is_a_ledger_of_that_moment(place: Place) -> None:
     digest = place.seed(credit_nano=5000)
     target = Path(place.location).with_name("copy.db")

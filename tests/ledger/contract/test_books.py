@@ -29,7 +29,6 @@ from gateway.ledger.records import (
 from gateway.ledger.signin_records import Opening
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS
-from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,
     Place,
@@ -62,7 +61,6 @@ def race(place: Place, do: Callable[[Books], object]) -> list[object]:
         return list(pool.map(run, range(RACERS)))
 
 
-@needs(Needs.BOOKS)
 def test_an_entry_with_an_idempotency_key_is_posted_once(place: Place) -> None:
     place.add_account(credit_nano=0)
 
@@ -76,7 +74,6 @@ def test_an_entry_with_an_idempotency_key_is_posted_once(place: Place) -> None:
     assert place.read_balance() == 5
 
 
-@needs(Needs.BOOKS)
 def test_a_code_is_redeemed_once(place: Place) -> None:
     place.add_account(credit_nano=0)
     with place.open_books() as books:
@@ -87,7 +84,6 @@ def test_a_code_is_redeemed_once(place: Place) -> None:
     assert place.read_balance() == 7
 
 
-@needs(Needs.BOOKS)
 def test_a_repeated_request_is_done_once_with_its_reply(place: Place) -> None:
     account_id = place.add_account(credit_nano=0)
     repeatable = RepeatableRequest(str(account_id), "/route", "key", b"r" * 32)
@@ -104,7 +100,6 @@ def test_a_repeated_request_is_done_once_with_its_reply(place: Place) -> None:
     assert place.read_balance() == 3
 
 
-@needs(Needs.BOOKS)
 def test_an_account_is_edited_and_the_event_counts_its_models(place: Place) -> None:
     """Events are kept for ever, so they do not repeat what may be long."""
     place.add_account()
@@ -127,7 +122,6 @@ def test_an_account_is_edited_and_the_event_counts_its_models(place: Place) -> N
         assert books.accounts.read("b").terms == made.terms == Terms(("m",), 7)
 
 
-@needs(Needs.BOOKS)
 def test_the_last_operator_who_can_act_stays_one(place: Place) -> None:
     """One is left when all demote each other at once."""
     names = [f"op{number}" for number in range(3)]
@@ -149,7 +143,6 @@ def test_the_last_operator_who_can_act_stays_one(place: Place) -> None:
         assert not books.accounts.edit("op1", {}, operator=False).operator
 
 
-@needs(Needs.BOOKS)
 def test_a_new_role_ends_sessions_and_links(place: Place) -> None:
     """Else a session that ended as an operator's would be a holder's, who may pause for longer."""
     place.add_account("b")
@@ -189,7 +182,6 @@ def create_key_id(books: Books) -> str:
     return key_id_of(create_key(books, "a"))
 
 
-@needs(Needs.BOOKS)
 def test_the_key_of_another_account_is_unknown(place: Place) -> None:
     place.add_account()
     other = place.add_account("b")
@@ -208,7 +200,6 @@ def test_the_key_of_another_account_is_unknown(place: Place) -> None:
         assert books.keys.read(key_id).terms == KeyTerms()
 
 
-@needs(Needs.BOOKS)
 def test_accounts_are_found_by_id_name_and_part_of_the_name(place: Place) -> None:
     ids = {name: place.add_account(name, credit_nano=5) for name in ("anna", "Ännchen", "bob")}
     with place.open_books() as books:
@@ -222,7 +213,6 @@ def test_accounts_are_found_by_id_name_and_part_of_the_name(place: Place) -> Non
             books.accounts.create("bob", credit_nano=0, operator=False)
 
 
-@needs(Needs.BOOKS)
 async def test_lists_and_sums_agree_with_what_was_charged(place: Place) -> None:
     digest = place.seed(credit_nano=10**6)
     async with place.serve() as ledger:
@@ -255,7 +245,6 @@ FAILURES: Final = (
 )
 
 
-@needs(Needs.BOOKS)
 async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> None:
     """Those of another account than the one that is asked for are unknown."""
     digest, other = place.seed(), place.add_account("b")

@@ -13,7 +13,6 @@ from gateway.ledger.records import Conflict, NotFound, StoredSecret
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS, HOUR_MS
-from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,
     Place,
@@ -258,7 +257,6 @@ async def test_budgets_outlive_the_process(place: Place) -> None:
     place.assert_sound()
 
 
-@needs(Needs.BOOKS)
 def test_budgets_are_listed_with_their_keys(place: Place) -> None:
     """Named ones always, and a key's own for as long as the key lives."""
     digest = seed_own(place)
@@ -277,7 +275,6 @@ def test_budgets_are_listed_with_their_keys(place: Place) -> None:
             books.budgets.read_all("nobody")
 
 
-@needs(Needs.BOOKS)
 def test_budgets_of_others_are_unknown(place: Place) -> None:
     """So is a key's own to other keys, and what has ended."""
     own_id = key_id_of(seed_own(place))
@@ -305,7 +302,6 @@ def test_budgets_of_others_are_unknown(place: Place) -> None:
         assert books.keys.read(key_id).budget is None
 
 
-@needs(Needs.BOOKS)
 def test_a_budget_in_use_does_not_end(place: Place) -> None:
     """To end it would lift a limit that somebody relies on."""
     (digest,) = seed(place)
@@ -323,7 +319,6 @@ def test_a_budget_in_use_does_not_end(place: Place) -> None:
         assert (taken.value.code, taken.value.field) == ("name_taken", "name")
 
 
-@needs(Needs.BOOKS)
 def test_a_keys_own_budget_is_changed_through_the_key(place: Place) -> None:
     digest = seed_own(place)
     with place.open_books() as books:
@@ -337,7 +332,6 @@ def test_a_keys_own_budget_is_changed_through_the_key(place: Place) -> None:
                 refused(own.id)
 
 
-@needs(Needs.BOOKS)
 def test_what_was_done_to_budgets_is_noted(place: Place) -> None:
     (digest,) = seed(place)
     with place.open_books() as books:

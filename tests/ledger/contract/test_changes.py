@@ -11,7 +11,6 @@ from gateway.errors import InsufficientBalance
 from gateway.ledger.key_records import EndedKey, KeyTerms, TermChanges, Terms
 from gateway.ledger.records import StoredSecret
 from gateway.times import DAY_MS
-from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,
     WAIT_SECONDS,
@@ -188,7 +187,6 @@ async def test_a_replaced_key_ends_with_its_grace(place: Place) -> None:
             ledger.hold(old, admission())
 
 
-@needs(Needs.PROCESSES)
 async def test_another_process_beside_charges_loses_and_doubles_nothing(place: Place) -> None:
     """An operator's process credits and corrects in a loop while the server charges all it can."""
     digest = place.seed()

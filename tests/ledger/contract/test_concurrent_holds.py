@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -21,18 +21,15 @@ from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Admission, Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
-from tests.ledger.contract.implementations import IMPLEMENTATIONS, Implementation
+from tests.ledger.contract.implementations import IMPLEMENTATIONS, Implementation, make_cases
 from tests.ledger.contract.kit import (
-    NOW_MS,
     WAIT_SECONDS,
     Place,
     admission,
-    create_key,
     find_key,
     settlement,
     void,
 )
-from tests.ledger.memory import Disk, MemoryBooks, MemoryHold, MemoryLedger, MemoryStorage
 from tests.support.fuzz import fuzz
 
 CREDIT: Final = 1000
@@ -158,7 +155,7 @@ TASKS = st.lists(
 )
 
 
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("implementation", make_cases(IMPLEMENTATIONS))
 @settings(fuzz(20), phases=[Phase.generate])
 @given(tasks=TASKS)
 def test_no_order_of_tasks_overdraws_the_account(
@@ -232,7 +229,7 @@ ASKED: Final = st.builds(
 )
 
 
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("implementation", make_cases(IMPLEMENTATIONS))
 @settings(fuzz(15), phases=[Phase.generate])
 @given(
     times=st.sampled_from((1, 3, 10, 10**6)),
@@ -254,12 +251,12 @@ def test_a_burst_overdraws_by_less_than_one_request(
         asyncio.run(burst(Place(implementation, location), times, credit_nano, requests))
 
 
-class TwoStepLedger(MemoryLedger):
+class TwoStepLedger(ServingLedger):
     """Breaks the rule: who holds has checked before others had their turn."""
 
     _checked = False
 
-    def hold(self, key: Key, admission: Admission) -> MemoryHold:
+    def hold(self, key: Key, admission: Admission) -> Hold:
         unseen_nano = 10 * CREDIT if self._checked else 0
         key.account.balance_nano += unseen_nano
         try:
@@ -270,15 +267,13 @@ class TwoStepLedger(MemoryLedger):
             asyncio.get_running_loop().call_soon(setattr, self, "_checked", False)
 
 
-async def test_a_check_and_a_hold_in_two_steps_would_be_found() -> None:
+def test_a_check_and_a_hold_in_two_steps_would_be_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same race against a ledger with that mistake fails, so the race can fail."""
-    storage = MemoryStorage()
-    books = cast("Books", MemoryBooks(storage, clock=lambda: NOW_MS))
-    books.accounts.create("a", credit_nano=CREDIT, operator=False)
-    digest = create_key(books, "a")
+    monkeypatch.setattr("gateway.ledger.sqlite.serving.ledger.ServingLedger", TwoStepLedger)
     steps = [Step(700, 0, 700, 0, (1, 3, 0))]
-    async with TwoStepLedger.open(storage, Disk(), clock=lambda: NOW_MS) as ledger:
-        broken = cast("ServingLedger", ledger)
-        with pytest.raises(ExceptionGroup) as found:
-            await race(broken, books, find_key(broken, digest), [steps] * 12)
+    place = Place(IMPLEMENTATIONS[0], str(tmp_path / "gateway.db"))
+    with pytest.raises(ExceptionGroup) as found:
+        asyncio.run(race_in(place, [steps] * 12))
     assert found.group_contains(AssertionError, match="overdrawn")

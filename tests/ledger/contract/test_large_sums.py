@@ -12,7 +12,6 @@ from gateway.ledger.call_records import Spent, UsageFilter
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import MAX_AMOUNT_NANO
 from gateway.times import DAY_MS
-from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import NOW_MS, Place, admission, find_key, settlement
 
 KEYS: Final = 3
@@ -41,7 +40,6 @@ async def charge_most(place: Place, ledger: ServingLedger, key: Key) -> None:
     await ledger.refresh()
 
 
-@needs(Needs.BOOKS)
 async def test_every_sum_of_the_books_is_exact(place: Place) -> None:
     await spend(place)
     place.assert_sound()

@@ -6,7 +6,6 @@ from typing import Final
 
 from gateway.ledger.alert_records import CallSums, RefusalView, UpstreamFailure, UpstreamView
 from gateway.times import DAY_MS, HOUR_MS
-from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import NOW_MS, Place
 
 MINUTE_MS: Final = 60_000
@@ -29,7 +28,6 @@ def read_upstream(place: Place, now_ms: int = NOW_MS) -> list[UpstreamView]:
         return books.observations.read_upstream()
 
 
-@needs(Needs.BOOKS)
 async def test_refusals_are_summed_by_account_code_and_model(place: Place) -> None:
     place.seed()
     with place.open_books() as books:
@@ -49,7 +47,6 @@ async def test_refusals_are_summed_by_account_code_and_model(place: Place) -> No
     assert sorted(mine, key=lambda one: one.last_request_id) == [rates, model]
 
 
-@needs(Needs.BOOKS)
 async def test_sums_of_several_lives_add_up_and_the_last_request_is_known(place: Place) -> None:
     place.seed()
     for life in range(3):
@@ -62,7 +59,6 @@ async def test_sums_of_several_lives_add_up_and_the_last_request_is_known(place:
     assert late.count == 2
 
 
-@needs(Needs.BOOKS)
 async def test_calls_are_summed_for_the_last_hour_and_the_day(place: Place) -> None:
     place.seed()
     noon = NOW_MS // DAY_MS * DAY_MS + 12 * HOUR_MS
@@ -87,7 +83,6 @@ async def test_calls_are_summed_for_the_last_hour_and_the_day(place: Place) -> N
     )
 
 
-@needs(Needs.BOOKS)
 async def test_a_success_does_not_hide_the_last_failure(place: Place) -> None:
     place.seed()
     failure = make_failure(status=None)
@@ -98,7 +93,6 @@ async def test_a_success_does_not_hide_the_last_failure(place: Place) -> None:
     assert (view.failure, view.hour, view.latest) == (failure, CallSums(1), CallSums(1))
 
 
-@needs(Needs.BOOKS)
 async def test_a_later_failure_replaces_an_earlier_one_whole(place: Place) -> None:
     place.seed()
     async with place.serve() as ledger:
@@ -109,7 +103,6 @@ async def test_a_later_failure_replaces_an_earlier_one_whole(place: Place) -> No
     assert view.failure == make_failure(NOW_MS + 1, None)
 
 
-@needs(Needs.BOOKS)
 async def test_sums_are_forgotten_after_a_month(place: Place) -> None:
     place.seed()
     async with place.serve() as ledger:

@@ -60,7 +60,6 @@ async def wait_interrupted(ledger: ServingLedger, request_id: str) -> Receipt:
     return receipt
 
 
-@needs(Needs.PROCESSES)
 async def test_what_was_in_flight_is_interrupted_once(place: Place, crashed: bytes) -> None:
     """Charged 0, nothing held, status unknown; a second start changes nothing."""
     async with place.serve(now_ms=LATER_MS) as ledger:
@@ -79,7 +78,6 @@ async def test_what_was_in_flight_is_interrupted_once(place: Place, crashed: byt
     place.assert_sound()
 
 
-@needs(Needs.PROCESSES)
 async def test_a_clock_set_back_is_no_obstacle(place: Place, crashed: bytes) -> None:
     async with place.serve(now_ms=5) as ledger:
         assert ledger.find_key(crashed) is not None
@@ -87,7 +85,6 @@ async def test_a_clock_set_back_is_no_obstacle(place: Place, crashed: bytes) -> 
         assert receipt.ended_ms == receipt.started_ms
 
 
-@needs(Needs.PROCESSES)
 async def test_the_operator_settles_what_was_interrupted(place: Place, crashed: bytes) -> None:
     """The newest first; a correction that names a request takes it off, and it stays counted."""
     async with place.serve(now_ms=LATER_MS) as ledger:
@@ -108,7 +105,7 @@ async def test_the_operator_settles_what_was_interrupted(place: Place, crashed: 
         assert find_key(ledger, crashed).account.balance_nano == 4930 - 9
 
 
-@needs(Needs.PROCESSES, Needs.ONE_SERVER)
+@needs(Needs.ONE_SERVER)
 async def test_one_process_serves_and_the_books_interrupt_nothing(place: Place) -> None:
     """A second server is refused while the first one lives, be it killed or closed in the end."""
     digest = place.seed(credit_nano=5000)
@@ -130,7 +127,7 @@ async def test_one_process_serves_and_the_books_interrupt_nothing(place: Place) 
         assert place.read_balance() == 5000 - 70 - 7
 
 
-@needs(Needs.PROCESSES, Needs.NODES)
+@needs(Needs.NODES)
 async def test_nobody_interrupts_what_another_node_serves(place: Place) -> None:
     """Nodes come and go, and the books are opened; what a node that leaves had pending has ended."""
     digest = place.seed(credit_nano=5000)

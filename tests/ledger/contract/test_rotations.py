@@ -70,7 +70,6 @@ async def test_four_keys_spend_one_cap(place: Place) -> None:
     place.assert_sound()
 
 
-@needs(Needs.BOOKS)
 async def test_each_key_shows_what_all_of_them_spent(place: Place) -> None:
     digest = seed(place)
     async with place.serve() as ledger:
@@ -110,7 +109,6 @@ async def test_a_cap_is_edited_for_all_that_share_it(place: Place) -> None:
     place.assert_sound()
 
 
-@needs(Needs.PROCESSES)
 async def test_a_cap_that_is_spent_stays_spent_for_new_keys_of_a_new_process(place: Place) -> None:
     digest = seed(place)
     async with place.serve() as ledger:
@@ -122,7 +120,6 @@ async def test_a_cap_that_is_spent_stays_spent_for_new_keys_of_a_new_process(pla
                 ledger.hold(key, admission(0))
 
 
-@needs(Needs.BOOKS)
 async def test_the_first_key_may_end_before_the_others(place: Place) -> None:
     """Its row has the sum of them all, long after it was revoked."""
     digest = seed(place)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from gateway.errors import InternalError
-from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,
     TOKENS,
@@ -68,7 +67,6 @@ async def test_a_free_model_is_posted_with_an_entry_of_0(place: Place) -> None:
     place.assert_sound()
 
 
-@needs(Needs.BOOKS)
 async def test_a_key_was_last_used_when_a_charged_request_ended(place: Place) -> None:
     """The latest of a batch counts, later batches never set it back, and voids do not count."""
     digest, noted = place.seed(), []

@@ -11,7 +11,6 @@ from gateway.errors import GatewayError, InternalError, LedgerUnavailable
 from gateway.ledger.base import Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Tokens
-from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     SHORT_SECONDS,
     Place,
@@ -92,7 +91,6 @@ async def test_all_that_is_held_can_be_written(place: Place, text: str) -> None:
     ids=lambda edit: f"{next(iter(edit))}-{str(next(iter(edit.values())))[:12]!a}",
 )
 @pytest.mark.parametrize("waits", [False, True], ids=["one commit", "two commits"])
-@needs(Needs.PROCESSES)
 async def test_a_charge_that_no_row_can_say_leaves_a_void(
     place: Place, edit: dict[str, Any], *, waits: bool
 ) -> None:
@@ -126,7 +124,6 @@ async def test_a_disk_that_fails_is_found_before_the_provider_is_asked(place: Pl
     place.assert_sound()
 
 
-@needs(Needs.PROCESSES)
 async def test_a_row_that_the_database_refuses_is_found_before_the_provider_is_asked(
     place: Place,
 ) -> None:
