@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from contextlib import closing
 
 import pytest
 
-from gateway.cli.command import find_actor
 from gateway.exit_codes import ExitCode
 from gateway.ledger.opening import open_ledger
 from tests.ledger.kit import admission, find_key, make_place
 from tests.support.cli import Cli
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
-
-
-def test_events_are_listed_the_latest_first(cli: Cli, alice: str) -> None:
-    cli.add_key(alice, "--name", "ci")
-    cli.done("account", "suspend", alice)
-    listed = cli.done("events", "--json").json
-    assert [one["action"] for one in listed] == ["account.suspend", "key.add", "account.add"]
-    assert {one["actor"] for one in listed} == {find_actor({}).name}
-    lines = cli.done("events", "--search", "KEY.add", "--since", "1h").out.splitlines()
-    assert len(lines) == 2
-    assert re.search(
-        rf"  {re.escape(find_actor({}).name)}  key\.add  alice    key_\w+  -     ci$", lines[1]
-    )
-    latest = cli.done("events", "--limit", "1", "--json")
-    assert len(latest.json) == 1
-    assert latest.err == "These are the latest 1 events; --limit N shows more.\n"
-    assert cli.done("events", "--limit", "3").err == ""
-    assert cli.done("events", "--since", "2999-01-01", "--json").json == []
-
-
-def test_an_audit_proves_the_books(cli: Cli, alice: str) -> None:
-    answer = cli.done("audit")
-    assert answer.out == "accounts 1, entries 1, requests pending 0, interrupted 0\n"
-    assert answer.err == "The books are in order.\n"
-    report = cli.done("audit", "--json").json
-    assert report == {
-        "ok": True,
-        "accounts": 1,
-        "entries": 1,
-        "pending": 0,
-        "interrupted": 0,
-        "unsettled": 0,
-        "to_settle": [],
-        "problems": [],
-    }
-    assert alice
 
 
 def test_an_audit_of_wrong_books_exits_3(cli: Cli, alice: str) -> None:
@@ -141,16 +103,6 @@ def test_a_ledger_moves_to_another_folder(cli: Cli) -> None:
         f"The books are in order. {cli.database} has accounts 1, keys 1, requests 0, entries 1.\n"
     )
     assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"
-
-
-def test_an_import_overwrites_nothing(cli: Cli) -> None:
-    cli.done("account", "add", "alice")
-    file = str(cli.folder / "ledger.jsonl")
-    cli.done("export", file)
-    again = cli.run("import", file)
-    assert (again.code, again.out) == (ExitCode.FAILED, "")
-    assert "exists already; an import needs a new database" in again.err
-    assert "exists already; an export overwrites nothing" in cli.run("export", file).err
 
 
 def test_books_that_do_not_add_up_do_not_move(cli: Cli) -> None:

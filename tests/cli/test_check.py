@@ -1,21 +1,28 @@
-"""`check`: the summary of the configuration."""
+"""`check` and the verbs for prices: the summary of the configuration, and what is wrong with it."""
 
 from __future__ import annotations
 
 import os
 import socket
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+import threading
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gateway.cli.check import listen_address, mask_keys
+from gateway.cli.check import list_losses, listen_address, mask_keys
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.files import take_lock
 from tests import ROOT
+from tests.price_lists.kit import PROVIDERS, genai, litellm, model, write
+from tests.price_lists.kit import load as load_prices
 from tests.support.cli import Cli, make_cli
+from tests.support.process import free_port
 from tests.support.rows import each_row
 from tests.support.settings import load
 from tests.support.stand_in import PASSWORD, SHOWN, URL, replace_modules, stand_in
@@ -295,3 +302,225 @@ def test_secrets_that_others_can_read_are_told(cli: Cli, mode: int, *, is_told: 
         "written out: [providers.second] api_key, [providers.second] headers. " in told
     ) is is_told
     assert CANARY not in told
+
+
+# ---- check --live --------------------------------------------------------------------------------
+
+LIVE = """
+[providers.demo]
+dialect = "demo"
+[providers.good]
+dialect = "chat"
+base_url = "http://127.0.0.1:{good}/v1"
+api_key = "sk-canary-0123456789-tail"
+[providers.bad]
+dialect = "chat"
+base_url = "http://127.0.0.1:{bad}/v1"
+[providers.unset]
+dialect = "chat"
+base_url = "http://127.0.0.1:{bad}/v1"
+api_key = "env:NO_SUCH_KEY"
+[models.small]
+routes = ["good/small", "bad/small"]
+price = "free"
+[models.odd]
+routes = ["good/odd"]
+price = "free"
+"""
+
+
+class Lister(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert self.path == "/v1/models"
+        body = b'{"data": [{"id": "small"}]}'
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serve_list() -> Iterator[int]:
+    with HTTPServer(("127.0.0.1", 0), Lister) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_providers_are_asked_only_when_told(cli: Cli) -> None:
+    with serve_list() as port:
+        cli.config.write_text(LIVE.format(good=port, bad=free_port()), encoding="utf-8")
+        assert "live" not in cli.done("check", "--json").json
+        answer = cli.run("check", "--live")
+        live = cli.run("check", "--live", "--json").json["live"]
+    assert answer.code == 1
+    assert "reachable, 1 model; not among them: odd" in answer.out
+    assert "cannot be reached: Connection refused" in answer.out
+    assert "Not usable as they are set: bad." in answer.err
+    assert "canary" not in answer.out + answer.err
+    assert [(one["provider"], one["verdict"], one["usable"]) for one in live] == [
+        ("good", "unknown_models", True),
+        ("bad", "failed", False),
+    ]
+    assert live[0]["unknown"] == ["odd"]
+
+
+def test_with_nobody_to_ask_all_is_well(cli: Cli) -> None:
+    cli.config.write_text('[providers.demo]\ndialect = "demo"\n', encoding="utf-8")
+    assert "No provider is on that could be asked." in cli.done("check", "--live").out
+
+
+# ---- prices below what a provider bills ----------------------------------------------------------
+
+COST = "cost = { input = 1, cached_input = 0.5, output = 2 }"
+LONG = "{ input_above = 5, cost = { input = 10, cached_input = 1, cache_write = 1, output = 9 } }"
+FAST = '{ speed = "fast", %s = { input = %s, output = 9 } }'
+
+
+@each_row(
+    ("lines", "warnings"),
+    [
+        ("price = { input = 1, output = 2 }", []),
+        (f"price = {{ input = 1, cached_input = 0.5, output = 2 }}\n{COST}", []),
+        (f"price = {{ input = 1, output = 1.5 }}\n{COST}", ["at openai: output 1.50 < 2.00."]),
+        (
+            f"price = {{ input = 1, cached_input = 0.4, output = 1 }}\n{COST}",
+            ["at openai: cached_input 0.40 < 0.50, output 1.00 < 2.00."],
+        ),
+        (
+            f"price = {{ input = 1, output = 2 }}\n{COST}\ncost_when = [{FAST % ('cost', 3)}]",
+            ["at openai when speed fast: input 1.00 < 3.00, cached_input 1.00 < 3.00, cache_write 1.00 < 3.00, cache_write_1h 1.60 < 4.80, output 2.00 < 9.00."],
+        ),
+        (
+            f"price = {{ input = 1, output = 2 }}\nprice_when = [{FAST % ('price', '0.9')}]\n{COST}",
+            ["at openai when speed fast: input 0.90 < 1.00, cache_write 0.90 < 1.00, cache_write_1h 1.44 < 1.60."],
+        ),
+        (
+            f"price = {{ input = 9, output = 9 }}\n{COST}\ncost_when = [{LONG}]",
+            ["at openai when input_above 5: input 9.00 < 10.00."],
+        ),
+        (
+            "price = { input = 1, output = 2, image_input = 3 }\ncost = { input = 1, output = 2, audio_input = 7, image_input = 4 }",
+            ["at openai: audio_input 1.00 < 7.00, image_input 3.00 < 4.00."],
+        ),
+        (
+            "price = { input = 1, output = 2, reported = 0.9 }\ncost = { input = 1, output = 2 }",
+            ["at openai: reported 0.9 < 1."],
+        ),
+        ("price = { input = 1, output = 2, reported = 1 }\ncost = { input = 1, output = 2 }", []),
+        (f'price = "free"\n{COST}', ["at openai: input 0.00 < 1.00, cached_input 0.00 < 0.50, cache_write 0.00 < 1.00, cache_write_1h 0.00 < 1.60, output 0.00 < 2.00."]),
+    ],
+)  # fmt: skip
+def test_each_class_and_each_rule_is_compared(
+    tmp_path: Path, lines: str, warnings: list[str]
+) -> None:
+    told = list(list_losses(load_prices(tmp_path, model(lines))))
+    head = 'Warning: [models."m"]: its price is below its cost '
+    assert told == [head + warning for warning in warnings]
+
+
+def test_each_provider_is_compared(tmp_path: Path) -> None:
+    lines = f"""price = {{ input = 1, output = 2 }}
+{COST}
+cost_when = [{{ provider = "azure", cost = {{ input = 1, output = 3 }} }}]"""
+    toml = model(lines).replace('"openai/m"', '"openai/m", "azure/m"')
+    (warning,) = list_losses(load_prices(tmp_path, toml))
+    assert warning.endswith("at azure: output 2.00 < 3.00.")
+
+
+def test_check_tells_it_and_succeeds(cli: Cli) -> None:
+    lines = f"price = {{ input = 1, output = 1 }}\n{COST}"
+    cli.config.write_text(PROVIDERS + model(lines), encoding="utf-8")
+    assert "its price is below its cost at openai: output 1.00 < 2.00." in cli.done("check").err
+
+
+# ---- price lists ---------------------------------------------------------------------------------
+
+PRICED = (
+    PROVIDERS
+    + model("price = { input = 3, output = 15 }")
+    + model("price = { input = 1, output = 2 }", "other", "openai/other")
+)
+
+
+@pytest.fixture
+def priced(cli: Cli) -> Cli:
+    cli.config.write_text(PRICED, encoding="utf-8")
+    return cli
+
+
+SAME = {"input_mtok": 3, "output_mtok": 15}
+DEARER = {"input_cost_per_token": 4e-06, "output_cost_per_token": 1.5e-05}
+
+
+def test_a_list_that_agrees(priced: Cli) -> None:
+    answer = priced.done("price", "check", str(write(priced.folder, genai({"m": SAME}))))
+    assert answer.out == (
+        "MODEL  KEY    ROUTE         IN THE LIST\n"
+        "m      price  openai/m      agrees\n"
+        "other  price  openai/other  not in the list\n"
+    )
+    assert answer.err == "Compared: 1 of 2. Drifting: 0.\n"
+
+
+def test_a_drift_is_told_and_fails(priced: Cli) -> None:
+    answer = priced.run("price", "check", str(write(priced.folder, litellm({"m": DEARER}))))
+    assert answer.code == 1
+    assert "m      price  openai/m      input: 3.00 -> 4.00, × 1.33\n" in answer.out
+    assert answer.err.startswith("Compared: 1 of 2. Drifting: 1. `price propose FILE` prints")
+    told = priced.run("price", "check", str(priced.folder / "list.json"), "--json").json
+    assert told[0] == {
+        "model": "m",
+        "key": "price",
+        "route": "openai/m",
+        "state": "drifts",
+        "listed": "m",
+        "differences": [
+            {
+                "name": "input",
+                "old": "3.00",
+                "old_nano": 3 * 10**9,
+                "new": "4.00",
+                "new_nano": 4 * 10**9,
+            }
+        ],
+        "notes": [],
+    }
+    assert (told[1]["state"], told[1]["listed"]) == ("not in the list", None)
+
+
+def test_a_proposal_is_toml_and_changes_nothing(priced: Cli) -> None:
+    path = str(write(priced.folder, litellm({"m": DEARER})))
+    answer = priced.done("price", "propose", path)
+    assert tomllib.loads(answer.out) == {"models": {"m": {"price": {"input": 4.0, "output": 15.0}}}}
+    assert answer.err == "Nothing was changed. Read each line before you paste it.\n"
+    told = priced.done("price", "propose", path, "--json").json
+    assert told["toml"] + "\n" == answer.out
+    assert [one["state"] for one in told["models"]] == ["drifts", "not in the list"]
+    assert priced.config.read_text(encoding="utf-8") == PRICED
+
+
+@each_row("verb", ["check", "propose"])
+def test_a_list_that_cannot_be_read(priced: Cli, verb: str) -> None:
+    missing = priced.folder / "missing.json"
+    answer = priced.run("price", verb, str(missing))
+    assert (answer.code, answer.out) == (5, "")
+    assert f"{missing}: there is no such file" in answer.err
+    bad = write(priced.folder, '[\n{"models": [}')
+    answer = priced.run("price", verb, str(bad))
+    assert (answer.code, answer.out) == (78, "")
+    assert f"{bad}: is not valid JSON at line 2, column 13" in answer.err
+
+
+def test_another_currency_is_warned_of(priced: Cli) -> None:
+    priced.config.write_text('[billing]\ncurrency = "EUR"\n' + PRICED, encoding="utf-8")
+    answer = priced.done("price", "check", str(write(priced.folder, genai({"m": SAME}))))
+    assert answer.err.startswith("Warning: the list is in USD, gateway.toml in EUR;")

@@ -1,63 +1,267 @@
-"""A command's output: data on stdout as text or JSON, messages on stderr."""
+"""One command: exit codes, configuration, who asks, broken streams; and the verbs for the process."""
 
 from __future__ import annotations
 
 import io
-import json
+import os
+import pwd
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from gateway.admin import views
-from gateway.cli.arguments import Output
-from gateway.cli.command import Command
-from gateway.ledger.records import CodeView, NotFound
-from tests.support.settings import load
+from gateway.admin import accounts
+from gateway.admin import reload as asking
+from gateway.cli import main
+from gateway.cli.command import find_actor
+from gateway.exit_codes import ExitCode
+from gateway.version import find_version
+from tests import ROOT
+from tests.support.cli import Cli
+from tests.support.rows import each_row
+from tests.support.stand_in import SHOWN, URL, stand_in
+
+# ---- exit codes ----------------------------------------------------------------------------------
 
 
-def make_command(folder: Path, *, json: bool) -> Command:
-    config = load(folder, '[billing]\ncurrency = "EUR"\n')
-    return Command(config, Output(io.StringIO(), io.StringIO()), as_json=json)
+@each_row(
+    "words",
+    [
+        ["account", "list"],
+        ["account", "show", "a"],
+        ["account", "credit", "a", "1"],
+        ["key", "add", "a"],
+        ["key", "list"],
+        ["code", "make", "--amount", "1"],
+        ["code", "list"],
+        ["usage"],
+        ["audit"],
+        ["events"],
+    ],
+)
+def test_a_missing_database_is_not_made_and_exits_5(cli: Cli, words: Sequence[str]) -> None:
+    answer = cli.run(*words)
+    assert (answer.code, answer.out) == (5, "")
+    assert str(cli.database) in answer.err
+    assert not cli.database.exists()
 
 
-def read(command: Command) -> tuple[str, str]:
-    out, err = command.output.out, command.output.err
-    assert isinstance(out, io.StringIO)
-    assert isinstance(err, io.StringIO)
-    return out.getvalue(), err.getvalue()
+def test_a_database_that_cannot_be_used_exits_69(cli: Cli) -> None:
+    cli.done("account", "add", "alice")
+    with sqlite3.connect(cli.database) as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    answer = cli.run("account", "list")
+    assert (answer.code, answer.out) == (69, "")
+    cli.database.write_bytes(b"no database" * 1000)
+    assert cli.run("account", "list").code == 69
 
 
-def test_data_is_text_or_json_and_words_go_elsewhere(tmp_path: Path) -> None:
-    for wanted in (False, True):
-        command = make_command(tmp_path, json=wanted)
-        command.say("Made one.")
-        command.show({"id": 1}, "one")
-        out, err = read(command)
-        assert err == "Made one.\n"
-        assert (json.loads(out) if wanted else out) == ({"id": 1} if wanted else "one\n")
+@each_row("verb", [[], ["serve"], ["check"], ["account", "list"], ["audit"]])
+def test_a_bad_configuration_exits_78(cli: Cli, verb: Sequence[str]) -> None:
+    cli.config.write_text("[servr]")
+    answer = cli.run(*verb)
+    assert (answer.code, answer.out) == (78, "")
+    assert answer.err.count("\n") == 1
 
 
-def test_what_has_no_text_is_shown_to_tools_alone(tmp_path: Path) -> None:
-    command = make_command(tmp_path, json=False)
-    command.show({"voided": 2})
-    assert read(command) == ("", "")
+def test_a_missing_configuration_exits_78_and_says_what_to_do(cli: Cli) -> None:
+    answer = cli.run("account", "list", environ={"GATEWAY_CONFIG": "/nonexistent/g.toml"})
+    assert answer.code == 78
+    assert "/nonexistent/g.toml: there is no such file. Name yours with --config" in answer.err
 
 
-def test_rows_are_a_table_in_the_currency(tmp_path: Path) -> None:
-    rows: list[CodeView] = []
-    command = make_command(tmp_path, json=False)
-    command.show_list(rows, views.CODE)
-    assert "AMOUNT EUR" in read(command)[0]
-    assert command.format_money(1_500_000_000) == "1.50 EUR"
-    command = make_command(tmp_path, json=True)
-    command.show_list(rows, views.CODE)
-    assert json.loads(read(command)[0]) == []
+def test_the_configuration_is_found_by_option_variable_or_folder(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.done("account", "add", "alice")
+    here, elsewhere = str(cli.config), {"GATEWAY_CONFIG": "/nonexistent/g.toml"}
+    assert cli.run("account", "list", environ={"GATEWAY_CONFIG": here}).code == 0
+    assert cli.run("--config", here, "account", "list", environ=elsewhere).code == 0
+    assert cli.run("account", "list", "--config", here, environ=elsewhere).code == 0
+    monkeypatch.chdir(cli.folder)
+    assert cli.run("account", "list", environ={}).code == 0
+    assert cli.run("account", "list", environ={"GATEWAY_CONFIG": ""}).code == 0
 
 
-def test_a_reading_verb_makes_no_database(tmp_path: Path) -> None:
-    command = make_command(tmp_path, json=False)
-    with pytest.raises(NotFound):
-        command.open_books()
-    assert not command.config.storage.path.exists()
-    command.open_books(create=True).close()
-    assert command.config.storage.path.exists()
+def test_the_version_is_shown_without_a_configuration(cli: Cli) -> None:
+    cli.config.unlink()
+    answer = cli.done("--version")
+    assert (answer.out, answer.err) == (f"gateway {find_version()}\n", "")
+
+
+def test_only_what_serves_needs_the_keys_of_providers(cli: Cli) -> None:
+    """The configuration names a systemd credential, which an operator's shell does not have."""
+    assert cli.run("account", "add", "alice").code == 0
+    assert cli.run("check").code == 78
+
+
+# ---- streams -------------------------------------------------------------------------------------
+
+
+def test_a_terminal_without_unicode_loses_no_answer(
+    cli: Cli, alice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.add_key(alice)
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="ascii"))
+    assert main(["key", "list"], {"GATEWAY_CONFIG": str(cli.config)}) == 0
+    assert rb"sk-ru-\u2026" in written.getvalue()
+
+
+@each_row("words", [["account", "list"], ["--help"]])
+def test_a_reader_that_left_is_no_traceback(cli: Cli, alice: str, words: Sequence[str]) -> None:
+    assert alice
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as out, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", out)
+        answer = cli.run(*words)
+    assert (answer.code, answer.err) == (1, "")
+
+
+def test_a_full_disk_behind_stdout_is_no_traceback(cli: Cli, alice: str) -> None:
+    """The id of a key that could not be printed is known, so the key can be revoked."""
+    with Path("/dev/full").open("w") as full, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", full)
+        answer = cli.run("key", "add", alice)
+    assert answer.code == 1
+    assert re.fullmatch(
+        r"Key key_\w+ of account alice, shown this once:\n"
+        r"python -m gateway: No space left on device\n",
+        answer.err,
+    )
+
+
+@pytest.fixture
+def sigint() -> Iterator[None]:
+    """Restore SIGINT, which a shell ignores for background jobs and children inherit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("sigint")
+def test_ctrl_c_is_no_traceback(cli: Cli) -> None:
+    """The configuration is a pipe that never ends, so the command waits until the signal comes."""
+    cli.config.unlink()
+    os.mkfifo(cli.config)
+    command = [sys.executable, "-m", "gateway", "account", "list", "--config", str(cli.config)]
+    # The pipe opens once the command reads it.
+    with (
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process,
+        cli.config.open("w"),
+    ):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert (process.returncode, err) == (130, "")
+
+
+@pytest.mark.slow
+def test_a_verb_that_does_not_serve_imports_little(cli: Cli, alice: str) -> None:
+    """Neither the web server nor the dialects: they take most of the time of a start."""
+    look = "import sys; from gateway.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    for words in (("--help",), ("key", "list", alice), ("check",)):
+        command = [sys.executable, "-c", look, *words]
+        environ = os.environ | {"GATEWAY_CONFIG": str(cli.config)}
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=ROOT, env=environ, check=True
+        )
+        found = set(done.stdout.splitlines()[-1].split())
+        assert not found & {"aiohttp", "gateway.dialects.exchanges", "gateway.server.serve"}
+
+
+# ---- a command as its verb sees it ---------------------------------------------------------------
+
+
+# ---- who asks ------------------------------------------------------------------------------------
+
+ME = pwd.getpwuid(os.getuid()).pw_name
+NOBODYS_ID = 2**31 - 7
+
+
+@each_row(
+    ("environ", "name"),
+    [
+        ({}, f"cli ({ME})"),
+        ({"SUDO_USER": ""}, f"cli ({ME})"),
+        ({"SUDO_USER": "alice"}, "cli (alice via sudo)"),
+        ({"SUDO_USER": "a\x1b[2J"}, f"cli ({ME})"),
+        ({"SUDO_USER": "a" * 65}, f"cli ({ME})"),
+        ({"USER": "alice", "LOGNAME": "alice"}, f"cli ({ME})"),
+    ],
+)
+def test_the_user_is_the_process_owner_or_the_caller_of_sudo(
+    environ: Mapping[str, str], name: str
+) -> None:
+    assert find_actor(environ).name == name
+
+
+def test_a_user_without_a_name_has_a_number() -> None:
+    assert find_actor({}, lambda: NOBODYS_ID).name == f"cli (user {NOBODYS_ID})"
+
+
+def test_events_name_the_user(cli: Cli) -> None:
+    environ = {"GATEWAY_CONFIG": str(cli.config), "SUDO_USER": "alice"}
+    assert cli.run("account", "add", "bo", environ=environ).code == 0
+    assert cli.run("key", "add", "bo").code == 0
+    with accounts.open_books(cli.database) as books:
+        events = books.events.read_page(None, None, 9)
+    assert [(event.actor, event.action) for event in events] == [
+        (f"cli ({ME})", "key.add"),
+        ("cli (alice via sudo)", "account.add"),
+    ]
+
+
+# ---- reload --------------------------------------------------------------------------------------
+
+
+def test_a_reload_asks_the_process_that_serves(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer decides the exit code; the file itself may be broken here."""
+    cli.done("account", "add", "alice")
+    cli.config.write_text("[models.x")
+    assert cli.run("reload").code == ExitCode.UNAVAILABLE
+    monkeypatch.setattr("gateway.cli.process.find_server", lambda _: 7)
+    answers = {
+        asking.Answer(0, True, "models: 1 added (x)"): (ExitCode.OK, "models: 1 added (x)\n"),
+        asking.Answer(0, False, "a typo"): (ExitCode.CONFIG, "Refused, nothing changed: a typo\n"),
+    }
+    for answer, (code, said) in answers.items():
+        monkeypatch.setattr(asking, "ask", lambda _, pid: answer if pid == 7 else None)  # noqa: B023
+        ran = cli.run("reload", "--json")
+        assert (ran.code, ran.err) == (code, said)
+        at = "1970-01-01T00:00:00.000Z"
+        assert ran.json == {"ok": answer.ok, "at": at, "words": answer.words}
+    monkeypatch.setattr(asking, "ask", lambda *_: None)
+    ran = cli.run("reload", "--json")
+    assert (ran.code, ran.out) == (ExitCode.UNAVAILABLE, "")
+    assert "process 7) was asked, but did not answer within 10 s" in ran.err
+
+
+def test_a_reload_may_need_another_user(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    cli.done("account", "add", "alice")
+    monkeypatch.setattr("gateway.cli.process.find_server", lambda _: 7)
+    monkeypatch.setattr(asking, "ask", refuse)
+    ran = cli.run("reload")
+    assert (ran.code, ran.err.count("Use sudo.")) == (ExitCode.UNAVAILABLE, 1)
+
+
+def test_a_reload_asks_the_node_of_this_machine(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.config.write_text(f'[storage]\nurl = "{URL}"\n')
+    stand_in(monkeypatch, cli.folder / "behind.db")
+    cli.done("account", "add", "alice")
+    ran = cli.run("reload")
+    assert ran.code == ExitCode.UNAVAILABLE
+    assert ran.err.startswith(f"No gateway serves from {SHOWN} on this machine. If [storage] has")
+    stand_in(monkeypatch, cli.folder / "behind.db", pid=7)
+    monkeypatch.setattr(asking, "ask", lambda _, pid: asking.Answer(0, pid == 7, "nothing changed"))
+    assert cli.done("reload").err == "nothing changed\n"

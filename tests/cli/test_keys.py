@@ -1,4 +1,4 @@
-"""The verbs for keys over a real database: their effects, and what they print on which stream."""
+"""The verbs for keys, tokens, budgets and top-up codes: their effects, and what they print where."""
 
 from __future__ import annotations
 
@@ -7,103 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from gateway import apikeys
-from gateway.admin.views import describe_key_state
-from gateway.exit_codes import ExitCode
+from gateway.admin import accounts, codes
+from gateway.admin.views import describe_key_state, describe_token_state
 from gateway.ledger.key_records import KeyTerms, KeyView
+from gateway.ledger.signin_records import TokenTerms, TokenView
 from tests.support.cli import Cli
 from tests.support.rows import each_row
 
-ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-
-
-# ---- keys ----------------------------------------------------------------------------------------
-
-
-def test_a_key_is_alone_on_stdout_and_shown_once(cli: Cli, alice: str) -> None:
-    answer = cli.done("key", "add", alice)
-    secret = answer.out.removesuffix("\n")
-    assert apikeys.is_well_formed(secret)
-    assert re.fullmatch(r"Key key_\w+ of account alice, shown this once:\n", answer.err)
-    for words in (("key", "list"), ("key", "list", "--json"), ("account", "show", alice)):
-        assert secret not in cli.done(*words).out
-    assert secret.encode() not in cli.database.read_bytes()
-
-
-def test_a_key_carries_its_terms(cli: Cli, alice: str) -> None:
-    words = "--name l --expires 2999-12-31 --models demo/echo,b --rpm 0 --tpm 2 --concurrency 3"
-    made = cli.done("key", "add", alice, *words.split(), "--cap", "1.5", "--json")
-    assert "has no model b. Check the spelling.\n" in made.err
-    assert "demo/echo" not in made.err
-    key = made.json
-    assert apikeys.is_well_formed(key.pop("secret"))
-    assert re.fullmatch(r"sk-ru-…\w{4}", key["display"])
-    assert (key["account"], key["name"], key["models"]) == (alice, "l", ["b", "demo/echo"])
-    limits = [key[name] for name in ("requests_per_minute", "tokens_per_minute", "concurrency")]
-    assert limits == [0, 2, 3]
-    assert (key["cap"], key["cap_nano"]) == ("1.50", 1_500_000_000)
-    assert (key["spent"], key["spent_nano"]) == ("0.00", 0)
-    assert (key["expires"], key["revoked"]) == ("2999-12-31T00:00:00.000Z", None)
-    assert cli.done("key", "list", "--json").json == [key]
-    row = cli.done("key", "list").out.splitlines()[1]
-    assert "until 2999-12-31 00:00" in row
-    assert "unlimited requests/min, 2 tokens/min, 3 at once  b, demo/echo" in row
-
-
-def test_keys_are_listed_by_account(cli: Cli, alice: str) -> None:
-    cli.done("account", "add", "bo")
-    mine, _ = cli.add_key(alice)
-    theirs, _ = cli.add_key("bo")
-    assert {key["id"] for key in cli.done("key", "list", "--json").json} == {mine, theirs}
-    assert [key["id"] for key in cli.done("key", "list", "bo", "--json").json] == [theirs]
-
-
-def test_a_key_is_rotated_with_a_grace(cli: Cli, alice: str) -> None:
-    old_id, old = cli.add_key(alice, "--name", "ci")
-    answer = cli.done("key", "rotate", old_id, "--grace", "1h")
-    new = answer.out.removesuffix("\n")
-    assert apikeys.is_well_formed(new)
-    assert new != old
-    keys = {key["id"]: key for key in cli.done("key", "list", "--json").json}
-    assert ISO.fullmatch(keys.pop(old_id)["expires"])
-    (successor,) = keys.values()
-    assert (successor["name"], successor["expires"]) == ("ci", None)
-
-
-def test_a_key_rotated_without_grace_has_expired(cli: Cli, alice: str) -> None:
-    key_id, _ = cli.add_key(alice)
-    cli.done("key", "rotate", key_id)
-    row = next(line for line in cli.done("key", "list").out.splitlines() if key_id in line)
-    assert "  expired " in row
-
-
-def test_a_key_is_edited_and_what_is_not_named_stays(cli: Cli, alice: str) -> None:
-    key_id, _ = cli.add_key(alice, "--name", "n", "--cap", "5", "--models", "demo/echo")
-    answer = cli.done("key", "edit", key_id, "--cap", "7.5", "--models", "demo/echo,b")
-    assert answer.out == ""
-    assert answer.err.splitlines() == [
-        f"Note: {cli.config} has no model b. Check the spelling.",
-        f"Key {key_id} of account alice is changed.",
-    ]
-    (key,) = cli.done("key", "list", "--json").json
-    assert (key["name"], key["cap"], key["models"]) == ("n", "7.50", ["b", "demo/echo"])
-    words = "--name none --cap none --expires 2999-12-31 --models none --json"
-    key = cli.done("key", "edit", key_id, *words.split()).json
-    assert (key["name"], key["cap"], key["models"]) == ("", None, None)
-    assert key["expires"] == "2999-12-31T00:00:00.000Z"
-    assert cli.done("key", "edit", key_id, "--expires", "none", "--json").json["expires"] is None
-
-
-def test_the_limits_of_a_key_are_edited_one_by_one(cli: Cli, alice: str) -> None:
-    names = ("requests_per_minute", "tokens_per_minute", "concurrency")
-    key_id, _ = cli.add_key(alice, "--rpm", "5", "--tpm", "6")
-    key = cli.done("key", "edit", key_id, "--rpm", "0", "--concurrency", "7", "--json").json
-    assert [key[name] for name in names] == [0, 6, 7]
-    row = cli.done("key", "list").out.splitlines()[1]
-    assert "unlimited requests/min, 6 tokens/min, 7 at once" in row
-    words = "--rpm none --tpm none --concurrency none --json"
-    key = cli.done("key", "edit", key_id, *words.split()).json
-    assert [key[name] for name in names] == [None, None, None]
+pytestmark = pytest.mark.usefixtures("alice")
 
 
 def test_a_key_is_named_by_its_name_if_no_other_has_it(cli: Cli, alice: str) -> None:
@@ -134,46 +45,10 @@ def test_of_many_keys_of_a_name_ten_are_listed(cli: Cli, alice: str) -> None:
     assert answer.err.endswith(", 1 more\n")
 
 
-@pytest.mark.parametrize("verb", ["edit --rpm 5", "rotate", "revoke"])
-def test_a_key_itself_is_neither_taken_nor_repeated(cli: Cli, alice: str, verb: str) -> None:
-    key_id, secret = cli.add_key(alice)
-    name, *options = verb.split()
-    refused = cli.run("key", name, secret, *options)
-    assert (refused.code, refused.out) == (ExitCode.FAILED, "")
-    assert "not the key itself" in refused.err
-    assert secret not in refused.err
-    assert cli.done("key", "list", "--json").json[0]["id"] == key_id
-
-
 def test_an_id_is_never_taken_for_a_name(cli: Cli, alice: str) -> None:
     mine, _ = cli.add_key(alice)
     cli.add_key(alice, "--name", mine)
     assert cli.done("key", "revoke", mine, "--json").json["id"] == mine
-
-
-def test_an_edit_of_nothing_or_of_a_dead_key_is_refused(cli: Cli, alice: str) -> None:
-    key_id, _ = cli.add_key(alice)
-    assert cli.run("key", "edit", key_id).code == 1
-    cli.done("key", "revoke", key_id)
-    answer = cli.run("key", "edit", key_id, "--name", "n")
-    assert (answer.code, answer.out) == (1, "")
-    assert f"key {key_id} is revoked" in answer.err
-
-
-def test_a_replaced_key_names_the_one_that_replaced_it(cli: Cli, alice: str) -> None:
-    old_id, _ = cli.add_key(alice)
-    new_id = cli.done("key", "rotate", old_id, "--grace", "1h", "--json").json["id"]
-    keys = {key["id"]: key for key in cli.done("key", "list", "--json").json}
-    assert [keys[one]["replaced_by"] for one in (old_id, new_id)] == [new_id, None]
-    assert cli.run("key", "edit", old_id, "--expires", "none").code == 1
-
-
-def test_a_key_is_revoked(cli: Cli, alice: str) -> None:
-    key_id, _ = cli.add_key(alice)
-    answer = cli.done("key", "revoke", key_id)
-    assert (answer.out, answer.err) == ("", f"Key {key_id} of account alice is revoked.\n")
-    assert ISO.fullmatch(cli.done("key", "revoke", key_id, "--json").json["revoked"])
-    assert "  revoked " in cli.done("key", "list").out
 
 
 YEAR_9999_MS = 253_402_300_799_000
@@ -195,3 +70,65 @@ def test_the_state_of_a_key_is_its_status_and_when_it_began_or_ends(
     key: KeyView, state: str
 ) -> None:
     assert describe_key_state(key) == state
+
+
+# ---- tokens --------------------------------------------------------------------------------------
+
+
+@each_row(
+    ("expires_ms", "revoked_ms", "state"),
+    [
+        (None, None, "active"),
+        (YEAR_9999_MS, None, "until 9999-12-31 23:59"),
+        (0, None, "expired 1970-01-01 00:00"),
+        (0, 60_000, "revoked 1970-01-01 00:01"),
+    ],
+)
+def test_the_state_of_a_token(expires_ms: int | None, revoked_ms: int | None, state: str) -> None:
+    terms = TokenTerms("shop", "read", expires_ms)
+    assert (
+        describe_token_state(TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None)) == state
+    )
+
+
+# ---- budgets -------------------------------------------------------------------------------------
+
+
+def test_wrong_budgets_are_explained(cli: Cli, alice: str) -> None:
+    cli.done("account", "add", "bo")
+    cli.done("budget", "add", "bo", "theirs", "1/day")
+    for words, code, said in (
+        (("budget", "add", alice, "team", "5"), 2, "'5' is not an amount and a period"),
+        (("budget", "add", alice, "team", "5/year"), 2, "10/day, 10/week, 10/month"),
+        (("budget", "add", alice, "team", "0/day"), 2, "is not above 0"),
+        (("budget", "add", alice, "7", "5/day"), 1, "must have a letter"),
+        (("budget", "edit", "theirs"), 1, "nothing to change"),
+        (("key", "add", alice, "--budget", "theirs"), 5, "there is no budget 'theirs'"),
+        (("key", "add", alice, "--budget", "/day"), 2, "--budget"),
+    ):
+        refused = cli.run(*words)
+        assert (refused.code, refused.out) == (code, ""), words
+        assert said in refused.err, words
+
+
+# ---- top-up codes --------------------------------------------------------------------------------
+
+
+def redeem_by_hand(cli: Cli, account: str, code: str) -> None:
+    with accounts.open_books(cli.database) as books:
+        codes.redeem(books, account, code)
+
+
+def test_codes_are_listed_for_people(cli: Cli) -> None:
+    first, second = cli.done("code", "make", "--amount", "5", "--count", "2").out.split()
+    last = cli.done("code", "make", "--amount", "12.5", "--expires", "2999-12-31").out.strip()
+    redeem_by_hand(cli, "alice", first)
+    shown = cli.done("code", "list").out
+    shown = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "WHEN", shown)
+    shown = re.sub(r"(code|batch)_\w+", lambda found: found[1].upper(), shown)
+    assert [re.sub(r" +", " ", line) for line in shown.splitlines()] == [
+        "ID BATCH CODE AMOUNT EUR STATE BY NOTE",
+        f"CODE BATCH ····-{last[-4:]} 12.50 until WHEN - -",
+        f"CODE BATCH ····-{second[-4:]} 5.00 open - -",
+        f"CODE BATCH ····-{first[-4:]} 5.00 redeemed WHEN alice -",
+    ]
