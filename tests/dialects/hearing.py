@@ -8,12 +8,7 @@ from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import ReplyContext
 from gateway.prices import Asked
 from gateway.usage import Expected, UsageLimits
-from tests.dialects.chat.kit import (
-    INPUT_ESTIMATE,
-    Played,
-    make_context,
-    play,
-)
+from tests.dialects.chat.kit import INPUT_ESTIMATE, Played, make_context, play
 from tests.dialects.chat_over_messages.kit import frame
 from tests.dialects.messages_over_chat.kit import make_context as make_messages_context
 

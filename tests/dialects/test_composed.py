@@ -20,18 +20,18 @@ from gateway.dialects.wire.fields import Field
 from gateway.errors import BadRequest
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, play
-from tests.dialects.chat_over_messages.events import (
+from tests.dialects.chat_over_messages.kit import (
     STOP,
     argue,
     close,
     delta,
     finish,
+    frame,
     open_block,
     open_tool,
     say,
     start,
 )
-from tests.dialects.chat_over_messages.kit import frame
 from tests.dialects.messages_over_chat.kit import (
     make_context,
     read_events,

@@ -15,26 +15,24 @@ from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS
 from gateway.dialects.records import Target, Usage
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import MODEL, play
-from tests.dialects.chat_over_responses.events import (
+from tests.dialects.chat_over_responses.kit import (
     ITEMS,
     REASONED,
     SPOKEN,
     STARTED,
-    USAGE,
-    end,
-    frame,
-    message,
-    refusal,
-    text,
-    write_items,
-)
-from tests.dialects.chat_over_responses.kit import (
     TARGET,
+    USAGE,
     call,
     check_request,
+    end,
+    frame,
     make_usage,
+    message,
     read_tokens,
+    refusal,
     say,
+    text,
+    write_items,
 )
 from tests.dialects.chat_over_responses.kit import open_stream as open_translated
 from tests.dialects.messages_over_chat.kit import (

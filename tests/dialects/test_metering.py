@@ -26,7 +26,7 @@ from tests.dialects.chat.kit import (
     stop,
     text,
 )
-from tests.dialects.chat_over_messages.events import STOP, close, open_block, say, start
+from tests.dialects.chat_over_messages.kit import STOP, close, open_block, say, start
 from tests.dialects.hearing import CALL, USAGE, bound, hear, hear_message
 from tests.dialects.messages_over_chat.kit import make_context as make_messages_context
 from tests.support.rows import each_row

@@ -27,7 +27,7 @@ from tests.dialects.chat.kit import (
     stop,
 )
 from tests.dialects.chat_over_messages.kit import frame as frame_messages
-from tests.dialects.chat_over_responses.events import frame as frame_responses
+from tests.dialects.chat_over_responses.kit import frame as frame_responses
 from tests.dialects.messages_over_chat.kit import accumulate as add_up_message
 from tests.dialects.messages_over_chat.kit import check_events as check_message
 from tests.dialects.messages_over_chat.kit import read_events

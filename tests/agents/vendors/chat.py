@@ -20,15 +20,7 @@ from tests.agents.vendors.base import (
     summarise,
 )
 from tests.support.messages import halve
-from tests.support.replies import (
-    USAGE,
-    Json,
-    chunk,
-    completion,
-    dumps,
-    json_reply,
-    sse_reply,
-)
+from tests.support.replies import USAGE, Json, chunk, completion, dumps, json_reply, sse_reply
 
 
 def give_nothing(step: int) -> Json:  # noqa: ARG001 - some vendors give something in each step

@@ -19,9 +19,7 @@ from tests.dialects.chat_over_messages.kit import (
 from tests.support.rows import each_row
 
 USER = {"role": "user", "content": "Hi"}
-
 Json = dict[str, Any]
-
 DEEP = '{"a":' * 300 + "{}" + "}" * 300
 
 
@@ -178,11 +176,8 @@ def test_arguments_that_are_no_object_are_put_into_one(arguments: str, given: Js
 
 
 PNG = base64.b64encode(b"\x89PNG picture").decode()
-
 PDF = base64.b64encode(b"%PDF-1.7 text").decode()
-
 NOTES = base64.b64encode("naïve".encode()).decode()
-
 LINK = "https://example.com/a.pdf"
 
 

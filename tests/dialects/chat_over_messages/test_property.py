@@ -15,14 +15,12 @@ from tests.support.fuzz import fuzz, json_values
 
 Json = dict[str, Any]
 Said = tuple[str, ...]
-
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 names = st.from_regex(r"[a-zA-Z0-9_-]{1,12}", fullmatch=True)
 arguments = st.dictionaries(
     texts, st.integers(-(2**53), 2**53) | texts | st.lists(texts), max_size=3
 )
 pictures = st.sampled_from(["https://example.com/a.png", "data:image/png;base64,AAAA"])
-
 text_parts = st.builds(lambda text: {"type": "text", "text": text}, texts)
 picture_parts = st.builds(lambda url: {"type": "image_url", "image_url": {"url": url}}, pictures)
 content = texts | st.lists(text_parts, min_size=1, max_size=3)

@@ -27,7 +27,6 @@ FULL_USAGE = {
     "output_tokens_details": {"thinking_tokens": 15},
     "service_tier": "standard",
 }
-
 Json = dict[str, Any]
 
 

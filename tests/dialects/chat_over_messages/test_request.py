@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects.chat_over_messages.request import (
-    JSON_INSTRUCTION,
-    PASSED,
-)
+from gateway.dialects.chat_over_messages.request import JSON_INSTRUCTION, PASSED
 from gateway.dialects.records import Target
 from gateway.errors import BadRequest
 from tests.dialects.chat_over_messages.kit import (
@@ -32,7 +29,6 @@ SCHEMA = {
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
 BUDGET = Target("their-model", max_output_tokens=5000, reasoning="budget")
 PLAIN = Target("their-model", reasoning="none")
-
 Json = dict[str, Any]
 
 

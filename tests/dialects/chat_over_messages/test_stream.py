@@ -9,8 +9,9 @@ from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, check_stream, each_byte, play
-from tests.dialects.chat_over_messages.events import (
+from tests.dialects.chat_over_messages.kit import (
     BEGUN,
+    CREATED,
     ENDED,
     PING,
     ROLE,
@@ -19,7 +20,9 @@ from tests.dialects.chat_over_messages.events import (
     close,
     delta,
     finish,
+    frame,
     open_block,
+    open_stream,
     open_tool,
     play_events,
     say,
@@ -27,7 +30,6 @@ from tests.dialects.chat_over_messages.events import (
     told,
     tool_delta,
 )
-from tests.dialects.chat_over_messages.kit import CREATED, frame, open_stream
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
@@ -291,7 +293,6 @@ SPOKEN = (
     open_tool(1),
     argue('{"a":12}', 1),
 )
-
 """4 + 5 + 8 bytes: 5 tokens."""
 
 

@@ -14,13 +14,9 @@ from tests.dialects.chat_over_messages.kit import check_request, find_refusal, t
 from tests.support.rows import each_row
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
-
 OTHER = {"type": "function", "function": {"name": "get_time"}}
-
 NO_SCHEMA = {"type": "object", "properties": {}}
-
 Json = dict[str, Any]
 
 

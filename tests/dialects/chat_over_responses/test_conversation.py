@@ -16,11 +16,8 @@ from tests.dialects.chat_over_responses.kit import (
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
-
 HI = {"role": "user", "content": "Hi"}
-
 BRIEF = {"role": "system", "content": "Be brief."}
-
 KIND = {"role": "developer", "content": [{"type": "text", "text": "Be kind."}]}
 
 
@@ -149,9 +146,7 @@ def test_the_word_json_stays_among_the_items() -> None:
 
 
 PDF = "data:application/pdf;base64,JVBERi0="
-
 PNG = "data:image/png;base64,AAAA"
-
 MARK = {"mode": "explicit", "ttl": "12h"}
 
 

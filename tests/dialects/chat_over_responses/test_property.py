@@ -11,25 +11,26 @@ from hypothesis import strategies as st
 
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from tests.dialects.chat.kit import check_stream, make_dice, play, random_slices
-from tests.dialects.chat_over_responses.events import STARTED, end, frame, write_items
 from tests.dialects.chat_over_responses.kit import (
+    STARTED,
+    end,
+    frame,
     make_context,
     make_usage,
     open_stream,
     translate,
     translate_messages,
+    write_items,
 )
 from tests.dialects.chat_over_responses.test_stream import gather
 from tests.support.fuzz import fuzz, json_values
 
 Json = dict[str, Any]
-
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 filled = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 names = st.from_regex(r"[a-zA-Z0-9_-]{1,12}", fullmatch=True)
 arguments = st.dictionaries(texts, st.integers() | texts | st.lists(texts), max_size=3)
 urls = st.sampled_from(["https://example.com/a.png", "data:image/png;base64,AAAA"])
-
 text_parts = st.builds(lambda text: {"type": "text", "text": text}, filled)
 picture_parts = st.builds(
     lambda url: {"type": "image_url", "image_url": {"url": url, "detail": "low"}}, urls

@@ -11,18 +11,21 @@ from openai.types.chat import ChatCompletion
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.errors import UpstreamError
 from tests.dialects.chat.kit import MODEL
-from tests.dialects.chat_over_responses.events import (
+from tests.dialects.chat_over_responses.kit import (
+    CREATED,
     ITEMS,
     REASONED,
     SPOKEN,
     USAGE,
+    call,
     custom,
+    make_context,
+    make_usage,
     message,
     reasoning,
     refusal,
     text,
 )
-from tests.dialects.chat_over_responses.kit import CREATED, call, make_context, make_usage
 from tests.support.rows import each_row
 
 Json = dict[str, Any]

@@ -5,21 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gateway.dialects.chat_over_responses.request import (
-    SHARED,
-)
-from tests.dialects.chat_over_responses.kit import (
-    TARGET,
-    find_refusal,
-    say,
-    translate,
-)
+from gateway.dialects.chat_over_responses.request import SHARED
+from tests.dialects.chat_over_responses.kit import TARGET, find_refusal, say, translate
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
-
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-
 PLAIN = replace(TARGET, reasoning="none")
 
 
@@ -126,13 +117,9 @@ def test_a_model_that_does_not_reason_is_not_asked_to() -> None:
 
 
 NONE: Json = {"type": "object", "properties": {}}
-
 F: Json = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
-
 MADE: Json = {"type": "function", "name": "f", "parameters": SCHEMA, "strict": False}
-
 GRAMMAR: Json = {"syntax": "lark", "definition": "start: x"}
-
 C: Json = {"type": "custom", "custom": {"name": "c"}}
 
 

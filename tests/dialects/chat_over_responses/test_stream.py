@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.dialects.chat.kit import MODEL, Played, check_stream, play
-from tests.dialects.chat_over_responses.events import (
+from tests.dialects.chat_over_responses.kit import (
+    CREATED,
     ITEMS,
     ROLE,
     STARTED,
@@ -13,30 +14,26 @@ from tests.dialects.chat_over_responses.events import (
     added,
     argue,
     begin_tool,
+    call,
     custom,
     done,
     end,
     event,
     frame,
+    make_context,
     message,
+    open_stream,
     play_events,
+    read_tokens,
     reasoning,
     refusal,
     text,
     told,
     write_items,
 )
-from tests.dialects.chat_over_responses.kit import (
-    CREATED,
-    call,
-    make_context,
-    open_stream,
-    read_tokens,
-)
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
-
 WHOLE = [*STARTED, *write_items(*ITEMS), end(usage=USAGE)]
 SAID = [
     {"reasoning_content": "So "},

@@ -12,8 +12,7 @@ from gateway.usage import Metered
 from tests.dialects.chat.kit import (
     dump,
 )
-from tests.dialects.chat_over_messages.events import STOP, close, finish, open_block, say, start
-from tests.dialects.chat_over_messages.kit import frame
+from tests.dialects.chat_over_messages.kit import STOP, close, finish, frame, open_block, say, start
 from tests.dialects.hearing import bound
 from tests.dialects.messages_over_chat.kit import make_context as make_messages_context
 from tests.support.rows import each_row

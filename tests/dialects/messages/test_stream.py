@@ -22,18 +22,18 @@ from tests.dialects.chat.kit import (
     play,
     random_slices,
 )
-from tests.dialects.chat_over_messages.events import PING as PING_EVENT
-from tests.dialects.chat_over_messages.events import (
+from tests.dialects.chat_over_messages.kit import PING as PING_EVENT
+from tests.dialects.chat_over_messages.kit import (
     argue,
     close,
     delta,
     finish,
+    frame,
     open_block,
     open_tool,
     say,
     start,
 )
-from tests.dialects.chat_over_messages.kit import frame
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 

@@ -1,4 +1,4 @@
-"""Helpers for messages callers over chat upstreams: contexts, and checks of events.
+"""Messages callers over chat upstreams: contexts, requests, and checks of events.
 
 The checks are Anthropic's own: its models validate, its accumulator adds up. In addition this
 module has the rules that the SDKs do not check: names, order, indexes, and the required keys.
@@ -36,7 +36,6 @@ EXCHANGE: Final = EXCHANGES["messages"]["chat"]
 TARGET: Final = Target("theirs")
 STOP_EVENT: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _EVENTS: Final[TypeAdapter[Any]] = TypeAdapter(RawMessageStreamEvent)
-
 MESSAGE_KEYS: Final = {
     *("id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "stop_details"),
     *("container", "usage"),
@@ -236,6 +235,48 @@ INTERLEAVED = [
     *(begin(0), begin(1), fragment(0, '{"a"'), fragment(1, '{"b"')),
     *(fragment(0, ":1}"), fragment(1, ":2}")),
 ]
-
 AZURE: Final = {**chunk(), "id": "", "object": "", "model": "", "prompt_filter_results": []}
 """The first frame of Azure's streams, which has no choices and no other content."""
+USER: Json = {"role": "user", "content": "hi"}
+TOOL: Json = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
+FUNCTION: Json = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+PDF: Json = {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}
+PDF_URL = "data:application/pdf;base64,JVBE"
+PNG: Json = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
+PNG_PART: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}
+CACHED: Json = {"cache_control": {"type": "ephemeral"}}
+BILLING: Json = {
+    "type": "text",
+    "text": "x-anthropic-billing-header: cc_version=2.1; cch=1",
+}
+
+
+def write(target: Target = TARGET, **fields: Any) -> Json:
+    body = {"model": "our/model", "max_tokens": 9, "messages": [USER], **fields}
+    written: Json = json.loads(EXCHANGE.write_request(make_request(body), target).data)
+    return written
+
+
+def write_messages(*messages: Json, **fields: Any) -> list[Json]:
+    written: list[Json] = write(messages=list(messages), **fields)["messages"]
+    return written
+
+
+def text(said: str, **fields: Any) -> Json:
+    return {"type": "text", "text": said, **fields}
+
+
+def user(*blocks: Json) -> Json:
+    return {"role": "user", "content": list(blocks)}
+
+
+def assistant(*blocks: Json) -> Json:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def tool_use(identity: str = "t1", name: str = "f", **fields: Any) -> Json:
+    return {"type": "tool_use", "id": identity, "name": name, "input": {}, **fields}
+
+
+def tool_result(identity: str = "t1", **fields: Any) -> Json:
+    return {"type": "tool_result", "tool_use_id": identity, **fields}

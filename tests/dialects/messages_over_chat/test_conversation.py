@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.dialects.chat.parts import FILES_NOTE
 from tests.dialects.chat.kit import Json
-from tests.dialects.messages_over_chat.requests import (
+from tests.dialects.messages_over_chat.kit import (
     BILLING,
     CACHED,
     PDF,

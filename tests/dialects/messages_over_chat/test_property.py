@@ -25,7 +25,6 @@ from tests.support.fuzz import fuzz, json_values
 _MESSAGES: Final[TypeAdapter[Any]] = TypeAdapter(list[ChatCompletionMessageParam])
 PNG: Final = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
 IMAGE: Final = {"type": "image", "source": PNG}
-
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 names = st.from_regex(r"[a-zA-Z0-9_-]{1,64}", fullmatch=True)
 integers = st.integers(-(2**53), 2**53)

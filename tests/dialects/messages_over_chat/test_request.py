@@ -21,12 +21,13 @@ from gateway.dialects.messages_over_chat.tools import is_strict
 from gateway.dialects.records import Taken, Target
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
-from tests.dialects.messages_over_chat.kit import EXCHANGE, TARGET
-from tests.dialects.messages_over_chat.requests import (
+from tests.dialects.messages_over_chat.kit import (
     BILLING,
+    EXCHANGE,
     FUNCTION,
     PDF,
     PNG,
+    TARGET,
     TOOL,
     USER,
     assistant,

@@ -235,7 +235,6 @@ def test_a_name_then_an_id_may_come_late() -> None:
 
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
-
 objects = st.dictionaries(words, words | st.integers(-9, 9) | st.none(), max_size=3)
 
 

@@ -14,7 +14,7 @@ from gateway.dialects.responses.history import SUMMARIES
 from gateway.dialects.responses_over_chat.conversation import DROPPED
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
-from tests.dialects.responses_over_chat.requests import (
+from tests.dialects.responses_over_chat.kit import (
     PNG,
     PNG_PART,
     PNG_URL,
@@ -220,11 +220,8 @@ def test_reasoning_of_a_turn_that_did_not_come_is_left_out() -> None:
 
 
 PDF_URL = "data:application/pdf;base64,JVBE"
-
 PDF: Json = {"type": "input_file", "file_data": PDF_URL, "filename": "a.pdf"}
-
 PDF_PART: Json = {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF_URL}}
-
 AUDIO: Json = {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}}
 
 

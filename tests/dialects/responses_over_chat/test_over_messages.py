@@ -15,12 +15,10 @@ from tests.dialects.responses_over_chat.kit import (
     PATCH,
     SPACE,
     TARGET,
-    make_request,
-)
-from tests.dialects.responses_over_chat.requests import (
     TOOL,
     custom_call,
     function_call,
+    make_request,
     message,
     output,
 )

@@ -25,19 +25,17 @@ from tests.dialects.messages_over_chat.test_property import check_results
 from tests.dialects.responses_over_chat.kit import (
     EXCHANGE,
     PATCH,
+    PNG,
     SPACE,
     TARGET,
-    make_request,
-    play_whole,
-    read_response,
-)
-from tests.dialects.responses_over_chat.requests import (
-    PNG,
     TOOL,
     custom_call,
     function_call,
+    make_request,
     message,
     output,
+    play_whole,
+    read_response,
     text,
     write,
 )
@@ -50,7 +48,6 @@ TOOLS: Final = [TOOL, PATCH, SPACE]
 FLAT: Final = {"f": ("", "f"), "ns__f": ("ns", "f"), "patch": ("", "patch"), "ns__c": ("ns", "c")}
 SPOKEN: Final = ("reasoning", "content", "refusal")
 CUSTOM: Final = ("patch", "ns__c")
-
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 inputs = st.dictionaries(words, st.none() | words | st.lists(words, max_size=2), max_size=3)
 texts = words | st.lists(words.map(text), min_size=1, max_size=2)

@@ -11,8 +11,7 @@ from gateway.dialects.records import Target
 from gateway.dialects.responses_over_chat.request import CARRIED, DROPPED, PASSED, REFUSED, SHARED
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
-from tests.dialects.responses_over_chat.kit import PATCH
-from tests.dialects.responses_over_chat.requests import TOOL, message, text, user, write
+from tests.dialects.responses_over_chat.kit import PATCH, TOOL, message, text, user, write
 from tests.support.rows import each_row
 
 PLAIN: Json = {"model": "theirs", "messages": [user("hi")]}

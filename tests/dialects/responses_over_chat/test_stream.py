@@ -16,16 +16,7 @@ from gateway.dialects.responses_over_chat.reply import make_part
 from gateway.dialects.responses_over_chat.stream import FORMS, ResponseWriter
 from gateway.dialects.to_chat import Kind
 from gateway.money import Tokens
-from tests.dialects.chat.kit import (
-    DONE,
-    Json,
-    choice,
-    chunk,
-    event,
-    role,
-    stop,
-    text,
-)
+from tests.dialects.chat.kit import DONE, Json, choice, chunk, event, role, stop, text
 from tests.dialects.messages_over_chat.kit import (
     INTERLEAVED,
     USAGE,

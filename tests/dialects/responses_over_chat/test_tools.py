@@ -20,21 +20,17 @@ from gateway.dialects.responses_over_chat.tools import (
 )
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
-from tests.dialects.responses_over_chat.kit import PATCH, SPACE
-from tests.dialects.responses_over_chat.requests import FUNCTION, TOOL, message, write
+from tests.dialects.responses_over_chat.kit import FUNCTION, PATCH, SPACE, TOOL, message, write
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
 SEARCH: Json = {"type": "web_search"}
-
 HOSTED = (
     *("web_search", "web_search_preview", "file_search", "code_interpreter", "mcp", "shell"),
     *("image_generation", "computer", "computer_use_preview", "local_shell", "tool_search"),
     *("apply_patch", "programmatic_tool_calling", "novelty"),
 )
-
 NAMED: Json = {"type": "function", "function": {"name": "f"}}
-
 INPUT = {
     "type": "object",
     "properties": {"input": {"type": "string"}},

@@ -10,8 +10,7 @@ from typing import Any, Final
 from gateway.dialects.wire.sse import render_data
 from tests.dialects.chat.kit import DONE, MODEL, check_stream, chunk, events, read_chunks
 from tests.dialects.chat.kit import choice as make_choice
-from tests.dialects.chat_over_messages.events import close, finish, open_block, say, start
-from tests.dialects.chat_over_messages.kit import frame
+from tests.dialects.chat_over_messages.kit import close, finish, frame, open_block, say, start
 from tests.dialects.messages_over_chat.kit import read_events
 from tests.dialects.tiny.dialect import BYE, ROLES
 
