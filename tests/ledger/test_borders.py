@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -20,16 +19,16 @@ SQL = re.compile(
 )
 
 
-INNER = re.compile(r"gateway\.ledger\.(serving|sql|sqlite|postgres)\b(?!\.books\.books|\.ledger$)")
+INNER = re.compile(
+    r"from gateway\.ledger\.(serving|sql|sqlite|postgres)\b(?!\.books\.books|\.ledger import)"
+)
 """Modules that tell how a ledger is kept; the two contracts are among them."""
 
 
 def test_other_folders_name_no_inner_module_and_no_sql() -> None:
     for path in OUTSIDE:
         text = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ImportFrom):
-                assert INNER.match(node.module or "") is None, path
+        assert INNER.search(text) is None, path
         assert SQL.search(text) is None, path
 
 

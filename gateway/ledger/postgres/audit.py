@@ -112,6 +112,7 @@ def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
     """
     with transaction(session):  # no round is under way: later entries have later numbers
         last = read_last_entry(session)
+    # What is committed between the two is proven, but the checkpoint does not reach so far.
     with snapshot(session):
         (kept_from_ms,) = session.execute("SELECT kept_from_ms FROM retention").fetchone() or (0,)
         since = 0 if full else read_checkpoint(session)

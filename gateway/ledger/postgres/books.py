@@ -167,7 +167,7 @@ def _require_none(session: Session, url: str) -> None:
 def _insert_all(session: Session, records: Iterable[MoveRecord]) -> None:
     columns = {table: frozenset(_list_columns(session, table)) for table in TABLES}
     months = set[int]()
-    session.run("DELETE FROM retention")
+    session.run("DELETE FROM retention")  # the records may bring a row of it
     for table, run in groupby(records, key=lambda record: record.table):
         rows = iter(run)
         while chunk := list(islice(rows, ROWS_AT_ONCE)):
@@ -177,12 +177,15 @@ def _insert_all(session: Session, records: Iterable[MoveRecord]) -> None:
             _make_months(session, table, chunk, months)
             _copy(session, table, chunk)
     session.run("INSERT INTO retention SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM retention)")
+    # Checked here, while an error can be told as one of the records.
     session.run("SET CONSTRAINTS ALL IMMEDIATE")
     for what, sql in _DOUBLED.items():
         for (value,) in session.execute(sql):
             raise BadRecord(f"entries: two have {what} '{value}'")
+    # Rows came with their numbers, of which the sequences know nothing.
     for table in _NUMBERED:
         session.execute(_KEEP_NUMBER.format(table))
+    # What nodes hold is in no record: it is the sum of the pending requests.
     for table, column, more in _HOLDERS:
         session.execute(_HELD.format(table, column, more))
     session.execute(_FLYING_OF_KEYS)
@@ -251,6 +254,7 @@ class PostgresBooks(Books):
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Use the connection; one that broke is opened again."""
+        # The console keeps its books for days, in which servers and pools are restarted.
         if self._session.is_broken:
             self.connection = self._session = open_session(self._url)
         try:

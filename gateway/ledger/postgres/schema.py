@@ -122,7 +122,7 @@ def _read_version(session: Session, url: str) -> int:
 def _migrate(session: Session, url: str, *, create: bool) -> None:
     """Run the missing scripts in one transaction; a second node then finds it done."""
     with commit_at_end(session, _SCHEMA_LOCK):
-        version = _read_version(session, url)
+        version = _read_version(session, url)  # again, now that nobody else migrates
         if version == 0 and not create:
             raise LedgerMissing(
                 f"{DatabaseUrl(url)}: it has no ledger yet; start the gateway, or add an account"
@@ -133,6 +133,7 @@ def _migrate(session: Session, url: str, *, create: bool) -> None:
             upgrades = [UPGRADES[one] for one in range(version, VERSION)] if version else TABLES
             for script in (*upgrades, *FUNCTIONS):
                 session.run(_read_script(script))
+            # With the tables in one transaction; whoever opens the database meanwhile waits at the lock.
             session.execute("DELETE FROM schema_version")
             session.execute(
                 "INSERT INTO schema_version (version, works_since) VALUES (?, ?)",

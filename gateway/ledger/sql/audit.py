@@ -52,7 +52,9 @@ def _name(ms: int, form: str) -> str:
         return f"{ms} ms"
 
 
+# These are cheap enough for each start: they look at accounts, and at entries behind `:since` alone.
 CHECKS: Final = (
+    # Amounts are summed in two parts, as SQLite's sum fails beyond 64 bits.
     Check(
         f"""
         SELECT name, balance_nano, before + added
@@ -72,6 +74,7 @@ CHECKS: Final = (
         """,  # noqa: S608 - of constants
         "account {0}: balance is {1}, the sum of its entries {2} nano-units",
     ),
+    # The chain of balances finds two errors in the amounts that cancel each other out.
     Check(
         """
         SELECT id, balance_after_nano, before + amount_nano
@@ -92,6 +95,7 @@ CHECKS: Final = (
         """,
         "entry {0}: balance after it is {1}, should be {2} nano-units",
     ),
+    # A charge from before `:kept_from` may have lost its request with its month.
     Check(
         """
         SELECT entries.id, entries.request_id
@@ -106,6 +110,7 @@ CHECKS: Final = (
     ),
 )
 
+# Tokens of each kind are compared by themselves: moved from one kind to another they would cancel out.
 _DIFFERENCES: Final = """
     SELECT coalesce(name, CAST(account_id AS TEXT)), begins_ms, model, key_id, requests, failed,
         tokens, cost_nano
@@ -248,6 +253,7 @@ def prove(
     `kept_from_ms` is the time since which all requests are kept; `more_checks` are the database's own.
     """
     checks = (*CHECKS, *FULL_CHECKS, *more_checks) if full else CHECKS
+    # An empty text is below every id: then no request may be missing.
     kept_id = find_first_id(kept_from_ms) if kept_from_ms else ""
     values: dict[str, int | str] = {
         "since": since,
@@ -282,6 +288,7 @@ def read_checkpoint(connection: Connection) -> int:
 
 def write_checkpoint(connection: Connection, entry_id: int, now_ms: int) -> None:
     """Note that all entries up to this one are proven, inside a transaction."""
+    # Another process may have proven more meanwhile.
     if entry_id > read_checkpoint(connection):
         connection.execute(
             "INSERT INTO checkpoints (entry_id, created_ms) VALUES (?, ?)", (entry_id, now_ms)
@@ -301,6 +308,7 @@ def _find_wrong_costs(connection: Connection) -> Iterator[str]:
             prices[price_id] = applied.price
         else:
             yield f"price {price_id}: its text is not that of the price that was applied"
+    # Page by page, as charges may be millions; by id, as the partitions of PostgreSQL are.
     last_id, found = "", 0
     while rows := connection.execute(_CHARGES, (last_id,)).fetchall():
         for request_id, cost_nano, price_id, reported_nano, *used in rows:
@@ -320,7 +328,7 @@ def _find_wrong_costs(connection: Connection) -> Iterator[str]:
 def _maybe_read_price(text: str) -> AppliedPrice | None:
     try:
         return read_price(text)
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError):  # whatever a wrong text leads to
         return None
 
 

@@ -42,6 +42,7 @@ def read_key_terms(columns: KeyTermsColumns) -> KeyTerms:
 
 def write_terms(terms: Terms) -> dict[str, int | str | None]:
     """Return the columns of terms by name."""
+    # One column for each field, so a new term needs a column and nothing here.
     columns = asdict(terms)
     if terms.models is not None:
         columns["models"] = orjson.dumps(terms.models).decode()
@@ -82,6 +83,7 @@ class Draft:
 
 def post_entry(connection: Connection, draft: Draft) -> None:
     """Append an entry and change the balance, inside the books' transaction."""
+    # Read inside the transaction, beside which nobody else posts: no entry can come between.
     (before_nano,) = connection.execute(_BALANCE, (draft.account_id,)).fetchone()
     balance_nano = before_nano + draft.amount_nano
     row = (draft.account_id, draft.kind, draft.amount_nano, balance_nano)
@@ -130,7 +132,7 @@ def make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) 
         price=read_price(price),
         hold_nano=hold_nano,
         started_ms=started_ms,
-        attempts=None if status is None else attempts,
+        attempts=None if status is None else attempts,  # the column is 0 while it is pending
         status=status,
         tokens=tokens,
         tool_calls=tool_calls,
@@ -205,7 +207,7 @@ def _sum_requests(add_up: Callable[[str], str]) -> str:
     """Write the sums of `ProviderCosts` over requests; `add_up` writes that of an amount."""
     difference = "reported_cost_nano - provider_cost_nano"
     sums = (
-        "count(provider_cost_nano)",
+        "count(provider_cost_nano)",  # NULLs are not counted, here and below
         add_up(f"CASE WHEN {_IS_KNOWN} THEN cost_nano END"),
         add_up("provider_cost_nano"),
         "count(reported_cost_nano)",

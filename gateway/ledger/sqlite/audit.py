@@ -101,6 +101,7 @@ def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> Aud
 
     A success becomes the next checkpoint.
     """
+    # First of all: what damaged pages give proves nothing, and to read them may fail.
     damage = check_file(connection, full=full)
     if damage:
         return AuditReport(ok=False, problems=damage)
@@ -118,6 +119,7 @@ def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> Aud
     finally:
         connection.execute("ROLLBACK")
     if report.ok:
+        # Not within the snapshot: it began with a read, and cannot write once others have written.
         with transaction(connection):
             write_checkpoint(connection, last, now_ms)
     return report

@@ -97,6 +97,7 @@ def commit_requests(
     """
     new = {price.id: price.text for price in map(_price, items) if price.id not in known_prices}
     with transaction(connection):
+        # Prices come first, as requests refer to them; a price that is there already is left alone.
         run_rows(connection, _INSERT_PRICES, list(new.items()))
         inserts = [(*_open(item), *_close(item)) for item in items if item.insert]
         run_rows(connection, _INSERT_REQUESTS, inserts)
@@ -108,9 +109,11 @@ def commit_requests(
             [_charge(hold, settlement, now_ms) for hold, settlement in charges],
         )
         spent = _add_spent(connection, charges)
+        # Budgets may be summed up anew from the requests, so those are written by now.
         spendings = charge_budgets(connection, charges, now_ms)
         add_totals(connection, ended)
         add_costs(connection, charges)
+    # Only behind the commit: prices of a batch that was rolled back are not in the database.
     known_prices.update(new)
     return Committed(balances, spent, spendings)
 
@@ -119,6 +122,7 @@ def post_entries(connection: sqlite3.Connection, drafts: Sequence[Draft]) -> dic
     """Append entries, in order, inside a transaction; return the balances after them."""
     balances = read_numbers(connection, _READ_BALANCES, {d.account_id for d in drafts})
     rows = []
+    # In their order: several entries may be of one account, each with the balance after it.
     for draft in drafts:
         balances[draft.account_id] += draft.amount_nano
         rows.append(_entry_row(draft, balances[draft.account_id]))
@@ -133,6 +137,7 @@ def _add_spent(
     """Add what keys have spent to the first keys of their lines, and note when they were used."""
     added: dict[str, int] = {}
     used: dict[str, int] = {}
+    # The first key of a line has the sum of all of them; the used one has its time alone.
     for hold, settlement in charges:
         origin, key = hold.key.line.id, hold.key.id
         added[origin] = added.get(origin, 0) + settlement.cost_nano
@@ -147,6 +152,7 @@ def _add_spent(
 
 def _settle(connection: sqlite3.Connection, items: Sequence[Item]) -> None:
     rows = [(item.request_id, _price(item).id, *_close(item)) for item in items]
+    # The statement passes over what is not pending, so the count tells; the batch is undone then.
     if run_rows(connection, _SETTLE_REQUESTS, rows) != len(rows):
         raise NotPendingError("a request to settle is missing or was settled before")
 

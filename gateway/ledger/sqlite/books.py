@@ -60,8 +60,9 @@ def make_ledger(
             f"schema version {version} is not {VERSION}; export it with the gateway that imports it"
         )
     check_absence(path)
+    # Made beside its name and audited there, so the name never has a ledger that does not add up.
     part = path.with_name(f".{path.name}.part")
-    _remove(part)
+    _remove(part)  # that of an import which was killed
     try:
         with closing(connect_empty(part)) as connection:
             with transaction(connection):
@@ -85,6 +86,7 @@ def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -
     }
     connection.execute("PRAGMA defer_foreign_keys = ON")  # a row may refer to a later one
     for record in records:
+        # Names from the file become SQL below, so none passes that the schema does not have.
         unknown = record.row.keys() - columns.get(record.table, set())
         if unknown or not record.row:
             raise BadRecord(f"this version has no table '{record.table}' with such columns")
@@ -92,6 +94,7 @@ def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -
             connection.execute(_compose(record.table, tuple(record.row)), record.row)
         except (sqlite3.IntegrityError, OverflowError) as error:
             raise BadRecord(f"{record.table}: {error}") from error
+    # The commit would refuse these rows, too, but not say which table they are in.
     for table, *_ in connection.execute("PRAGMA foreign_key_check"):
         raise BadRecord(f"{table}: a row refers to one that is missing")
 

@@ -81,6 +81,7 @@ def connect(
     with ExitStack() as until_ready:
         try:
             connection = _open(path, create=create)
+            # A connection that stayed open would keep the log and its locks.
             until_ready.callback(connection.close)
             if _prepare(connection, path) < VERSION:
                 _upgrade(connection, path, is_locked=is_locked, begin=begin)
@@ -164,6 +165,7 @@ def transaction(
             before_commit()
         connection.execute("COMMIT")
     finally:
+        # SQLite rolls back by itself after some errors, such as a full disk.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
@@ -182,7 +184,9 @@ def _create_file(path: Path) -> None:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> int:
     """Check and set up the connection; return the version of the schema."""
+    # The time-out comes first: another process may be making the tables at this moment.
     set_busy_timeout(connection, BUSY_MS)
+    # The check comes before the first write, which would change another program's database.
     _check_version(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
     for pragma in _PRAGMAS:
@@ -192,6 +196,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> int:
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     version, things, tables = connection.execute(_WHAT_IS_THERE).fetchone()
+    # An empty file is no other program's: it is one that `_create_file` has just made.
     if (things or version) and tables != OLDEST_TABLES:
         raise LedgerError(
             f"{path}: not a ledger, but another program's database; name another file as [storage]"
@@ -232,6 +237,7 @@ def _upgrade(
         elif version < VERSION:
             if not is_locked:
                 until_committed.callback(os.close, _lock_out_servers(path))
+            # Behind the lock and inside the transaction: nothing is written between copy and upgrade.
             _copy_aside(path, version, begin)
             begin(step)
             for older in range(version, VERSION):
@@ -242,6 +248,7 @@ def _upgrade(
 def make_tables(connection: sqlite3.Connection) -> None:
     """Make the tables of this version, inside the caller's transaction."""
     _run_script(connection, "schema.sql")
+    # The version is a part of the transaction, so a crash leaves no tables without it.
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
@@ -259,6 +266,7 @@ def _copy_aside(path: Path, version: int, begin: Callable[[str], None]) -> None:
     copy = _find_free_name(path.with_name(f"{path.name}.version-{version}"))
     begin(f"copying the database of version {version} to {copy}")
     try:
+        # By a connection of its own: VACUUM cannot run inside the caller's transaction.
         with closing(connect_reader(path)) as reader:
             write_backup(reader, copy)
     except (LedgerError, OSError) as error:

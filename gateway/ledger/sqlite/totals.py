@@ -69,7 +69,7 @@ def _execute(
     connection: sqlite3.Connection, statement: Statement, rows: Sequence[Row]
 ) -> sqlite3.Cursor:
     columns = len(rows[0])
-    count = 1 << (len(rows) - 1).bit_length()
+    count = 1 << (len(rows) - 1).bit_length()  # the next power of two
     padding = (None,) * (columns * (count - len(rows)))
     return connection.execute(
         _compose(statement, columns, count), (*chain.from_iterable(rows), *padding)
@@ -127,6 +127,7 @@ _FAIL_PENDING: Final = (
 
 def add_totals(connection: sqlite3.Connection, ended: Iterable[tuple[Hold, Settlement]]) -> None:
     """Add settled requests, inside the transaction that settles them."""
+    # Summed up here, since an upsert for each request would take the batch's time once more.
     hourly = _sum_by_hour(ended)
     run_rows(connection, _ADD_HOURLY, _make_rows(hourly))
     run_rows(connection, _ADD_DAILY, _make_rows(_sum_by_day(hourly)))
@@ -206,9 +207,11 @@ def charge_budgets(
     for budget_id, period, period_day, spent_nano in budgets:
         span = find_span(period, now_ms)
         if span.first_day == period_day:
+            # A request that ended in the period before has no part in this sum.
             added = (one.cost_nano for one in ends[budget_id] if span.contains(one.ended_ms))
             spendings[budget_id] = Spending(span, spent_nano + sum(added))
         else:
+            # The requests tell, those of this batch among them: they are written already.
             spendings[budget_id] = Spending(span, sum_charges(connection, budget_id, span))
     rows = [(id_, one.spent_nano, one.span.first_day) for id_, one in spendings.items()]
     run_rows(connection, _WRITE_BUDGETS, rows)
@@ -227,7 +230,7 @@ def add_costs(connection: sqlite3.Connection, charges: Iterable[tuple[Hold, Sett
     sums: dict[tuple[int, int, str, str], ProviderCosts] = {}
     for hold, settlement in charges:
         if settlement.provider_cost_nano is None and settlement.reported_cost_nano is None:
-            continue
+            continue  # a gateway without configured costs keeps the table empty
         day = settlement.ended_ms // DAY_MS
         place = (hold.account.id, day, hold.admission.model, hold.key.id)
         one = count_costs(settlement)

@@ -187,6 +187,7 @@ async def test_a_replaced_key_ends_with_its_grace(place: Place) -> None:
             ledger.hold(old, admission())
 
 
+@pytest.mark.slow
 async def test_another_process_beside_charges_loses_and_doubles_nothing(place: Place) -> None:
     """An operator's process credits and corrects in a loop while the server charges all it can."""
     digest = place.seed()

@@ -64,6 +64,7 @@ async def test_nothing_is_spent_while_a_file_is_missing_or_another(
     assert_sound(place.path)
 
 
+@pytest.mark.slow
 @each_row("lost", [("",), ("-wal",), ("-shm",), ("-wal", "-shm")])
 async def test_a_command_writes_nothing_while_files_that_are_served_are_missing(
     lost: tuple[str, ...], tmp_path: Path

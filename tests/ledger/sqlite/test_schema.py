@@ -112,6 +112,7 @@ def test_missing_file_is_not_made_unasked(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_two_processes_make_one_schema(tmp_path: Path) -> None:
     """Several first starts at once all end with a whole schema."""
     script = (

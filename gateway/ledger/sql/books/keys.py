@@ -154,10 +154,9 @@ class KeyBook(Part):
     def replace(
         self, old_id: str, new: StoredSecret, *, grace_ms: int, account_id: int | None = None
     ) -> KeyView:
-        """Create a key on the old one's terms, with the rest of its cap; the old one expires.
+        """Create a key on the old one's terms, with the same cap and budget; the old one expires.
 
-        Both spend from the same budget. During the grace both may spend the rest of
-        the cap, because each counts its own charges.
+        The two are of one line: what either spends counts for both, see `base.Line`.
         """
         now_ms = self._database.clock()
         with self._database.changing() as connection:
