@@ -15,7 +15,7 @@ from gateway.api.billing import estimate_input
 from gateway.api.bodies import Place, choose_place, read_body, run_at
 from gateway.api.call import Call
 from gateway.api.front import Handler
-from gateway.dialects.exchanges import Counter, Exchange
+from gateway.dialects.exchanges import CountPath, Exchange
 from gateway.dialects.messages.upstream import edit_count
 from gateway.dialects.records import CompletionRequest
 from gateway.dialects.wire.fields import dump_request
@@ -28,7 +28,7 @@ MAX_COUNT_BYTES: Final = 4 << 20
 ESTIMATED_HEADER: Final = "x-gateway-estimated"
 
 
-def make_counting(counter: Counter) -> Handler:
+def make_counting(counter: CountPath) -> Handler:
     """Make the handler of a counter's path.
 
     It replies with the provider's count, or with an estimate where no provider of the dialect serves
@@ -43,7 +43,7 @@ def make_counting(counter: Counter) -> Handler:
     return count_tokens
 
 
-async def _count(http: web.Request, call: Call, counter: Counter) -> web.Response:
+async def _count(http: web.Request, call: Call, counter: CountPath) -> web.Response:
     gateway, exchange = call.gateway, counter.exchange
     body = await read_body(http, call, MAX_COUNT_BYTES)
     request = await parse(call, exchange.caller, body)

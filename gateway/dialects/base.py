@@ -2,12 +2,12 @@
 
     Caller       the wire format that a caller speaks: validation, errors, keep-alives
     Upstream     the wire format that a provider speaks: asking, reading, metering
-    Reader       reads an upstream's stream, for the stream that passes and for translations
-    Writer       writes a caller's stream from what a reader gives
+    EventReader       reads an upstream's stream, for the stream that passes and for translations
+    EventWriter       writes a caller's stream from what a reader gives
     Translation  between a caller's format and an upstream's: requests, replies, events
     Pipeline     one stream under way: bytes of the upstream in, bytes for the caller out
 
-Dialects derive from `Caller`, `Upstream` and `Reader`, whose methods do what OpenAI's APIs do unless they
+Dialects derive from `Caller`, `Upstream` and `EventReader`, whose methods do what OpenAI's APIs do unless they
 are abstract. An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation if they differ.
 """
 
@@ -32,9 +32,9 @@ from gateway.dialects.records import (
     Target,
     Usage,
 )
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_splice
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.usage import hide_bill
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Metered, Reported
 
@@ -180,7 +180,7 @@ def format_duration(seconds: float) -> str:
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
-class Reader(ABC):
+class EventReader(ABC):
     """Reads the events of one upstream stream, for the stream that passes and for translations."""
 
     __slots__ = ("ended", "usage")
@@ -237,8 +237,8 @@ class Reader(ABC):
         """Read `usage` and the terms on which the reply was served."""
 
 
-class Writer(Protocol):
-    """Writes one stream in the caller's dialect from the events that a `Reader` gives.
+class EventWriter(Protocol):
+    """Writes one stream in the caller's dialect from the events that a `EventReader` gives.
 
     The order is `open`, any number of `write`, `flush`, `close`, `finish`; each but the last adds
     events that `take` gives out. `write`, `flush` and `close` raise UpstreamError.
@@ -290,6 +290,8 @@ class Upstream(ABC):
     """The path of the provider's list of models, with a query where that is needed."""
     default_reasoning: Reasoning = "none"
     """How its models take a reasoning effort, unless the configuration says otherwise."""
+    reply_name: str
+    """The name of a JSON reply in errors, with its article."""
     passed_headers: tuple[str, ...] = ()
     """Headers of callers of the same dialect that go on to the upstream, in lower case."""
 
@@ -304,9 +306,17 @@ class Upstream(ABC):
         Raises BadRequest for what changes the provider's bill and has no price.
         """
 
-    @abstractmethod
     def read_reply(self, text: bytes) -> Json:
         """Parse a JSON reply. Raises UpstreamError if it is no reply, or an error with status 200."""
+        reply = maybe_loads(text)
+        if type(reply) is dict and self.check_reply(reply):
+            return reply
+        what = "JSON" if reply is None else self.reply_name
+        raise UpstreamError(f"The upstream's reply is not {what}.")
+
+    @abstractmethod
+    def check_reply(self, reply: Json) -> bool:
+        """Return whether an object is a reply of this dialect. Raises UpstreamError for an error."""
 
     def find_usage(self, reply: Json) -> Json | None:
         """Find the usage object in a reply."""
@@ -345,7 +355,7 @@ class Upstream(ABC):
         """Begin a stream to a caller of the same dialect, which passes but for edits."""
 
     @abstractmethod
-    def open_reader(self, context: ReplyContext) -> Reader:
+    def open_reader(self, context: ReplyContext) -> EventReader:
         """Begin a stream that is translated."""
 
 
@@ -357,7 +367,7 @@ class Translation:
     """Writes the upstream's request. Raises BadRequest for what cannot be carried over."""
     translate_reply: Callable[[Json, ReplyContext, Usage], Json]
     """Writes the caller's reply. Raises UpstreamError for what no reply can hold."""
-    open_writer: Callable[[ReplyContext], Writer]
+    open_writer: Callable[[ReplyContext], EventWriter]
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The caller's names of the upstream's fields, where they differ: of several the first that is there."""
     item_name: str = "[{}]"

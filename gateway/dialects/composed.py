@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, get_args
 
-from gateway.dialects.base import Caller, Translation, Upstream, Writer
+from gateway.dialects.base import Caller, EventWriter, Translation, Upstream
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Taken, Target, Usage
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.stream import TranslatedStream
@@ -114,7 +114,7 @@ def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstrea
             said, context, replace(usage, reported=upstream.find_usage(said))
         )
 
-    def open_writer(context: ReplyContext) -> Writer:
+    def open_writer(context: ReplyContext) -> EventWriter:
         stream = TranslatedStream(
             context, upstream.open_reader(context), outer.open_writer(context)
         )
@@ -129,12 +129,12 @@ def _ask_plainly(context: ReplyContext) -> ReplyContext:
     return replace(context, request=request, is_pivot=True)
 
 
-class _ComposedWriter:
-    """A `Writer` whose bytes go through a further stream."""
+class _ComposedWriter(EventWriter):
+    """A `EventWriter` whose bytes go through a further stream."""
 
     __slots__ = ("_out", "_stream", "_writer")
 
-    def __init__(self, writer: Writer, stream: TranslatedStream) -> None:
+    def __init__(self, writer: EventWriter, stream: TranslatedStream) -> None:
         self._writer = writer
         self._stream = stream
         self._out: list[bytes] = []

@@ -67,6 +67,7 @@ def maybe_find_vectors(text: bytes) -> tuple[int, int] | None:
     first = _VECTOR.search(text, 0, MAX_FRAME_BYTES)
     if first is None:
         return None
+    # Bounds the search from the end, during which no other thread runs.
     least = max(first.start(), len(text) - MAX_FRAME_BYTES - MAX_VECTOR_BYTES)
     at = len(text)
     for _ in range(_MAX_HITS):

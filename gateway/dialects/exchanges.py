@@ -233,7 +233,7 @@ EXCHANGES: Final = make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class CountPath:
     """A path on which callers have the tokens of a request counted, free of charge."""
 
     path: str
@@ -248,8 +248,8 @@ COUNT_TOKENS: Final = Exchange(
     MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
 )
 COUNTERS: Final = (
-    Counter("/messages/count_tokens", COUNT_TOKENS, {}),
-    Counter(
+    CountPath("/messages/count_tokens", COUNT_TOKENS, {}),
+    CountPath(
         "/responses/input_tokens",
         Exchange(ResponsesCaller(), ResponsesUpstream("/responses/input_tokens", is_free=True)),
         {"object": "response.input_tokens"},

@@ -74,7 +74,7 @@ def unnamed_call() -> UndeliverableReply:
 
 
 class FirstChoiceWriter(ABC):
-    """The part of a `Writer` that reads chunks: the first choice alone, as callers ask for one."""
+    """The part of a `EventWriter` that reads chunks: the first choice alone, as callers ask for one."""
 
     __slots__ = (
         "_content_chars", "_context", "_held_chars", "_index", "_next_index", "_out", "_sources",
@@ -83,7 +83,7 @@ class FirstChoiceWriter(ABC):
 
     def __init__(self, context: ReplyContext) -> None:
         self.text_bytes = 0
-        """See `Writer`."""
+        """See `EventWriter`."""
         self._context = context
         self._state = StateCollector(context.provider_tag)
         self._index: int | None = None
@@ -98,7 +98,7 @@ class FirstChoiceWriter(ABC):
 
     @property
     def delivered(self) -> bool:
-        """See `Writer`: a block or an item is opened for text, or for a tool that has a name."""
+        """See `EventWriter`: a block or an item is opened for text, or for a tool that has a name."""
         return self._next_index > 0
 
     def write(self, event: Json) -> None:
@@ -149,11 +149,11 @@ class FirstChoiceWriter(ABC):
 
     @abstractmethod
     def open(self, usage: Usage) -> None:
-        """See `Writer`."""
+        """See `EventWriter`."""
 
     @abstractmethod
     def flush(self) -> None:
-        """See `Writer`."""
+        """See `EventWriter`."""
 
     @abstractmethod
     def _write_text(self, kind: Kind, text: str) -> None: ...

@@ -82,6 +82,7 @@ class ChunkRepair:
             return None
         if not used:
             return [{**chunk, "choices": []}]
+        # The usage stays with the last of them, so that a client that adds usages up reads it once.
         early = {**chunk, "usage": None} if "usage" in chunk else chunk
         chunks = [{**early, "choices": choices} for choices in used]
         chunks[-1] = {**chunk, "choices": used[-1]}
@@ -91,6 +92,7 @@ class ChunkRepair:
         """Return each choice that has begun and not finished, with a finish reason for it."""
         open_choices = sorted(self.started - self.finished)
         self.finished |= self.started
+        # Clients run the calls of a reply only if it ended with this reason.
         return [(index, "tool_calls" if index in self._tools else "stop") for index in open_choices]
 
     def continue_tool(self, choice: int, tool: int) -> None:
@@ -109,6 +111,7 @@ class ChunkRepair:
             delta, changed = {}, True
             choice = {**choice, "delta": delta}
         finish = choice.get("finish_reason") or None
+        # Parts are told apart by what the choice had before, not by what this chunk claims.
         first = index not in self.started
         self.started.add(index)
         if index in self.finished and finish is None and not _carries(delta):
@@ -175,6 +178,7 @@ def _repair_tool_call(call: Json, state: _Tools) -> Json:
         if identity and is_named and state.ids.get(index, identity) != identity:
             index = state.moved[told] = state.highest + 1  # Gemini's and Ollama's are all 0
     else:
+        # Without an index, only an id or a name can say that another call begins.
         begins = bool(identity) or is_named
         following = state.latest + 1 if begins or state.latest < 0 else state.latest
         index = state.by_id.get(identity, following)
@@ -199,6 +203,7 @@ def _split_role(
     """
     payload = {key: value for key, value in delta.items() if key != "role" and value not in _EMPTY}
     if not payload and may_merge:
+        # OpenAI begins with the role and an empty content, and clients append to that.
         conforms = delta.get("role") == "assistant" and delta.get("content") == ""
         whole = {**_ROLE_DELTA, **_without(delta, _ROLE_DELTA)}
         parts.append((_ROLE, choice if conforms else {**choice, "delta": whole}))

@@ -252,6 +252,7 @@ def _shape_id(identity: str, taken: History) -> str:
     pattern, chars = _IDS[taken]
     if pattern.fullmatch(identity):
         return identity
+    # A hash gives a call and its result the same id, in every turn and without a memory.
     return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:chars]
 
 
@@ -274,6 +275,7 @@ def _merge_details(details: Iterable[Any]) -> list[Json]:
             continue
         place = (str(one.get("type")), str(one.get("index")), str(one.get("id")))
         at = places.get(place) if isinstance(one.get("index"), int) else None
+        # A signature is the end of a detail, so what follows at the same index is another one.
         if at is None or "signature" in whole[at][1]:
             at = places[place] = len(whole)
             whole.append(({}, {}))

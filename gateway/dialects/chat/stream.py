@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.dialects.base import Reader
+from gateway.dialects.base import EventReader
 from gateway.dialects.chat.repair import ChunkRepair
 from gateway.dialects.chat.usage import carries, count_choices_text, find_chunk_usage
 from gateway.dialects.records import Event, Json, ReplyContext
@@ -16,7 +16,6 @@ from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
     get_object,
     get_text,
-    maybe_loads,
     maybe_splice,
 )
 from gateway.dialects.wire.passing import PROBE, PROBE_BYTES, PassingStream, maybe_cut
@@ -34,20 +33,7 @@ _FINISH: Final = re.compile(rb'"finish_reason"\s*:\s*"')
 """Matches a finish reason only: inside a text its quotes would be escaped."""
 
 
-def read_completion(text: bytes) -> Json:
-    """Parse a chat completion. Raises UpstreamError if it is something else, or an error in a 200."""
-    reply = maybe_loads(text)
-    if type(reply) is dict:
-        _check_error(reply)
-        choices = reply.get("choices")
-        for choice in choices if type(choices) is list else ():
-            if type(choice) is dict:
-                return reply
-    what = "JSON" if reply is None else "a chat completion"
-    raise UpstreamError(f"The upstream's reply is not {what}.")
-
-
-def _check_error(body: Json, name: str = "") -> None:
+def check_error(body: Json, name: str = "") -> None:
     """Raise UpstreamError for an error, in any envelope, where a reply or a chunk should be."""
     if name == "error" or body.get("error") or body.get("object") == "error":
         raise make_failure(body)
@@ -82,8 +68,8 @@ def read_arguments(given: object) -> str:
     return dumps_lenient(given).decode("utf-8", "replace") if given else ""
 
 
-class ChatReader(Reader):
-    """A `Reader` of chunks. It ends with `[DONE]`."""
+class ChatReader(EventReader):
+    """A `EventReader` of chunks. It ends with `[DONE]`."""
 
     __slots__ = ("_first", "_n", "_tier", "repair")
 
@@ -116,7 +102,7 @@ class ChatReader(Reader):
             self.ended = True
             return None
         chunk = read_object(event)
-        _check_error(chunk, event.name)
+        check_error(chunk, event.name)
         self._first = self._first or chunk
         if told := find_chunk_usage(chunk):
             self.usage = merge_reports(self.usage, told)
@@ -203,6 +189,7 @@ class ChatStream(PassingStream):
         if text_bytes == 0 and not self._carried:
             self._carried = any(carries(choice, "delta") for choice in choices)
         converted = self._convert(block, chunk)
+        # Clients take a chunk of usage alone for the last one.
         if choices or not self._reader.repair.is_open:
             return converted
         self._held_usage = converted

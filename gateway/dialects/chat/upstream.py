@@ -13,7 +13,7 @@ from gateway.dialects.chat.stream import (
     ID_PREFIX,
     ChatReader,
     ChatStream,
-    read_completion,
+    check_error,
     shape_id,
 )
 from gateway.dialects.chat.usage import (
@@ -26,7 +26,7 @@ from gateway.dialects.chat.usage import (
 )
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire.billed import check_fields, check_tools
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_splice
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_splice
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.money import Tokens
@@ -40,9 +40,11 @@ class ChatUpstream(Upstream):
 
     name = "chat"
     path = "/chat/completions"
+    reply_name = "a chat completion"
 
-    def read_reply(self, text: bytes) -> Json:
-        return read_completion(text)
+    def check_reply(self, reply: Json) -> bool:
+        check_error(reply)
+        return any(type(choice) is dict for choice in get_list(reply, "choices"))
 
     def ask(self, body: Json, target: Target) -> Json:
         check_fields(body, target)

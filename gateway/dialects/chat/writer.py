@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, Literal
 
-from gateway.dialects.base import Writer
+from gateway.dialects.base import EventWriter
 from gateway.dialects.chat.state import STATE
 from gateway.dialects.chat.stream import DONE, ID_PREFIX
 from gateway.dialects.records import Json, ReplyContext, Usage
@@ -75,8 +75,8 @@ def make_completion(message: Json, finish_reason: str, context: ReplyContext, us
     }
 
 
-class ChoiceWriter(Writer):
-    """The part of a `Writer` that writes the chunks of the one choice."""
+class ChoiceWriter(EventWriter):
+    """The part of a `EventWriter` that writes the chunks of the one choice."""
 
     __slots__ = (
         "_chunk_end", "_content_chars", "_context", "_count", "_functions", "_head", "_listed",

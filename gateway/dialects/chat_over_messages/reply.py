@@ -123,7 +123,7 @@ class _Call:
 
 
 class ChunkWriter(ChoiceWriter):
-    """A `Writer` of chat chunks."""
+    """A `EventWriter` of chat chunks."""
 
     __slots__ = ("_block_start", "_calls", "_citations", "_ending", "_thinking")
 

@@ -187,7 +187,7 @@ class _Call:
 
 
 class ChunkWriter(ChoiceWriter):
-    """A `Writer` of chat chunks."""
+    """A `EventWriter` of chat chunks."""
 
     __slots__ = ("_calls", "_paragraphs", "_response", "_said", "_sources")
 

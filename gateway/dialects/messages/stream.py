@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from gateway.dialects.base import Reader
+from gateway.dialects.base import EventReader
 from gateway.dialects.messages.usage import (
     count_block_text,
     count_start_text,
@@ -19,7 +19,7 @@ from gateway.dialects.messages.usage import (
     read_messages_usage,
 )
 from gateway.dialects.records import Event, Json, ReplyContext
-from gateway.dialects.wire.jsonbytes import get_object, maybe_loads, maybe_replace
+from gateway.dialects.wire.jsonbytes import get_object, maybe_replace
 from gateway.dialects.wire.passing import PROBE, PassingStream
 from gateway.dialects.wire.sse import read_object, render_event
 from gateway.dialects.wire.upstream_errors import make_failure
@@ -32,25 +32,14 @@ _SAYS_NOTHING: Final = (b"", b"[DONE]")
 """Events without content. `[DONE]` is chat's, which some imitations of the messages API add."""
 
 
-def read_message(text: bytes) -> Json:
-    """Parse a message. Raises UpstreamError if it is something else, or an error in a 200."""
-    message = maybe_loads(text)
-    if type(message) is dict:
-        _check_error(message)
-        if type(message.get("content")) is list:
-            return message
-    what = "JSON" if message is None else "a message"
-    raise UpstreamError(f"The upstream's reply is not {what}.")
-
-
-def _check_error(body: Json, name: str = "") -> None:
+def check_error(body: Json, name: str = "") -> None:
     """Raise UpstreamError for an error, in any envelope, where a reply or an event should be."""
     if name == "error" or body.get("type") == "error" or body.get("error"):
         raise make_failure(body, _UNAVAILABLE)
 
 
-class MessagesReader(Reader):
-    """A `Reader` of messages events. It ends with `message_stop`."""
+class MessagesReader(EventReader):
+    """A `EventReader` of messages events. It ends with `message_stop`."""
 
     __slots__ = ("_came", "_stop_reason", "begun", "counted")
 
@@ -76,7 +65,7 @@ class MessagesReader(Reader):
         if event.data is None or event.data.strip() in _SAYS_NOTHING:
             return None
         body = read_object(event)
-        _check_error(body, event.name)
+        check_error(body, event.name)
         if not isinstance(body.get("type"), str):
             body = {**body, "type": event.name}
         match body["type"]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from gateway.dialects.base import Pipeline, Upstream
 from gateway.dialects.messages.history import write_history
-from gateway.dialects.messages.stream import MessagesReader, MessagesStream, read_message
+from gateway.dialects.messages.stream import MessagesReader, MessagesStream, check_error
 from gateway.dialects.messages.usage import (
     count_block_text,
     count_message_text,
@@ -31,6 +31,7 @@ class MessagesUpstream(Upstream):
     """An `Upstream` with Anthropic's API."""
 
     name = "messages"
+    reply_name = "a message"
     default_reasoning = "effort"
     passed_headers = ("anthropic-version", "anthropic-beta")
     models_path = "/models?limit=1000"
@@ -52,8 +53,9 @@ class MessagesUpstream(Upstream):
             check_tools(body, target, "tools.{}.type")
         return {**write_history(body), "model": target.upstream_model}
 
-    def read_reply(self, text: bytes) -> Json:
-        return read_message(text)
+    def check_reply(self, reply: Json) -> bool:
+        check_error(reply)
+        return type(reply.get("content")) is list
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         came = Counter(tool for tool in map(find_tool, reply["content"]) if tool is not None)

@@ -76,6 +76,7 @@ def _read_all_tokens(usage: Json, *, hour: bool) -> _Read:
     if not parts:
         return _read_tokens(usage, hour=hour)
     found = [_read_tokens({**_NOTHING, **_drop_nulls(one)}, hour=hour) for one in (usage, *parts)]
+    # With compaction the figures beside leave some iterations out: the larger count is right.
     top, total = found[0][0], _add([tokens for tokens, *_ in found[1:]])
     writes = max(top, total, key=lambda one: one.cache_write + one.cache_write_1h)
     tokens = Tokens(

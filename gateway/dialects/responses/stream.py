@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from gateway.dialects.base import Reader
+from gateway.dialects.base import EventReader
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.responses.history import tag_sealed
 from gateway.dialects.responses.usage import (
@@ -23,7 +23,7 @@ from gateway.dialects.responses.usage import (
     read_items,
     read_responses_usage,
 )
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, maybe_loads, maybe_replace
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, maybe_replace
 from gateway.dialects.wire.numbered import NumberedTemplate, maybe_learn_numbered
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.sse import Framer, read_object, render_event
@@ -46,19 +46,7 @@ _SAYS_NOTHING: Final = (b"", b"[DONE]")
 """Events without content. `[DONE]` is chat's, which some imitations of the API add."""
 
 
-def read_response(text: bytes) -> Json:
-    """Parse a response. Raises UpstreamError if it is something else, or a response that failed."""
-    response = maybe_loads(text)
-    if type(response) is dict:
-        if response.get("error") or response.get("status") in ("failed", "cancelled"):
-            raise _make_error(response)
-        if type(response.get("output")) is list:
-            return response
-    what = "JSON" if response is None else "a response"
-    raise UpstreamError(f"The upstream's reply is not {what}.")
-
-
-def _make_error(body: Json) -> UpstreamError:
+def make_error(body: Json) -> UpstreamError:
     """Make the error of what failed: the message of any envelope, and a code that may pass."""
     error = make_failure(body if body.get("error") else {**body, "error": None}, _UNAVAILABLE)
     if error.provider_code in _PASSED:
@@ -66,8 +54,8 @@ def _make_error(body: Json) -> UpstreamError:
     return error
 
 
-class ResponsesReader(Reader):
-    """A `Reader` of Responses events. It ends with `response.completed` or `response.incomplete`."""
+class ResponsesReader(EventReader):
+    """A `EventReader` of Responses events. It ends with `response.completed` or `response.incomplete`."""
 
     __slots__ = ("_calls", "_tier", "begun", "finished")
 
@@ -94,7 +82,7 @@ class ResponsesReader(Reader):
         if type(response) is dict:
             self._note_response(response)
         if kind in _FAILURES:
-            raise _make_error(response if type(response) is dict else body)
+            raise make_error(response if type(response) is dict else body)
         if kind.startswith("response."):
             self.begun = True
         if kind == "response.output_item.done":

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gateway.dialects.base import Pipeline, Upstream
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.responses.history import strip_tools, tag_sealed, untag_items
-from gateway.dialects.responses.stream import WHOLE, ResponsesReader, ResponsesStream, read_response
+from gateway.dialects.responses.stream import WHOLE, ResponsesReader, ResponsesStream, make_error
 from gateway.dialects.responses.usage import (
     count_item_text,
     count_tool_calls,
@@ -134,6 +134,7 @@ class ResponsesUpstream(Upstream):
     """An `Upstream` with OpenAI's Responses API."""
 
     name = "responses"
+    reply_name = "a response"
     default_reasoning = "effort"
 
     def __init__(self, path: str = "/responses", *, is_free: bool = False) -> None:
@@ -159,8 +160,10 @@ class ResponsesUpstream(Upstream):
             body |= {"store": False} | _include_reasoning(body, target)
         return body
 
-    def read_reply(self, text: bytes) -> Json:
-        return read_response(text)
+    def check_reply(self, reply: Json) -> bool:
+        if reply.get("error") or reply.get("status") in ("failed", "cancelled"):
+            raise make_error(reply)
+        return type(reply.get("output")) is list
 
     def find_usage(self, reply: Json) -> Json | None:
         return find_usage(reply)

@@ -82,26 +82,19 @@ BILLED: Final[Mapping[str, Billed]] = {
     "inference_geo": Billed(_among("global"), _has_rule("inference_geo")),
     # Fees per search, and sources that are charged one by one.
     "web_search_options": Billed(_among(), lambda _, target: is_open(WEB_SEARCH, target)),
-    "search_parameters": Billed(),
-    "enable_search": Billed(),
-    "enable_code_interpreter": Billed(),
+    **dict.fromkeys(("search_parameters", "enable_search", "enable_code_interpreter"), Billed()),
     # Tokens of other kinds, at prices of their own.
     "modalities": Billed(_among([], ["text"]), _are_modes_priced),
     "audio": Billed(is_priced=lambda _, target: target.prices.base.audio_output is not None),
     # Other models, at their own prices, and what is added to a request.
-    "models": Billed(),
-    "fallbacks": Billed(),
-    "context_window_fallbacks": Billed(),
-    "content_policy_fallbacks": Billed(),
-    "safety_model": Billed(),
-    "route": Billed(),
-    "provider": Billed(),
-    "preset": Billed(),
-    "plugins": Billed(),
-    "transforms": Billed(),
-    "data_sources": Billed(),
-    "compound_custom": Billed(),
-    "providerOptions": Billed(),
+    **dict.fromkeys(
+        (
+            *("models", "fallbacks", "context_window_fallbacks", "content_policy_fallbacks"),
+            *("safety_model", "route", "provider", "preset", "plugins", "transforms"),
+            *("data_sources", "compound_custom", "providerOptions"),
+        ),
+        Billed(),
+    ),
     # Storage and machines by the hour, and servers that are called on the operator's account.
     **dict.fromkeys(_CACHES, Billed()),
     "google": Billed(_names_a_cache),

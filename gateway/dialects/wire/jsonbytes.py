@@ -246,6 +246,7 @@ def maybe_splice(text: bytes, key: str, old: str, new: str) -> bytes | None:
         needle = form % (name, was)
         head, found, rest = text.partition(needle)
         is_top_level = head.count(b"{") == 1 and head[-1:] != b"\\"  # else it ends another key
+        # The usual case needs no parsing: one hit, and no inner object before it.
         if found and is_top_level and needle not in rest:
             return head + form % (name, is_now) + rest
     for edited, read in _iter_edits(text, key, old, new):

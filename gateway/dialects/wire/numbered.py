@@ -11,31 +11,15 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import orjson
 
 from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import STRING, count_text_bytes, maybe_loads
 
-
-class AnyTemplate(Protocol):
-    """The template that a passing stream uses, whatever its holes."""
-
-    @property
-    def head(self) -> bytes: ...
-
-    @property
-    def tool(self) -> tuple[int, int] | None: ...
-
-    def maybe_pass_whole(self, data: bytes) -> tuple[bytes, int] | None: ...
-
-    def pass_run(self, buffer: bytes, position: int, out: list[bytes]) -> tuple[int, int]: ...
-
-    def pass_many(self, buffer: bytes, position: int, out: list[bytes]) -> tuple[int, int]: ...
-
-
 _Hole = Literal["text", "number", "noise"]
+# Atomic and of at most 18 digits: neither half a number nor one beyond 64 bits may match.
 _NUMBER: Final = rb"(?>0|[1-9][0-9]{0,17})(?![0-9])"
 _FIND: Final[dict[_Hole, re.Pattern[bytes]]] = {
     "text": re.compile(rb'"delta": ?"(' + STRING + rb')"'),
@@ -76,6 +60,7 @@ def _compile(holes: tuple[_Hole, ...], sizes: tuple[int, ...]) -> _Patterns:
     for group, (hole, size) in enumerate(zip(holes, sizes[1:], strict=True), 2):
         kept = rb"([ !#-\[\]-\x7f]*+(%b))" % STRING if hole == "text" else plain[hole]
         rest += b"%b(.{%d})" % (kept, size)
+        # The first event is captured around its holes, and backreferences hold all others to it.
         first += b"%b(.{%d})" % (plain[hole], size)
         again += rb"%b\%d" % (plain[hole], group)
         text += (b"(%b).{%d}" if hole == "text" else b"%b.{%d}") % (plain[hole], size)
@@ -154,6 +139,7 @@ def maybe_learn_numbered(block: bytes, body: Json) -> NumberedTemplate | None:
     found = []
     for hole, pattern in _FIND.items():
         hits = [*pattern.finditer(block)]
+        # With two members of a name, which one the event means depends on the nesting.
         if len(hits) > 1 or (hole == "text" and not hits):
             return None
         found += [(*hit.span(1), hole) for hit in hits]

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.dialects.base import Reader
+from gateway.dialects.base import EventReader
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire.jsonbytes import (
     STRING,
@@ -26,7 +26,7 @@ from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
     maybe_loads,
 )
-from gateway.dialects.wire.numbered import AnyTemplate
+from gateway.dialects.wire.numbered import NumberedTemplate
 from gateway.dialects.wire.sse import Framer, is_canonical, render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES, EventStream
 from gateway.dialects.wire.usage import hide_bill, maybe_find_end_usage
@@ -159,6 +159,7 @@ def maybe_cut(
         at = block.find(needle)
         while at >= 0:
             start = at + len(needle)
+            # Another member may have the same key and text, so the place is proven by reading the probe.
             rest = STRING_REST.match(block, start)
             if rest and maybe_loads(b'"' + block[start : rest.end()]) == text:
                 head, behind = block[:start], block[rest.end() - 1 :]
@@ -190,6 +191,9 @@ def maybe_learn(
     return Template(head, middle, tail, out_head, out_middle, out_tail, tool, len(head), pattern)
 
 
+AnyTemplate = Template | NumberedTemplate
+
+
 class PassingStream(EventStream):
     """The part of a passing `Pipeline` that does not depend on what an event says."""
 
@@ -205,7 +209,7 @@ class PassingStream(EventStream):
         "_templates",
     )
 
-    def __init__(self, context: ReplyContext, reader: Reader, last: bytes = b"") -> None:
+    def __init__(self, context: ReplyContext, reader: EventReader, last: bytes = b"") -> None:
         super().__init__(context, reader, Framer())
         self._last = last
         """The terminal event."""
@@ -244,6 +248,7 @@ class PassingStream(EventStream):
         return self._last
 
     def feed(self, data: bytes) -> bytes:
+        # A read is often one whole event. Then it needs no framer, if it fits a template.
         if self._between_events:
             for template in self._templates:
                 passed = template.maybe_pass_whole(data)
@@ -257,6 +262,7 @@ class PassingStream(EventStream):
 
     def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:
         for template in self._templates:
+            # Cheap enough to ask of each template; the rest is not.
             if not buffer.startswith(template.head, position):
                 continue
             after, many_bytes = position, 0
@@ -290,6 +296,7 @@ class PassingStream(EventStream):
 
     def _keep(self, template: AnyTemplate | None) -> None:
         if template is not None:
+            # The newest comes first: the next event is most likely of its kind.
             self._templates = [template, *self._templates[: _MAX_TEMPLATES - 1]]
 
     def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:
@@ -313,6 +320,7 @@ class PassingStream(EventStream):
         return out if self._framer.mid_event else out + self._end_oversized()
 
     def _end_oversized(self) -> bytes:
+        # An oversized event is never parsed; its usage and finish reason stand at its end.
         end, self._oversized_end = self._oversized_end, b""
         found = maybe_find_end_usage(end)
         self._reader.read_end(end, None if found is None else found[2])

@@ -48,6 +48,7 @@ _PING_BEGINNINGS: Final = (b"event: ping", b"event:ping")
 
 def find_event_end(buffer: bytes, start: int) -> int:
     """Find the index behind the blank line that ends the block at `start`, or -1."""
+    # Nearly all providers end lines in LF alone, and `find` is many times faster than the pattern.
     if b"\r" not in buffer:
         at = buffer.find(b"\n\n", start)
         return -1 if at < 0 else at + 2
@@ -156,7 +157,9 @@ class Carry:
         self._pieces.append(data)
         self.size += len(data)
         end = self._tail + data
+        # A short rest is joined in any case: `[DONE]` counts with its line, before any blank line.
         if self.size > SHORT_BYTES and find_event_end(end, 0) < 0:
+            # A blank line has up to four bytes (CRLF CRLF), so up to three of them may be here.
             self._tail = end[-3:]
             return None
         return self.take()
@@ -209,6 +212,7 @@ class Framer:
         Raises UpstreamError for a large block that is no event.
         """
         passed = b""
+        # The usual case: nothing is held, so the data is the buffer and is not copied.
         if self.is_between_events:
             return passed, data
         if self.mid_event:
@@ -237,6 +241,7 @@ class Framer:
     def take_last(self) -> bytes:
         """Return, at the clean end, a last block that lacks only its blank line, or b""."""
         rest = self._carry.take()
+        # A connection that breaks in the middle of an event leaves half of its JSON, which is no event.
         is_event = not self.mid_event and rest.count(b"\n") <= MAX_LINES
         payload = parse_event(rest).data if is_event else None
         if payload is None or (payload.strip() != _DONE and maybe_loads(payload) is None):
@@ -247,6 +252,7 @@ class Framer:
         if self._carry.size <= self._most_bytes:
             return b""
         block = self._carry.take()
+        # A page of HTML, say, is no event that was delivered: it must neither pass nor be charged.
         if not _FIELD.match(block.lstrip(b"\r\n")):
             raise UpstreamError("The upstream provider's reply is no stream of events.")
         self.mid_event = True

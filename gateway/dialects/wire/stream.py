@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.dialects.base import Reader, Writer
+from gateway.dialects.base import EventReader, EventWriter
 from gateway.dialects.records import Event, Json, ReplyContext, Usage
 from gateway.dialects.wire.sse import (
     Framer,
@@ -39,7 +39,7 @@ class EventStream(ABC):
 
     held_elements: Final = 0
 
-    def __init__(self, context: ReplyContext, reader: Reader, framer: Framer) -> None:
+    def __init__(self, context: ReplyContext, reader: EventReader, framer: Framer) -> None:
         self.complete = False
         self.failure: UpstreamError | None = None
         self._context = context
@@ -114,6 +114,7 @@ class EventStream(ABC):
         """Pass the whole events of `buffer`; return the index of the first byte not used."""
         position, size = 0, len(buffer)
         while position < size:
+            # Templates come first, as nearly all events of a long stream fit one.
             matched = self._match(buffer, position, out)
             if matched > position:
                 position = matched
@@ -133,6 +134,7 @@ class EventStream(ABC):
             self._take_block(buffer[position:end], out)
             position = end
             self._idle_bytes, self._idle_left = 0, MAX_IDLE_PASSED
+            # Nothing behind the end is read or passed: the charge is measured there.
             if self.complete or self.failure is not None:
                 break
         return position
@@ -173,6 +175,7 @@ class EventStream(ABC):
     def _end(self, out: list[bytes]) -> None:
         """End the stream: the terminal event was seen, or a clean end stands for it."""
         reader, oversized = self._reader, self._framer.oversized_events
+        # A terminal event alone, or behind roles alone, ends nothing: no caller owes for it.
         made = self.delivered or reader.finished or reader.usage is not None
         if not made or not (reader.begun or oversized):
             self.failure = UpstreamError("The upstream's stream ended before it began.")
@@ -208,7 +211,7 @@ class TranslatedStream(EventStream):
 
     __slots__ = ("_owed", "_writer", "begun", "mid_event")
 
-    def __init__(self, context: ReplyContext, reader: Reader, writer: Writer) -> None:
+    def __init__(self, context: ReplyContext, reader: EventReader, writer: EventWriter) -> None:
         super().__init__(context, reader, Framer(MAX_TRANSLATED_EVENT_BYTES))
         self._writer = writer
         self._owed: UndeliverableReply | None = None
@@ -253,6 +256,7 @@ class TranslatedStream(EventStream):
         self._pass_comments(event.comments, out)
         events = self._reader.read(event)
         if self._owed is not None:
+            # The charge is known now, so there is nothing left to read for.
             if self._reader.finished and self._reader.usage is not None:
                 raise self._owed
             return
@@ -280,6 +284,7 @@ class TranslatedStream(EventStream):
         return b""
 
     def _close(self) -> None:
+        # What was held back counts as delivered, so it is written before the measure that is told.
         self._writer.flush()
         self.complete = True
         metered = self.measure()

@@ -95,6 +95,7 @@ def read_counts(usage: Json, *, hour: bool = False) -> Counts:
     writes = _read_writes(usage, told, within)
     has_input = are_counts(given, cached, writes[0])
     written = writes[0] if has_input else 0
+    # One count that cannot be spoils the half it belongs to; the estimate stands for all of it.
     if not has_input:
         given = cached = 0
     total = read_count(told.get("total")) if has_input else None
@@ -170,6 +171,7 @@ def _find_beside(
         is_detail: the cached tokens are a detail of the input, as at OpenAI.
     """
     cached, written = cache
+    # A total that exceeds by exactly the hidden reasoning is explained by it, and by no cache.
     if more > 0 and (more != hidden or is_named):
         for read, wrote in ((cached, written), (0, written), (cached, 0)):
             fits = cached - read + written - wrote <= given
@@ -184,6 +186,7 @@ def _find_beside(
 
 def _split_written(written: int, short: Any, long: Any, *, hour: bool) -> tuple[int, int, bool]:
     """Divide cache writes by how long they last; tell whether that is a guess."""
+    # The request asked for an hour, which costs more, and nobody says that it was less.
     if hour and written and short is None and long is None:
         return 0, written, True
     lasting = min(read_count(long) or 0, written)
@@ -194,6 +197,7 @@ def _read_media(details: Json, names: Mapping[str, str], most: int) -> dict[str,
     """Read the counts of other media in one part of the tokens, together at most `most`."""
     found: dict[str, int] = {}
     for told, name in names.items():
+        # Media have prices of their own: a detail beyond its total must not raise the bill above it.
         if told in details and (count := min(read_count(details[told]) or 0, most)):
             found[name] = count
             most -= count
@@ -211,6 +215,7 @@ def read_tool_calls(usage: Json) -> dict[str, int] | None:
                 count = next((value[one] for one in _CALLS if value.get(one) is not None), None)
             if name.endswith(ending) and are_counts(count):
                 tool = name_tool(name.removesuffix(ending))
+                # Two members may count the same calls, so they are not added.
                 told[tool] = max(told.get(tool, 0), count)
     queries: Any = usage.get("num_search_queries")
     if WEB_SEARCH not in told and are_counts(queries):
@@ -238,6 +243,7 @@ def read_bill_nano(usage: Json) -> int | None:
     """Read what the provider says it charged, in dollars; None if it does not say."""
     ticks: Any = usage.get("cost_in_usd_ticks")
     if are_counts(ticks):
+        # Rounded up, so that no part of a bill is lost; one above a million is a broken report.
         return -(-ticks * NANO // _TICKS_PER_UNIT) if ticks <= MILLION * _TICKS_PER_UNIT else None
     cost = usage.get("cost")
     if type(cost) is dict:
@@ -290,6 +296,7 @@ def _hide_within(value: Any, *, deep: bool) -> Any:
 
 def maybe_find_end_usage(end: bytes) -> tuple[int, int, Json] | None:
     """Find the usage in the last bytes of an event too large to hold: where it is, and what it is."""
+    # The last one counts: a text before it may hold a usage, too.
     for found in reversed([*_END_USAGE.finditer(end)]):
         text = end[found.end() - 1 :].decode("utf-8", "surrogateescape")
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.dialects.chat.stream import ChatReader, read_completion
+from gateway.dialects.chat.stream import ChatReader
+from gateway.dialects.exchanges import UPSTREAMS
 from gateway.dialects.wire.sse import parse_event
 from gateway.errors import UpstreamError
 from gateway.prices import Terms
@@ -21,7 +22,7 @@ def read(*chunks: Json, n: int = 1) -> ChatReader:
 
 def test_a_completion_has_choices() -> None:
     reply = {"choices": [{"index": 0}]}
-    assert read_completion(dump(reply)) == reply
+    assert UPSTREAMS["chat"].read_reply(dump(reply)) == reply
 
 
 @each_row(
@@ -38,7 +39,7 @@ def test_a_completion_has_choices() -> None:
 )
 def test_what_is_no_completion_is_the_upstreams_fault(body: bytes, said: str) -> None:
     with pytest.raises(UpstreamError, match=said):
-        read_completion(body)
+        UPSTREAMS["chat"].read_reply(body)
 
 
 def test_a_stream_is_finished_once_every_choice_is() -> None:

@@ -11,7 +11,7 @@ import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 from pydantic import TypeAdapter
 
-from gateway.dialects.base import Pipeline, Reader, Translation
+from gateway.dialects.base import EventReader, Pipeline, Translation
 from gateway.dialects.exchanges import CALLERS, TRANSLATIONS
 from gateway.dialects.records import CompletionRequest, Event, ReplyContext, Target, Usage
 from gateway.dialects.wire.jsonbytes import get_object, get_text
@@ -116,8 +116,8 @@ def make_usage(reported: Json | None) -> Usage:
     return Usage(tokens, estimated=reported is None, reported=reported)
 
 
-class PlainReader(Reader):
-    """A `Reader` that gives every event as it is."""
+class PlainReader(EventReader):
+    """A `EventReader` that gives every event as it is."""
 
     begun = False
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.exchanges import UPSTREAMS
 from gateway.dialects.records import Event
-from gateway.dialects.responses.stream import ResponsesReader, ResponsesStream, read_response
+from gateway.dialects.responses.stream import ResponsesReader, ResponsesStream
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
@@ -47,7 +48,7 @@ def event(body: Any, name: str = "") -> Event:
 
 def test_a_response_is_read() -> None:
     reply = make_response(message("Hi"), error=None)
-    assert read_response(dumps_lenient(reply)) == reply
+    assert UPSTREAMS["responses"].read_reply(dumps_lenient(reply)) == reply
 
 
 @each_row(
@@ -63,7 +64,7 @@ def test_a_response_is_read() -> None:
 )
 def test_what_is_no_response_is_the_providers_fault(body: bytes, said: str) -> None:
     with pytest.raises(UpstreamError, match=said):
-        read_response(body)
+        UPSTREAMS["responses"].read_reply(body)
 
 
 @each_row("kind", ["completed", "incomplete"])

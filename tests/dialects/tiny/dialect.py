@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.dialects import exchanges
-from gateway.dialects.base import Caller, Pipeline, Reader, Translation, Upstream, Writer
+from gateway.dialects.base import Caller, EventReader, EventWriter, Pipeline, Translation, Upstream
 from gateway.dialects.chat.usage import make_chat_usage
 from gateway.dialects.chat.writer import ChoiceWriter, make_completion, make_message
 from gateway.dialects.records import (
@@ -31,7 +31,7 @@ from gateway.dialects.records import (
     Usage,
 )
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.dialects.wire.passing import PROBE, PassingStream
 from gateway.dialects.wire.sse import read_object, render_data
 from gateway.errors import GatewayError, UpstreamError
@@ -90,7 +90,7 @@ def check_oops(body: Json) -> Json:
     return body
 
 
-class TinyReader(Reader):
+class TinyReader(EventReader):
     """Reads tiny events."""
 
     begun = finished = False
@@ -132,6 +132,7 @@ class TinyUpstream(Upstream):
 
     name = "tiny"
     path = "/tiny"
+    reply_name = "tiny"
     passed_headers = ("x-tiny-trace",)
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
@@ -140,11 +141,8 @@ class TinyUpstream(Upstream):
     def ask(self, body: Json, target: Target) -> Json:
         return {**body, "to": target.upstream_model}
 
-    def read_reply(self, text: bytes) -> Json:
-        reply = maybe_loads(text)
-        if not isinstance(reply, dict) or "words" not in check_oops(reply):
-            raise UpstreamError("The upstream's reply is not tiny.")
-        return reply
+    def check_reply(self, reply: Json) -> bool:
+        return "words" in check_oops(reply)
 
     def find_usage(self, reply: Json) -> Json | None:
         return reply.get("used")
@@ -197,7 +195,7 @@ def tell_tiny(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     }
 
 
-class TinyWriter(Writer):
+class TinyWriter(EventWriter):
     """Writes tiny events from chat chunks."""
 
     text_bytes = 0

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from gateway.dialects.base import Reader
+from gateway.dialects.base import EventReader
 from gateway.dialects.records import Event, Json, Usage
 from gateway.dialects.wire.sse import MAX_LINES, parse_event, read_object
 from gateway.dialects.wire.stream import (
@@ -30,8 +30,8 @@ USAGE = b'data: {"usage": {"output": 3}}\n\n'
 PING: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
-class Words(Reader):
-    """A `Reader`: `say` is text, `usage` a report, `end` the terminal event, `oops` an error."""
+class Words(EventReader):
+    """A `EventReader`: `say` is text, `usage` a report, `end` the terminal event, `oops` an error."""
 
     begun = finished = False
 
@@ -57,7 +57,7 @@ class Words(Reader):
 
 @dataclass
 class Echo:
-    """A `Writer` of plain words."""
+    """A `EventWriter` of plain words."""
 
     refuses: str = ""
     out: list[bytes] = field(default_factory=list)
