@@ -24,7 +24,6 @@ from aiohttp import hdrs, web
 
 from gateway.admin.fields import csv_lines, write_csv_cells
 from gateway.api.call import make_headers
-from gateway.console.fields import Query
 from gateway.console.origin import API_HEADERS
 from gateway.console.refusals import invalid_field
 from gateway.console.routes import Answer, ConsoleRequest
@@ -58,6 +57,7 @@ The rows are those of the JSON list; only members named as columns are written.
 class Page:
     """A requested page: `limit` rows after the position `after`; None means the first page."""
 
+    http: web.Request
     limit: int
     after: Position | None
 
@@ -74,39 +74,37 @@ class Page:
     def after_text(self) -> str | None:
         return None if self.after is None else str(self.after[0])
 
+    def answer(
+        self,
+        name: str,
+        rows: Sequence[Row],
+        locate: Callable[[Row], Position],
+        describe: Callable[[Row], Json],
+        **figures: object,
+    ) -> Answer:
+        """Return the reply: figures, the rows as `name`, the next cursor and a Link to the next page.
 
-def read_page(query: Query, kinds: tuple[type, ...]) -> Page:
+        `locate` gives a row's position for the cursor, `describe` its JSON.
+        """
+        shown = rows[: self.limit]
+        cursor = _encode(locate(shown[-1])) if len(rows) > self.limit else None
+        headers = {}
+        if cursor is not None:
+            query_string = urlencode({**self.http.query, "cursor": cursor})
+            headers["Link"] = f'<{quote(self.http.path)}?{query_string}>; rel="next"'
+        body = {**figures, name: [describe(row) for row in shown], "next_cursor": cursor}
+        return Answer(body, headers=headers)
+
+
+def read_page(request: ConsoleRequest, *kinds: type) -> Page:
     """Read `limit` and `cursor`. Raises ConsoleError.
 
     `kinds` are the types of the members of a position; a cursor of another list is refused by them.
     """
+    query = request.query
     limit = query.integer("limit", 1, MAX_LIMIT, DEFAULT_LIMIT)
     cursor = query.text("cursor")
-    return Page(limit, None if cursor is None else _decode(cursor, kinds))
-
-
-def answer_page(
-    request: ConsoleRequest,
-    page: Page,
-    name: str,
-    rows: Sequence[Row],
-    *,
-    locate: Callable[[Row], Position],
-    describe: Callable[[Row], Json],
-    figures: Json,
-) -> Answer:
-    """Return the reply: `figures`, the rows as `name`, the next cursor and a Link to the next page.
-
-    `locate` gives a row's position for the cursor, `describe` its JSON.
-    """
-    http, shown = request.http, rows[: page.limit]
-    cursor = _encode(locate(shown[-1])) if len(rows) > page.limit else None
-    headers = {}
-    if cursor is not None:
-        query_string = urlencode({**http.query, "cursor": cursor})
-        headers["Link"] = f'<{quote(http.path)}?{query_string}>; rel="next"'
-    body = {**figures, name: [describe(row) for row in shown], "next_cursor": cursor}
-    return Answer(body, headers=headers)
+    return Page(request.http, limit, None if cursor is None else _decode(cursor, kinds))
 
 
 def _encode(position: Position) -> str:

@@ -25,6 +25,7 @@ from typing import Final, TypeVar
 
 from gateway.admin import passwords
 from gateway.api.call import Call
+from gateway.console.refusals import busy
 from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
 from gateway.ledger.locations import Location
 from gateway.ledger.opening import open_books
@@ -87,10 +88,6 @@ MAX_PENDING: Final = 32
 """Running and queued: about four seconds of work. People would not wait longer."""
 
 
-class TooBusy(Exception):
-    """The queue of passwords to hash is full."""
-
-
 class PasswordHasher:
     """A pool of low-priority threads for password hashes, with a bounded queue."""
 
@@ -106,11 +103,11 @@ class PasswordHasher:
         return self._pending >= MAX_PENDING
 
     async def hash(self, password: str) -> str:
-        """Return the encoded hash of a new password. Raises TooBusy."""
+        """Return the encoded hash of a new password. Raises ConsoleError if the queue is full."""
         return await self._run(lambda: passwords.hash_password(password))
 
     async def verify(self, password: str, encoded: str | None) -> bool:
-        """Return whether the password matches. Raises TooBusy.
+        """Return whether the password matches. Raises ConsoleError if the queue is full.
 
         If `encoded` is None the result is False after the same work, so that the time does not
         tell whether an account exists.
@@ -120,7 +117,7 @@ class PasswordHasher:
 
     async def _run(self, work: Callable[[], T]) -> T:
         if self.is_busy:
-            raise TooBusy
+            raise busy()
         self._pending += 1
         loop = asyncio.get_running_loop()
         try:

@@ -11,8 +11,19 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page
 
-from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, open_call, read_title, wait_for_title
-from tests.browser.pages import HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE
+from tests.browser.kit import (
+    HEIGHT,
+    HOLDER_PAGES,
+    NARROW,
+    OPERATOR_PAGES,
+    OUTSIDE,
+    WIDE,
+    Site,
+    go,
+    open_call,
+    read_title,
+    wait_for_title,
+)
 from tests.console.kit import HOLDER, MODEL, OPERATOR, Console
 from tests.support.waiting import until
 

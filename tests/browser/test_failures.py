@@ -13,6 +13,7 @@ from playwright.async_api import Page, Route
 from tests.browser.kit import Site, go, settle, wait_for_title
 from tests.console.kit import API, HOLDER, Console
 from tests.support.process import GatewayProcess
+from tests.support.rows import each_row
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -55,19 +56,6 @@ async def test_the_page_goes_on_after_a_restart_of_the_gateway(
     assert page.url == f"{site.home}/console/usage"
 
 
-async def test_a_loaded_page_survives_a_restart(site: Site, console: Console) -> None:
-    """The page's modules are loaded already, so only its data is missing."""
-    process = console.process
-    assert process is not None
-    page = await site.open("billing", HOLDER)
-    with site.witness.expecting(503, absent=True), stopped(process):
-        await page.get_by_label("Kind").select_option("credit")
-        await assert_friendly(page)
-    await page.get_by_role("button", name="Try again").click()
-    await wait_for_title(page, "Billing")
-    assert page.url == f"{site.home}/console/billing?kind=credit"
-
-
 async def test_a_form_survives_a_restart(site: Site, console: Console) -> None:
     """The text in the form stays, and the second try succeeds."""
     process = console.process
@@ -103,7 +91,7 @@ async def test_a_locked_database_can_be_read(site: Site, console: Console) -> No
     await wait_for_title(page, "Key created")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "body"),
     [
         (503, '{"error": {"message": "The ledger cannot be used just now.", "code": "x"}}'),
@@ -111,7 +99,6 @@ async def test_a_locked_database_can_be_read(site: Site, console: Console) -> No
         (502, ""),
         (200, "not JSON"),
     ],
-    ids=["503", "500", "502", "200"],
 )
 async def test_a_bad_answer_is_shown_as_a_sentence(site: Site, status: int, body: str) -> None:
     """Whatever a proxy makes of a reply, the page shows a sentence for it."""

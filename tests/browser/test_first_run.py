@@ -17,7 +17,6 @@ from playwright.async_api import Browser, Page
 
 from tests.browser.kit import (
     TIMEOUT_MS,
-    WIDE,
     Site,
     Witness,
     download,
@@ -223,18 +222,3 @@ async def test_key_is_shown_once(site: Site, console: Console) -> None:
         assert find_bytes(console.folder, one) == []
     cookies = await page.context.cookies()
     assert not any(one in str(cookies) for one in (secret, again, third))
-
-
-async def test_rotated_key_is_shown_once(site: Site, console: Console) -> None:
-    page = await site.open("", HOLDER, viewport={"width": WIDE, "height": 600})
-    old = await make_key(page, "turning")
-    await page.get_by_role("button", name="I stored it").click()
-    await page.get_by_role("button", name="Rotate turning").click()
-    await page.get_by_role("button", name="Rotate key").click()
-    await wait_for_title(page, "Key rotated")
-    new = await page.get_by_label("Key", exact=True).input_value()
-    assert new != old
-    await page.get_by_role("button", name="I stored it").click()
-    await wait_for_title(page, "Keys")
-    assert await find_traces(page, new) == {}
-    assert find_bytes(console.folder, new) == []

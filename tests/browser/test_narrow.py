@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Final, Literal
+from typing import Final
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Page
 
-from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, settle
-from tests.browser.pages import HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE
+from tests.browser.kit import (
+    HEIGHT,
+    HOLDER_PAGES,
+    NARROW,
+    OPERATOR_PAGES,
+    OUTSIDE,
+    WIDE,
+    Site,
+    go,
+    settle,
+)
 from tests.browser.past import start_with_past
 from tests.console.kit import HOLDER, OPERATOR, Console
 
@@ -32,8 +41,6 @@ FIND_OUTSIDE: Final = """async () => {
     return faults;
 }"""
 FIND_CARDS: Final = "() => [...document.querySelectorAll('.cards')].map((one) => one.ariaLabel)"
-READ_CARDS: Final = """(region) => [...region.querySelectorAll("tbody tr")].map((row) =>
-    [...row.cells].map((cell) => [getComputedStyle(cell, "::before").content, cell.textContent]))"""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -57,39 +64,16 @@ async def test_no_table_is_cut_on_a_usual_screen(site: Site, width: int) -> None
     assert faults == {}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_nothing_has_to_be_scrolled_sideways(
-    site: Site, theme: Literal["light", "dark"]
-) -> None:
+async def test_nothing_has_to_be_scrolled_sideways(site: Site) -> None:
     faults = {}
     for who, pages in ((HOLDER, HOLDER_PAGES), (OPERATOR, OPERATOR_PAGES), (None, OUTSIDE)):
-        page = await site.open("signin", who, color_scheme=theme, viewport=PHONE)
+        page = await site.open("signin", who, viewport=PHONE)
         for path in pages:
             with site.witness.expecting(404):
                 await go(page, path)
             if found := await page.evaluate(FIND_OUTSIDE):
                 faults[path] = found
     assert faults == {}
-
-
-async def test_rows_become_cards_and_lines_again(site: Site) -> None:
-    page = await site.open("accounts", OPERATOR, viewport={"width": HALF, "height": HEIGHT})
-    cards = page.locator(".cards")
-    assert await cards.count() == 0
-    await page.set_viewport_size({"width": HALF - 200, "height": HEIGHT})
-    await cards.wait_for()
-    await page.set_viewport_size({"width": HALF, "height": HEIGHT})
-    await cards.wait_for(state="detached")
-
-
-async def test_a_card_names_each_value_as_the_head_of_the_table_does(site: Site) -> None:
-    page = await site.open("accounts", OPERATOR, viewport=PHONE)
-    region = page.get_by_role("region", name="Accounts")
-    heads = await region.locator("thead th").all_text_contents()
-    assert "Balance, USD" in heads
-    for card in await region.evaluate(READ_CARDS):
-        labels = [label.split(" / ")[0].strip('"') for label, _ in card]
-        assert labels == heads
 
 
 async def test_cards_are_a_table_to_screen_readers(site: Site) -> None:

@@ -17,8 +17,18 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page
 
-from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, go, open_call, wait_for_title
-from tests.browser.pages import HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE
+from tests.browser.kit import (
+    HEIGHT,
+    HOLDER_PAGES,
+    NARROW,
+    OPERATOR_PAGES,
+    OUTSIDE,
+    WIDE,
+    Site,
+    go,
+    open_call,
+    wait_for_title,
+)
 from tests.browser.past import start_with_past
 from tests.console.kit import HOLDER, OPERATOR, Console
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from tests.browser.kit import Site, go, read_table, read_title, wait_for_title
 from tests.browser.test_accessible import inspect
-from tests.console.kit import API, HOLDER, OPERATOR, Console, find_bytes, start_console
+from tests.console.kit import API, OPERATOR, Console, find_bytes, start_console
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -52,18 +52,6 @@ async def test_a_token_is_shown_once_and_revoked(site: Site, console: Console) -
     assert faults == {}
 
 
-async def test_a_name_that_is_taken_is_said_by_its_field(site: Site, console: Console) -> None:
-    await console.post(f"{API}/tokens", {"name": "taken", "role": "read"}, as_=OPERATOR)
-    page = await site.open("tokens", OPERATOR)
-    await page.get_by_role("button", name="Add a token").click()
-    dialog = page.get_by_role("dialog")
-    await dialog.get_by_label("Name").fill("taken")
-    with site.witness.expecting(409):
-        await dialog.get_by_role("button", name="Add token").click()
-        await dialog.get_by_role("alert").wait_for()
-    assert await dialog.get_by_label("Name").get_attribute("aria-invalid") == "true"
-
-
 async def test_behind_a_proxy_one_is_signed_in_and_signs_out_there(site: Site) -> None:
     context = await site.enter(None, extra_http_headers={HEADER: OPERATOR})
     page = await context.new_page()
@@ -90,11 +78,3 @@ async def test_an_unknown_name_is_told_so(site: Site) -> None:
     text = await page.locator("main").inner_text()
     assert "signed you in as '<b>stranger</b>', but no account has this name" in text
     assert await inspect(page, "unknown") == {}
-
-
-async def test_without_the_header_the_sign_in_page_is_shown(site: Site) -> None:
-    with site.witness.expecting(401):
-        page = await site.open("", None)
-        await wait_for_title(page, "Sign in")
-    assert await read_title(page) == "Sign in"
-    assert HOLDER not in await page.content()

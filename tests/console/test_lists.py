@@ -24,7 +24,7 @@ from aiohttp.test_utils import make_mocked_request
 from gateway.admin import accounts, keys, views
 from gateway.admin.fields import Figure, csv_lines
 from gateway.console.fields import Query
-from gateway.console.lists import Page, answer_page, read_page, stream_csv
+from gateway.console.lists import Page, read_page, stream_csv
 from gateway.console.origin import API_HEADERS
 from gateway.console.refusals import ConsoleError
 from gateway.console.routes import Answer, ConsoleRequest
@@ -51,17 +51,15 @@ def encode(value: object) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(value)).decode().rstrip("=")
 
 
-def answer(page: Page, rows: list[str], query: dict[str, str]) -> tuple[dict[str, Any], Answer]:
+def ask_page(query: dict[str, str], *kinds: type) -> Page:
     http = make_mocked_request("GET", f"/console/api/things?{urlencode(query)}")
-    request = cast("ConsoleRequest", SimpleNamespace(http=http))
-    found = answer_page(
-        request,
-        page,
-        "things",
-        rows,
-        locate=lambda row: (row, len(row)),
-        describe=lambda row: {"name": row},
-        figures={"count": 5},
+    request = cast("ConsoleRequest", SimpleNamespace(http=http, query=Query(http.query)))
+    return read_page(request, *kinds)
+
+
+def answer(page: Page, rows: list[str]) -> tuple[dict[str, Any], Answer]:
+    found = page.answer(
+        "things", rows, lambda row: (row, len(row)), lambda row: {"name": row}, count=5
     )
     assert isinstance(found.body, dict)
     return found.body, found
@@ -72,9 +70,9 @@ def test_cursors_and_links_lead_through_all_rows(limit: int) -> None:
     query = {"limit": str(limit), "search": "a&b=c ü"}
     seen: list[str] = []
     while True:
-        page = read_page(Query(query), (str, int))
+        page = ask_page(query, str, int)
         first = 0 if page.after is None else NAMES.index(str(page.after[0])) + 1
-        body, found = answer(page, list(NAMES[first : first + page.wanted]), query)
+        body, found = answer(page, list(NAMES[first : first + page.wanted]))
         seen += [row["name"] for row in body["things"]]
         assert len(body["things"]) <= limit
         if body["next_cursor"] is None:
@@ -93,9 +91,9 @@ def test_cursors_and_links_lead_through_all_rows(limit: int) -> None:
 
 
 def test_a_page_is_50_rows_unless_said_otherwise() -> None:
-    assert read_page(Query({}), (int,)) == Page(50, None)
-    assert read_page(Query({"limit": "200", "cursor": ""}), (int,)) == Page(200, None)
-    body, found = answer(Page(50, None), [], {})
+    page, large = ask_page({}, int), ask_page({"limit": "200", "cursor": ""}, int)
+    assert (page.limit, page.after, large.limit, large.after) == (50, None, 200, None)
+    body, found = answer(page, [])
     assert (body, found.headers) == ({"count": 5, "things": [], "next_cursor": None}, {})
 
 
@@ -120,14 +118,14 @@ def test_a_page_is_50_rows_unless_said_otherwise() -> None:
 )
 def test_another_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(ConsoleError) as caught:
-        read_page(Query({"cursor": cursor}), (int,))
+        ask_page({"cursor": cursor}, int)
     error = caught.value
     assert (error.status, error.code, error.field) == (400, "invalid_field", "cursor")
 
 
 @each_row("position", [(0,), (-1,), (2**63 - 1,), (17,)])
 def test_own_cursors_are_taken(position: tuple[int]) -> None:
-    assert read_page(Query({"cursor": encode(position)}), (int,)).after == position
+    assert ask_page({"cursor": encode(position)}, int).after == position
 
 
 # ---- CSV of the console's lists ------------------------------------------------------------------

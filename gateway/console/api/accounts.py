@@ -15,7 +15,7 @@ from gateway.console.api.billing import answer_entries
 from gateway.console.api.keys import make_describer
 from gateway.console.api.session import require_fresh
 from gateway.console.fields import read_id
-from gateway.console.lists import answer_page, read_page
+from gateway.console.lists import read_page
 from gateway.console.refusals import ConsoleError, invalid_field, not_for_token, phrase
 from gateway.console.routes import (
     EVERY_TOKEN,
@@ -41,7 +41,7 @@ MAX_KEYS: Final = 200
 def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
     query = request.query
     order = query.choice("sort", get_args(AccountOrder), "name")
-    page, search = read_page(query, (int, str)), query.text("search")
+    page, search = read_page(request, int, str), query.text("search")
     today = books.clock() // DAY_MS
     with books.snapshot():
         amounts = books.accounts.rank(order, today=today)
@@ -53,14 +53,12 @@ def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
         shown = found[first : first + page.wanted]
         ids = [account_id for _, account_id in shown]
         standings = books.accounts.read_standings(ids, today=today)
-    return answer_page(
-        request,
-        page,
+    return page.answer(
         "accounts",
         [(place, one) for (place, _), one in zip(shown, standings, strict=True)],
-        locate=itemgetter(0),
-        describe=lambda row: _describe_standing(row[1]),
-        figures={"count": len(found)},
+        itemgetter(0),
+        lambda row: _describe_standing(row[1]),
+        count=len(found),
     )
 
 

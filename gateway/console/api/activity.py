@@ -16,7 +16,7 @@ from gateway.admin import observations, views
 from gateway.admin.fields import describe
 from gateway.config.records import Billing
 from gateway.console.api.keys import SPENT_DAYS
-from gateway.console.lists import CHUNK_ROWS, Json, answer_page, read_page, stream_csv
+from gateway.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
 from gateway.console.refusals import invalid_field
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.ledger.call_records import (
@@ -160,17 +160,11 @@ LABELS: Final[dict[OutcomeFilter, str]] = {
 def list_calls(books: Books, request: ConsoleRequest) -> Answer:
     """List the requests, the latest started first."""
     chosen = _read_filter(request, books)
-    page = read_page(request.query, (str,))
+    page = read_page(request, str)
     calls = books.calls.read_page(chosen, page.after_text, page.wanted)
     figures = {"count": books.calls.count(chosen), "outcomes": LABELS}
-    return answer_page(
-        request,
-        page,
-        "calls",
-        calls,
-        locate=lambda call: (call.request_id,),
-        describe=views.CALL.describe,
-        figures=figures,
+    return page.answer(
+        "calls", calls, lambda call: (call.request_id,), views.CALL.describe, **figures
     )
 
 

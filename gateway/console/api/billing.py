@@ -11,7 +11,7 @@ from typing import get_args
 from aiohttp import web
 
 from gateway.admin import codes, views
-from gateway.console.lists import CHUNK_ROWS, Json, Page, answer_page, read_page, stream_csv
+from gateway.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
 from gateway.console.refusals import too_many_tries
 from gateway.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, async_route, route
 from gateway.ledger.records import CodeStatus, EntryFilter, EntryKind
@@ -36,17 +36,15 @@ def answer_entries(
     books: Books, request: ConsoleRequest, chosen: EntryFilter, figures: Json
 ) -> Answer:
     """Return a page of an account's entries, the latest first, behind `figures`."""
-    page: Page = read_page(request.query, (int,))
+    page: Page = read_page(request, int)
     run = books.entries.read_run(chosen, page.after_number, page.wanted)
     count = books.entries.count(chosen.account_id, chosen.kind)
-    return answer_page(
-        request,
-        page,
+    return page.answer(
         "entries",
         run.entries,
-        locate=lambda entry: (entry.id,),
-        describe=views.ENTRY.describe,
-        figures={**figures, "count": count},
+        lambda entry: (entry.id,),
+        views.ENTRY.describe,
+        **{**figures, "count": count},
     )
 
 
@@ -91,17 +89,15 @@ def redeem(books: Books, request: ConsoleRequest) -> Answer:
 def list_codes(books: Books, request: ConsoleRequest) -> Answer:
     query = request.query
     status = query.optional_choice("status", get_args(CodeStatus))
-    page = read_page(query, (str,))
+    page = read_page(request, str)
     now_ms = books.clock()
     count, found = books.codes.read_page(status, query.text("batch"), page.after_text, page.wanted)
-    return answer_page(
-        request,
-        page,
+    return page.answer(
         "codes",
         found,
-        locate=lambda code: (code.id,),
-        describe=lambda code: views.CODE.describe(code, now_ms),
-        figures={"count": count},
+        lambda code: (code.id,),
+        lambda code: views.CODE.describe(code, now_ms),
+        count=count,
     )
 
 

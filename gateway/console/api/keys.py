@@ -12,7 +12,7 @@ from typing import Final, cast, get_args
 from gateway.admin import accounts, keys, views
 from gateway.console.api.session import require_fresh
 from gateway.console.fields import Fields, read_id
-from gateway.console.lists import answer_page, read_page
+from gateway.console.lists import read_page
 from gateway.console.refusals import ConsoleError, invalid_field
 from gateway.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
 from gateway.ledger.key_records import (
@@ -44,21 +44,19 @@ SPENT_DAYS: Final = 30
 def list_keys(books: Books, request: ConsoleRequest) -> Answer:
     """List keys, the newest first. `live` are those not ended, even if their cap is spent."""
     is_live = request.query.choice("status", ("live", "all"), "live") == "live"
-    page, account_id = read_page(request.query, (int, str)), request.account.id
+    page, account_id = read_page(request, int, str), request.account.id
     count, found = books.keys.read_page(
         account_id,
         live_at_ms=books.clock() if is_live else None,
         after=page.after,
         limit=page.wanted,
     )
-    return answer_page(
-        request,
-        page,
+    return page.answer(
         "keys",
         found,
-        locate=lambda key: (key.created_ms, key.id),
-        describe=make_describer(books, account_id),
-        figures={"count": count},
+        lambda key: (key.created_ms, key.id),
+        make_describer(books, account_id),
+        count=count,
     )
 
 

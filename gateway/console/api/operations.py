@@ -15,7 +15,7 @@ from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.apikeys import find_last4
 from gateway.config.records import Config, Provider
-from gateway.console.lists import answer_page, read_page
+from gateway.console.lists import read_page
 from gateway.console.refusals import ConsoleError
 from gateway.console.routes import (
     OPERATORS,
@@ -170,18 +170,10 @@ def _describe_audit(audit: FinishedAudit | None) -> dict[str, object]:
 @route("GET", "/audit/log", "operator", READERS)
 def list_events(books: Books, request: ConsoleRequest) -> Answer:
     query = request.query
-    page, search = read_page(query, (int,)), query.text("search")
+    page, search = read_page(request, int), query.text("search")
     events = books.events.read_page(search, page.after_number, page.wanted)
     count = {"count": books.events.count(search)}
-    return answer_page(
-        request,
-        page,
-        "events",
-        events,
-        locate=lambda event: (event.id,),
-        describe=views.EVENT.describe,
-        figures=count,
-    )
+    return page.answer("events", events, lambda event: (event.id,), views.EVENT.describe, **count)
 
 
 PERIODS: Final = {"today": 1, "7d": 7, "30d": 30}

@@ -17,7 +17,6 @@ from gateway.admin.fields import describe
 from gateway.console.origin import describe_device, read_device_cookie
 from gateway.console.refusals import ConsoleError, busy, too_many_passwords, wrong_code
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
-from gateway.console.state import PasswordHasher, TooBusy
 from gateway.console.throttle import DeviceCookie, find_device, make_cookie
 from gateway.ledger.records import LedgerError
 from gateway.ledger.signin_records import FailedBy, SessionView
@@ -71,7 +70,7 @@ async def _try_password(
     """Return None if name or password is wrong, and what the code is if it is not right."""
     hasher = request.console.hasher
     stored = await request.run(lambda books: books.signins.find_password_hash(name))
-    if not await verify(hasher, password, stored) or stored is None:
+    if not await hasher.verify(password, stored) or stored is None:
         return None
     renewed = await hasher.hash(password) if passwords.needs_rehash(stored) else None
 
@@ -173,14 +172,6 @@ def require_fresh(books: Books, request: ConsoleRequest) -> None:
 def make_requestor(request: ConsoleRequest) -> signin.Visitor:
     device = describe_device(request.http.headers.get(hdrs.USER_AGENT, ""))
     return signin.Visitor(device, request.address, request.session)
-
-
-async def verify(hasher: PasswordHasher, password: str, stored: str | None) -> bool:
-    """Verify a password. Raises ConsoleError if too many passwords are being verified."""
-    try:
-        return await hasher.verify(password, stored)
-    except TooBusy as error:
-        raise busy() from error
 
 
 def _answer(books: Books, request: ConsoleRequest, made: signin.NewSession | None) -> Answer | None:

@@ -17,7 +17,6 @@ from gateway.alerts.channels import check_holder_url
 from gateway.console.api.session import (
     make_requestor,
     require_fresh,
-    verify,
 )
 from gateway.console.refusals import (
     ConsoleError,
@@ -28,7 +27,6 @@ from gateway.console.refusals import (
     wrong_code,
 )
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
-from gateway.console.state import TooBusy
 from gateway.console.throttle import make_cookie
 from gateway.ledger.alert_records import Hook
 from gateway.ledger.records import LedgerError
@@ -55,10 +53,7 @@ async def change_password(request: ConsoleRequest) -> Answer:
         session.account.operator
     ):  # whoever sets it has signed in just now, for all that asks for it
         await request.run(lambda books: require_fresh(books, request))
-    try:
-        hashed = await request.console.hasher.hash(new)
-    except TooBusy as error:
-        raise busy() from error
+    hashed = await request.console.hasher.hash(new)
     made = await request.run(
         partial(
             signin.change_password,
@@ -167,7 +162,7 @@ async def _check_current(request: ConsoleRequest, stored: str, current: str) -> 
     wait_seconds = request.console.password_tries.take(request.account.id)
     if wait_seconds:
         raise too_many_passwords(wait_seconds)
-    if not await verify(request.console.hasher, current, stored):
+    if not await request.console.hasher.verify(current, stored):
         message = "The current password is wrong. Try again."
         raise ConsoleError(403, "wrong_password", message, "current_password")
 

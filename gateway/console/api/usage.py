@@ -7,8 +7,6 @@ models of all accounts. Operators also see models that are off, and all routes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, Literal, TypeVar, get_args
 
 from aiohttp import web
@@ -65,35 +63,20 @@ Place = TypeVar("Place", int, str)
 _FORMATS: Final[dict[ChartUnit, Callable[[int], str]]] = {"day": format_day, "hour": format_hour}
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A usage query, checked."""
-
-    by: Group
-    chosen: UsageFilter
-
-    @property
-    def unit(self) -> ChartUnit:
-        return "hour" if self.by == "hour" else "day"
-
-    def read(self, books: Books) -> UsageReport:
-        return books.usage.report(self.chosen, self.unit, by_key=self.by == "key")
-
-
 @route("GET", "/usage", "any")
 @route("GET", "/accounts/{id}/usage", "operator", EVERY_TOKEN)
 def show_usage(books: Books, request: ConsoleRequest) -> Answer:
-    account_id = request.find_account(books).id
-    asked = _read_query(request.query, account_id, books.clock() // DAY_MS)
-    report = asked.read(books)
+    by = _read_group(request.query)
+    chosen, report = _read_report(books, request, request.find_account(books).id)
+    unit = _find_unit(by)
     body = {
-        "from": format_day(asked.chosen.first_day),
-        "to": format_day(asked.chosen.last_day),
-        "by": asked.by,
+        "from": format_day(chosen.first_day),
+        "to": format_day(chosen.last_day),
+        "by": by,
         "currency": request.gateway.config.billing.currency,
-        "rows": _ROWS[asked.by](report),
+        "rows": _list_rows(by, report),
         "totals": views.USAGE.describe(sum_usage(point.usage for point in report.points)),
-        "chart": {"unit": asked.unit, "points": _describe_points(report, asked.unit)},
+        "chart": {"unit": unit, "points": _describe_points(report, unit)},
         "models": list(report.models),
     }
     return Answer(body)
@@ -104,17 +87,27 @@ async def download_usage(request: ConsoleRequest) -> web.StreamResponse:
     by = _read_group(request.query)
 
     def read(books: Books, _: None) -> tuple[list[Json], None]:
-        asked = _read_query(request.query, request.account.id, books.clock() // DAY_MS)
-        return _ROWS[by](asked.read(books)), None
+        report = _read_report(books, request, request.account.id)[1]
+        return _list_rows(by, report), None
 
     return await stream_csv(request, "usage", COLUMNS[by], read)
 
 
-def _read_query(query: Query, account_id: int, today: int) -> Asked:
-    by = _read_group(query)
-    first_day, last_day = _read_days(query, today, by)
+def _read_group(query: Query) -> Group:
+    return query.choice("by", get_args(Group), "day")
+
+
+def _find_unit(by: Group) -> ChartUnit:
+    return "hour" if by == "hour" else "day"
+
+
+def _read_report(
+    books: Books, request: ConsoleRequest, account_id: int
+) -> tuple[UsageFilter, UsageReport]:
+    query, by = request.query, _read_group(request.query)
+    first_day, last_day = _read_days(query, books.clock() // DAY_MS, by)
     chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))
-    return Asked(by, chosen)
+    return chosen, books.usage.report(chosen, _find_unit(by), by_key=by == "key")
 
 
 def _read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
@@ -135,40 +128,24 @@ def _read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
     return first_day, last_day
 
 
-def _read_group(query: Query) -> Group:
-    return query.choice("by", get_args(Group), "day")
-
-
-def _list_by_time(name: ChartUnit, report: UsageReport) -> list[Json]:
-    sums = _sum_by(report.points, lambda point: point.at)
-    return [{name: _FORMATS[name](at), **views.USAGE.describe(usage)} for at, usage in sums.items()]
-
-
-def _list_by_model(report: UsageReport) -> list[Json]:
-    """List usage by model, the most expensive first."""
-    sums = _sum_by(report.points, lambda point: point.model)
-    ordered = sorted(sums.items(), key=lambda row: (-row[1].cost_nano, row[0]))
-    return [{"model": model, **views.USAGE.describe(usage)} for model, usage in ordered]
-
-
-def _list_by_key(report: UsageReport) -> list[Json]:
-    return [
-        {
-            "key": key.id,
-            "key_name": key.name,
-            "key_display": key.display,
-            **views.USAGE.describe(usage),
-        }
-        for key, usage in report.keys
-    ]
-
-
-_ROWS: Final[dict[Group, Callable[[UsageReport], list[Json]]]] = {
-    "day": partial(_list_by_time, "day"),
-    "hour": partial(_list_by_time, "hour"),
-    "model": _list_by_model,
-    "key": _list_by_key,
-}
+def _list_rows(by: Group, report: UsageReport) -> list[Json]:
+    """List usage by time, or by model or key with the most expensive first."""
+    if by == "key":
+        return [
+            {
+                "key": key.id,
+                "key_name": key.name,
+                "key_display": key.display,
+                **views.USAGE.describe(usage),
+            }
+            for key, usage in report.keys
+        ]
+    if by == "model":
+        models = _sum_by(report.points, lambda point: point.model)
+        ordered = sorted(models.items(), key=lambda row: (-row[1].cost_nano, row[0]))
+        return [{"model": model, **views.USAGE.describe(usage)} for model, usage in ordered]
+    times = _sum_by(report.points, lambda point: point.at)
+    return [{by: _FORMATS[by](at), **views.USAGE.describe(usage)} for at, usage in times.items()]
 
 
 def _sum_by(
