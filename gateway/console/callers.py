@@ -40,6 +40,7 @@ def read_tokens(http: web.Request) -> set[str]:
     """Return the tokens of a request. Proxies may add bearer credentials that are none of ours."""
     headers = [one.partition(" ") for one in http.headers.getall(hdrs.AUTHORIZATION, ())]
     found = {secret.strip() for scheme, _, secret in headers if scheme.lower() == "bearer"}
+    # A set, since a proxy may repeat the header: the same token twice is one caller.
     return {secret for secret in found if secret.startswith(SCRIPT_PREFIX)}
 
 
@@ -51,6 +52,8 @@ def read_identity(http: web.Request, config: Config) -> str | None:
     values = http.headers.getall(header, [])
     if not any(values):
         return None
+    # A proxy that appends to the header instead of replacing it lets its users choose the name: then
+    # there are two headers, or one with a comma.
     name = values[0]
     if (
         len(values) > 1
@@ -108,6 +111,7 @@ async def _find_token(secret: str, call: Call, console: ConsoleState) -> TokenVi
         _nobody(call), lambda books: (keys.find_token(books, secret), books.clock())
     )
     if token is None:
+        # Only wrong tokens are counted: else strangers behind one address could lock a script out.
         await _note_failure(call, console, "token")
         wait_seconds = console.token_tries.take(network_of(call.console["address"]))
         if wait_seconds:
@@ -139,6 +143,7 @@ async def _find_named(
             f"The proxy in front of this gateway signed you in as '{name}', but no account has this"
             " name. Ask the operator of the gateway to add it.",
         ) from error
+    # An address can be made up where X-Forwarded-For is passed on, and each opens a session.
     if wait_seconds := console.changes.take(account_id):
         raise too_many_changes(wait_seconds)
     visitor = signin.Visitor(describe_device(http.headers.get(hdrs.USER_AGENT, "")), address)

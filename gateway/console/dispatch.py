@@ -101,9 +101,11 @@ async def _serve(
     if gateway.draining:
         raise unavailable(RESTARTING)
     is_change = route.method != hdrs.METH_GET
+    # Before the caller is looked up: another site must not learn who is signed in.
     if not read_tokens(http):  # a browser sends no token by itself
         _check_origin(http, gateway, is_change=is_change)
     request = await _admit(http, call, route, console)
+    # Routes for nobody in particular are those of the sign-in, with throttles of their own.
     if is_change and route.role != "none":
         _limit_changes(request)
     answer = await route.handler(request)
@@ -157,9 +159,10 @@ def _check_role(route: Route, caller: Caller) -> None:
                 f"This token has the role {caller.terms.role}, which may not do this."
             )
         case SessionView(by_proxy=True) if route.role == "none":
+            # To sign out here would do nothing: the proxy names them again with the next request.
             raise signed_in_by_proxy()
         case SessionView() if route.role == "operator" and not caller.account.operator:
-            raise not_found()
+            raise not_found()  # holders are not told what operators have
         case None if route.role != "none":
             raise not_signed_in()
         case _:
@@ -169,12 +172,13 @@ def _check_role(route: Route, caller: Caller) -> None:
 async def _read_body(http: web.Request) -> bytes:
     if not http.body_exists or http.content_length == 0:
         return b""
+    # A form of another site cannot send this type, and a few packed bytes might be gigabytes.
     kind = http.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
     if kind != "application/json" or hdrs.CONTENT_ENCODING in http.headers:
         raise ConsoleError(
             415, "unsupported_media_type", "Send JSON with Content-Type: application/json."
         )
-    if (http.content_length or 0) > MAX_BODY_BYTES:
+    if (http.content_length or 0) > MAX_BODY_BYTES:  # before any of it is read
         raise _too_large()
     body = bytearray()
     want_body(http)

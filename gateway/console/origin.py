@@ -117,6 +117,7 @@ def find_address(remote: str, forwarded: Sequence[str], trusted_proxies: Sequenc
         return remote if peer is None else str(peer)
     nearest = LOCAL if peer is None else str(peer)
     found = nearest
+    # What stands on the left is the client's to choose; each proxy appends what it saw.
     for entry in reversed([one for line in forwarded for one in line.split(",")]):
         address = _parse(entry.strip())
         if address is None:
@@ -142,6 +143,7 @@ def _parse(text: str) -> IPv4Address | IPv6Address | None:
         address = ip_address(text)
     except ValueError:
         return None
+    # A socket that takes both kinds names IPv4 clients so, and networks are configured as IPv4.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
@@ -217,7 +219,7 @@ def _set(
         path="/",
         secure=_is_secure(server),
         httponly=True,
-        samesite="Lax",
+        samesite="Lax",  # not Strict: links from elsewhere, such as sign-in mails, would seem signed out
     )
 
 

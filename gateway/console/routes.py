@@ -207,7 +207,7 @@ async def run_once(
 ) -> Answer:
     """Run `function` in the books' thread at most once per caller, path and Idempotency-Key."""
     repeatable = _read_repeatable(request)
-    fresh: list[Answer] = []
+    fresh: list[Answer] = []  # what was answered now; the books keep only what may be repeated
 
     def do(books: Books) -> StoredReply:
         answer = function(books, request)

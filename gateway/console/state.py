@@ -65,10 +65,10 @@ class BooksThread:
         """Wait for the functions that were submitted, then close the books."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._close_books)
-        self._thread.shutdown()
+        self._thread.shutdown()  # does not block: closing the books was its last function
 
     def _call(self, actor: Actor, submitted: float, function: Callable[[Books], T]) -> T:
-        if self._books is None:
+        if self._books is None:  # in this thread, as SQLite's connections are of one thread
             self._books = open_books(self._location)
         queued_ms = round((time.monotonic() - submitted) * 1000)
         self._books.wait_for_others(max(LOCK_WAIT_MS - queued_ms, MIN_LOCK_WAIT_MS))

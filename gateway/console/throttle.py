@@ -119,6 +119,7 @@ class SignInThrottle:
         if wait == 0:
             if device is None:
                 self._addresses.take(place)
+            # Only an admitted try sets the time: else a guesser could keep the owner out for good.
             self._names[key] = _Failures(known.count + 1 if known else 1, now)
             _keep_latest(self._names, key)
         return wait
@@ -166,6 +167,7 @@ def _keep_latest(known: OrderedDict[Key, T], key: Key) -> None:
 def _find_wait(known: _Failures | None, now: float) -> int:
     if known is None or known.count < FREE_FAILURES:
         return 0
+    # Bounded before the shift, as a count grows for as long as somebody guesses.
     doublings = min(known.count - FREE_FAILURES, MAX_DELAY_SECONDS.bit_length())
     return math.ceil(max(known.last + min(1 << doublings, MAX_DELAY_SECONDS) - now, 0))
 
@@ -215,6 +217,7 @@ def find_device(value: str, account: str, stored_hash: str | None) -> bytes | No
         found = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
+    # Compared in constant time: a signature must not be found byte by byte.
     nonce, signature = found[:_NONCE_BYTES], found[_NONCE_BYTES:]
     if stored_hash is None or not hmac.compare_digest(
         signature, _sign(account, stored_hash, nonce)
@@ -224,5 +227,6 @@ def find_device(value: str, account: str, stored_hash: str | None) -> bytes | No
 
 
 def _sign(account: str, stored_hash: str, nonce: bytes) -> bytes:
+    # The stored hash is the key, so that a new password makes all earlier cookies worthless.
     message = b"device cookie\0" + nonce + account.encode()
     return hmac.digest(stored_hash.encode(), message, "sha256")

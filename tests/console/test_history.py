@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,14 +16,14 @@ import pytest
 from gateway.admin import accounts, codes, keys
 from gateway.ledger.call_records import CallFilter, CallView, Outcome
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.records import EntryFilter, EntryKind, EntryView, NotFound
+from gateway.ledger.records import EntryFilter, EntryKind, EntryView
 from gateway.ledger.sql.books import calls as call_book
 from gateway.ledger.sql.books import entries
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS, HOUR_MS
 from tests.console.calls import NOON_MS, TODAY, Past, add_calls, check_plan, end_call
-from tests.ledger.kit import TOKENS, assert_sound
+from tests.ledger.kit import assert_sound
 from tests.long.million import Filled, History, count_steps, fill
 from tests.support.rows import each_row, told_together
 
@@ -144,57 +143,6 @@ def test_entries_added_between_pages_move_nothing(place: Place) -> None:
         if below_id is None:
             break
     assert seen == before
-
-
-def test_entries_of_some_times_are_found_in_runs(place: Place) -> None:
-    times = [NOON_MS + n * HOUR_MS for n in range(10)]
-    for at_ms in times:
-        place.books.clock = partial(int, at_ms)
-        accounts.credit(place.books, "own", 1)
-    chosen = EntryFilter(place.own, "credit", since_ms=times[3], until_ms=times[6])
-    found: list[EntryView] = []
-    below_id: int | None = None
-    runs = 0
-    while True:
-        run = place.books.entries.read_run(chosen, below_id, 2)
-        found, below_id, runs = [*found, *run.entries], run.next_id, runs + 1
-        if below_id is None:
-            break
-    assert [entry.created_ms for entry in found] == [times[5], times[4], times[3]]
-    assert runs == 6
-
-
-def test_entries_of_an_unknown_account_are_not_found(place: Place) -> None:
-    with pytest.raises(NotFound, match="no such account"):
-        place.books.entries.read_run(EntryFilter(999), None, 10)
-
-
-def test_a_call_is_shown_with_all_that_is_known(place: Place) -> None:
-    past = Past(place.keys[1], NOON_MS, NOON_MS + 1234, "vendor/large")
-    ids = add_calls(place.path, place.own, [past, replace(past, ended_ms=None)])
-    pending, posted = place.books.calls.read_page(CallFilter(place.own), None, 10)
-    key = place.books.keys.read(place.keys[1])
-    assert posted == CallView(
-        request_id=ids[0],
-        account="own",
-        started_ms=NOON_MS,
-        ended_ms=NOON_MS + 1234,
-        model="vendor/large",
-        provider="demo",
-        key_id=key.id,
-        key_name="key 1",
-        key_display=key.display,
-        state="posted",
-        outcome="complete",
-        status=200,
-        stream=False,
-        tokens=TOKENS,
-        cost_nano=77,
-        estimated=False,
-        first_byte_ms=12,
-    )
-    assert (posted.total_ms, pending.total_ms) == (1234, None)
-    assert (pending.state, pending.outcome, pending.status) == ("pending", "pending", None)
 
 
 FILTERS: dict[str, dict[str, Any]] = {
@@ -330,25 +278,6 @@ def test_a_call_that_ends_between_pages_is_seen_once(place: Place) -> None:
     assert place.books.calls.read_page(chosen, ids[1], 1) == []
 
 
-def test_a_day_is_from_midnight_to_midnight(place: Place) -> None:
-    key = place.keys[0]
-    midnight_ms = TODAY * DAY_MS
-    made = [
-        Past(key, midnight_ms - 1, midnight_ms - 1),
-        Past(key, midnight_ms - 1, midnight_ms),
-        Past(key, midnight_ms, midnight_ms + 5),
-        Past(key, midnight_ms + DAY_MS - 1, midnight_ms + DAY_MS + 5),
-        Past(key, midnight_ms + DAY_MS, None),
-    ]
-    ids = add_calls(place.path, place.own, made)
-    for day, expected in ((TODAY - 1, ids[:2]), (TODAY, ids[2:4]), (TODAY + 1, ids[4:])):
-        days = CallFilter(place.own, since_ms=day * DAY_MS, until_ms=(day + 1) * DAY_MS)
-        for chosen in (days, replace(days, key_id=key)):
-            found = [call.request_id for call in place.books.calls.read_page(chosen, None, 10)]
-            assert sorted(found) == expected
-            assert place.books.calls.count(chosen) == len(expected)
-
-
 def test_a_clock_that_was_set_back_hides_no_call(place: Place) -> None:
     made = [Past(place.keys[0], NOON_MS, NOON_MS - 2 * DAY_MS)]
     ids = add_calls(place.path, place.own, made)
@@ -359,38 +288,6 @@ def test_a_clock_that_was_set_back_hides_no_call(place: Place) -> None:
         (call,) = place.books.calls.read_page(chosen, None, 10)
         assert (call.request_id, call.total_ms) == (ids[0], 0)
         assert place.books.calls.count(chosen) == 1
-
-
-def test_one_call_is_found_by_its_id_alone(place: Place) -> None:
-    past = Past(place.keys[0], NOON_MS, NOON_MS + 5)
-    (request_id,) = add_calls(place.path, place.own, [past])
-    chosen = CallFilter(place.own, request_id=request_id)
-    assert [call.request_id for call in place.books.calls.read_page(chosen, None, 10)] == [
-        request_id
-    ]
-    assert place.books.calls.count(chosen) == 1
-    for other in (
-        replace(chosen, request_id=request_id[:-1]),
-        replace(chosen, request_id="%"),
-        replace(chosen, key_id=place.keys[1]),
-        replace(chosen, model="vendor/large"),
-        replace(chosen, until_ms=TODAY * DAY_MS),
-        replace(chosen, since_ms=(TODAY + 1) * DAY_MS),
-        replace(chosen, account_id=place.other),
-        replace(chosen, provider="other"),
-        replace(chosen, outcome="failed"),
-        replace(chosen, status=502),
-    ):
-        assert place.books.calls.read_page(other, None, 10) == []
-        assert place.books.calls.count(other) == 0
-    assert place.books.calls.read_page(chosen, request_id, 10) == []
-
-
-def test_another_accounts_key_finds_nothing(place: Place) -> None:
-    add_calls(place.path, place.other, [Past(place.other_key, NOON_MS, NOON_MS + 5)])
-    chosen = CallFilter(place.own, key_id=place.other_key)
-    assert place.books.calls.read_page(chosen, None, 10) == []
-    assert place.books.calls.count(chosen) == 0
 
 
 STATEMENTS = {
@@ -419,15 +316,6 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
     path = tmp_path_factory.mktemp("million") / "gateway.db"
     yield fill(path, History(requests=REQUESTS))
     path.unlink()  # pytest keeps folders, and this one is large
-
-
-@pytest.mark.slow
-def test_the_books_are_in_order(filled: Filled) -> None:
-    """Check the books first: the figures must be of a database that a gateway can write."""
-    with filled.open_books() as books:
-        report = books.audit()
-    assert report.problems == ()
-    assert report.entries > REQUESTS * 0.9
 
 
 @pytest.mark.slow
