@@ -12,14 +12,16 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.console.routes import Route
 from gateway.console.throttle import ADDRESS_TRIES
 from gateway.ledger.signin_records import TokenRole, TokenTerms
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, execute, open_console
-from tests.console.session import PASSWORD, PUBLIC, seed_passwords, sign_in
-from tests.console.test_dispatch import call, every_route, on_one_loop
+from tests.console.session import PUBLIC, seed_passwords
+from tests.console.test_dispatch import call, every_route
 from tests.support.rows import each_row
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HEADER: Final = "Remote-User"
 PROXY: Final = "127.0.0.2"
@@ -49,7 +51,6 @@ def bearing(secret: str, **more: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}", **more}
 
 
-@on_one_loop
 @each_row("role", ROLES)
 @every_route
 async def test_a_token_may_do_what_its_role_may(
@@ -63,7 +64,6 @@ async def test_a_token_may_do_what_its_role_may(
         assert f"role {role}" in reply.error["message"]
 
 
-@on_one_loop
 async def test_no_token_says_who_is_an_operator(
     shared: Console, secrets: dict[TokenRole, str]
 ) -> None:
@@ -80,7 +80,6 @@ async def test_no_token_says_who_is_an_operator(
     assert (edited.status, edited.json["concurrency"], edited.json["operator"]) == (200, 7, False)
 
 
-@on_one_loop
 async def test_a_token_comes_from_anywhere_and_alone(
     shared: Console, secrets: dict[TokenRole, str]
 ) -> None:
@@ -97,7 +96,6 @@ async def test_a_token_comes_from_anywhere_and_alone(
         assert (response.status, (await response.json())["error"]["code"]) == (400, "two_callers")
 
 
-@on_one_loop
 async def test_a_token_opens_no_other_door(shared: Console, secrets: dict[TokenRole, str]) -> None:
     for secret in secrets.values():
         assert (await shared.get("/v1/models", as_=None, headers=bearing(secret))).status == 401
@@ -107,7 +105,6 @@ async def test_a_token_opens_no_other_door(shared: Console, secrets: dict[TokenR
         assert asked.refusal == (401, "not_signed_in", None)
 
 
-@on_one_loop
 async def test_other_credentials_are_no_tokens(shared: Console) -> None:
     """A proxy may add a bearer credential of its own to requests of people who are signed in."""
     with shared.open_books() as books:
@@ -119,7 +116,6 @@ async def test_other_credentials_are_no_tokens(shared: Console) -> None:
         assert refused.refusal == (401, "not_signed_in", None)
 
 
-@on_one_loop
 async def test_an_ended_token_is_told_so(shared: Console) -> None:
     with shared.open_books() as books:
         old = keys.add_token(books, TokenTerms("old", "read", books.clock() + 100_000))
@@ -135,7 +131,6 @@ async def test_an_ended_token_is_told_so(shared: Console) -> None:
     assert used == [(None,), (None,)]
 
 
-@on_one_loop
 async def test_a_repeated_request_of_a_token_has_one_effect(
     shared: Console, secrets: dict[TokenRole, str]
 ) -> None:
@@ -212,7 +207,6 @@ async def who(console: Console, as_: str | None = None, **headers: str) -> str |
     return name
 
 
-@on_one_loop
 async def test_the_header_counts_from_the_proxy_alone(shared: Console, behind: Console) -> None:
     """Where X-Forwarded-For names the proxy, or the caller claims to be local, it does not."""
     assert await who(behind, Remote_User=HOLDER) == HOLDER
@@ -225,7 +219,6 @@ async def test_the_header_counts_from_the_proxy_alone(shared: Console, behind: C
     assert await who(behind) == 401
 
 
-@on_one_loop
 async def test_the_header_decides_against_a_cookie(shared: Console, behind: Console) -> None:
     await shared.sign_in(OPERATOR)
     behind.cookies[OPERATOR] = shared.cookies[OPERATOR]
@@ -236,25 +229,18 @@ async def test_the_header_decides_against_a_cookie(shared: Console, behind: Cons
     assert await who(behind, as_=OPERATOR, Remote_User="") == OPERATOR
 
 
-@on_one_loop
-@pytest.mark.parametrize(
+@each_row(
     ("names", "refusal"),
     [
-        ((HOLDER, HOLDER), "identity_invalid"),
-        ((HOLDER, OPERATOR), "identity_invalid"),
-        (("", OPERATOR), "identity_invalid"),
-        ((f"{HOLDER},{OPERATOR}",), "identity_invalid"),
-        ((f"{HOLDER}, ",), "identity_invalid"),
-        (("x" * 101,), "identity_invalid"),
-        (("\udcff",), "identity_invalid"),
-        ((f"a\tb{HOLDER}",), "identity_invalid"),
-        (("nobody",), "identity_unknown"),
-        ((HOLDER.upper(),), "identity_unknown"),
-        ((f"{HOLDER}@example.com",), "identity_unknown"),
-        (("' OR 1=1 --",), "identity_unknown"),
-        (("token read",), "identity_unknown"),
+        *((names, "identity_invalid") for names in (
+            (HOLDER, HOLDER), (HOLDER, OPERATOR), ("", OPERATOR), (f"{HOLDER},{OPERATOR}",),
+            (f"{HOLDER}, ",), ("x" * 101,), ("\udcff",), (f"a\tb{HOLDER}",),
+        )),
+        *(((name,), "identity_unknown") for name in (
+            "nobody", HOLDER.upper(), f"{HOLDER}@example.com", "' OR 1=1 --", "token read",
+        )),
     ],
-)
+)  # fmt: skip
 async def test_a_name_must_be_one_account_s(
     behind: Console, names: tuple[str, ...], refusal: str
 ) -> None:
@@ -268,8 +254,7 @@ async def test_a_name_must_be_one_account_s(
     assert f'"code":"{refusal}"'.encode() in reply
 
 
-@on_one_loop
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@each_row("method", ["GET", "POST"])
 async def test_a_page_of_another_name_has_no_use_for_the_header(
     behind: Console, method: str
 ) -> None:
@@ -305,7 +290,6 @@ async def test_behind_the_public_address_no_other_name_is_ours(tmp_path: Path) -
                 assert await who(proxied, Host=host, Remote_User=OPERATOR) == answer
 
 
-@on_one_loop
 @every_route
 async def test_roles_and_sites_are_judged_as_for_a_session(behind: Console, route: Route) -> None:
     named = {HEADER: HOLDER}
@@ -322,7 +306,6 @@ async def test_roles_and_sites_are_judged_as_for_a_session(behind: Console, rout
         assert reply.refusal == (403, "cross_site", None)
 
 
-@on_one_loop
 async def test_a_session_by_the_header_is_one_for_each_address(behind: Console) -> None:
     """It is noted once, needs no cookie, and comes back when it was ended, as the proxy knows its user."""
     seen = "SELECT count(*) FROM events WHERE detail = 'by identity header' AND account = ?"
@@ -343,7 +326,7 @@ async def test_a_session_by_the_header_is_one_for_each_address(behind: Console) 
     assert (reply.status, execute(behind, seen, OTHER)) == (200, [(3,)])
 
 
-@pytest.mark.parametrize("name", [HOLDER, OPERATOR])
+@each_row("name", [HOLDER, OPERATOR])
 async def test_sessions_by_the_header_are_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -356,7 +339,6 @@ async def test_sessions_by_the_header_are_changes(
         assert execute(console, "SELECT count(*) FROM sessions") == [(2,)]
 
 
-@on_one_loop
 async def test_the_proxy_s_people_have_no_password_here(behind: Console) -> None:
     body = {"new_password": "x" * 20}
     path, named = f"{API}/settings/password", {HEADER: OTHER}
@@ -366,7 +348,6 @@ async def test_the_proxy_s_people_have_no_password_here(behind: Console) -> None
     assert "no_password" not in [one["code"] for one in overview["notices"]]
 
 
-@on_one_loop
 async def test_the_header_and_a_token_are_two_callers(
     shared: Console, behind: Console, secrets: dict[TokenRole, str]
 ) -> None:
@@ -375,23 +356,6 @@ async def test_the_header_and_a_token_are_two_callers(
     assert reply.refusal == (400, "two_callers", None)
     reply = await shared.get(f"{API}/accounts", as_=None, headers=headers)
     assert reply.status == 200, "from elsewhere the header is as if it were not there"
-
-
-@on_one_loop
-async def test_passwords_work_where_no_header_is(behind: Console) -> None:
-    assert (await sign_in(behind, HOLDER, PASSWORD)).status == 200
-
-
-@on_one_loop
-async def test_a_suspended_operator_is_a_holder(behind: Console) -> None:
-    named = {HEADER: "second"}
-    with behind.open_books() as books:
-        accounts.add_account(books, "second", operator=True)
-    assert (await behind.get(f"{API}/accounts", as_=None, headers=named)).status == 200
-    with behind.open_books() as books:
-        accounts.suspend(books, "second")
-    assert (await behind.get(f"{API}/accounts", as_=None, headers=named)).status == 404
-    assert await who(behind, **named) == "second"
 
 
 async def test_without_the_setting_the_header_is_nothing(tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ import asyncio
 import base64
 import contextlib
 import socket
-import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, cast
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import aiohttp
@@ -21,22 +20,19 @@ import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.admin import accounts, keys, views
-from gateway.admin.fields import Figure, csv_lines
+from gateway.admin import accounts, views
 from gateway.console.fields import Query
 from gateway.console.lists import Page, read_page, stream_csv
 from gateway.console.origin import API_HEADERS
 from gateway.console.refusals import ConsoleError
 from gateway.console.routes import Answer, ConsoleRequest
-from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS
-from tests.console.calls import NOON_MS, Past, add_calls
+from tests.console.calls import NOON_MS
 from tests.console.handler_kit import make_request, open_books_thread
 from tests.console.history import guard, open_history, read_csv
-from tests.console.kit import API, HOLDER, Console, open_console, read_pages
+from tests.console.kit import API, Console, read_pages
 from tests.ledger.kit import until
 from tests.support.rows import each_row
 
@@ -130,7 +126,6 @@ def test_own_cursors_are_taken(position: tuple[int]) -> None:
 
 # ---- CSV of the console's lists ------------------------------------------------------------------
 
-STORED: Final = {"\tTAB()": "'�TAB()", "two\nlines\r": "two�lines�", "\r=1": "'�=1"}
 """Texts that no verb accepts, and the cell that each becomes."""
 
 
@@ -188,30 +183,6 @@ async def test_csv_headers(history: Console) -> None:
     assert reply.headers["Transfer-Encoding"] == "chunked"
     assert reply.headers["x-request-id"].startswith("req_")
     assert API_HEADERS.items() <= reply.headers.items()
-
-
-async def test_control_characters_never_reach_a_cell(tmp_path: Path) -> None:
-    """No verb accepts control characters; even if one is stored, a record stays one line."""
-
-    def seed(books: SqliteBooks) -> None:
-        for number in range(len(STORED)):
-            keys.add_key(books, HOLDER, KeyTerms(name=str(number)))
-        account_id = books.accounts.read(HOLDER).id
-        for key in books.keys.read_all(HOLDER):
-            add_calls(tmp_path / "gateway.db", account_id, [Past(key.id, NOON_MS, NOON_MS + 1)])
-        with contextlib.closing(sqlite3.connect(tmp_path / "gateway.db")) as connection:
-            for number, name in enumerate(STORED):
-                connection.execute("UPDATE keys SET name = ? WHERE name = ?", (name, str(number)))
-            connection.commit()
-
-    async with open_console(tmp_path, seed=seed) as console:
-        reply = await console.get(f"{API}/activity.csv")
-    assert {row["key_name"] for row in read_csv(reply)} == set(STORED.values())
-    assert reply.body.count(b"\n") == 1 + len(STORED)
-
-
-def test_amounts_below_0_stay_figures() -> None:
-    assert csv_lines([(Figure("-0.05"), "-0.05", -5, None)]) == "-0.05,'-0.05,-5,\n"
 
 
 # ---- CSV in chunks -------------------------------------------------------------------------------

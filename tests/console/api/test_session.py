@@ -176,14 +176,6 @@ async def test_signing_out_ends_the_session(console: Console) -> None:
     assert read_events(console)[1:] == [(HOLDER, "session.end", HOLDER)]
 
 
-async def test_signing_in_again_gives_a_new_id(console: Console) -> None:
-    first = await sign_in_by_link(console)
-    second = await sign_in_by_link(console, **use(first))
-    assert read_set_cookie(first).value != read_set_cookie(second).value
-    assert first.json["session"]["id"] != second.json["session"]["id"]
-    assert [await is_in(console, one) for one in (first, second)] == [False, True]
-
-
 @each_row(("name", "idle_ms"), [(HOLDER, HOLDER_IDLE_MS), (OPERATOR, OPERATOR_IDLE_MS)])
 async def test_a_session_ends_when_it_is_not_used(
     console: Console, name: str, idle_ms: int
