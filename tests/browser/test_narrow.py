@@ -22,11 +22,14 @@ from tests.browser.kit import (
 )
 from tests.browser.past import start_with_past
 from tests.console.kit import HOLDER, OPERATOR, Console
+from tests.support.rows import each_row
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 PHONE: Final = {"width": NARROW, "height": HEIGHT}
 HALF: Final = 900
+ZOOMED: Final = WIDE // 2
+"""The width that 200 % zoom leaves of a wide screen."""
 FIND_OUTSIDE: Final = """async () => {
     for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
     const { clientWidth, scrollWidth } = document.documentElement;
@@ -49,7 +52,7 @@ async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
         yield console
 
 
-@pytest.mark.parametrize("width", [WIDE, HALF])
+@each_row("width", [WIDE, HALF, ZOOMED])
 async def test_no_table_is_cut_on_a_usual_screen(site: Site, width: int) -> None:
     faults = {}
     for who, pages in ((HOLDER, HOLDER_PAGES), (OPERATOR, OPERATOR_PAGES)):
