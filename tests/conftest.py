@@ -6,6 +6,7 @@ Unit tests use none of this and start nothing.
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import socket
 import sys
@@ -19,6 +20,8 @@ from gateway.admin import passwords
 # To rewrite all asserts takes 12 CPU-seconds in each worker, and to compile the package half a second
 # in each gateway that a test starts; so the bytecode is kept even where the environment forbids it.
 sys.dont_write_bytecode = False
+# Imports make a million objects that stay: to look through them again and again takes a second.
+gc.disable()
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.databases"]
 
@@ -35,6 +38,11 @@ from tests.support.running import (  # noqa: E402
 from tests.support.seed import SEEDS, Caller, Seed  # noqa: E402
 from tests.support.stage import Stage  # noqa: E402
 from tests.support.upstream import ScriptedUpstream, listen, port_of, serve_scripts  # noqa: E402
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
