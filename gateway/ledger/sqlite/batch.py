@@ -1,4 +1,4 @@
-"""The one transaction that moves money, run by the server's writer and by the operator's verbs.
+"""The one transaction that moves money for requests, run by the server's writer.
 
 BEGIN IMMEDIATE; read the touched balances; compute each entry's balance after it in Python; write
 requests, entries, accounts, keys, budgets and the sums by hour and day; COMMIT. All is computed from what
@@ -19,7 +19,7 @@ from gateway.ledger.key_records import Spending
 from gateway.ledger.serving.store import Item, Observations
 from gateway.ledger.sql.books.observations import Insert, Row, write_observations
 from gateway.ledger.sql.connection import Connection
-from gateway.ledger.sql.rows import Draft, write_extras
+from gateway.ledger.sql.rows import write_extras
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import (
     Statement,
@@ -51,9 +51,9 @@ _SETTLE_REQUESTS: Final = Statement(
     " provider_cost_nano = new.column18, reported_cost_nano = new.column19 FROM",
     "AS new WHERE requests.id = new.column1 AND requests.state = 'pending'",
 )
-_INSERT_ENTRIES: Final = Statement(
-    "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, request_id,"
-    " idempotency_key, note, created_ms) SELECT * FROM",
+_INSERT_CHARGES: Final = Statement(
+    "INSERT INTO entries (kind, account_id, amount_nano, balance_after_nano, request_id, created_ms)"
+    " SELECT 'charge', * FROM",
     "WHERE column1 NOT NULL",
 )
 _READ_BALANCES: Final = Statement(
@@ -104,10 +104,7 @@ def commit_requests(
         _settle(connection, [item for item in items if not item.insert])
         ended = [(i.hold, i.settlement) for i in items if i.settlement is not None]
         charges = [(hold, settlement) for hold, settlement in ended if settlement.is_posted]
-        balances = post_entries(
-            connection,
-            [_charge(hold, settlement, now_ms) for hold, settlement in charges],
-        )
+        balances = _post_charges(connection, charges, now_ms)
         spent = _add_spent(connection, charges)
         # Budgets may be summed up anew from the requests, so those are written by now.
         spendings = charge_budgets(connection, charges, now_ms)
@@ -118,15 +115,19 @@ def commit_requests(
     return Committed(balances, spent, spendings)
 
 
-def post_entries(connection: sqlite3.Connection, drafts: Sequence[Draft]) -> dict[int, int]:
-    """Append entries, in order, inside a transaction; return the balances after them."""
-    balances = read_numbers(connection, _READ_BALANCES, {d.account_id for d in drafts})
-    rows = []
+def _post_charges(
+    connection: sqlite3.Connection, charges: Sequence[tuple[Hold, Settlement]], now_ms: int
+) -> dict[int, int]:
+    """Append an entry for each charge; return the balances of their accounts after them."""
+    balances = read_numbers(connection, _READ_BALANCES, {hold.account.id for hold, _ in charges})
+    rows: list[Row] = []
     # In their order: several entries may be of one account, each with the balance after it.
-    for draft in drafts:
-        balances[draft.account_id] += draft.amount_nano
-        rows.append(_entry_row(draft, balances[draft.account_id]))
-    run_rows(connection, _INSERT_ENTRIES, rows)
+    for hold, settlement in charges:
+        account_id, cost_nano = hold.account.id, settlement.cost_nano
+        balances[account_id] -= cost_nano
+        about = (hold.admission.request_id, now_ms)
+        rows.append((account_id, -cost_nano, balances[account_id], *about))
+    run_rows(connection, _INSERT_CHARGES, rows)
     run_rows(connection, _WRITE_BALANCES, list(balances.items()))
     return balances
 
@@ -206,29 +207,6 @@ _NOTHING_USED: Final = (0, 0, 0, 0, 0, None, 0, 0, None, None, None, None)
 def _price(item: Item) -> AppliedPrice:
     """Return the price that applied or, until the end, the one that the hold was computed from."""
     return item.hold.admission.price if item.settlement is None else item.settlement.price
-
-
-def _charge(hold: Hold, settlement: Settlement, now_ms: int) -> Draft:
-    return Draft(
-        account_id=hold.account.id,
-        kind="charge",
-        amount_nano=-settlement.cost_nano,
-        created_ms=now_ms,
-        request_id=hold.admission.request_id,
-    )
-
-
-def _entry_row(draft: Draft, balance_after_nano: int) -> tuple[Cell, ...]:
-    return (
-        draft.account_id,
-        draft.kind,
-        draft.amount_nano,
-        balance_after_nano,
-        draft.request_id,
-        draft.idempotency_key,
-        draft.note,
-        draft.created_ms,
-    )
 
 
 ROWS_AT_ONCE: Final = 512

@@ -104,41 +104,35 @@ _SPENT_BY_KEY: Final = """
     ) AS sums
 """
 
-_USAGE_OF_DAYS: Final = f"""
-    SELECT {{}}, sum(requests), sum(input_tokens), sum(cached_input_tokens),
-        sum(cache_write_tokens), sum(output_tokens), {sum_parts("cost_nano")}
-    FROM accounts CROSS JOIN daily ON account_id = accounts.id
-    WHERE accounts.name = coalesce(:account, accounts.name)
-        AND (:since IS NULL OR day >= :since / 86400000)
-        AND (:until IS NULL OR day < :until / 86400000)
-    GROUP BY 1 HAVING sum(requests) > 0 ORDER BY 1
-"""  # noqa: S608 - of constants
-_USAGE_OF_REQUESTS: Final = f"""
-    SELECT {{}}, count(*), sum(input_tokens), sum(cached_input_tokens),
-        sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens),
-        {sum_parts("cost_nano")}
-    FROM accounts CROSS JOIN requests ON account_id = accounts.id
-    WHERE accounts.name = coalesce(:account, accounts.name)
-        AND state = 'posted' AND (:since IS NULL OR ended_ms >= :since)
-        AND (:until IS NULL OR ended_ms < :until)
-    GROUP BY 1 ORDER BY 1
-"""  # noqa: S608 - of constants
-_COSTS_OF_DAYS: Final = f"""
-    SELECT {{}}, {COSTS_OF_DAYS}
-    FROM accounts CROSS JOIN daily_costs ON account_id = accounts.id
-    WHERE accounts.name = coalesce(:account, accounts.name)
-        AND (:since IS NULL OR day >= :since / 86400000)
-        AND (:until IS NULL OR day < :until / 86400000)
-    GROUP BY 1
-"""  # noqa: S608 - of constants
-_COSTS_OF_REQUESTS: Final = f"""
-    SELECT {{}}, {COSTS_OF_REQUESTS}
-    FROM accounts CROSS JOIN requests ON account_id = accounts.id
-    WHERE accounts.name = coalesce(:account, accounts.name)
-        AND {HAS_COST} AND (:since IS NULL OR ended_ms >= :since)
-        AND (:until IS NULL OR ended_ms < :until)
-    GROUP BY 1
-"""  # noqa: S608 - of constants
+
+def _sum_chosen(table: str, condition: str, sums: str) -> str:
+    """Write sums over days or over requests that ended in a time; their group is to be put in."""
+    at, unit_ms = ("ended_ms", 1) if table == "requests" else ("day", DAY_MS)
+    return f"""
+        SELECT {{}}, {sums}
+        FROM accounts CROSS JOIN {table} ON account_id = accounts.id
+        WHERE accounts.name = coalesce(:account, accounts.name) AND {condition}
+            AND (:since IS NULL OR {at} >= :since / {unit_ms})
+            AND (:until IS NULL OR {at} < :until / {unit_ms})
+        GROUP BY 1 ORDER BY 1
+    """  # noqa: S608 - of constants
+
+
+_USAGE_OF_DAYS: Final = _sum_chosen(
+    "daily",
+    "requests > 0",  # days on which all requests failed are no group
+    "sum(requests), sum(input_tokens), sum(cached_input_tokens), sum(cache_write_tokens),"
+    f" sum(output_tokens), {sum_parts('cost_nano')}",
+)
+_USAGE_OF_REQUESTS: Final = _sum_chosen(
+    "requests",
+    "state = 'posted'",
+    "count(*), sum(input_tokens), sum(cached_input_tokens),"
+    " sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens),"
+    f" {sum_parts('cost_nano')}",
+)
+_COSTS_OF_DAYS: Final = _sum_chosen("daily_costs", "TRUE", COSTS_OF_DAYS)
+_COSTS_OF_REQUESTS: Final = _sum_chosen("requests", HAS_COST, COSTS_OF_REQUESTS)
 _GROUPS: Final[Mapping[UsageGroup, str]] = {
     "day": "{}",
     "model": "model",
