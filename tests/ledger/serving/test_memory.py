@@ -1,13 +1,15 @@
-"""Accounts, keys and holds in memory: the same objects while they live, holds dropped once."""
+"""Accounts, keys and holds in memory: the same objects while they live; a hold is refused in words, and dropped once."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from gateway.errors import BalanceHeld, InsufficientBalance
+from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
 from gateway.ledger.base import Account, Key
-from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.holds import drop_hold, raise_to, take_hold
+from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Spending, find_span
+from gateway.ledger.serving.holds import Lack, drop_hold, raise_to, refuse_funds, take_hold
 from gateway.ledger.serving.memory import KEYS_BEFORE_SWEEP, KeyRow, Memory, Snapshot
 from tests.ledger.contract.kit import admission
 from tests.support.rows import each_row
@@ -133,3 +135,23 @@ def test_expired_keys_go_when_keys_have_doubled() -> None:
     assert count(memory, brief) == 0
     assert memory.find_key(bytes(32)) is kept
     assert count(memory, range(KEYS_BEFORE_SWEEP + 1)) == 2
+
+
+BUDGET = Budget(1, 1, "team", Allowance(1000, "day"), Spending(find_span("day", 0), 1000))
+
+
+@each_row("lack", get_args(Lack))
+def test_what_is_held_may_be_tried_again(lack: Lack) -> None:
+    refusal = refuse_funds(lack, BUDGET)
+    assert isinstance(refusal, BalanceHeld if lack.endswith("held") else InsufficientBalance)
+    assert refusal.status == (429 if lack.endswith("held") else 402)
+
+
+def test_each_lack_has_words_of_its_own() -> None:
+    assert len({str(refuse_funds(lack, BUDGET)) for lack in get_args(Lack)}) == 6
+
+
+@each_row("lack", ["budget", "budget held"])
+def test_a_budget_is_named(lack: Lack) -> None:
+    assert "team" in str(refuse_funds(lack, BUDGET))
+    assert isinstance(refuse_funds("budget", BUDGET), BudgetSpent)

@@ -1,18 +1,36 @@
-"""Changes of others are found once, whatever the order of their commits."""
+"""Changes of others, heard or found; the upkeep that each node does now and then."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import cast
 
+import psycopg
 import pytest
 
+from gateway.ledger.postgres import session as sessions
 from gateway.ledger.postgres.books import PostgresBooks
-from gateway.ledger.postgres.serving.feed import ChangeFeed
-from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.postgres.nodes import Node, register
+from gateway.ledger.postgres.serving import feed as module
+from gateway.ledger.postgres.serving.feed import ChangeFeed, Listener, Upkeep
+from gateway.ledger.postgres.session import Cursor, Session, connect
+from gateway.ledger.records import LedgerError
+from gateway.ledger.sql.connection import Values
 from tests.ledger.contract.kit import NOW_MS
+from tests.ledger.databases import CUT_OFF, ask, wait_for_lock
+from tests.ledger.postgres.test_months import END, ROW
 
 TELL = "INSERT INTO changes (kind, id) VALUES ('account', ?)"
+
+
+@pytest.fixture
+def session(ledger_url: str) -> Iterator[Session]:
+    with closing(connect(ledger_url)) as session:
+        yield session
 
 
 @pytest.fixture
@@ -24,13 +42,8 @@ def url(ledger_url: str) -> str:
 
 
 @pytest.fixture
-def session(url: str) -> Iterator[Session]:
-    with closing(connect(url)) as session:
-        yield session
-
-
-@pytest.fixture
-def feed(session: Session) -> ChangeFeed:
+def feed(url: str, session: Session) -> ChangeFeed:
+    del url  # it has the accounts
     feed = ChangeFeed()
     snapshot = feed.read_all(session, NOW_MS)
     assert [one.name for one in snapshot.accounts] == ["a", "b", "c"]
@@ -93,3 +106,230 @@ def test_the_connection_is_left_idle_and_may_be_another_one(
         other.execute(TELL, ("1",))
         assert poll(feed, other) == ["a"]
         assert poll(feed, session) == []
+
+
+TELL_ONE = "INSERT INTO changes (kind, id) VALUES ('account', '1')"
+WAIT_SECONDS = 30.0
+
+
+class Ear:
+    """Counts what it is told."""
+
+    def __init__(self) -> None:
+        self.heard = threading.Semaphore(0)
+
+    def wait(self) -> None:
+        assert self.heard.acquire(timeout=WAIT_SECONDS)
+
+
+@pytest.fixture
+def ear(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ear]:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    ear = Ear()
+    listener = Listener(ledger_url, ear.heard.release)
+    ear.wait()  # it listens, and tells that there may be something
+    yield ear
+    listener.close()
+    listener._thread.join(WAIT_SECONDS)
+    assert not listener._thread.is_alive()
+
+
+def test_it_tells_of_each_commit(ear: Ear, ledger_url: str) -> None:
+    with closing(connect(ledger_url)) as session:
+        session.run(f"BEGIN; {TELL_ONE}")
+        assert not ear.heard.acquire(timeout=0.05)
+        session.run("COMMIT")
+        ear.wait()
+        session.run(TELL_ONE)
+        ear.wait()
+
+
+def test_it_comes_back_and_tells_of_what_was_missed(ear: Ear, ledger_url: str) -> None:
+    with closing(connect(ledger_url)) as session:
+        session.run(CUT_OFF)
+        ear.wait()
+        session.run(TELL_ONE)
+        ear.wait()
+
+
+def test_a_server_that_is_not_there_is_tried_again_until_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries = threading.Semaphore(0)
+
+    def refuse(url: str) -> None:
+        tries.release()
+        raise LedgerError(url)
+
+    monkeypatch.setattr(module, "connect", refuse)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    listener = Listener("postgresql://nowhere", lambda: None)
+    for _ in range(3):
+        assert tries.acquire(timeout=WAIT_SECONDS)
+    listener.close()
+    listener._thread.join(WAIT_SECONDS)
+    assert not listener._thread.is_alive()
+
+
+def make_upkeep(session: Session, months: int = 0) -> Upkeep:
+    return Upkeep(
+        register(session), months, silence_seconds=3, test_clock=lambda: 1_700_000_000_000
+    )
+
+
+def make_dead(session: Session) -> Node:
+    """Register a node that is silent, while the others are seen throughout."""
+    node = register(session)
+    session.run("UPDATE nodes SET steady_at = now() - INTERVAL '1 minute'")
+    past = "now() - INTERVAL '9 s'"
+    session.execute(
+        f"UPDATE nodes SET seen_at = {past}, suspected_at = {past} WHERE id = ?", (node.id,)
+    )
+    return node
+
+
+def test_a_dead_node_is_buried_and_named(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    upkeep, dead = make_upkeep(session), make_dead(session)
+    session.execute(ROW, ("req_1", 1))
+    session.execute("UPDATE requests SET node_id = ?", (dead.id,))
+    upkeep.run(session)
+    assert f"node {dead.id} (process " in caplog.text
+    assert "1 requests in flight are interrupted and charged 0" in caplog.text
+    row = session.execute("SELECT outcome, ended_ms FROM requests").fetchall()
+    assert row == [("interrupted", 1_700_000_000_000)]
+
+
+def test_it_looks_now_and_then(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+    upkeep = make_upkeep(session)
+    upkeep.run(session)
+    dead = make_dead(session)
+    upkeep.run(session)
+    ended = "SELECT ended_at IS NOT NULL FROM nodes WHERE id = ?"
+    assert ask(session, ended, (dead.id,)) is False
+    seconds += module.LOOK_SECONDS
+    upkeep.run(session)
+    assert ask(session, ended, (dead.id,)) is True
+
+
+def test_hourly_it_makes_months_and_forgets_what_is_old(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+    upkeep = make_upkeep(session)
+    last = ask(session, "SELECT max(relid::regclass::text) FROM pg_partition_tree('entries')"
+               " WHERE relid::regclass::text <> 'entries_other'")  # fmt: skip
+    upkeep.run(session)
+    for table in (str(last), str(last).replace("entries", "requests")):
+        session.run(f"DROP TABLE {table}")
+    session.run(
+        "INSERT INTO changes (kind, id, made_at)"
+        " VALUES ('account', 'old', now() - INTERVAL '31 days'),"
+        " ('account', 'new', now() - INTERVAL '2 days');"
+        "INSERT INTO nodes (host, pid, version, ended_at) VALUES"
+        " ('old', 1, '', now() - INTERVAL '31 days'), ('new', 1, '', now())"
+    )
+    upkeep.run(session)
+    assert ask(session, "SELECT count(*) FROM changes") == 2
+    seconds += module.HOUR_SECONDS
+    upkeep.run(session)
+    assert session.execute("SELECT id FROM changes").fetchall() == [("new",)]
+    assert ask(session, "SELECT count(*) FROM nodes WHERE host = 'old'") == 0
+    assert ask(session, "SELECT to_regclass(?) IS NOT NULL", (str(last),)) is True
+
+
+@pytest.mark.parametrize(("months", "kept"), [(0, 2), (2, 1)])
+def test_old_months_are_dropped_where_that_is_configured(
+    session: Session, months: int, kept: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "gateway.ledger")
+    session.run("SELECT make_months('2020-02-03', 0)")
+    session.execute(ROW, ("req_1", 1))
+    session.execute(ROW.replace("?,", "find_first_id('2020-02-03') || lpad('', 16, '0'),", 1), (1,))
+    session.execute(END)
+    make_upkeep(session, months).run(session)
+    assert cast("int", ask(session, "SELECT count(*) FROM requests")) == kept
+    assert ("were dropped, as retention_months says: 1" in caplog.text) is (months > 0)
+
+
+LAST = (
+    "SELECT max(relid::regclass::text) FROM pg_partition_tree('requests')"
+    " WHERE isleaf AND relid::regclass::text <> 'requests_other'"
+)
+MADE = "SELECT to_regclass(?) IS NOT NULL"
+
+
+def drop_last(session: Session) -> str:
+    """Drop the last month, so that an upkeep has to make it again; return its name."""
+    last = str(ask(session, LAST))
+    session.run(f"DROP TABLE {last}, {last.replace('requests', 'entries')}")
+    return last
+
+
+def test_months_wait_an_hour_for_one_who_reads_for_long(
+    session: Session,
+    ledger_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As `audit`, `export` and `pg_dump` do. Rounds would wait for it, too."""
+    seconds = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+    upkeep, last = make_upkeep(session, months=1), drop_last(session)
+    with closing(connect(ledger_url)) as reader:
+        reader.run("BEGIN; SELECT count(*) FROM requests")
+        upkeep.run(session)
+        assert (
+            "months could not be made or dropped, or old rows deleted: another program"
+            in caplog.text
+        )
+        assert not session.in_transaction
+        reader.run("ROLLBACK")
+    seconds += module.HOUR_SECONDS
+    upkeep.run(session)
+    assert ask(session, MADE, (last,)) is True
+
+
+def test_months_end_with_a_process_that_is_stopped(
+    session: Session, ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its statements: nobody could use the tables until it goes on."""
+    monkeypatch.setattr(sessions, "BEGIN", sessions.BEGIN.replace("2000", "50"))
+    upkeep, last = make_upkeep(session), drop_last(session)
+    execute = session.execute
+
+    def stop(sql: str, values: Values = ()) -> Cursor:
+        cursor = execute(sql, values)
+        if "make_months" in sql:
+            other.run("SELECT 1 FROM requests LIMIT 1")
+        return cursor
+
+    monkeypatch.setattr(session, "execute", stop)
+    with closing(connect(ledger_url)) as other:
+        other.run("SET lock_timeout = '10s'")
+        with pytest.raises(psycopg.Error):
+            upkeep.run(session)
+        assert ask(other, MADE, (last,)) is False
+
+
+def test_a_round_is_no_victim_of_months(session: Session, ledger_url: str) -> None:
+    """It has entries when a month takes all requests and waits for entries: the month gives way."""
+    upkeep, last = make_upkeep(session), drop_last(session)
+    with closing(connect(ledger_url)) as round_, closing(connect(ledger_url)) as looker:
+        round_.run("BEGIN")
+        round_.execute(
+            "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, created_ms)"
+            " VALUES (1, 'credit', 1, 1, 1)"
+        )
+        with ThreadPoolExecutor(1) as thread:
+            kept = thread.submit(upkeep.run, session)
+            wait_for_lock(looker, kept, "relation")
+            round_.execute(ROW, ("req_1", 1))
+            round_.run("COMMIT")
+            kept.result(10)
+    assert ask(session, "SELECT count(*) FROM requests") == 1
+    assert ask(session, MADE, (last,)) is False, "it is made an hour later"

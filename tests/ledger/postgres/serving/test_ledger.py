@@ -1,8 +1,9 @@
-"""Opening a node, and its ends."""
+"""A node's start and end, and its reads beside the rounds."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import closing
 
 import pytest
@@ -11,12 +12,12 @@ from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import TakenOver
 from gateway.ledger.postgres.serving.feed import ChangeFeed
-from gateway.ledger.postgres.serving.ledger import open_postgres
+from gateway.ledger.postgres.serving.ledger import PostgresReader, open_postgres
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.memory import Snapshot
 from tests.ledger.contract.kit import WAIT_SECONDS, admission, create_key, find_key, void
-from tests.ledger.databases import ask
+from tests.ledger.databases import CUT_OFF, ask
 
 NODES = "SELECT count(*) FROM nodes WHERE ended_at IS NULL"
 CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
@@ -122,3 +123,38 @@ async def test_a_server_that_is_not_there_is_named(ledger_url: str) -> None:
     with pytest.raises(LedgerError, match=f'database "{name}x" does not exist'):
         async with open_postgres(f"{ledger_url}x"):
             pass
+
+
+@pytest.fixture
+async def reader(ledger_url: str) -> AsyncIterator[PostgresReader]:
+    reader = PostgresReader(ledger_url)
+    yield reader
+    await reader.close()
+
+
+async def test_a_connection_that_broke_is_made_anew(
+    reader: PostgresReader, ledger_url: str
+) -> None:
+    assert await reader.read_receipt("req_1") is None
+    with closing(connect(ledger_url)) as session:
+        session.run(CUT_OFF)
+    assert await reader.read_receipt("req_1") is None
+    assert await reader.read_ended_key(b"d" * 32) is None
+
+
+async def test_what_cannot_be_read_is_an_outage_until_it_can(
+    reader: PostgresReader, ledger_url: str
+) -> None:
+    with closing(connect(ledger_url)) as session:
+        session.run("ALTER TABLE requests RENAME TO gone")
+        with pytest.raises(LedgerUnavailable):
+            await reader.read_receipt("req_1")
+        session.run("ALTER TABLE gone RENAME TO requests")
+    assert await reader.read_receipt("req_1") is None
+
+
+async def test_a_server_that_is_not_there_is_an_outage() -> None:
+    reader = PostgresReader("postgresql://gateway@127.0.0.1:1/gateway")
+    with pytest.raises(LedgerUnavailable):
+        await reader.read_receipt("req_1")
+    await reader.close()
