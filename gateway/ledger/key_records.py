@@ -8,7 +8,7 @@ begins a new sum. Nothing has to happen when a period ends: a sum of another per
 A request is charged to the budget that its key had at the hold. Corrections change no budget.
 
 The API counts the rates of what its own process admits. A ledger that several processes share counts
-for all of them, see `Ledger.confirm`. Both refuse in the same words.
+for all of them, see `ServingLedger.confirm`. Both refuse in the same words.
 """
 
 from __future__ import annotations

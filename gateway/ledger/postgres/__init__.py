@@ -11,7 +11,7 @@ statements  statements in its words; one on the event loop, without a thread
 audit     the proof of the books
 books     implements `Books`; every row as records, and a ledger made of them
 nodes     the processes that serve, and what they count beside the books
-serving/  implements `Ledger`
+serving/  opens a `ServingLedger` on it
 
 A request's way through it:
 

@@ -7,5 +7,5 @@ totals    the sums that it writes: by hour and day, of budgets, of costs
 audit     the file as SQLite checks it, and the proof of the books
 backup    a copy while others write
 books     implements `Books`; every row as records, and a new database made of them
-serving/  implements `Ledger`
+serving/  opens a `ServingLedger` on it
 """
