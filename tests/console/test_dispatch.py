@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import re
@@ -171,6 +172,32 @@ async def test_an_operators_rights_end_at_once(shared: Console) -> None:
     assert (await shared.get(f"{API}/accounts", as_=OPERATOR)).status == 200
     with demoted(shared):
         assert (await shared.get(f"{API}/accounts", as_=OPERATOR)).status == 404
+
+
+async def test_bodies_that_are_not_read(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form of another site cannot send JSON's type; slow and busy times are told as such."""
+    path = f"{API}/keys"
+    for headers in ({"Content-Type": "text/plain"}, {"Content-Encoding": "gzip"}):
+        reply = await console.post(path, {}, headers=headers)
+        assert reply.refusal == (415, "unsupported_media_type", None)
+
+    async def trickle() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(5)
+
+    monkeypatch.setattr("gateway.console.dispatch.BODY_SECONDS", 0.05)
+    sent = {"Cookie": console.cookies[HOLDER], "Content-Type": "application/json"}
+    async with console.web.post(console.root_url + path, data=trickle(), headers=sent) as slow:
+        assert (slow.status, (await slow.json())["error"]["code"]) == (408, "too_slow")
+    monkeypatch.setattr("gateway.console.state.MAX_PENDING", 0)
+    for target, body in (
+        (f"{API}/session", {"name": HOLDER, "password": "x"}),
+        (f"{API}/settings/password", {"new_password": "another horse battery"}),
+    ):
+        assert (await console.post(target, body)).refusal == (503, "unavailable", None)
+    assert console.gateway is not None
+    monkeypatch.setattr(console.gateway, "draining", True)
+    assert (await console.get(path)).refusal == (503, "unavailable", None)
 
 
 # ---- limits of changes ---------------------------------------------------------------------------

@@ -57,6 +57,7 @@ HOLDERS: Final[list[Case]] = [
     *spoil("POST", "/budgets", TEAM, ("name", ""), ("name", "10/day"), ("amount", "0")),
     *spoil("POST", "/budgets", TEAM, ("amount", "x"), ("amount", None), ("period", "year")),
     *spoil("POST", "/budgets", TEAM, ("period", None)),
+    ("POST", "/budgets", {"name": "team"}, "amount"),
     *each_value("POST", "/billing/redeem", {"code": [None, "", 5, ["x"]]}),
     *each_value("POST", "/settings/alerts", {"webhook": ["hooks", 5], "low_balance": ["-1", "much"]}),
     *each_value("POST", "/settings/password", {"new_password": ["too short", "x" * 1025, None]}),
