@@ -78,7 +78,7 @@ async def _try_password(
         checked = signin.check(books, books.accounts.read(name), code)
         if checked != "right":
             return checked
-        visitor = make_requestor(request)
+        visitor = make_visitor(request)
         made = signin.open_session_by_password(books, name, stored, renewed, visitor)
         return _answer(books, request, made)
 
@@ -107,7 +107,7 @@ async def sign_in_by_link(request: ConsoleRequest) -> Answer:
         lambda books: _answer(
             books,
             request,
-            signin.open_session_by_link(books, token, make_requestor(request)),
+            signin.open_session_by_link(books, token, make_visitor(request)),
         )
     )
     if answer is None:
@@ -169,7 +169,7 @@ def require_fresh(books: Books, request: ConsoleRequest) -> None:
         )
 
 
-def make_requestor(request: ConsoleRequest) -> signin.Visitor:
+def make_visitor(request: ConsoleRequest) -> signin.Visitor:
     device = describe_device(request.http.headers.get(hdrs.USER_AGENT, ""))
     return signin.Visitor(device, request.address, request.session)
 

@@ -15,7 +15,7 @@ from gateway.admin import observations, signin, views
 from gateway.admin.fields import describe
 from gateway.alerts.channels import check_holder_url
 from gateway.console.api.session import (
-    make_requestor,
+    make_visitor,
     require_fresh,
 )
 from gateway.console.refusals import (
@@ -57,7 +57,7 @@ async def change_password(request: ConsoleRequest) -> Answer:
     made = await request.run(
         partial(
             signin.change_password,
-            visitor=make_requestor(request),
+            visitor=make_visitor(request),
             seen_hash=stored,
             password_hash=hashed,
         )
