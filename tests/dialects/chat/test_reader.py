@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gateway.dialects.chat.stream import ChatReader
-from gateway.dialects.exchanges import UPSTREAMS
 from gateway.dialects.wire.sse import parse_event
-from gateway.errors import UpstreamError
-from gateway.prices import Terms
 from tests.dialects.chat.kit import Json, choice, chunk, dump, event, make_context, role, stop, text
 from tests.support.rows import each_row
 
@@ -18,28 +13,6 @@ def read(*chunks: Json, n: int = 1) -> ChatReader:
     for one in chunks:
         reader.read(parse_event(event(one)))
     return reader
-
-
-def test_a_completion_has_choices() -> None:
-    reply = {"choices": [{"index": 0}]}
-    assert UPSTREAMS["chat"].read_reply(dump(reply)) == reply
-
-
-@each_row(
-    ("body", "said"),
-    [
-        (b"<html>", "not JSON"),
-        (b"[]", "not a chat completion"),
-        (b'{"choices": []}', "not a chat completion"),
-        (b'{"choices": [1]}', "not a chat completion"),
-        (b'{"error": {"message": "no GPU"}, "choices": [{}]}', "no GPU"),
-        (b'{"object": "error", "message": "no GPU"}', "no GPU"),
-        (b'{"error": {}, "object": "error"}', "answered with an error"),
-    ],
-)
-def test_what_is_no_completion_is_the_upstreams_fault(body: bytes, said: str) -> None:
-    with pytest.raises(UpstreamError, match=said):
-        UPSTREAMS["chat"].read_reply(body)
 
 
 def test_a_stream_is_finished_once_every_choice_is() -> None:
@@ -79,21 +52,6 @@ def test_finish_reasons_that_are_missing_at_done_are_made_up_for() -> None:
     assert last["id"] == chunk()["id"]
     assert [one["finish_reason"] for one in last["choices"]] == ["stop"]
     assert read(chunk(role()), chunk(stop())).close() == []
-
-
-def test_the_last_usage_and_the_last_tier_count() -> None:
-    expected = make_context().expected
-    first = {"prompt_tokens": 5, "completion_tokens": 1}
-    last = {"prompt_tokens": 5, "completion_tokens": 2}
-    reader = read(
-        chunk(role(), usage=first, service_tier="flex"),
-        chunk(usage=last, service_tier="priority"),
-        chunk(usage=None),
-    )
-    report = reader.read_report(expected)
-    assert report.tokens is not None
-    assert (report.tokens.input, report.tokens.output) == (5, 2)
-    assert report.terms == Terms("priority")
 
 
 def test_the_end_of_a_chunk_too_large_to_hold_is_searched() -> None:

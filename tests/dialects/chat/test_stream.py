@@ -39,13 +39,11 @@ def test_a_conforming_stream_passes_but_for_the_model() -> None:
 
 
 @each_row("end", [b"\n", b"\r", b"\r\n"])
-def test_every_line_end_at_every_split_point(end: bytes) -> None:
+def test_every_line_end_byte_by_byte(end: bytes) -> None:
     body = WHOLE.replace(b"\n", end)
     expected = play(ChatStream(make_context()), [body])
     assert expected.complete
     assert [one["choices"] for one in expected.chunks] == [[role()], [text("Hi")], [stop()]]
-    for cut in range(len(body) + 1):
-        assert play(ChatStream(make_context()), [body[:cut], body[cut:]]) == expected, cut
     assert play(ChatStream(make_context()), each_byte(body)) == expected
 
 
@@ -102,14 +100,6 @@ def test_every_way_to_be_done(done: bytes) -> None:
     """If it is missing, cut or malformed after all choices finished, the caller still gets it."""
     played = send(BEGIN + HI + END + done)
     assert (played.out, played.complete, played.failure) == (ours(WHOLE), True, None)
-
-
-@each_row("done", [b"data: [DONE]\n", b"data: [DONE]\n\n", b"data: [DONE]\r\n"])
-def test_done_counts_with_its_line(done: bytes) -> None:
-    """The connection may stay open after it."""
-    stream = ChatStream(make_context())
-    stream.feed(BEGIN + HI + done)
-    assert stream.complete
 
 
 def test_nothing_after_done_goes_out() -> None:

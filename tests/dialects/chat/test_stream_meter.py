@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from gateway.dialects.chat.stream import ChatStream
 from gateway.dialects.wire.sse import MAX_EVENT_BYTES
 from gateway.money import Tokens
-from gateway.usage import UsageLimits
 from tests.dialects.chat.kit import (
     BEGIN,
     DONE,
@@ -21,13 +19,10 @@ from tests.dialects.chat.kit import (
     choice,
     chunk,
     event,
-    events,
     make_context,
     ours,
     play,
-    role,
     send,
-    stop,
     text,
 )
 from tests.support.rows import each_row
@@ -127,14 +122,6 @@ def test_an_absurd_half_of_a_usage_is_estimated(absurd: Json, tokens: Tokens) ->
     assert (played.tokens, played.estimated) == (tokens, True)
 
 
-def test_the_last_usage_that_is_not_null_counts() -> None:
-    first, last = {**USAGE, "completion_tokens": 1, "total_tokens": 10}, USAGE
-    body = events(
-        chunk(role(), usage=first), chunk(text("a"), usage=last), chunk(stop(), usage=None)
-    )
-    assert send(body + DONE).tokens == Tokens(9, output=3)
-
-
 def test_after_the_end_the_report_counts_even_if_more_was_said() -> None:
     long = event(chunk(text("x" * 400)))
     reported = event(chunk(usage=USAGE))
@@ -157,8 +144,3 @@ def test_all_that_is_delivered_counts(delta: dict[str, Any], times: int) -> None
 def test_nothing_delivered_is_nothing() -> None:
     played = send(BEGIN + event(chunk(text(""))))
     assert (played.tokens, played.delivered) == (Tokens(INPUT_ESTIMATE), False)
-
-
-def test_limits_are_those_of_the_context() -> None:
-    assert make_context(limits=5).expected.limits == UsageLimits(5, 5, 5)
-    assert re.fullmatch(r"chatcmpl-.+", chunk()["id"])
