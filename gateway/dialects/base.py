@@ -2,13 +2,14 @@
 
     Caller       the wire format that a caller speaks: validation, errors, keep-alives
     Upstream     the wire format that a provider speaks: asking, reading, metering
-    EventReader       reads an upstream's stream, for the stream that passes and for translations
-    EventWriter       writes a caller's stream from what a reader gives
+    EventReader  reads an upstream's stream, for the stream that passes and for translations
+    EventWriter  writes a caller's stream from what a reader gives
     Translation  between a caller's format and an upstream's: requests, replies, events
     Pipeline     one stream under way: bytes of the upstream in, bytes for the caller out
 
-Dialects derive from `Caller`, `Upstream` and `EventReader`, whose methods do what OpenAI's APIs do unless they
-are abstract. An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation if they differ.
+Dialects derive from `Caller`, `Upstream` and `EventReader`, whose methods do what OpenAI's APIs do where
+they are not abstract. An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation if
+they differ.
 """
 
 from __future__ import annotations

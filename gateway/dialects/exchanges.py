@@ -44,6 +44,7 @@ from gateway.dialects.wire.jsonbytes import (
     get_object,
     limit_elements,
     refuse_elements,
+    refuse_reply,
 )
 from gateway.dialects.wire.stream import TranslatedStream
 from gateway.errors import UndeliverableReply, UpstreamError
@@ -109,7 +110,7 @@ class Exchange:
 
         Raises UpstreamError if it is not a reply of the upstream's dialect.
         """
-        with limit_elements(self.max_elements, _refuse_reply):
+        with limit_elements(self.max_elements, refuse_reply):
             return self._read_reply(body, context)
 
     def _read_reply(self, body: bytes, context: ReplyContext) -> Reply:
@@ -138,7 +139,7 @@ class Exchange:
 
     def replay_reply(self, body: bytes) -> bytes:
         """Write a JSON reply as the upstream's stream it should have been. Raises UpstreamError."""
-        with limit_elements(self.max_elements, _refuse_reply):
+        with limit_elements(self.max_elements, refuse_reply):
             return self.upstream.replay_reply(self.upstream.read_reply(body.strip()))
 
     def open_reply(self, context: ReplyContext) -> Pipeline:
@@ -156,10 +157,6 @@ class Exchange:
             return self.upstream.open_stream(context)
         reader = self.upstream.open_reader(context)
         return TranslatedStream(context, reader, self.translation.open_writer(context))
-
-
-def _refuse_reply() -> UndeliverableReply:
-    return UndeliverableReply("The upstream provider's reply has too many JSON values.")
 
 
 CALLERS: Final[Mapping[str, Caller]] = {

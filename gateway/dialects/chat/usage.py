@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from gateway.dialects.records import Json, Usage
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
 from gateway.dialects.wire.stream import PICTURE_BYTES
-from gateway.dialects.wire.usage import read_counts
+from gateway.dialects.wire.usage import make_cache_details, read_counts
 from gateway.money import Tokens
 from gateway.usage import count_text
 
@@ -50,11 +50,8 @@ def maybe_repair_chat_usage(usage: Json) -> Json | None:
         return None
     repaired = {**usage, **wanted}
     if counts.beside:
-        repaired["prompt_tokens_details"] = {
-            **get_object(usage, "prompt_tokens_details"),
-            "cached_tokens": counts.tokens.cached_input,
-            "cache_write_tokens": counts.tokens.cache_write + counts.tokens.cache_write_1h,
-        }
+        told = get_object(usage, "prompt_tokens_details")
+        repaired["prompt_tokens_details"] = told | make_cache_details(counts.tokens)
     return repaired
 
 
@@ -76,10 +73,7 @@ def make_translated_usage(usage: Usage, reasoning_tokens: object) -> Json:
         return made
     return {
         **made,
-        "prompt_tokens_details": {
-            "cached_tokens": tokens.cached_input,
-            "cache_write_tokens": tokens.cache_write + tokens.cache_write_1h,
-        },
+        "prompt_tokens_details": make_cache_details(tokens),
         "completion_tokens_details": {
             "reasoning_tokens": reasoning_tokens if isinstance(reasoning_tokens, int) else 0
         },

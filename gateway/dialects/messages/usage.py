@@ -120,13 +120,8 @@ def _drop_nulls(usage: Json) -> Json:
 
 
 def _add(counts: list[Tokens]) -> Tokens:
-    return Tokens(
-        sum(one.input for one in counts),
-        sum(one.cached_input for one in counts),
-        sum(one.cache_write for one in counts),
-        sum(one.output for one in counts),
-        sum(one.cache_write_1h for one in counts),
-    )
+    names = ("input", "cached_input", "cache_write", "output", "cache_write_1h")
+    return Tokens(*(sum(getattr(one, name) for one in counts) for name in names))
 
 
 def find_tool(block: object) -> str | None:

@@ -9,7 +9,7 @@ from typing import Final
 from gateway.dialects.records import Json, Usage
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.stream import PICTURE_BYTES
-from gateway.dialects.wire.usage import read_openai_usage
+from gateway.dialects.wire.usage import make_cache_details, read_openai_usage
 from gateway.money import name_tool
 from gateway.usage import Expected, Reported, count_text, read_count
 
@@ -94,10 +94,7 @@ def make_usage(usage: Usage) -> Json:
     details = get_object(usage.reported or {}, "completion_tokens_details")
     return {
         "input_tokens": tokens.all_input,
-        "input_tokens_details": {
-            "cached_tokens": tokens.cached_input,
-            "cache_write_tokens": tokens.cache_write + tokens.cache_write_1h,
-        },
+        "input_tokens_details": make_cache_details(tokens),
         "output_tokens": tokens.output,
         "output_tokens_details": {
             "reasoning_tokens": read_count(details.get("reasoning_tokens")) or 0

@@ -30,57 +30,61 @@ def looks_like_json(data: bytes) -> bool:
     return data.lstrip()[:1] in (b"{", b"[")
 
 
-def _measure_unread(expected: Expected, failure: GatewayError | None) -> Metered:
-    """Estimate a reply of which nothing was read: one too large counts for a picture."""
-    too_large = isinstance(failure, UndeliverableReply)
-    return meter(Reported(), PICTURE_BYTES if too_large else 0, expected, complete=False)
+class _HeldBody:
+    """The part of a `Pipeline` that holds a JSON body back until all of it is here."""
 
+    __slots__ = ("_expected", "_pieces", "failure", "held_bytes", "held_elements")
 
-class CollectedReply:
-    """A `Pipeline` for a JSON reply: `finish` gives the whole body for the caller."""
-
-    __slots__ = (
-        "_expected",
-        "_pieces",
-        "_read",
-        "_reply",
-        "complete",
-        "delivered",
-        "failure",
-        "finished",
-        "held_bytes",
-        "held_elements",
-    )
-
-    begun: Final = False
-    position: Final = None
     mid_event: Final = False
+    _most_bytes: int
 
-    def __init__(self, read: Callable[[bytes], Reply], expected: Expected) -> None:
-        """`read` turns the body into the caller's reply. It raises UpstreamError when it is none."""
-        self._read = read
+    def __init__(self, expected: Expected) -> None:
         self._expected = expected
         self._pieces: list[bytes] = []
         self.held_bytes = self.held_elements = 0
-        self._reply: Reply | None = None
-        self.finished = self.delivered = self.complete = False
         self.failure: GatewayError | None = None
 
     def feed(self, data: bytes) -> bytes:
         self._pieces.append(data)
         self.held_bytes += len(data)
         self.held_elements += bound_elements(data)
-        if self.held_bytes > MAX_REPLY_BYTES:
+        if self.held_bytes > self._most_bytes:
             begin = next((piece for piece in self._pieces if piece.strip()), b"")
             is_reply = looks_like_json(begin)  # a page of HTML is free
             self.failure = (UndeliverableReply if is_reply else UpstreamError)(_TOO_LARGE)
         return b""
 
-    def end(self) -> bytes:
+    def _take(self) -> bytes:
         body, self._pieces = b"".join(self._pieces), []
         self.held_bytes = 0
+        return body
+
+    def _measure_unread(self) -> Metered:
+        """Estimate a reply of which nothing was read: one too large counts for a picture."""
+        too_large = isinstance(self.failure, UndeliverableReply)
+        text_bytes = PICTURE_BYTES if too_large else 0
+        return meter(Reported(), text_bytes, self._expected, complete=False)
+
+
+class CollectedReply(_HeldBody):
+    """A `Pipeline` for a JSON reply: `finish` gives the whole body for the caller."""
+
+    __slots__ = ("_read", "_reply", "complete", "delivered", "finished")
+
+    begun: Final = False
+    position: Final = None
+    _most_bytes = MAX_REPLY_BYTES
+
+    def __init__(self, read: Callable[[bytes], Reply], expected: Expected) -> None:
+        """`read` turns the body into the caller's reply. It raises UpstreamError when it is none."""
+        super().__init__(expected)
+        self._read = read
+        self._reply: Reply | None = None
+        self.finished = self.delivered = self.complete = False
+
+    def end(self) -> bytes:
         try:
-            self._reply = self._read(body)
+            self._reply = self._read(self._take())
         except UpstreamError as error:
             self.failure = error
         else:
@@ -95,36 +99,25 @@ class CollectedReply:
         return self._reply.body
 
     def measure(self) -> Metered:
-        if self._reply is None:
-            return _measure_unread(self._expected, self.failure)
-        return self._reply.metered
+        return self._measure_unread() if self._reply is None else self._reply.metered
 
 
-class ReplayedReply:
+class ReplayedReply(_HeldBody):
     """A `Pipeline` around another one, which gets a JSON reply as the events of a stream.
 
     Some providers ignore `stream`.
     """
 
-    __slots__ = (
-        *("_body", "_expected", "_inner", "_replay"),
-        *("failure", "held_elements", "mid_event"),
-    )
+    __slots__ = ("_inner", "_replay")
+
+    _most_bytes = MAX_REPLAYED_BYTES
 
     def __init__(
         self, inner: Pipeline, replay: Callable[[bytes], bytes], expected: Expected
     ) -> None:
+        super().__init__(expected)
         self._inner = inner
         self._replay = replay
-        self._expected = expected
-        self._body = bytearray()
-        self.held_elements = 0
-        self.failure: GatewayError | None = None
-        self.mid_event = False
-
-    @property
-    def held_bytes(self) -> int:
-        return len(self._body)
 
     @property
     def begun(self) -> bool:
@@ -146,17 +139,9 @@ class ReplayedReply:
     def position(self) -> Json | None:
         return self._inner.position
 
-    def feed(self, data: bytes) -> bytes:
-        self._body += data
-        self.held_elements += bound_elements(data)
-        if len(self._body) > MAX_REPLAYED_BYTES:
-            self.failure = UndeliverableReply(_TOO_LARGE)
-        return b""
-
     def end(self) -> bytes:
-        body, self._body = bytes(self._body), bytearray()
         try:
-            events = self._replay(body)
+            events = self._replay(self._take())
         except UpstreamError as error:
             self.failure = error
             return b""
@@ -168,6 +153,4 @@ class ReplayedReply:
         return self._inner.finish()
 
     def measure(self) -> Metered:
-        if not self._inner.begun:
-            return _measure_unread(self._expected, self.failure)
-        return self._inner.measure()
+        return self._inner.measure() if self._inner.begun else self._measure_unread()

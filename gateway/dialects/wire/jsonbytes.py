@@ -111,13 +111,18 @@ def spend_elements(data: bytes) -> None:
     budget = _budget.get()
     if budget is None:
         if has_more_elements(data, MAX_ELEMENTS):
-            raise UndeliverableReply("The upstream provider's reply has too many JSON values.")
+            raise refuse_reply()
         return
     if not _OPENING.match(data):
         return  # a single value, or no JSON
     budget.left -= count_elements(data, budget.left)
     if budget.left < 0:
         raise budget.refuse()
+
+
+def refuse_reply() -> UndeliverableReply:
+    """Make the error for a reply, or an event, that has too many values."""
+    return UndeliverableReply("The upstream provider's reply has too many JSON values.")
 
 
 def refuse_elements() -> BadRequest:

@@ -60,7 +60,7 @@ def read_error(body: object) -> ErrorText:
         _clean(_flatten(message))[:MAX_MESSAGE_CHARS],
         _maybe_text(body.get("code")) or _maybe_text(body.get("type")),
         _maybe_text(body.get("param")),
-        _read_details(body),
+        _maybe_text(get_object(body, "details").get("error_code")),
     )
 
 
@@ -125,11 +125,6 @@ _ALARMS: Final = {
     403: "the provider refuses our key",
     404: "the provider does not know this path or model: is the route right?",
 }
-
-
-def _read_details(error: dict[str, Any]) -> str | None:
-    """Read the messages dialect's finer code for what is wrong."""
-    return _maybe_text(get_object(error, "details").get("error_code"))
 
 
 def _flatten(message: Any) -> str:

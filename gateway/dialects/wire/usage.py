@@ -256,6 +256,12 @@ def read_bill_nano(usage: Json) -> int | None:
     return None if behind is None else bill + behind
 
 
+def make_cache_details(tokens: Tokens) -> Json:
+    """Write the details of an input, as OpenAI's APIs have them."""
+    written = tokens.cache_write + tokens.cache_write_1h
+    return {"cached_tokens": tokens.cached_input, "cache_write_tokens": written}
+
+
 def hide_bill(told: Json, text: bytes) -> Json:
     """Return a reply, a chunk or an event without its provider's bill, which is the operator's affair.
 
