@@ -37,7 +37,7 @@ NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 def name_tool(name: str) -> str:
-    """Return the name by which prices and receipts know a tool."""
+    """Return the name of a tool in prices and receipts; vendors have several for the same one."""
     return _TOOL_ALIASES.get(name, name)
 
 
@@ -67,7 +67,7 @@ class Tokens:
     cache_write_1h: int = 0
     """Written to a cache for an hour."""
     media: Mapping[str, int] = field(default_factory=count_none)
-    """The part of `input` and `output` that is no text, by the names of `MEDIA`."""
+    """The part of `input` and `output` that is not text, by the names of `MEDIA`."""
 
     @property
     def all_input(self) -> int:
@@ -121,6 +121,7 @@ def compute_cost_nano(
     """
     if price.reported is not None and reported_nano is not None:
         scaled = reported_nano * price.reported
+        # The bill covers tokens and tools of the provider; only the operator's own fee comes on top.
         return -(-scaled // MILLION) + price.request
     scaled = (
         tokens.input * price.input
@@ -129,15 +130,18 @@ def compute_cost_nano(
         + tokens.cache_write_1h * price.cache_write_1h
         + tokens.output * price.output
     )
+    # Tokens of media are counted in the input or the output already: only the difference is added.
     for name, count in tokens.media.items():
         own: int | None = getattr(price, name)
         if own is not None:
             scaled += count * (own - getattr(price, MEDIA[name]))
     for name, count in tool_calls.items():
         if name == WEB_SEARCH:
+            # Scaled like tokens, so that all classes are summed before the one rounding.
             scaled += count * price.web_search * (MILLION // SEARCHES_PER_PRICE)
         else:
             scaled += count * price.tools.get(name, 0) * MILLION
+    # Up, so that no amount of small requests is free. Integers: a float would lose digits.
     return -(-scaled // MILLION) + price.request
 
 
@@ -149,6 +153,7 @@ def parse_amount_nano(text: str) -> int:
     """
     if not _AMOUNT.fullmatch(text):
         raise ValueError(f"'{text[:40]}' is not an amount; write a plain decimal such as 5 or 0.25")
+    # Decimal's 28 digits are enough: 10 before the point (`MAX_AMOUNT_NANO`), 18 behind it.
     scaled = Decimal(text) * NANO
     nano = int(scaled)
     if nano != scaled:
@@ -164,6 +169,7 @@ def read_charged_nano(value: object) -> int | None:
     A parser has made a binary fraction of it, which `repr` writes with the very digits that were
     sent, up to 15 of them: amounts below a million are exact.
     """
+    # `type`, not isinstance: a bool is an int, and true is no amount.
     if type(value) is str and _AMOUNT.fullmatch(value):
         amount = Decimal(value)
     elif type(value) in (float, int):

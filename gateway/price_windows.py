@@ -41,6 +41,7 @@ def _list_minutes(begin_ms: int, end_ms: int) -> int:
     count = -(-end_ms // MINUTE_MS) - begin_ms // MINUTE_MS
     if count >= _WEEK_MINUTES:
         return _mask(0, _WEEK_MINUTES)
+    # What goes beyond Sunday's last minute is Monday's: the bits wrap around.
     shifted = _mask(0, count) << _find_minute(begin_ms)
     return (shifted | shifted >> _WEEK_MINUTES) & _mask(0, _WEEK_MINUTES)
 
@@ -88,22 +89,22 @@ class Window:
         }
 
     def has(self, at_ms: int) -> bool:
-        if self is ALWAYS:
+        if self is ALWAYS:  # nearly every rule, once or more in a request
             return True
         begin, end = self._dates
         return begin <= at_ms < end and bool(self._minutes >> _find_minute(at_ms) & 1)
 
     def meets(self, other: Self) -> bool:
-        """Return whether there is a time that both have."""
+        """Return whether the two windows overlap."""
         return self._meet(other)[2] > 0
 
     def contains(self, one: Self, other: Self) -> bool:
-        """Return whether this one has every time that both of the others have."""
+        """Return whether this window covers the overlap of the other two."""
         begin, end, minutes = one._meet(other)
         return self._dates[0] <= begin and end <= self._dates[1] and not minutes & ~self._minutes
 
     def _meet(self, other: Self) -> tuple[int, int, int]:
-        """Return the begin, the end and the minutes that both have."""
+        """Return begin, end and minutes of the overlap."""
         begin = max(self._dates[0], other._dates[0])
         end = min(self._dates[1], other._dates[1])
         if begin >= end:
@@ -111,8 +112,9 @@ class Window:
         return begin, end, self._minutes & other._minutes & _list_minutes(begin, end)
 
     def find_time_ms(self, now_ms: int) -> int:
-        """Return a time that it has: the present one, or else the next, or one of its last week."""
+        """Return a time in the window: now, or else the next one, or one of its last week."""
         begin, end = self._dates
+        # After the end of a window with an end, its last week has each minute of the week that it had.
         starts = max(begin, now_ms), max(begin, end - _WEEK_MINUTES * MINUTE_MS)
         times = (
             max(start, minute * MINUTE_MS)

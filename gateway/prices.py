@@ -31,7 +31,7 @@ def name_tier(word: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms, besides tokens, that a request asks for or a reply was served on; "" is unsaid."""
+    """The terms, besides tokens, that a request asks for or that a reply was served on; "" if unsaid."""
 
     service_tier: str = ""
     speed: str = ""
@@ -87,6 +87,7 @@ class PriceRule:
         """Return whether the rule applies to what was served to a request of that time."""
         if self.input_above is not None and tokens.all_input <= self.input_above:
             return False
+        # A reply that names no tier was served on the standard one, which has a name in rules.
         return self.window.has(at_ms) and all(
             getattr(self, name) in (None, getattr(terms, name) or STANDARD) for name in CONDITIONS
         )
@@ -95,6 +96,7 @@ class PriceRule:
         """Return whether the rule may apply to a request of about so many tokens."""
         if self.input_above is not None and tokens.all_input * _MARGIN <= self.input_above:
             return False
+        # A provider may serve less than was asked for, so the standard terms count, too.
         tiers = {None, STANDARD, asked.terms.service_tier or STANDARD}
         return (
             self.window.has(at_ms)
@@ -151,7 +153,7 @@ class AppliedPrice:
 
 @lru_cache(maxsize=1024)
 def read_price(text: str) -> AppliedPrice:
-    """Read what `AppliedPrice.text` is."""
+    """Parse the text of an `AppliedPrice`; the ledger reads the same few again and again."""
     told = json.loads(text)
     rule = told.pop("rule", "")
     return AppliedPrice(Price(**{**told, "tools": MappingProxyType(told.get("tools", {}))}), rule)
@@ -179,7 +181,7 @@ class PriceList:
 
     def find_dearest(self, tokens: Tokens, asked: Asked, at_ms: int) -> AppliedPrice:
         """Return the price at which a request of about so many tokens may cost most."""
-        if not self.rules:
+        if not self.rules:  # most models: this is on the way of each request
             return self._applied[0]
         of_rules = zip(self.rules, self._applied[1:], strict=True)
         may_apply = [one for rule, one in of_rules if rule.may_hold(tokens, asked, at_ms)]

@@ -83,6 +83,8 @@ class limit_seconds:  # noqa: N801 - like asyncio.timeout
     def _check(self, step: float, due: float) -> None:
         self._left -= step
         now = self._loop.time()
+        # A late timer means that the loop was blocked. What arrived meanwhile is handled after this
+        # call, so the wait goes on for a step, in which it can still succeed.
         stood = now - due >= STALL_SECONDS
         if now >= self._last or (self._left <= 0 and not stood):
             self._limit.reschedule(now)
@@ -146,6 +148,7 @@ class Turns:
         return await called
 
     def _count(self) -> None:
+        # Its end is the next `call_soon`: all that is ready now runs before it.
         self._counts = True
         self._until = self._loop.time() + TURN_SECONDS
         self._loop.call_soon(self._begin_turn)
@@ -158,7 +161,7 @@ class Turns:
             return
         self._count()
         for _ in range(2 * SHARE):
-            owner = next(iter(self._waiting))
+            owner = next(iter(self._waiting))  # a dict keeps its order: the one that waits longest
             queue = self._waiting.pop(owner)
             work = queue.popleft()
             if queue:

@@ -58,7 +58,7 @@ class Reported:
 
     tokens: Tokens = field(default_factory=Tokens)
     has_input: bool = False
-    """The input is told, in numbers that can be."""
+    """The input is reported, in plausible numbers."""
     has_output: bool = False
     tool_calls: Mapping[str, int] | None = None
     """Calls of the tools that the provider ran, zeros too; None if it does not tell."""
@@ -78,7 +78,7 @@ class Metered:
     tool_calls: Mapping[str, int] = field(default_factory=count_none)
     terms: Terms = UNSAID
     unreported: bool = False
-    """The reply was complete, and its upstream reported no usage that can be, or half of one."""
+    """The reply was complete, and its upstream reported no plausible usage, or half of one."""
     reported_cost_nano: int | None = None
     """The amount that the provider says it charged."""
 
@@ -133,6 +133,7 @@ def meter(
             tokens, estimated = _estimate_output(tokens, output), True
         if not has_input:
             tokens, estimated = _estimate_input(tokens, expected), True
+    # A bill for a part of the reply would be less than what the provider asks for the whole.
     bill = reported.cost_nano if covers else None
     return Metered(tokens, estimated or unreported, calls, terms, unreported, bill)
 
@@ -152,7 +153,7 @@ def _estimate_input(tokens: Tokens, expected: Expected) -> Tokens:
 def _complete_calls(
     told: Mapping[str, int] | None, asked: Mapping[str, int]
 ) -> tuple[Mapping[str, int], bool]:
-    """Return the calls of tools; one of each that was asked for and is not told of is a guess.
+    """Return the calls of tools, and whether any is guessed: one of each that is asked for and not told.
 
     Names and counts come from the provider: malformed ones are left out.
     """
@@ -167,7 +168,7 @@ def _complete_calls(
 
 
 def _complete_terms(served: Terms, asked: Terms) -> Terms:
-    """Add the terms that were asked for and that a reply leaves out: that they hold is a guess."""
+    """Add the terms that the request asked for and the reply does not mention; that they hold is a guess."""
     if asked is UNSAID:
         return served
     missing = {
@@ -183,6 +184,7 @@ def merge_reports(earlier: Mapping[str, Any] | None, later: Mapping[str, Any]) -
 
     Null and empty objects are absence, and neither a zero nor a negative number replaces a value.
     """
+    # Vendors send the input at the beginning of a stream and repeat it as 0 or null at its end.
     merged = dict(earlier or ())
     for key, value in later.items():
         if type(value) is dict:

@@ -52,7 +52,7 @@ async def post(
     headers = {"content-type": "application/json", SIGNATURE: sign(secret, body, at_seconds)}
     connector = aiohttp.TCPConnector(
         resolver=_ThreadResolver(),
-        use_dns_cache=False,
+        use_dns_cache=False,  # a name is looked up, and its address checked, at each delivery
         force_close=True,
         socket_factory=_open_public if public else None,
     )
@@ -62,6 +62,7 @@ async def post(
             aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar()
             ) as client,
+            # A redirect could lead past the check of a holder's address.
             client.post(url, data=body, headers=headers, allow_redirects=False) as response,
         ):
             status = response.status
@@ -199,7 +200,7 @@ async def run_command(
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
+            start_new_session=True,  # so that its children can be killed with it
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it cannot be run"

@@ -157,6 +157,7 @@ class Deliveries:
                 chosen.append(due)
         if not chosen or not self._is_shared:
             return chosen
+        # Another node may have read the same alerts: only the one whose claim is committed sends them.
         taken = books.alerts.claim([due.id for due in chosen], books.clock() + LEASE_MS)
         return [due for due in chosen if due.id in taken]
 
@@ -190,7 +191,7 @@ class Deliveries:
         return "the gateway failed; see its log"
 
     async def _write_results(self) -> None:
-        async with self._writing:
+        async with self._writing:  # two writers would note a result twice
             results = dict(self._results)
             if not results:
                 return
@@ -200,6 +201,7 @@ class Deliveries:
                     note(books)
 
             await use_books(self._location, write)
+            # Forgotten only after the commit: if it fails, the next look writes them again.
             for alert_id in results:
                 del self._results[alert_id]
                 self._busy.pop(alert_id, None)

@@ -88,6 +88,7 @@ class Watch:
         """Look once. Raises LedgerError."""
         config = self._gateway.config
         if not self._gateway.ledger.writable:
+            # The queue is in the ledger, so this alert is sent from memory.
             self._tell_outage(config.alerts)
             return
         if not config.alerts.channels:
@@ -98,6 +99,7 @@ class Watch:
             *self._end_outage(),
         ]
         queue = partial(self._queue, noted, [*self._list_budgets()])
+        # Replaced only after the commit: what could not be queued counts as new at the next look.
         self._raised = await use_books(self._location, queue)
         self._outage = None
         await self._deliveries.start_due(config.alerts)

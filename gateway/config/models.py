@@ -69,6 +69,7 @@ def _read_model(
     for route in routes:
         with problems.collect():
             _check_route(place, route, names)
+    # A key that had an error of its own is absent from `settings`: no second error about it.
     embeds, limit = settings.get("kind") == "embedding", settings.pop("max_output_tokens", None)
     if embeds:
         with problems.collect():
@@ -258,7 +259,7 @@ def _read_rule(
         raise within.error("until", "must be later than `from`")
     window = Window(settings.pop("hours"), settings.pop("weekdays"), begin, end)
     if window == ALWAYS:
-        window = ALWAYS
+        window = ALWAYS  # the very object, which `has` recognises without computing
     return provider, PriceRule(price, **settings, window=window)
 
 

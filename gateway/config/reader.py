@@ -69,6 +69,7 @@ def parse_table(path: Path, name: str) -> object:
     try:
         root = _parse(path, text)
     except ConfigError:
+        # Operators need the ledger even while the file is broken elsewhere: cut the table out.
         heading = rf"^[ \t]*\[[ \t]*{re.escape(name)}[ \t]*\]"
         found = re.search(rf"{heading}.*\n(?:(?![ \t]*\[).*\n?)*", text, re.MULTILINE)
         root = _parse(path, found[0]) if found else {}
@@ -171,7 +172,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 def show(value: object) -> str:
     """Render a value for an error message, short and on one line; what may be a secret is not shown."""
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # before int, which a bool is as well
         return str(value).lower()
     if isinstance(value, str):
         shown = value if len(value) <= _SHOWN_CHARS else value[:_SHOWN_CHARS] + "…"

@@ -134,7 +134,7 @@ def _compare_rules(
             continue
         differences += _differ(rule.price, amounts, f" ({rule.why})")
         rules.append(replace(rule, price=overlay(rule.price, amounts)))
-    for above, amounts in tiers.items():
+    for above, amounts in tiers.items():  # those that the list has and gateway.toml lacks
         new = PriceRule(overlay(base, amounts), above)
         differences.append(Difference(f"output ({new.why})", None, new.price.output))
         rules.insert(_find_place(rules, above), new)

@@ -61,6 +61,7 @@ def read_amount(value: object, where: str, *, power: int = 0) -> int:
     number = Decimal(value) if type(value) is int else value
     if not isinstance(number, Decimal) or not number.is_finite():
         raise PriceListError(f"{where}: must be a number, not {show(value)}")
+    # Exponents of a hostile list would make integers of gigabytes: look at them before computing.
     if not number or number.adjusted() + power < _LEAST_DIGIT:
         number = Decimal(0)
     with localcontext() as context:
@@ -170,7 +171,7 @@ class GenaiPrices:
             listed = one.get("models")
             if one.get("id") == provider and isinstance(listed, list):
                 for entry in listed:
-                    for name in _name(entry):
+                    for name in _name(entry):  # the first entry of a name counts
                         models.setdefault(name, entry)
         found = find_name(models, model)
         return None if found is None else self._read(f"{provider}/{found}", models[found])

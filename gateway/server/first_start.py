@@ -130,6 +130,7 @@ def _describe_tunnel(command: str | None) -> str:
 
 
 def _write_private(path: Path, text: str) -> None:
+    # Made anew and exclusively: a file that is there may be a link, or readable by others.
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -100,6 +100,7 @@ class LogWriter(logging.Handler):
                 lambda: self._queue or self._closing or (self._lost and self._works)
             )
             queue, self._queue = self._queue, []
+            # If writing failed, the losses are told with the next lines, not again and again.
             return queue, self._lost if queue or self._works else 0
 
     def _make(self, make: Callable[[], str], count: int) -> str:

@@ -299,7 +299,7 @@ def _count_descriptors(taken: Mapping[str, str]) -> int:
 
 def _take_socket(descriptor: int) -> socket.socket:
     try:
-        os.set_inheritable(descriptor, False)
+        os.set_inheritable(descriptor, False)  # the operator's commands must not keep it open
         passed = socket.socket(fileno=descriptor)
         listens = passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     except OSError as error:
