@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
-from tests.agents.vendors.base import TOOL, Thinking
+import anthropic
+import openai
+import pytest
+
+from tests.agents.vendors.base import OPENING, STEPS, TOOL, Thinking
 from tests.support.chat import split_events
 from tests.support.client import Reply
 from tests.support.messages import read_events
@@ -258,3 +263,128 @@ def read_items(items: Sequence[Json]) -> Said:
         "".join(texts),
         tuple(ToolCall(one["call_id"], one["name"], json.loads(one["arguments"])) for one in calls),
     )
+
+
+class _OpenAIAgent(Agent):
+    @cached_property
+    def client(self) -> openai.AsyncOpenAI:
+        url = self.gateway.base_url
+        return openai.AsyncOpenAI(base_url=url, api_key=self.key, max_retries=0)
+
+    async def close(self) -> None:
+        await self.client.close()
+
+
+class OpenAIChat(ChatAgent, _OpenAIAgent):
+    """It appends the message object, which has the vendors' members; of a stream, text and calls."""
+
+    async def send(self, body: Json) -> Any:
+        create = self.client.chat.completions.create
+        if not self.stream:
+            return (await create(**body)).choices[0].message
+        return gather(
+            [chunk.model_dump(warnings=False) async for chunk in await create(**body, stream=True)]
+        )
+
+    def keep(self, whole: Any) -> Said:
+        if isinstance(whole, dict):
+            return super().keep(whole)
+        self.history.append(whole)
+        return read_message(whole.model_dump(warnings=False))
+
+
+class OpenAIResponses(ResponsesAgent, _OpenAIAgent):
+    async def send(self, body: Json) -> Any:
+        if not self.stream:
+            return (await self.client.responses.create(**body)).output
+        async with self.client.responses.stream(**body) as stream:
+            return (await stream.get_final_response()).output
+
+    def keep(self, whole: Any) -> Said:
+        self.history += whole
+        return read_items([item.model_dump(warnings=False) for item in whole])
+
+
+class Anthropic(MessagesAgent):
+    @cached_property
+    def client(self) -> anthropic.AsyncAnthropic:
+        url = self.gateway.root_url
+        return anthropic.AsyncAnthropic(base_url=url, api_key=self.key, max_retries=0)
+
+    async def close(self) -> None:
+        await self.client.close()
+
+    async def send(self, body: Json) -> Any:
+        if not self.stream:
+            return (await self.client.messages.create(**body)).content
+        async with self.client.messages.stream(**body) as stream:
+            return (await stream.get_final_message()).content
+
+    def keep(self, whole: Any) -> Said:
+        self.history.append({"role": "assistant", "content": whole})
+        return read_blocks([block.model_dump(warnings=False) for block in whole])
+
+
+RAW: Final[tuple[type[Agent], ...]] = (ChatAgent, WholeChatAgent, MessagesAgent, ResponsesAgent)
+SDKS: Final[tuple[type[Agent], ...]] = (OpenAIChat, OpenAIResponses, Anthropic)
+HOW: Final = [
+    (kind, stream)
+    for kind in RAW + SDKS
+    for stream in (False, True)
+    if kind is not WholeChatAgent or not stream  # nobody gathers vendors' members by hand
+]
+CITIES: Final = tuple(city for step in STEPS for city in step)
+LEARNED: Final = "; ".join(f"{city}: sunny in {city}" for city in CITIES)
+ALL_TURNS: Final = 4
+"""Two turns with calls, one with what was learned, and one after another question."""
+
+
+def each_agent(
+    name: str, values: Sequence[str], kinds: Sequence[type[Agent]] = RAW + SDKS
+) -> pytest.MarkDecorator:
+    """Run a test with these agents, by JSON and by streams, each over all values.
+
+    The full product is slow. A plain run has a diagonal: each agent and each value once or more.
+    """
+    pairs = [pair for pair in HOW if pair[0] in kinds]
+    return pytest.mark.parametrize(
+        ("kind", "stream", name),
+        [
+            pytest.param(
+                *(kind, stream, value),
+                id=f"{kind.__name__} {'stream' if stream else 'json'} {value}",
+                marks=() if (row - column) % len(pairs) == 0 else pytest.mark.slow,
+            )
+            for row, (kind, stream) in enumerate(pairs)
+            for column, value in enumerate(values)
+        ],
+    )
+
+
+async def converse(agent: Agent, turns: Sequence[tuple[str, Thinking]]) -> list[Said]:
+    """Play a conversation: each turn is asked of a model, which is made to think in its way."""
+    agent.ask(QUESTIONS[0])
+    told = []
+    try:
+        for model, thinking in turns:
+            whole = await agent.send(agent.write(model, thinking))
+            told.append(said := agent.keep(whole))
+            if said.calls:
+                agent.answer(said)
+            else:
+                agent.ask(QUESTIONS[1])
+    finally:
+        await agent.close()
+    return told
+
+
+def check_told(told: Sequence[Said]) -> None:
+    """Check that each call arrived whole, and each result where it belongs."""
+    assert [[call.arguments for call in one.calls] for one in told] == [
+        *([{"city": city} for city in step] for step in STEPS),
+        [],
+        [],
+    ]
+    assert [one.text for one in told] == [OPENING, "", LEARNED, LEARNED]
+    ids = [call.id for one in told for call in one.calls]
+    assert len({*ids}) == len(CITIES)

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.agents.conversation import LEARNED
+from tests.agents.loop import LEARNED
 from tests.agents.market import Market
 from tests.clients import kit
 from tests.clients.test_codex import ask

@@ -6,8 +6,15 @@ from typing import Final
 
 import pytest
 
-from tests.agents.conversation import ALL_TURNS, RAW, check_told, converse, each_agent
-from tests.agents.loop import Agent, WholeChatAgent
+from tests.agents.loop import (
+    ALL_TURNS,
+    RAW,
+    Agent,
+    WholeChatAgent,
+    check_told,
+    converse,
+    each_agent,
+)
 from tests.agents.market import MOVED, Market
 from tests.agents.vendors import VENDORS
 from tests.agents.vendors.base import Thinking

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.agents.conversation import RAW
-from tests.agents.loop import Agent, ResponsesAgent
+from tests.agents.loop import RAW, Agent, ResponsesAgent
 from tests.agents.market import Market
 from tests.agents.vendors import VENDORS
 from tests.support.process import RESPONSES

@@ -11,8 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests import ROOT
-from tests.agents.conversation import ALL_TURNS, RAW, check_told, converse, each_agent
-from tests.agents.loop import Agent
+from tests.agents.loop import ALL_TURNS, RAW, Agent, check_told, converse, each_agent
 from tests.agents.market import Market
 from tests.agents.vendors import VENDORS
 from tests.support.config import Places

@@ -8,8 +8,14 @@ from typing import Any, Final, cast
 
 import pytest
 
-from tests.agents.conversation import ALL_TURNS
-from tests.agents.loop import QUESTIONS, Agent, MessagesAgent, ResponsesAgent, WholeChatAgent
+from tests.agents.loop import (
+    ALL_TURNS,
+    QUESTIONS,
+    Agent,
+    MessagesAgent,
+    ResponsesAgent,
+    WholeChatAgent,
+)
 from tests.agents.vendors import VENDORS
 from tests.agents.vendors.base import Refused
 from tests.support.process import GatewayProcess

@@ -6,10 +6,8 @@ from typing import Final
 
 from tests.agents.vendors.base import Vendor
 from tests.agents.vendors.claude import CLAUDES
-from tests.agents.vendors.forgetful import FORGETFUL
+from tests.agents.vendors.habits import FORGETFUL, OPENAI_CHAT, THINKERS
 from tests.agents.vendors.openai import OPENAI_RESPONSES
-from tests.agents.vendors.openai_chat import OPENAI_CHAT
-from tests.agents.vendors.thinkers import THINKERS
 
 VENDORS: Final[dict[str, Vendor]] = {
     vendor.name: vendor

@@ -1,21 +1,28 @@
-"""Vendors of the chat dialect whose thoughts must come back: Gemini, DeepSeek, Kimi, OpenRouter."""
+"""Vendors of the chat dialect: those whose thoughts must come back, OpenAI, and those that want nothing back."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
+from openai.types import chat
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+
 from tests.agents.vendors.base import STEPS, TOOL, Refused, Turn, digest, refuse, seal, think
-from tests.agents.vendors.chat import Habit, serve
+from tests.agents.vendors.chat import Habit, serve, write_calls
 from tests.support.messages import halve
 from tests.support.replies import Json, json_reply
 
 PLACEHOLDER: Final = "skip_thought_signature_validator"
+
 """Google's own stand-in for the signature of a call that Gemini did not make."""
+
 UNKNOWN_TO_GEMINI: Final = frozenset(
     {"extra_content", "frequency_penalty", "metadata", "prompt_cache_key", "reasoning", "store"}
     | {"prompt_cache_retention", "safety_identifier", "service_tier", "thinking", "top_k"}
     | {"verbosity", "cache_control"}
 )
+
 TAKES_REASONING: Final = 'takes = ["reasoning_content"]'
 
 
@@ -134,6 +141,7 @@ GEMINI: Final = Habit(
     check=_check_gemini,
     write_calls=_write_at_zero,
 )
+
 DEEPSEEK: Final = Habit(
     "deepseek",
     lambda step, number: f"call_{number:02}_{digest('deepseek', step, number)}",
@@ -141,6 +149,7 @@ DEEPSEEK: Final = Habit(
     check=_check_deepseek,
     wants=frozenset({"reasoning_content"}),
 )
+
 KIMI: Final = Habit(
     "kimi",
     _number_kimi,
@@ -148,6 +157,7 @@ KIMI: Final = Habit(
     check=_check_kimi,
     wants=frozenset({"reasoning_content"}),
 )
+
 OPENROUTER: Final = Habit(
     "openrouter",
     lambda step, number: f"toolu_vrtx_{digest('openrouter', step, number)}",
@@ -156,9 +166,169 @@ OPENROUTER: Final = Habit(
     write_given=_write_details,
     wants=frozenset({"reasoning_details"}),
 )
+
 THINKERS: Final = (
     serve(GEMINI, provider='takes = ["thought_signature"]'),
     serve(DEEPSEEK, provider=TAKES_REASONING),
     serve(KIMI, provider=TAKES_REASONING),
     serve(OPENROUTER),
+)
+
+FIELDS: Final = {*CompletionCreateParamsBase.__annotations__, "stream"}
+
+MEMBERS: Final = {
+    role: set(kind.__annotations__)
+    for role, kind in {
+        "assistant": chat.ChatCompletionAssistantMessageParam,
+        "developer": chat.ChatCompletionDeveloperMessageParam,
+        "system": chat.ChatCompletionSystemMessageParam,
+        "tool": chat.ChatCompletionToolMessageParam,
+        "user": chat.ChatCompletionUserMessageParam,
+    }.items()
+}
+
+CALL_MEMBERS: Final = set(chat.ChatCompletionMessageFunctionToolCallParam.__annotations__)
+
+MAX_ID_CHARS: Final = 40
+
+
+def check(request: Json, turns: list[Turn]) -> None:
+    """Refuse what GPT-5.x does not take.
+
+    Parameters: OpenAI's guide to GPT-5. An effort beside tools: openai-openapi#541,
+    charmbracelet/crush#2913.
+    """
+    for name in request.keys() - FIELDS:
+        raise refuse(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")
+    if request.get("max_tokens") is not None:
+        raise refuse(
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+            "'max_completion_tokens' instead.",
+            param="max_tokens",
+            code="unsupported_parameter",
+        )
+    for name in ("temperature", "top_p"):
+        if (value := request.get(name)) not in (None, 1):
+            raise refuse(
+                f"Unsupported value: '{name}' does not support {value} with this model. Only the "
+                "default (1) value is supported.",
+                param=name,
+                code="unsupported_value",
+            )
+    if request.get("tools") and request.get("reasoning_effort") not in (None, "none"):
+        raise refuse(
+            "Function tools with reasoning_effort are not supported for gpt-5.5 in "
+            "/v1/chat/completions. Please use /v1/responses instead.",
+            param="reasoning_effort",
+        )
+    _check_messages(request["messages"])
+    del turns
+
+
+def _check_messages(messages: list[Json]) -> None:
+    """Refuse unknown members and long ids: camel-ai/camel#2215, autogen#6377."""
+    for place, message in enumerate(messages):
+        _check_members(f"messages[{place}]", message, MEMBERS[message["role"]])
+        for number, call in enumerate(message.get("tool_calls") or []):
+            where = f"messages[{place}].tool_calls[{number}]"
+            _check_members(where, call, CALL_MEMBERS)
+            if (length := len(call["id"])) > MAX_ID_CHARS:
+                raise refuse(
+                    f"Invalid '{where}.id': string too long. Expected a string with maximum length "
+                    f"40, but got a string with length {length} instead.",
+                    param=f"{where}.id",
+                    code="string_above_max_length",
+                )
+
+
+def _check_members(where: str, value: Json, known: set[str]) -> None:
+    for name in value.keys() - known:
+        raise refuse(f"Unknown parameter: '{where}.{name}'.", code="unknown_parameter")
+
+
+OPENAI_CHAT: Final = serve(
+    Habit(
+        "openai-chat",
+        lambda step, number: f"call_{digest('openai-chat', step, number)}",
+        check=check,
+    ),
+    provider='max_tokens_field = "max_completion_tokens"\nhistory = "openai"',
+    model='reasoning = "none"\nleave_out = ["temperature", "top_p"]',
+)
+
+MISTRAL_ID: Final = re.compile(r"[a-zA-Z0-9]{9}")
+
+MISTRAL_MEMBERS: Final = {
+    "assistant": {"role", "content", "tool_calls", "prefix"},
+    "system": {"role", "content"},
+    "tool": {"role", "content", "tool_call_id", "name"},
+    "user": {"role", "content"},
+}
+
+
+def _refuse_extra(*place: object) -> Refused:
+    detail = {"type": "extra_forbidden", "loc": place, "msg": "Extra inputs are not permitted"}
+    error = {"object": "error", "message": {"detail": [detail]}, "code": None}
+    return Refused(f"{place}: Extra inputs are not permitted", json_reply(error, 422))
+
+
+def _check_mistral(request: Json, turns: list[Turn]) -> None:
+    """Refuse unknown members and long ids: crush#1590, litellm#30835, eca#231, ironclaw#1241."""
+    if "max_completion_tokens" in request:
+        raise _refuse_extra("body", "max_completion_tokens")
+    for place, message in enumerate(request["messages"]):
+        role = message["role"]
+        for name in message.keys() - MISTRAL_MEMBERS[role]:
+            raise _refuse_extra("body", "messages", place, role, name)
+    for identity in (one for turn in turns for one in turn.ids):
+        if not MISTRAL_ID.fullmatch(identity):
+            text = f"Tool call id was {identity} but must be a-z, A-Z, 0-9, with a length of 9."
+            error = {"object": "error", "message": text, "type": "invalid_function_call"}
+            raise Refused(text, json_reply({**error, "param": None, "code": "3280"}, 400))
+
+
+def _give_parts(step: int) -> Json:
+    thought = [{"type": "text", "text": think(step)}]
+    return {"content": [{"type": "thinking", "thinking": thought}]}
+
+
+def _write_whole(calls: list[Json]) -> list[Json]:
+    """Write all calls at once, without index and type."""
+    bare = [{name: call[name] for name in ("id", "function")} for call in calls]
+    return [{"tool_calls": bare}] if bare else []
+
+
+def _write_with_empty_ids(calls: list[Json]) -> list[Json]:
+    return [{"tool_calls": [{"id": "", **delta["tool_calls"][0]}]} for delta in write_calls(calls)]
+
+
+MISTRAL: Final = Habit(
+    "mistral",
+    lambda step, number: digest("mistral", step, number, length=9),
+    give=_give_parts,
+    check=_check_mistral,
+    write_given=lambda given: [given],
+    write_calls=_write_whole,
+)
+
+QWEN: Final = Habit(
+    "qwen",
+    lambda step, number: f"call_{digest('qwen', step, number)}",
+    give=lambda step: {"reasoning_content": think(step)},
+    write_calls=_write_with_empty_ids,
+)
+
+VLLM: Final = Habit(
+    "vllm",
+    lambda step, number: f"chatcmpl-tool-{digest('vllm', step, number, length=32)}",
+    give=lambda step: {"reasoning": think(step)},
+)
+
+PLAIN: Final = Habit("plain", lambda step, number: f"call_{step}{number}")
+
+FORGETFUL: Final = (
+    serve(MISTRAL, provider='history = "mistral"'),
+    serve(QWEN),
+    serve(VLLM),
+    serve(PLAIN),
 )
