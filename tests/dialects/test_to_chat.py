@@ -10,8 +10,6 @@ import json
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.exchanges import EXCHANGES
@@ -30,7 +28,6 @@ from tests.dialects.chat.kit import (
     event,
     events,
     play,
-    random_slices,
     role,
     stop,
     text,
@@ -49,7 +46,6 @@ from tests.dialects.messages_over_chat.kit import (
     stream,
 )
 from tests.dialects.responses_over_chat import kit as responses
-from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
 KITS: Final[Any] = {"messages": messages, "responses": responses}
@@ -347,22 +343,3 @@ def test_a_reply_that_cannot_be_passed_on_is_charged_and_not_to_be_tried_again(
 def test_what_is_no_completion_is_the_upstreams_fault(caller: str, body: bytes, words: str) -> None:
     with pytest.raises(UpstreamError, match=words):
         EXCHANGES[caller]["chat"].read_reply(body, KITS[caller].make_context())
-
-
-WHOLE: Final = stream(HM, text("a"), *INTERLEAVED, finish="tool_calls")
-MISHAPS: Final = (b"", b"\n", b"\n\n", b"null", b'"', b"{}", b"[]", b"7", b"\xff", b"\r", b"data: ", b":")  # fmt: skip
-
-
-@pytest.mark.parametrize("caller", KITS)
-@fuzz(150)
-@given(st.data())
-def test_no_bytes_are_so_odd_that_the_pipeline_breaks(caller: str, data: st.DataObject) -> None:
-    """A mangled stream ends in a failure, or its output keeps the rules."""
-    dice = data.draw(st.randoms(use_true_random=False))
-    mangled = bytearray(WHOLE)
-    for _ in range(data.draw(st.integers(1, 6))):
-        at = dice.randrange(len(mangled))
-        mangled[at : at + dice.choice((0, 1, 9))] = dice.choice(MISHAPS)
-    played = play(open_stream(caller), random_slices(bytes(mangled), dice))
-    whole = played.complete and not played.failure
-    KITS[caller].check_events(messages.read_events(played.out), complete=whole)

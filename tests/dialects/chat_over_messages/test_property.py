@@ -1,17 +1,15 @@
-"""Any valid chat conversation keeps its content; any stream of events keeps the rules."""
+"""Any valid chat conversation keeps its content."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dialects.chat.kit import check_stream, make_dice, play, random_slices
-from tests.dialects.chat_over_messages.kit import check_request, frame_line, open_stream, translate
-from tests.support.fuzz import fuzz, json_values
+from tests.dialects.chat_over_messages.kit import check_request, translate
+from tests.support.fuzz import fuzz
 
 Json = dict[str, Any]
 Said = tuple[str, ...]
@@ -128,98 +126,3 @@ def check_results(turns: list[Json]) -> None:
         assert answered == called
         assert not any(results[len(called) :])
         called = {block["id"] for block in turn["content"] if block["type"] == "tool_use"}
-
-
-deltas = st.sampled_from(
-    [
-        {"type": "text_delta", "text": "a\n"},
-        {"type": "text_delta", "text": ""},
-        {"type": "thinking_delta", "thinking": "é"},
-        {"type": "input_json_delta", "partial_json": "{"},
-        {"type": "input_json_delta", "partial_json": ""},
-        {"type": "signature_delta", "signature": "s"},
-    ]
-)
-blocks = st.sampled_from(
-    [
-        {"type": "text", "text": ""},
-        {"type": "thinking", "thinking": "", "signature": ""},
-        {"type": "tool_use", "id": "t", "name": "f", "input": {}},
-        {"type": "server_tool_use", "id": "s", "name": "g", "input": {}},
-    ]
-)
-indexes = st.integers(0, 3)
-usages = st.fixed_dictionaries({}, optional={"input_tokens": indexes, "output_tokens": indexes})
-reasons = st.sampled_from([None, "end_turn", "tool_use", "refusal", "new"])
-stream_events = st.one_of(
-    st.just({"type": "ping"}),
-    st.just({"type": "message_start", "message": {"usage": {"input_tokens": 1}}}),
-    st.builds(
-        lambda index, block: {"type": "content_block_start", "index": index, "content_block": block},
-        indexes,
-        blocks,
-    ),
-    st.builds(
-        lambda index, delta: {"type": "content_block_delta", "index": index, "delta": delta},
-        indexes,
-        deltas,
-    ),
-    st.builds(lambda index: {"type": "content_block_stop", "index": index}, indexes),
-    st.builds(
-        lambda reason, usage: {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage},
-        reasons,
-        usages,
-    ),
-)  # fmt: skip
-
-
-def write(events: list[Json]) -> bytes:
-    return b"".join(frame_line(json.dumps(each).encode(), str(each.get("type"))) for each in events)
-
-
-@fuzz(100)
-@given(st.lists(stream_events, max_size=20), st.booleans())
-def test_any_order_of_events_keeps_the_rules_in_any_slicing(
-    events: list[Json],
-    usage: bool,
-) -> None:
-    body = write([*events, {"type": "message_stop"}])
-    whole = play(open_stream(usage=usage), [body])
-    assert whole.complete or whole.failure in {
-        "The upstream's stream ended before it began.",
-        "The upstream provider's reply is cut short.",
-    }
-    if whole.complete:
-        check_stream(whole.chunks, usage=usage)
-    dice = make_dice()
-    for _ in range(3):
-        assert play(open_stream(usage=usage), random_slices(body, dice)) == whole
-
-
-kinds = st.sampled_from(
-    [
-        "message_start",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "message_delta",
-        "message_stop",
-        "ping",
-    ]
-)
-keys = st.sampled_from(["type", "index", "delta", "usage", "message", "content_block", "text"])
-strange_objects = st.dictionaries(
-    keys, json_values | st.dictionaries(keys, json_values, max_size=3), max_size=4
-)
-
-
-@pytest.mark.slow
-@fuzz(150)
-@given(
-    st.lists(
-        st.builds(lambda kind, held: {"type": kind, **held}, kinds, strange_objects), max_size=8
-    )
-)
-def test_strange_events_are_never_the_gateways_fault(events: list[Json]) -> None:
-    played = play(open_stream(usage=True), [write(events)])
-    check_stream(played.chunks, usage=True, finished=played.complete)

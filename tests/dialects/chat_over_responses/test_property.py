@@ -23,7 +23,7 @@ from tests.dialects.chat_over_responses.kit import (
     write_items,
 )
 from tests.dialects.chat_over_responses.test_stream import gather
-from tests.support.fuzz import fuzz, json_values
+from tests.support.fuzz import fuzz
 
 Json = dict[str, Any]
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -179,50 +179,3 @@ def test_a_stream_says_what_the_whole_reply_says_in_any_slicing(
     assert finish == choice["finish_reason"]
     for _ in range(3):
         assert play(open_stream(), random_slices(body, make_dice())) == whole
-
-
-kinds = st.sampled_from(
-    [
-        "output_item.added",
-        "output_item.done",
-        "output_text.delta",
-        "output_text.done",
-        "refusal.delta",
-        "reasoning_summary_text.delta",
-        "function_call_arguments.delta",
-        "function_call_arguments.done",
-        "custom_tool_call_input.done",
-        "created",
-        "incomplete",
-        "failed",
-    ]
-)
-keys = st.sampled_from(
-    ["type", "item", "item_id", "output_index", "content_index", "delta", "text", "response"]
-)
-inner_types = st.sampled_from(["message", "reasoning", "function_call", "custom_tool_call", "x"])
-inner = st.dictionaries(
-    st.sampled_from(["id", "call_id", "name", "arguments", "content", "summary", "status"]),
-    json_values,
-    max_size=3,
-)
-strange_items = st.builds(lambda kind, held: {"type": kind, **held}, inner_types, inner)
-strange_objects = st.dictionaries(keys, json_values | strange_items, max_size=4)
-strange_events = st.builds(lambda kind, held: {"type": f"response.{kind}", **held}, kinds, strange_objects)  # fmt: skip
-
-
-@pytest.mark.slow
-@fuzz(150)
-@given(st.lists(strange_events, max_size=8))
-def test_strange_events_are_never_the_gateways_fault(events: list[Json]) -> None:
-    body = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in events)
-    played = play(open_stream(make_context(usage=True)), [body])
-    check_stream(played.chunks, usage=True, finished=played.complete)
-
-
-@pytest.mark.slow
-@fuzz(150)
-@given(st.lists(strange_items | json_values, max_size=4), inner)
-def test_strange_replies_are_never_the_gateways_fault(output: list[Any], held: Json) -> None:
-    reply = {"output": output, **held, "status": "completed"}
-    CHAT_OVER_RESPONSES.translate_reply(reply, make_context(), make_usage(None))

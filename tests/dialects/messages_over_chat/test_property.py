@@ -6,21 +6,18 @@ the gateway's code.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any, Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 from gateway.dialects.exchanges import CALLERS
-from gateway.errors import BadRequest
 from tests.dialects.chat.kit import MODEL, Json
 from tests.dialects.messages_over_chat.kit import EXCHANGE, TARGET, make_request
-from tests.support.fuzz import fuzz, json_values
+from tests.support.fuzz import fuzz
 
 _MESSAGES: Final[TypeAdapter[Any]] = TypeAdapter(list[ChatCompletionMessageParam])
 PNG: Final = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
@@ -135,33 +132,3 @@ def check_results(messages: list[Json]) -> None:
             continue
         assert not due
         due = {call["id"] for call in message.get("tool_calls", ())}
-
-
-FIELDS: Final = (
-    *("system", "messages", "max_tokens", "stop_sequences", "tools", "tool_choice", "thinking"),
-    *("output_config", "metadata", "cache_control", "container", "top_k", "speed", "novelty"),
-)
-BLOCK_TYPES: Final = (
-    *("text", "image", "document", "tool_use", "tool_result", "thinking", "search_result"),
-    *("tool_reference", "base64", "url", "content", "json_schema", "enabled", "tool", "custom"),
-)
-KEYS: Final = (
-    *("type", "text", "content", "source", "role", "id", "name", "input", "tool_use_id", "title"),
-    *("data", "media_type", "url", "format", "schema", "budget_tokens", "input_schema", "user_id"),
-)
-shapes = st.recursive(
-    json_values | st.sampled_from((*BLOCK_TYPES, "user", "assistant", "system")),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)
-    ),
-    max_leaves=25,
-)
-
-
-@pytest.mark.slow
-@fuzz(150)
-@given(st.dictionaries(st.sampled_from(FIELDS), shapes, max_size=4), shapes)
-def test_no_request_is_so_odd_that_it_is_not_written_or_refused(body: Json, turn: Any) -> None:
-    """Whatever the validation accepts is translated or refused, never an internal error."""
-    with contextlib.suppress(BadRequest):
-        write({"messages": [turn], **body, "max_tokens": 5})

@@ -6,32 +6,26 @@ the gateway's code.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 from typing import Any, Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputParam
 from pydantic import TypeAdapter
 
-from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json, choice
 from tests.dialects.messages_over_chat.kit import call, completion, fragment, stream
 from tests.dialects.messages_over_chat.test_property import check_results
 from tests.dialects.responses_over_chat.kit import (
-    EXCHANGE,
     PATCH,
     PNG,
     SPACE,
-    TARGET,
     TOOL,
     custom_call,
     function_call,
-    make_request,
     message,
     output,
     play_whole,
@@ -40,7 +34,7 @@ from tests.dialects.responses_over_chat.kit import (
     write,
 )
 from tests.dialects.responses_over_chat.test_reply import read
-from tests.support.fuzz import fuzz, json_values
+from tests.support.fuzz import fuzz
 
 _ITEMS: Final[TypeAdapter[Any]] = TypeAdapter(ResponseInputParam)
 _MESSAGES: Final[TypeAdapter[Any]] = TypeAdapter(list[ChatCompletionMessageParam])
@@ -196,47 +190,3 @@ def test_calls_may_be_mixed_as_the_upstream_likes(parts: list[Any], custom: str)
     assert second["input"] == inside[1]
     told = [json.loads(f'"{one["arguments"][1:]}"') for one in (first, third)]
     assert told == [inside[0], inside[2]]
-
-
-FIELDS: Final = (
-    *("input", "instructions", "tools", "tool_choice", "text", "reasoning", "parallel_tool_calls"),
-    *("temperature", "metadata", "store", "novelty"),
-)
-WORDS: Final = (
-    *("message", "function_call", "function_call_output", "custom_tool_call", "reasoning"),
-    *("input_text", "input_image", "input_file", "output_text", "refusal", "function", "custom"),
-    *("namespace", "grammar", "json_schema", "allowed_tools", "additional_tools"),
-)
-KEYS: Final = (
-    *("type", "text", "content", "role", "id", "name", "input", "output", "call_id", "arguments"),
-    *("namespace", "tools", "format", "schema", "parameters", "mode", "image_url", "file_data"),
-)
-shapes = st.recursive(
-    json_values | st.sampled_from((*WORDS, "user", "assistant", "system", "auto")),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)
-    ),
-    max_leaves=25,
-)
-
-
-@pytest.mark.slow
-@fuzz(200)
-@given(st.dictionaries(st.sampled_from(FIELDS), shapes, max_size=4), shapes)
-def test_no_request_is_so_odd_that_it_is_not_written_or_refused(body: Json, item: Any) -> None:
-    """Whatever the validation accepts is translated or refused, never an internal error."""
-    with contextlib.suppress(BadRequest):
-        write(**{"input": [item], **body})
-
-
-@pytest.mark.slow
-@fuzz(100)
-@given(shapes, shapes)
-def test_no_reply_is_so_odd_that_it_is_an_internal_error(delta: Any, tools: Any) -> None:
-    """A stream goes on, ends or fails; the tools are those of a request that was written."""
-    body: Json = {"stream": True, "input": "hi", "tools": tools}
-    try:
-        EXCHANGE.write_request(make_request(body), TARGET)
-    except BadRequest:
-        return
-    play_whole(stream(choice(delta if isinstance(delta, dict) else {"content": delta})), body)
