@@ -8,24 +8,20 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gateway import apikeys
 from gateway.admin import accounts, codes, keys, signin
 from gateway.ledger.alert_records import Hook, UpstreamFailure
-from gateway.ledger.base import Admission, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.money import NANO, Price, Tokens
-from gateway.prices import AppliedPrice
+from gateway.money import NANO, Tokens
+from tests.console.calls import Past, add_calls
 from tests.console.kit import HOLDER, OTHER, Console, start_console
-from tests.ledger.kit import PRICE
 
 DAY_MS: Final = 86_400_000
 SEED: Final = 7
@@ -51,26 +47,8 @@ BILLED_TENTHS: Final = {"gpt-5.5": 8, "claude-sonnet-4-6": 11, "deepseek-v4-flas
 REPORTS: Final = frozenset({"deepseek-v4-flash"})
 """Models whose provider says what it charged."""
 
+FAILED: Final = 502
 OUTCOMES: Final[tuple[Outcome, ...]] = ("complete",) * 28 + ("caller_left", "upstream_error")
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    secret: str
-    model: str
-    ended_ms: int
-    cost_nano: int
-    tokens: Tokens
-    outcome: Outcome = "complete"
-    status: int = 200
-    total_ms: int = 900
-    estimated: bool = False
-
-
-def write_calls(books: SqliteBooks, calls: Sequence[Call]) -> None:
-    """Write requests into a database not yet served, in a thread as it needs its own loop."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, _settle(find_path(books), calls)).result()
 
 
 def find_path(books: SqliteBooks) -> Path:
@@ -78,40 +56,8 @@ def find_path(books: SqliteBooks) -> Path:
         return Path(connection.execute("PRAGMA database_list").fetchone()[2])
 
 
-def _find_cost(call: Call) -> int | None:
-    tenths = BILLED_TENTHS.get(call.model)
-    return None if tenths is None else call.cost_nano * tenths // 10
-
-
-async def _settle(path: Path, calls: Sequence[Call]) -> None:
+async def _observe_later(path: Path, failed_id: str) -> None:
     async with open_ledger(path) as ledger:
-        settled, failed_id = [], ""
-        for number, call in enumerate(calls):
-            key = ledger.find_key(apikeys.digest(call.secret))
-            assert key is not None
-            started_ms = call.ended_ms - call.total_ms
-            request_id = f"req_{started_ms:012x}{number:016x}"
-            admission = Admission(request_id, call.model, "demo", PRICE, 10, True, started_ms)
-            settlement = Settlement(
-                outcome=call.outcome,
-                provider="demo",
-                attempts=1,
-                status=call.status,
-                tokens=call.tokens,
-                tool_calls={},
-                price=AppliedPrice(Price(0, 0, 0, 0, call.cost_nano)),
-                cost_nano=call.cost_nano,
-                estimated=call.estimated,
-                first_byte_ms=call.total_ms // 4,
-                ended_ms=call.ended_ms,
-                withdraw_if_late=False,
-                provider_cost_nano=_find_cost(call),
-                reported_cost_nano=call.cost_nano * 7 // 10 if call.model in REPORTS else None,
-            )
-            if call.outcome == "upstream_error":
-                failed_id = request_id
-            settled.append(ledger.settle(ledger.hold(key, admission), settlement))
-        await asyncio.gather(*settled)
         _observe(ledger, failed_id)
 
 
@@ -159,9 +105,9 @@ def seed_past(books: SqliteBooks) -> None:
     now_ms = time.time_ns() // 1_000_000
     team = accounts.add_budget(books, HOLDER, "research", Allowance(250 * NANO, "month"))
     ci = KeyTerms(name="CI", cap_nano=20 * NANO, budget_id=team.id)
-    secrets = [
-        keys.add_key(books, HOLDER, KeyTerms(name="notebook")).secret,
-        keys.add_key(books, HOLDER, ci).secret,
+    key_ids = [
+        keys.add_key(books, HOLDER, KeyTerms(name="notebook")).key.id,
+        keys.add_key(books, HOLDER, ci).key.id,
     ]
     workshop = KeyTerms(name="workshop", cap_nano=5 * NANO, expires_ms=now_ms + 20 * DAY_MS)
     keys.add_key(books, HOLDER, workshop, own=Allowance(NANO, "day"))
@@ -171,10 +117,14 @@ def seed_past(books: SqliteBooks) -> None:
         is_weekend = (day_ms // DAY_MS + 4) % 7 in {0, 6}
         for _ in range(chance.randrange(1, 4) if is_weekend else chance.randrange(6, 16)):
             ended_ms = min(day_ms + chance.randrange(DAY_MS), now_ms - chance.randrange(9_000_000))
-            calls.append(_make_call(chance, secrets, ended_ms))
+            calls.append(_make_call(chance, key_ids, ended_ms))
     signin.set_password(books, HOLDER, PASSWORD)
-    calls.sort(key=lambda call: call.ended_ms)
-    write_calls(books, calls)
+    calls.sort(key=lambda call: call.ended_ms or 0)
+    path = find_path(books)
+    ids = add_calls(path, books.accounts.find_id(HOLDER), calls)
+    failed = [id_ for id_, call in zip(ids, calls, strict=True) if call.status == FAILED]
+    with ThreadPoolExecutor(1) as thread:  # it needs a loop of its own
+        thread.submit(asyncio.run, _observe_later(path, failed[-1])).result()
     accounts.credit(books, HOLDER, 20 * NANO, note="Invoice 2026-114")
     keys.add_token(books, TokenTerms("shop", "accounts", now_ms + 300 * DAY_MS))
     keys.add_token(books, TokenTerms("monitor", "read"))
@@ -184,24 +134,24 @@ def seed_past(books: SqliteBooks) -> None:
     books.codes.void(open_ones[0].id)
 
 
-def _make_call(chance: random.Random, secrets: Sequence[str], ended_ms: int) -> Call:
+def _make_call(chance: random.Random, key_ids: Sequence[str], ended_ms: int) -> Past:
     model = chance.choice([name for at, name in enumerate(MODELS) for _ in range(5 - at)])
     tokens = Tokens(chance.randrange(200, 40_000), chance.choice([0, 0, 12_000]), 0, 0)
     tokens = Tokens(tokens.input, tokens.cached_input, 0, chance.randrange(20, 3000))
-    price = MODELS[model]
-    cost_nano = tokens.output * price + tokens.input * price // 6
-    outcome = chance.choice(OUTCOMES)
-    total_ms = chance.randrange(700, 24_000)
-    return Call(
-        chance.choice(secrets),
-        model,
+    cost_nano = tokens.output * MODELS[model] + tokens.input * MODELS[model] // 6
+    outcome, tenths = chance.choice(OUTCOMES), BILLED_TENTHS.get(model)
+    return Past(
+        chance.choice(key_ids),
+        ended_ms - chance.randrange(700, 24_000),
         ended_ms,
-        0 if outcome == "upstream_error" else cost_nano,
-        tokens,
+        model,
+        cost_nano,
         outcome,
-        502 if outcome == "upstream_error" else 200,
-        total_ms,
+        status=FAILED if outcome == "upstream_error" else 200,
+        tokens=tokens,
         estimated=outcome == "caller_left",
+        provider_cost_nano=None if tenths is None else cost_nano * tenths // 10,
+        reported_cost_nano=cost_nano * 7 // 10 if model in REPORTS else None,
     )
 
 

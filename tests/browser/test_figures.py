@@ -22,9 +22,10 @@ from gateway.admin import accounts, keys
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
-from gateway.money import NANO, Tokens
+from gateway.money import NANO
 from tests.browser.kit import HEIGHT, NARROW, WIDE, Site, download, go, read_table, settle
-from tests.browser.past import Call, find_path, write_calls
+from tests.browser.past import find_path
+from tests.console.calls import Past, add_calls
 from tests.console.kit import API, HOLDER, MODEL, OPERATOR, OTHER, Console, start_console
 from tests.long.million import ACCOUNT, History, write_history
 from tests.support.rows import each_row
@@ -81,7 +82,7 @@ READ_AXES: Final = """(plot) => {
 
 def seed(books: SqliteBooks) -> None:
     """Write requests through the ledger: busy, rich and poor accounts, and a long name."""
-    secrets = [keys.add_key(books, HOLDER, KeyTerms(name=f"key {n}")).secret for n in range(2)]
+    key_ids = [keys.add_key(books, HOLDER, KeyTerms(name=f"key {n}")).key.id for n in range(2)]
     accounts.add_account(books, LONG, credit_nano=1_000_000 * NANO)
     accounts.add_account(books, WORD)
     accounts.credit(books, WORD, 1000, note=WORD * 5)
@@ -89,13 +90,11 @@ def seed(books: SqliteBooks) -> None:
     keys.add_key(books, WORD, KeyTerms(name=WORD, cap_nano=1))
     with closing(connect(find_path(books))) as raw:
         write_history(raw, History(REQUESTS, end_ms=time.time_ns() // 1_000_000))
-    write_calls(
-        books,
-        [
-            Call(secrets[key], model, read_ms(ended), cost_nano, Tokens(10, 1, 0, 5))
-            for ended, model, cost_nano, key in CALLS
-        ],
-    )
+    calls = [
+        Past(key_ids[key], read_ms(ended) - 900, read_ms(ended), model, cost_nano)
+        for ended, model, cost_nano, key in CALLS
+    ]
+    add_calls(find_path(books), books.accounts.find_id(HOLDER), calls)
 
 
 def read_ms(moment: str) -> int:

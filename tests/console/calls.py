@@ -16,7 +16,7 @@ from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.store import MAX_ITEMS, Item
 from gateway.ledger.sqlite.batch import commit_requests
 from gateway.ledger.sqlite.schema import connect
-from gateway.money import Price
+from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.kit import PRICE, TOKENS
@@ -48,6 +48,8 @@ class Past:
     outcome: Outcome = "complete"
     provider: str = "demo"
     status: int = 200
+    tokens: Tokens | None = None
+    estimated: bool = False
     provider_cost_nano: int | None = None
     reported_cost_nano: int | None = None
 
@@ -98,17 +100,17 @@ def _make_item(account_id: int, request_id: str, past: Past) -> Item:
     )
     settlement = None
     if past.ended_ms is not None:
-        cost_nano = past.cost_nano if past.outcome == "complete" else 0
+        cost_nano = past.cost_nano if past.outcome in {"complete", "caller_left"} else 0
         settlement = Settlement(
             outcome=past.outcome,
             provider=past.provider,
             attempts=1,
             status=past.status,
-            tokens=TOKENS,
+            tokens=past.tokens or TOKENS,
             tool_calls={},
             price=AppliedPrice(Price(0, 0, 0, 0, cost_nano)),
             cost_nano=cost_nano,
-            estimated=False,
+            estimated=past.estimated,
             first_byte_ms=12,
             ended_ms=past.ended_ms,
             withdraw_if_late=False,
