@@ -55,7 +55,7 @@ $$;
 -- Interrupt the requests of a node that died; return its process and the number of these requests, or
 -- nothing if it lives after all, if a round of it is under way, or if another node is at it.
 CREATE OR REPLACE FUNCTION take_over(
-    node BIGINT, its_epoch BIGINT, dead_id BIGINT, silence INTERVAL, its_time_ms BIGINT
+    node BIGINT, its_epoch BIGINT, dead_id BIGINT, silence INTERVAL
 ) RETURNS TABLE (host_name TEXT, process BIGINT, interrupted BIGINT)
 LANGUAGE plpgsql SET lock_timeout = '300ms' AS $$
 DECLARE
@@ -74,7 +74,7 @@ BEGIN
     END IF;
     host_name := dead.host;
     process := dead.pid;
-    interrupted := end_node(dead_id, coalesce(its_time_ms, now_ms()));
+    interrupted := end_node(dead_id, now_ms());
     RETURN NEXT;
 END
 $$;

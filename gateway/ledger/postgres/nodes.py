@@ -36,7 +36,7 @@ _REGISTER: Final = (
 _BEAT: Final = "SELECT beat(?)"
 _RENEW: Final = "SELECT renew_epoch(?, ?)"
 _LOOK_AROUND: Final = "SELECT * FROM look_around(?, ?, make_interval(secs => ?))"
-_TAKE_OVER: Final = "SELECT * FROM take_over(?, ?, ?, make_interval(secs => ?), ?)"
+_TAKE_OVER: Final = "SELECT * FROM take_over(?, ?, ?, make_interval(secs => ?))"
 _LEAVE: Final = "SELECT leave(?, ?)"
 _FIND: Final = (
     "SELECT pid FROM nodes WHERE host = ? AND ended_at IS NULL"
@@ -90,9 +90,7 @@ def renew(session: Session, node: Node) -> None:
     session.execute(_RENEW, (node.id, node.epoch))
 
 
-def look_around(
-    session: Session, node: Node, silence_seconds: float, now_ms: int | None
-) -> Iterator[DeadNode]:
+def look_around(session: Session, node: Node, silence_seconds: float) -> Iterator[DeadNode]:
     """Say that this node lives, and interrupt the requests of those that died.
 
     Nodes that died are found for as long as this one was seen without a break. What another program
@@ -101,7 +99,7 @@ def look_around(
     values = (node.id, node.epoch, f"{silence_seconds:f}")
     for (silent_id,) in session.execute(_LOOK_AROUND, values):
         with suppress(errors.LockNotAvailable):
-            taken = (node.id, node.epoch, silent_id, f"{silence_seconds:f}", now_ms)
+            taken = (node.id, node.epoch, silent_id, f"{silence_seconds:f}")
             for row in session.execute(_TAKE_OVER, taken):
                 yield DeadNode(silent_id, *row)
 

@@ -22,3 +22,8 @@ $$;
 CREATE OR REPLACE FUNCTION now_ms() RETURNS BIGINT LANGUAGE sql VOLATILE AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 $$;
+
+-- The time at which the statement under way came in: what a node counts back from.
+CREATE OR REPLACE FUNCTION sent_ms() RETURNS BIGINT LANGUAGE sql STABLE AS $$
+    SELECT floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint
+$$;

@@ -14,27 +14,27 @@ $$;
 --
 -- Locks are always taken in this order, so no two transactions wait for each other: the books (shared;
 -- a change of the operator takes it alone), the node, the accounts by id.
--- `its_time_ms` is the time of a test; all others have the database's. A node says how long ago its
--- requests began and ended, so that its own clock may be wrong.
+-- All times are the database's. A node says how long ago its requests began and ended, so that its own
+-- clock may be wrong.
 --
 -- Rounds of others take milliseconds, so a lock that lasts is a stranger's. The node calls
 -- `run_round_apart` then, which leaves out what is locked.
 CREATE OR REPLACE FUNCTION run_round(
-    node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON, its_time_ms BIGINT
+    node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON
 ) RETURNS JSON LANGUAGE plpgsql
 -- To plan each statement for its values takes as long as to run it.
 SET plan_cache_mode = force_generic_plan
 SET lock_timeout = '200ms' AS $$
 BEGIN
     PERFORM enter_as(node, its_epoch);
-    RETURN carry_out(node, settled, raised, asked, its_time_ms);
+    RETURN carry_out(node, settled, raised, asked);
 END
 $$;
 
 -- The same, account by account. One of which a stranger has locked a row (the account's own, or one of
 -- its keys, budgets, requests, rates or sums) is left out and named in `locked`.
 CREATE OR REPLACE FUNCTION run_round_apart(
-    node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON, its_time_ms BIGINT
+    node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON
 ) RETURNS JSON LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 -- All accounts wait while one is tried. Rounds of other nodes end within this time.
@@ -49,7 +49,7 @@ BEGIN
         BEGIN
             parts := parts || carry_out(
                 node, choose_items(settled, of_account), choose_items(raised, of_account),
-                choose_items(asked, of_account), its_time_ms
+                choose_items(asked, of_account)
             );
         EXCEPTION WHEN lock_not_available THEN
             locked := locked || of_account;
@@ -84,30 +84,28 @@ $$;
 
 -- Lock the accounts of a round; settle, raise and admit.
 CREATE OR REPLACE FUNCTION carry_out(
-    node BIGINT, settled JSON, raised JSON, asked JSON, its_time_ms BIGINT
+    node BIGINT, settled JSON, raised JSON, asked JSON
 ) RETURNS JSON LANGUAGE plpgsql AS $$
 DECLARE
     done JSON;
     admitted JSON;
     at_ms BIGINT;
-    sent_ms BIGINT := coalesce(
-        its_time_ms, floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint
-    );
+    sent_at_ms BIGINT := sent_ms();
 BEGIN
     PERFORM 1 FROM accounts WHERE id IN (
         SELECT account_id FROM json_to_recordset(settled) AS one (account_id BIGINT)
         UNION SELECT account_id FROM json_to_recordset(raised) AS one (account_id BIGINT)
         UNION SELECT account_id FROM json_to_recordset(asked) AS one (account_id BIGINT)
     ) ORDER BY id FOR NO KEY UPDATE;
-    at_ms := coalesce(its_time_ms, now_ms());
+    at_ms := now_ms();  -- behind the locks, for which it may have waited
     IF json_array_length(settled) > 0 THEN
-        done := settle_requests(node, settled, at_ms, sent_ms);
+        done := settle_requests(node, settled, at_ms, sent_at_ms);
     END IF;
     IF json_array_length(raised) > 0 THEN
         PERFORM raise_holds(node, raised);
     END IF;
     IF json_array_length(asked) > 0 THEN
-        admitted := admit_requests(node, asked, at_ms, sent_ms);
+        admitted := admit_requests(node, asked, at_ms, sent_at_ms);
     END IF;
     RETURN json_build_object('done', done, 'admitted', admitted);
 END

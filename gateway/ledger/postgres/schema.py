@@ -13,20 +13,20 @@ from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.session import NOW, Session, commit_at_end, connect, explain
 from gateway.ledger.records import LedgerError, LedgerMissing
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of the tables and functions, kept in `schema_version`."""
 TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
 """The scripts of a new database."""
-UPGRADES: Final = {2: "from_2.sql"}
+UPGRADES: Final = {2: "from_2.sql", 3: "from_3.sql"}
 """By the version that is upgraded to the next one."""
 FUNCTIONS: Final = (
     "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "lives.sql",
     "months.sql",
 )  # fmt: skip
 """Made anew by every upgrade."""
-WORKS_SINCE: Final = 3
-"""The oldest version of this program that can serve from the present schema: an older one would let
-people in without their one-time code, and does not say what its requests may cost beyond their holds."""
+WORKS_SINCE: Final = 4
+"""The oldest version of this program that can serve from the present schema: an older one calls
+functions that are not there any more."""
 SHAPE: Final = 13
 """The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
 SILENCE_SECONDS: Final = 5

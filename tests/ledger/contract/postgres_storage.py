@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Final
 
 import psycopg
 
 from gateway.ledger.postgres.books import PostgresBooks
+from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.serving.ledger import open_postgres
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
-from tests.ledger.databases import CUT_OFF
+from tests.ledger.databases import CUT_OFF, stop_clock
 from tests.support.postgres import name_of
 
 Clock = Callable[[], int]
@@ -27,15 +28,27 @@ class PostgresStorage:
     def __init__(self, location: str) -> None:
         self._url = location
 
-    def serve(
-        self, *, clock: Clock, commit_seconds: float
-    ) -> AbstractAsyncContextManager[ServingLedger]:
-        return open_postgres(
-            self._url,
-            clock=clock,
-            commit_seconds=commit_seconds,
-            silence_seconds=SILENCE_SECONDS,
-        )
+    @asynccontextmanager
+    async def serve(self, *, clock: Clock, commit_seconds: float) -> AsyncIterator[ServingLedger]:
+        """Serve, with the database's time that of the clock, whenever a round asks for it."""
+        with closing(open_session(self._url, create=True)) as session:
+            told_ms = -1
+
+            def tell() -> int:
+                nonlocal told_ms
+                if (now_ms := clock()) != told_ms:
+                    stop_clock(session, now_ms)
+                    told_ms = now_ms
+                return now_ms
+
+            tell()
+            async with open_postgres(
+                self._url,
+                clock=tell,
+                commit_seconds=commit_seconds,
+                silence_seconds=SILENCE_SECONDS,
+            ) as ledger:
+                yield ledger
 
     def open_books(self, *, clock: Clock) -> Books:
         return PostgresBooks(self._url, create=True, clock=clock)

@@ -16,8 +16,9 @@ from gateway.ledger.postgres.serving.messages import (
 from gateway.ledger.postgres.session import Session
 from gateway.ledger.serving.store import Item
 from gateway.times import unix_ms
+from tests.ledger.databases import stop_clock
 
-ROUND = "SELECT run_round(?, ?, ?, ?, ?, ?)"
+ROUND = "SELECT run_round(?, ?, ?, ?, ?)"
 
 
 def run_round(
@@ -29,7 +30,9 @@ def run_round(
     *,
     now_ms: int | None = None,
 ) -> Answer:
-    """Settle, raise holds and admit in one round."""
+    """Settle, raise holds and admit in one round; `now_ms` stops the database's clock."""
+    if now_ms is not None:
+        stop_clock(session, now_ms)
     clock_ms = unix_ms() if now_ms is None else now_ms
     prices, _ = write_prices((*ended, *asked), ())
     session.execute("SELECT add_prices(?)", (prices.decode(),))
@@ -39,7 +42,6 @@ def run_round(
         write_settlements(ended, clock_ms).decode(),
         write_raises(raised).decode(),
         write_admissions(asked, (), clock_ms).decode(),
-        now_ms,
     )
     row = session.execute(ROUND, values).fetchone()
     assert row is not None

@@ -50,7 +50,7 @@ def look(session: Session, node: Node) -> list[DeadNode]:
         "UPDATE nodes SET suspected_at = suspected_at - INTERVAL '3 s'"
         " WHERE suspected_at IS NOT NULL"
     )
-    return list(look_around(session, node, 5, 9))
+    return list(look_around(session, node, 5))
 
 
 def add_pending(session: Session, node: Node | None) -> None:

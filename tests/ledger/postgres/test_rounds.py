@@ -44,9 +44,9 @@ def test_nodes_that_died_together_are_taken_over_once(books: PostgresBooks) -> N
     session.execute(
         f"UPDATE nodes SET seen_at = {past}, suspected_at = {past} WHERE id <> ?", (mine.id,)
     )
-    found = [(one.id, one.interrupted) for one in look_around(session, mine, 5, NOW_MS)]
+    found = [(one.id, one.interrupted) for one in look_around(session, mine, 5)]
     assert found == [(node.id, 1) for node in dead]
-    assert list(look_around(session, mine, 5, NOW_MS)) == []
+    assert list(look_around(session, mine, 5)) == []
     assert books.audit().problems == ()
     assert session.execute("SELECT sum(held_nano), sum(in_flight) FROM accounts").fetchone() == (
         0,

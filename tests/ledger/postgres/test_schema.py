@@ -134,9 +134,12 @@ BACK: Final = """
     DROP FUNCTION insert_requests;
     CREATE FUNCTION insert_requests(node BIGINT, asked JSON, admitted TEXT[], sent_ms BIGINT)
     RETURNS VOID LANGUAGE plpgsql AS 'BEGIN END';
+    CREATE FUNCTION run_round(
+        node BIGINT, its_epoch BIGINT, settled JSON, raised JSON, asked JSON, its_time_ms BIGINT
+    ) RETURNS VOID LANGUAGE plpgsql AS 'BEGIN END';
     UPDATE schema_version SET version = 2;
 """
-"""Takes a database of version 3 back to version 2."""
+"""Takes a database back to version 2."""
 SHAPE: Final = {
     "columns": """
         SELECT table_name, column_name, coalesce(domain_name, data_type), is_nullable,

@@ -216,7 +216,7 @@ async def test_nobody_is_dead_because_the_database_was_away(postgres_url: str) -
         mine = await fall_silent(stack, shared)
         past = "clock_timestamp() - interval '1 hour'"
         shared.query(f"UPDATE nodes SET seen_at = {past}, steady_at = {past} RETURNING 1")
-        assert list(nodes.look_around(*mine, 1.0, None)) == []
+        assert list(nodes.look_around(*mine, 1.0)) == []
         nodes.renew(*silent)
         nodes.leave(*silent)
 
@@ -229,15 +229,15 @@ async def test_a_node_that_joins_others_can_take_over_at_once(postgres_url: str)
         _, dead = await fall_silent(stack, shared)
         shared.query(f"UPDATE nodes SET seen_at = {past}, steady_at = {past} RETURNING 1")
         first = await fall_silent(stack, shared)
-        assert list(nodes.look_around(*first, 1.0, None)) == []
+        assert list(nodes.look_around(*first, 1.0)) == []
         shared.query(
             f"UPDATE nodes SET steady_at = {past} WHERE id = %s RETURNING 1",
             first[1].id,
         )
         second = await fall_silent(stack, shared)
-        assert list(nodes.look_around(*second, 1.0, None)) == [], "it is suspected first"
+        assert list(nodes.look_around(*second, 1.0)) == [], "it is suspected first"
         shared.query(f"UPDATE nodes SET suspected_at = {past} WHERE id = {dead.id} RETURNING 1")
-        assert [one.id for one in nodes.look_around(*second, 1.0, None)] == [dead.id]
+        assert [one.id for one in nodes.look_around(*second, 1.0)] == [dead.id]
 
 
 async def test_a_correction_raises_the_balance_that_others_know(postgres_url: str) -> None:

@@ -138,11 +138,9 @@ class Upkeep:
         retention_months: int,
         *,
         silence_seconds: float,
-        test_clock: Callable[[], int | None],
     ) -> None:
         self._node = node
         self._silence_seconds = silence_seconds
-        self._test_clock = test_clock
         self._retention_months = retention_months
         self._look_due: float = 0
         self._hourly_due: float = 0
@@ -165,7 +163,7 @@ class Upkeep:
                 )
 
     def _look_around(self, session: Session) -> None:
-        for dead in look_around(session, self._node, self._silence_seconds, self._test_clock()):
+        for dead in look_around(session, self._node, self._silence_seconds):
             log.warning(
                 "node %d (process %d on %s) is gone: %d requests in flight are interrupted and"
                 " charged 0; `audit` lists them",

@@ -57,21 +57,20 @@ async def open_postgres(
 ) -> AsyncIterator[ServingLedger]:
     """Connect, audit, register as a node and load; at the end commit the queue and leave.
 
-    All goes by the database's time, so that nodes whose clocks differ agree; another `clock` than
-    the system's replaces it.
+    All times are the database's, so that nodes whose clocks differ agree; another `clock` than the
+    system's must tell the same time.
 
     Raises:
         LedgerMismatch: the audit since the last checkpoint failed.
         LedgerError: the database cannot be used; the text says why.
     """
-    test_clock = _know_no_time if clock is unix_ms else clock
     clock = find_clock(url) if clock is unix_ms else clock
     memory, feed = Memory(clock), ChangeFeed()
     async with telling(tell) as begin:
         session, node, snapshot = await asyncio.to_thread(_load, url, feed, clock, begin)
     memory.apply(snapshot)
-    upkeep = Upkeep(node, retention_months, silence_seconds=silence_seconds, test_clock=test_clock)
-    store = PostgresStore(url, session, node, feed, upkeep, clock=clock, test_clock=test_clock)
+    upkeep = Upkeep(node, retention_months, silence_seconds=silence_seconds)
+    store = PostgresStore(url, session, node, feed, upkeep, clock=clock)
     reader = PostgresReader(url)
     ledger = ServingLedger(
         store, memory, reader, clock, commit_seconds,
@@ -84,10 +83,6 @@ async def open_postgres(
         stack.push_async_callback(ledger.close)
         stack.callback(listener.close)
         yield ledger
-
-
-def _know_no_time() -> None:
-    """Leave the time to the database."""
 
 
 def _tell(loop: asyncio.AbstractEventLoop, ledger: ServingLedger) -> None:

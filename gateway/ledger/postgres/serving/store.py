@@ -57,8 +57,8 @@ CLOSE_SECONDS: Final = 5
 """How long a node tries to say that it ends."""
 
 _ADD_PRICES: Final = b"SELECT add_prices($1)"
-_ROUND: Final = b"SELECT run_round($1, $2, $3, $4, $5, $6)"
-_ROUND_APART: Final = b"SELECT run_round_apart($1, $2, $3, $4, $5, $6)"
+_ROUND: Final = b"SELECT run_round($1, $2, $3, $4, $5)"
+_ROUND_APART: Final = b"SELECT run_round_apart($1, $2, $3, $4, $5)"
 _WITHDRAW: Final = b"SELECT withdraw_charge($1, $2, $3, $4)"
 _BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError)
 """Errors of one item's values or of a rule it breaks: it would fail each batch."""
@@ -90,7 +90,6 @@ class PostgresStore:
         upkeep: Upkeep,
         *,
         clock: Callable[[], int],
-        test_clock: Callable[[], int | None],
     ) -> None:
         self._url = url
         self._session = session
@@ -98,7 +97,6 @@ class PostgresStore:
         self._feed = feed
         self._upkeep = upkeep
         self._clock = clock
-        self._test_clock = test_clock
         self._in_doubt: set[str] = set()
         """Requests of a round that is under way, or had no answer."""
         self._locked: set[Account] = set()
@@ -280,8 +278,7 @@ class PostgresStore:
         *,
         apart: bool,
     ) -> Answer:
-        test_ms = self._test_clock()
-        now_ms = self._clock() if test_ms is None else test_ms
+        now_ms = self._clock()
         prices, new_prices = write_prices((*ended, *asked), self._known_prices)
         if new_prices:
             await self._session.fetch_value(_ADD_PRICES, (prices,))
@@ -292,7 +289,6 @@ class PostgresStore:
             write_settlements(ended, now_ms),
             write_raises(raised),
             write_admissions(asked, self._in_doubt, now_ms),
-            test_ms,
         )
         ids = {item.request_id for item in (*ended, *asked)}
         new = ids - self._in_doubt

@@ -21,7 +21,7 @@ from gateway.ledger.postgres.session import Cursor, Session, connect
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.connection import Values
 from tests.ledger.contract.kit import NOW_MS
-from tests.ledger.databases import CUT_OFF, ask, wait_for_lock
+from tests.ledger.databases import CUT_OFF, ask, stop_clock, wait_for_lock
 from tests.ledger.postgres.test_months import END, ROW
 
 TELL = "INSERT INTO changes (kind, id) VALUES ('account', ?)"
@@ -172,9 +172,8 @@ def test_a_server_that_is_not_there_is_tried_again_until_the_end(
 
 
 def make_upkeep(session: Session, months: int = 0) -> Upkeep:
-    return Upkeep(
-        register(session), months, silence_seconds=3, test_clock=lambda: 1_700_000_000_000
-    )
+    stop_clock(session, NOW_MS)
+    return Upkeep(register(session), months, silence_seconds=3)
 
 
 def make_dead(session: Session) -> Node:
@@ -198,7 +197,7 @@ def test_a_dead_node_is_buried_and_named(
     assert f"node {dead.id} (process " in caplog.text
     assert "1 requests in flight are interrupted and charged 0" in caplog.text
     row = session.execute("SELECT outcome, ended_ms FROM requests").fetchall()
-    assert row == [("interrupted", 1_700_000_000_000)]
+    assert row == [("interrupted", NOW_MS)]
 
 
 def test_it_looks_now_and_then(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from gateway.ledger.postgres.statements import Parameter
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.store import Item, Observations, RefusalSum, Report
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
-from tests.ledger.databases import ask
+from tests.ledger.databases import ask, stop_clock
 from tests.ledger.postgres.rounds import run_round
 
 CREDIT = 5000
@@ -62,10 +62,10 @@ class Desk:
         for name, error in faults.items():
             setattr(fault, name, error)
         self.sessions.append(fault)
-        upkeep = Upkeep(self.node, 0, silence_seconds=5, test_clock=lambda: NOW_MS)
+        upkeep = Upkeep(self.node, 0, silence_seconds=5)
         store = PostgresStore(
             self.url, fault, self.node, ChangeFeed(), upkeep,
-            clock=lambda: NOW_MS, test_clock=lambda: NOW_MS,
+            clock=lambda: NOW_MS,
         )  # fmt: skip
         self.stores.append(store)
         return store
@@ -95,6 +95,7 @@ def desk(ledger_url: str) -> Iterator[Desk]:
         key_id_of(digest), Account(1, "a", False, CREDIT), KeyTerms(), Line(key_id_of(digest))
     )
     with closing(connect(ledger_url)) as session:
+        stop_clock(session, NOW_MS)
         desk = Desk(ledger_url, key, session, register(session))
         yield desk
         for one in (*desk.sessions, *(store._session for store in desk.stores)):
