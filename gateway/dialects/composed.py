@@ -102,6 +102,7 @@ def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstrea
         def ask(body: Json) -> Json:
             return ask_upstream(outer.translate_request(replace(request, body=body), outer_target))
 
+        # A refusal of the first translation has the caller's names; only the second's are renamed.
         asked = outer.translate_request(request, outer_target)
         try:
             return ask_upstream(asked)
@@ -177,5 +178,6 @@ class _ComposedWriter(EventWriter):
 
     def _feed(self, data: bytes) -> None:
         self._out.append(self._stream.feed(data))
+        # What the outer translation cannot write is as undeliverable as if the inner one could not.
         if self._stream.failure is not None:
             raise self._stream.failure

@@ -167,6 +167,7 @@ def _count_tokens(name: str, item: str | list[Any]) -> int:
         raise fields.empty("string" if isinstance(item, str) else "array", name)
     if isinstance(item, str):
         return estimate_tokens(count_text(item))
+    # A loop in C, as an input may have thousands of tokens.
     if set(map(type, item)) != {int}:
         index = next(index for index, one in enumerate(item) if type(one) is not int)
         raise fields.wrong_type(f"{name}[{index}]", "an integer", item[index])

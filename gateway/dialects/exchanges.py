@@ -86,6 +86,7 @@ class Exchange:
         """
         if self.translation is None:
             return self._write_request(request, target)
+        # The body took its part of the budget; arguments and other JSON in its strings take the rest.
         with limit_elements(MAX_ELEMENTS - request.elements, refuse_elements):
             return self._write_request(request, target)
 
@@ -122,8 +123,10 @@ class Exchange:
         if not whole or metered.tokens.output == 0:  # the report alone does not decide
             text_bytes, made = upstream.count_text(reply), upstream.has_content(reply)
             metered = meter(report, text_bytes, expected, complete=whole, delivered=made)
+            # Nothing was made and nothing reported, so another route may be tried and nobody pays.
             if not (whole or made) and upstream.find_usage(reply) is None:
                 raise UpstreamError("The upstream provider's reply is empty.")
+        # The provider charges for a reply that is cut short, so the caller pays and is told.
         if not whole:
             failure = UndeliverableReply("The upstream provider's reply is cut short.")
             return Reply(b"", metered, failure)

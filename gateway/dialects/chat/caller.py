@@ -45,6 +45,7 @@ def _check_messages(messages: Any, files: fields.Files) -> None:
         raise fields.empty("array", "messages")
     if type(messages) is not list:
         raise fields.wrong_type("messages", "an array of objects", messages)
+    # Conversations have thousands of messages, so these checks make no `Field` of each.
     for index, message in enumerate(messages):  # names are made for errors alone: most are well
         if type(message) is not dict:
             raise fields.wrong_type(f"messages[{index}]", "an object", message)

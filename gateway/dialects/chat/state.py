@@ -66,6 +66,7 @@ class StateCollector:
 
         Raises UndeliverableReply for more than a caller could send again.
         """
+        # A translation before this one sealed it already, for its own provider.
         if STATE in held:
             self._seals.append(get_text(get_object(held, STATE), "sealed"))
         if details := get_list(held, "reasoning_details"):
@@ -182,6 +183,7 @@ def _write_assistant(message: Json, target: Target, *, wants_reasoning: bool) ->
     states = [one for one in state.found if isinstance(one, dict)]
     if details := _merge_details(one for held in states for one in get_list(held, "details")):
         edited["reasoning_details"] = details
+    # Providers that want it refuse a turn of calls without it, whoever made the turn.
     if wants_reasoning and not message.get("reasoning_content"):
         edited["reasoning_content"] = read_reasoning(message) or state.reasoning or NO_REASONING
     calls = message.get("tool_calls")

@@ -28,6 +28,7 @@ def find_chunk_usage(chunk: Json) -> Json | None:
 def lift_usage(chunk: Json) -> Json:
     """Return a chunk whose usage stands where OpenAI puts it."""
     usage = find_chunk_usage(chunk)
+    # The same object tells callers that there is nothing to write anew.
     if usage is None or usage is chunk.get("usage"):
         return chunk
     lifted = {**chunk, "choices": [_drop_usage(one) for one in get_list(chunk, "choices")]}

@@ -140,6 +140,7 @@ class ChoiceWriter(EventWriter):
         """Write a call's first fragment; return the call's number."""
         number = self._count
         self._count += 1
+        # Calls come back with the next request in every client; other members may be dropped.
         if self._state:
             sealed = seal(self._state, self._context.provider_tag)
             identity, self._state = seal_id(str(identity or ""), sealed), []

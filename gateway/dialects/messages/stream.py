@@ -66,6 +66,7 @@ class MessagesReader(EventReader):
             return None
         body = read_object(event)
         check_error(body, event.name)
+        # Some imitations name the event alone.
         if not isinstance(body.get("type"), str):
             body = {**body, "type": event.name}
         match body["type"]:
@@ -82,6 +83,7 @@ class MessagesReader(EventReader):
             case "content_block_delta":
                 self.begun = True
             case "message_delta":
+                # Only this event counts the output; the beginning reports a first token or two.
                 self.counted |= self._note_usage(body.get("usage"))
                 reason = get_object(body, "delta").get("stop_reason")
                 self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
@@ -90,6 +92,7 @@ class MessagesReader(EventReader):
         return body
 
     def close(self) -> list[Json]:
+        # A `message_stop` without a reason does not say that the message is whole.
         if self._stop_reason is None:
             raise UpstreamError("The upstream provider's reply is cut short.")
         return []

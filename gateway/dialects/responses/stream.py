@@ -76,6 +76,7 @@ class ResponsesReader(EventReader):
         body = read_object(event)
         kind = body.get("type")
         if type(kind) is not str:
+            # Some imitations name the event alone, and send errors in chat's envelope.
             kind = "error" if body.get("error") else event.name
             body = {**body, "type": kind}
         response = body.get("response")
@@ -106,6 +107,7 @@ class ResponsesReader(EventReader):
         if (told := find_usage(response)) is not None:
             self.usage = merge_reports(self.usage, told)
         self._tier = response.get("service_tier") or self._tier
+        # The larger count of each tool: the items came one by one before, or come here alone.
         self._calls |= count_tool_calls(read_items(response))
 
 
@@ -156,6 +158,7 @@ class ResponsesStream(PassingStream):
         elif type(item := body.get("item")) is dict:
             self._note_item(block, body, item)
         block = tag_sealed(block, self._context.provider_tag)
+        # The terminal event waits for the charge.
         if self._reader.ended:
             self._last = block
             return b""
@@ -176,8 +179,10 @@ class ResponsesStream(PassingStream):
         if body["type"] != "response.output_item.done":
             return
         self._done_bytes += count_item_text(item)
+        # Not added: an item that is done repeats its deltas.
         self._passed_bytes = max(self._passed_bytes, self._done_bytes)
         self._held_bytes += len(block)
+        # Half of the items would look like all of them, so none is kept.
         if self._held_bytes > MAX_TRANSLATED_EVENT_BYTES:
             self._done.clear()
         elif type(index := body.get("output_index")) is int:

@@ -153,6 +153,7 @@ class ResponsesUpstream(Upstream):
                     one for one in kept if type(one) is not dict or one.get("type") != _REASONING
                 ]
             body["input"] = kept
+        # A count refuses every other field.
         if self._is_free:
             return {name: value for name, value in body.items() if name in COUNTED}
         body.pop("client_metadata", None)  # Codex tells OpenAI of itself; others refuse the field

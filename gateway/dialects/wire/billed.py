@@ -148,6 +148,7 @@ _CACHE_MARK: Final = b'"cache_control":{'
 
 def check_fields(body: Json, target: Target) -> None:
     """Refuse fields that cost and have no price. Raises BadRequest, naming the field."""
+    # Most requests have none of the fields.
     if _MAY_COST.isdisjoint(body):
         return
     for name in _LATER:

@@ -97,6 +97,7 @@ class Files:
 
     def add_url(self, kind: str, url: object, where: str) -> None:
         """Add a file by its URL, which may hold its content (RFC 2397)."""
+        # Not a pattern: a picture has megabytes of base64.
         head, _, content = url.partition(",") if isinstance(url, str) else ("", "", "")
         is_base64 = head.startswith("data:") and head.endswith(";base64")
         if head[:11].lower() == "data:audio/":

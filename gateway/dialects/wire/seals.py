@@ -35,6 +35,7 @@ _SEALED: Final = re.compile(r"([0-9a-f]{8})-([A-Za-z0-9_-]+)")
 
 def tag_provider(name: str, base_url: str) -> str:
     """Make the tag of a provider."""
+    # Callers see the tag, so it does not name the provider.
     digest = hashlib.sha256(f"{name}\n{base_url}".encode()).hexdigest()
     return f"{ANY_TAG}{digest[:_TAG_HEX_CHARS]}."
 
@@ -84,6 +85,7 @@ def _maybe_unpack(packed: str) -> Any:
         text = urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
     except ValueError:
         return None
+    # A caller may forge a seal, so its values count like those of the request.
     spend_elements(text)
     dense = has_more_elements(text, _LEAST_ELEMENTS + len(text) // _BYTES_PER_ELEMENT)
     try:  # what the request cannot be written with, such as half a character, is no state either
