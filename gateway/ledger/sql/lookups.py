@@ -87,9 +87,7 @@ def _budget_row(row: tuple[int, int, str | None, int, Period, int, int]) -> Budg
 def _key_row(
     row: tuple[str, int, bytes, int | None, str, int, *KeyTermsColumns],
 ) -> KeyRow:
-    key_id, account_id, digest, revoked_ms, origin_id, spent_nano = row[:6]
-    terms = read_key_terms(row[6:])
-    return KeyRow(key_id, account_id, digest, terms, revoked_ms, origin_id, spent_nano)
+    return KeyRow(*row[:3], read_key_terms(row[6:]), *row[3:6])
 
 
 _SPENT: Final = """

@@ -94,18 +94,20 @@ def post_entry(connection: Connection, draft: Draft) -> None:
 
 RECEIPT: Final = """
     SELECT requests.id, key_id, state, outcome, model, provider, stream, price, hold_nano,
-        started_ms, attempts, status, cost_nano, estimated, first_byte_ms, ended_ms,
+        started_ms, CASE WHEN status IS NOT NULL THEN attempts END, status,
         input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
-        cache_write_1h_tokens, extras
+        cache_write_1h_tokens, extras, cost_nano, estimated, first_byte_ms, ended_ms
     FROM requests JOIN prices ON prices.id = price_id WHERE requests.id = :id
 """
+"""The columns that `make_receipt` takes, in the order of the record's fields."""
 CORRECTIONS: Final = """
     SELECT amount_nano, note, created_ms
     FROM entries WHERE kind = 'correction' AND request_id = :id ORDER BY id
 """
 _ReceiptColumns = tuple[
-    str, str, Literal["pending", "posted", "voided"], Outcome, str, str, int, str, int,
-    int, int, int | None, int, int, int | None, int | None, int, int, int, int, int, str | None,
+    str, str, Literal["pending", "posted", "voided"], Outcome, str, str, int, str,
+    int, int, int | None, int | None, int, int, int, int, int, str | None, int, int,
+    int | None, int | None,
 ]  # fmt: skip
 
 
@@ -118,29 +120,18 @@ def read_receipt(connection: Connection, *, request_id: str) -> Receipt | None:
 
 
 def make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) -> Receipt:
-    request_id, key_id, state, outcome, model, provider, stream, price, hold_nano = row[:9]
-    started_ms, attempts, status, cost_nano, estimated, first_byte_ms, ended_ms = row[9:16]
-    tokens, tool_calls = read_used(row[16:])
+    tokens, tool_calls = read_used(row[12:18])
     return Receipt(
-        request_id=request_id,
-        key_id=key_id,
-        state=state,
-        outcome=outcome,
-        model=model,
-        provider=provider,
-        stream=bool(stream),
-        price=read_price(price),
-        hold_nano=hold_nano,
-        started_ms=started_ms,
-        attempts=None if status is None else attempts,  # the column is 0 while it is pending
-        status=status,
-        tokens=tokens,
-        tool_calls=tool_calls,
-        cost_nano=cost_nano,
-        estimated=bool(estimated),
-        first_byte_ms=first_byte_ms,
-        ended_ms=ended_ms,
-        corrections=tuple(Correction(*one) for one in corrections),
+        *row[:6],
+        bool(row[6]),
+        read_price(row[7]),
+        *row[8:12],
+        tokens,
+        tool_calls,
+        row[18],
+        bool(row[19]),
+        *row[20:22],
+        tuple(Correction(*one) for one in corrections),
     )
 
 

@@ -172,6 +172,4 @@ class TokenBook(Part):
 
 
 def _view(row: Columns) -> TokenView:
-    token_id, name, role, expires_ms, last4, created_by, created_ms, revoked_ms, used_ms = row
-    terms = TokenTerms(name, role, expires_ms)
-    return TokenView(token_id, terms, last4, created_by, created_ms, revoked_ms, used_ms)
+    return TokenView(row[0], TokenTerms(*row[1:4]), *row[4:])

@@ -151,9 +151,7 @@ def read_account_name(connection: Connection, account_id: int) -> str:
 
 
 def view_account(row: AccountColumns) -> AccountView:
-    id_, name, operator, suspended, balance_nano, held_nano, created_ms = row[:7]
-    figures = (balance_nano, held_nano, created_ms)
-    return AccountView(id_, name, bool(operator), bool(suspended), *figures, read_terms(row[7:]))
+    return AccountView(*row[:2], bool(row[2]), bool(row[3]), *row[4:7], read_terms(row[7:]))
 
 
 def describe_changes(changes: TermChanges) -> list[str]:

@@ -263,17 +263,7 @@ def _view_all(rows: Iterable[KeyColumns], now_ms: int) -> list[KeyView]:
 
 
 def _view(row: KeyColumns, now_ms: int) -> KeyView:
-    key_id, account, last4, spent_nano, created_ms, revoked_ms, used_ms, replaced_by = row[:8]
     terms = read_key_terms(row[14:])
-    return KeyView(
-        id=key_id,
-        account=account,
-        display=apikeys.display(last4),
-        terms=terms,
-        spent_nano=spent_nano,
-        created_ms=created_ms,
-        revoked_ms=revoked_ms,
-        last_used_ms=used_ms,
-        replaced_by=replaced_by,
-        budget=None if terms.budget_id is None else view_standing(row[8:14], now_ms),
-    )
+    budget = None if terms.budget_id is None else view_standing(row[8:14], now_ms)
+    key_id, account, last4 = row[:3]
+    return KeyView(key_id, account, apikeys.display(last4), terms, *row[3:8], budget=budget)

@@ -292,17 +292,9 @@ def _count(sessions: int) -> str:
 def _session_view(
     row: tuple[*AccountColumns, str, OpenedBy, str, str, int, int, int],
 ) -> SessionView:
-    session_id, opened_by, device, address, created_ms, seen_ms, expires_ms = row[11:]
+    created_ms, expires_ms = row[15], row[17]
     owner = view_account(row[:11])
     if owner.operator:
         expires_ms = min(expires_ms, created_ms + OPERATOR_SESSION_MS)
-    return SessionView(
-        session_id,
-        replace(owner, operator=owner.operator and not owner.suspended),
-        opened_by,
-        device,
-        address,
-        created_ms,
-        seen_ms,
-        expires_ms,
-    )
+    acting = replace(owner, operator=owner.operator and not owner.suspended)
+    return SessionView(row[11], acting, *row[12:17], expires_ms)
