@@ -108,6 +108,7 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     place = choose_place(body, min(one.exchange.request_rate for one in routes))
     choose = partial(_choose_writable, call, request, model, routes)
     candidates, first = await run_at(call, place, choose)
+    # The hold's row names a provider. The charge's row names the one that served.
     call.provider = candidates[0].provider.name
     assert call.key is not None
     # Again: the body may have taken minutes to arrive.

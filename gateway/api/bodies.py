@@ -86,6 +86,7 @@ async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
             await http.writer.write(_CONTINUE)
         async with asyncio.timeout_at(None) as deadline:
             while True:
+                # Each piece renews the idle deadline, never the total one: a body that drips ends, too.
                 deadline.reschedule(min(now() + server.body_idle_seconds, total_at))
                 data = await _read_piece(http)
                 if not data:
@@ -182,6 +183,8 @@ def count_body(call: Call, size: int) -> None:
             "The requests in flight of your account exceed its share of memory. Try again shortly."
         )
     is_full = gateway.held_bytes + size > budget and gateway.held_bytes > call.held_bytes
+    # Only who holds more than an equal part is refused, so a crowd of large accounts cannot starve a
+    # small one.
     if is_full and own > _find_limit(call, size):
         raise Overloaded(
             "The requests in flight exceed the gateway's memory for bodies. Try again shortly."
@@ -336,6 +339,7 @@ class LargeBodies:
             job = queue.popleft()
             if queue:
                 self._waiting[owner] = queue  # at the end
+            # What nobody waits for any more is dropped unread: its caller's time-out must not cost the others.
             if not job.is_unwanted():  # its caller's task was cancelled
                 self._busy = True
                 job.begin()

@@ -126,6 +126,7 @@ class Relay:
             self._confirmed = True
             ending, error = await self._read_upstream()
             await conclude(self._completion, self._sink, self._pipeline, self._end(ending), error)
+        # The loop ends: what is awaited here may never come, so the charge is queued and not waited for.
         except asyncio.CancelledError:
             is_over = self._life.phase is Phase.ENDED
             verdict = None if is_over else self._end(Ending.SHUTDOWN)
@@ -143,6 +144,7 @@ class Relay:
             self._sink.abort()
         finally:
             ticker.remove(self)
+            # A late comment or event must not follow the error that the caller is told of otherwise.
             self._sink.close()
             self._delivery = None  # it knows `_leave`: a cycle, which would keep the bodies
 
@@ -182,6 +184,7 @@ class Relay:
         completion, life = self._completion, self._life
         if life.caller_gone:
             raise CallerLeft
+        # A shutdown between two routes has no attempt to end, so it is remembered.
         if self._stopped is not None:
             raise self._stopped
         self._candidate, provider = candidate, candidate.provider
@@ -233,6 +236,7 @@ class Relay:
             if self._sink.lost:
                 self._leave()
         if delivery is not None and self._completion.request.stream and now >= self._raise_due:
+            # In between, the balance that others see is too high by what a second of the stream costs.
             self._raise_due = now + RAISE_SECONDS
             delivery.raise_hold()
         if self._attempt is not None:
@@ -269,6 +273,8 @@ class Relay:
                 assert_never(leaving)
 
     def _end(self, ending: Ending) -> Verdict:
+        # The caller may have gone after the last tick looked. Who is gone is recorded as such, and pays
+        # by the table's other half.
         if self._sink.lost:  # since the last tick
             self._leave()
         pipeline = self._pipeline
@@ -287,6 +293,7 @@ async def conclude(
 
     Raises the error of a failure where no head was sent: it becomes a status.
     """
+    # The time is part of the charge's row, so it is taken before the row is queued.
     if verdict.last is Last.REPLY:
         completion.call.note_first_byte()
     settled = completion.bill.settle(verdict, error, pipeline)

@@ -79,6 +79,7 @@ class Delivery:
         try:
             return await run_at(self._completion.call, place, pipeline.end)
         finally:
+            # The pipeline may be looked at again, whether its end failed or not.
             self._ending = False
 
     def receive(self, data: bytes) -> bool:
@@ -102,6 +103,8 @@ class Delivery:
 
     async def unblock(self) -> None:
         """See `Receiver`: send the head, or wait for room, or until the caller has taken its bytes."""
+        # A reply that is held whole, such as JSON, counts against its account. Not to read on passes the
+        # back-pressure to the provider: what is not read fills its window.
         if self._holds and not may_read(self._completion.call):
             self._room = asyncio.get_running_loop().create_future()
             await self._room
@@ -111,6 +114,7 @@ class Delivery:
         if self._life.phase is not Phase.STREAMING:
             await self.begin()
             return
+        # What the caller has not taken is counted too while it is waited for, at most for `stall_seconds`.
         held = self._holds
         self._hold(held + self._sink.unread_bytes)
         try:
@@ -131,6 +135,7 @@ class Delivery:
         life = self._life
         if life.phase is not Phase.ANSWERED or life.caller_gone or not self.pipeline.begun:
             return
+        # Before the caller can have read anything, so that it cannot spend what is being spent here.
         self.raise_hold()
         try:
             await self._sink.begin()

@@ -67,6 +67,7 @@ def make_front(
             if logged:
                 gateway.log_call(call, call.status or Overloaded.status)
             raise
+        # A stream sent its own headers with its head; they cannot be changed any more.
         if not response.prepared:
             response.headers.update(make_headers(call))
         if logged:

@@ -83,6 +83,7 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
     if for_money and not gateway.ledger.writable:
         raise LedgerUnavailable
     rates = call.rates = gateway.find_rates(key, now)
+    # Nothing is counted before all checks have passed, so a refused request costs no rate.
     rates.check(now)
     if for_money:
         check_balance(call, key)  # before the body is read; the hold checks again
@@ -92,6 +93,7 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
 
 async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rates:
     """Try again with what was just committed, such as a key, a credit or a higher limit."""
+    # A checksum is part of a key: what is made up never reaches the ledger.
     if not apikeys.is_well_formed(secret):
         raise InvalidKey
     gateway = call.gateway

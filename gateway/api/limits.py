@@ -124,6 +124,7 @@ class Rates:
         wait = 0.0 if self.tokens is None else self.tokens.wait_seconds(estimate, now)
         if self.tokens is not None and wait > 0:
             raise refuse_tokens(self.owner, self.tokens.limit, estimate, wait)
+        # The account first: its refusal must leave the key's bucket as it was.
         if self.above is not None and self.above.tokens is not None:
             self.above.take_tokens(estimate, now)
         if self.tokens is not None:

@@ -200,6 +200,7 @@ class StreamSink(Sink):
             writer.set_eof()
 
     def abort(self) -> None:
+        # The last chunk is missing, so no client takes the part that it has for the whole.
         self._ended = True
         if self._transport is not None:
             self._transport.abort()
@@ -223,6 +224,7 @@ class StreamSink(Sink):
         await self.wait_admitted()
         if self._opened:  # by a comment
             return
+        # The commit was waited for: the caller may have gone, or been answered with an error.
         if self.lost or self._ended:
             raise ConnectionResetError
         self._opened = True

@@ -75,6 +75,7 @@ class Attempt:
         """End the attempt with `error`, or before anything is sent if there is no connection yet."""
         if self._error is None:
             self._error = error
+        # The first error counts on the connection, too, so the cause that is logged is what came first.
         if self._connection is not None:
             self._connection.fail(error)
 
@@ -142,6 +143,7 @@ class Ticker:
 
     def stop_all(self, error: GatewayError) -> None:
         """End everything in flight with `error`."""
+        # A copy: what ends removes itself.
         for timed in tuple(self._timed):
             timed.stop(error)
 

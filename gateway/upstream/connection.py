@@ -133,11 +133,13 @@ class Connection(asyncio.Protocol):
                 self._resume()
             else:
                 await self._next_wake()
+        # Bytes that came before the error were delivered, so a reply that is whole stays whole.
         if self._error is not None and not self._stopped:  # what came before an error counts
             raise self._error
 
     def stop(self) -> None:
         """End `deliver`: the receiver has all it needs. `close` drops the rest of the body."""
+        # The rest of the body belongs to nobody; it is read for a moment to save the connection.
         self._stopped = True
         self._receiver = None
         self._wake()
@@ -286,6 +288,7 @@ class Connection(asyncio.Protocol):
         if self._linger is not None:
             self._cancel_linger()
         may_serve_again = self._may_serve_again()
+        # The state of one response: the next request must not meet any of it.
         self._error = None
         self._reader = self._receiver = self._waiter = None
         if self._early:

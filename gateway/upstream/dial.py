@@ -91,6 +91,7 @@ class Dialer:
                 peer = await self._connect()
                 return await self._hand_over(peer, make_protocol)
         except TimeoutError as error:
+            # The host may have moved while its old address drops packets.
             self._resolver.doubt()
             raise Unreachable("no connection in time") from error
 
@@ -174,6 +175,7 @@ async def race(addresses: Sequence[Address]) -> socket.socket:
                     return one.result()
                 errors.append(error)
     finally:
+        # A try that won in the same turn as another has a socket that nobody would close.
         for one in tries:
             one.cancel()
             one.add_done_callback(_close)

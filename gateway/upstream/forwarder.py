@@ -88,6 +88,7 @@ class HttpForwarder:
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
     ) -> Response:
         *others, last = self._ring.line_up(attempt.affinity)
+        # The next key is tried only after a refusal of the key itself: then no work was done.
         for key in others:
             try:
                 return await self._open(exchange, key, body, headers, attempt)
@@ -209,6 +210,7 @@ class HttpForwarder:
             pass  # a part of the text is better than none
         finally:
             connection.close()
+        # Read whatever became of the body: the header came first.
         wait = read_retry_after(head.get(b"retry-after"))
         return self.redact(map_status(head.status, body.take(), wait))
 

@@ -89,6 +89,7 @@ class Breaker:
         """
         was_open = self.is_open
         self._probing = False
+        # A proxy that restarts breaks all streams at once: that is one failure, not five.
         if at_once and now - self._failed_at < INSTANT_SECONDS:
             return False
         self._failed_at = now

@@ -101,8 +101,10 @@ class ProviderState:
         """Count a request that ends; the breakers note how it ended."""
         self._load.in_flight -= 1
         if error is None or isinstance(error, BadRequest):
+            # The breaker judges reachability and health, not what callers ask.
             self.note_alive(upstream_model)  # a well-founded refusal is an answer too
             return
+        # A caller that leaves, or a shutdown, says nothing about the provider: the probe is open again.
         for breaker in self._list_breakers(upstream_model):
             breaker.forget()
         if isinstance(error, UpstreamError):
@@ -291,6 +293,7 @@ async def try_routes(
             provider.leave(upstream_model, None)
         except GatewayError as error:
             candidate.report(error, note_failure)
+            # Once a provider may have begun, another route could charge the caller twice for one request.
             if candidate is candidates[-1] or not error.next_route:
                 raise
         else:
