@@ -46,6 +46,37 @@ KINDS: Final = {
     "over": kind(BASE, "chat", "price_when = [{ until = 2020-01-01, price = { input = 7.00, "
         "output = 7.00 } }]"),
 }  # fmt: skip
+RULES: Final = """
+price_when = [
+    { service_tier = "priority", price = { input = 2.00, output = 4.00 } },
+    { speed = "fast", price = { input = 6.00, output = 9.00 } },
+    { input_above = 5000, price = { input = 1.00, output = 3.00, web_search = 20.00 } },
+]
+"""
+RULED_KINDS: Final = {
+    "ruled": Kind(("alpha",), 1, PATIENT, model_options=RULES),
+    "ruled-messages": Kind(("alpha",), 1, PATIENT, ("messages",), RULES),
+    "searching": Kind(
+        ("alpha",), 1, PATIENT, ("messages",), 'allow = ["web_search"]\n' + RULES
+    ),
+    "open": Kind(("alpha",), 1, PATIENT, ("messages",), 'allow = ["code_execution"]'),
+    "plain": Kind(("alpha",), 1, PATIENT),
+    "large": Kind(("alpha",), 1, PATIENT),
+    "plain-messages": Kind(("alpha",), 1, PATIENT, ("messages",)),
+    "dear": Kind(
+        ("alpha",), 1, PATIENT, model_options="price_when = [{ input_above = 1000, price = "
+        "{ input = 1000.00, output = 1000.00 } }]\nmax_input_tokens = 200_000"
+    ),
+}  # fmt: skip
+COST: Final = """
+cost = { input = 0.10, output = 0.30 }
+cost_when = [{ service_tier = "priority", cost = { input = 1, output = 3 } }]
+price_when = [{ service_tier = "priority", price = { input = 2, output = 4 } }]
+"""
+COST_KINDS: Final = {
+    "costly": Kind(("alpha",), 1, PATIENT, model_options=COST),
+    "unknown": Kind(("alpha",), 1, PATIENT),
+}
 PATHS: Final = {"chat": CHAT, "messages": MESSAGES, "responses": RESPONSES}
 RATES: Final[dict[str, Fraction | int]] = {
     "input": 1, "cached": Fraction("0.10"), "written": Fraction("1.25"), "hour": 2, "output": 5,

@@ -201,7 +201,17 @@ async def play_ending(case: Case, ending: Ending, *, stream: bool) -> None:
         await check_connection(case, exchange)
 
 
-@pytest.mark.parametrize("name", GATEWAY)
+WHOLE_PROCESSES: Final = {
+    "a kill and a new start",
+    "a second signal ends the drain",
+    "the drain ends",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.slow] * (one in WHOLE_PROCESSES)) for one in GATEWAY],
+)
 async def test_what_happens_to_the_gateway_leaves_nothing_behind(
     tmp_path: Path, places: Places, alpha: ScriptedUpstream, name: str
 ) -> None:
@@ -237,6 +247,7 @@ UNREAD_KINDS: Final = {
 }
 
 
+@pytest.mark.slow
 async def test_a_caller_who_stops_reading_leaves_nothing_behind(
     tmp_path: Path, places: Places, alpha: ScriptedUpstream
 ) -> None:
@@ -332,6 +343,7 @@ LEAVERS_AT_ONCE: Final = 40
 PIECE_SECONDS: Final = 0.003
 
 
+@pytest.mark.slow
 async def test_callers_who_leave_at_any_instant_leave_nothing_behind() -> None:
     """The provider speaks for some 60 ms; each caller leaves at a random moment within 80 ms."""
     dice = random.Random(LEAVERS)

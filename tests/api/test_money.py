@@ -216,7 +216,7 @@ async def test_a_crowd_cannot_spend_more_than_the_balance_holds(
 STREAMS = 60
 
 
-@pytest.mark.parametrize("worth", [2.5, 12.5])
+@pytest.mark.parametrize("worth", [2.5, pytest.param(12.5, marks=pytest.mark.slow)])
 async def test_a_crowd_that_uses_all_it_states_costs_less_than_one_request_too_much(
     launch: Launch, stage: Stage, worth: float
 ) -> None:
@@ -246,6 +246,7 @@ async def test_a_crowd_that_uses_all_it_states_costs_less_than_one_request_too_m
 ROUNDS = 2
 
 
+@pytest.mark.slow
 async def test_operator_credits_and_corrects_while_requests_are_charged(
     launch: Launch, stage: Stage
 ) -> None:

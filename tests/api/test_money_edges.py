@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from tests.api.edges import (
     DIALECTS,
-    KINDS,
     play,
     post,
     price_nano,
     read_receipt,
 )
-from tests.api.scene import RICH
 from tests.ledger.kit import query
 from tests.support import messages, responses
-from tests.support import running as runs
 from tests.support.chat import say
-from tests.support.config import Places
 from tests.support.replies import completion, sse_reply
 from tests.support.rows import each_row
 from tests.support.running import Running
@@ -28,11 +23,8 @@ from tests.support.stage import Stage
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, places: Places) -> Iterator[Running]:
-    started = runs.start(tmp_path_factory.mktemp("edges"), places, seeds=RICH, kinds=KINDS)
-    yield started
-    started.prove_books()
-    started.gateway.stop()
+def running(priced: Running) -> Running:
+    return priced
 
 
 @each_row("most", [10**15, 10_001, -1, "5", 1.5, True])

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gateway.admin import accounts, keys
 from gateway.ledger.key_records import NewKey
 from gateway.money import NANO
-from tests.api.scene import RICH
-from tests.support import running as runs
 from tests.support.chat import (
     HOLD_OUTPUT_TOKENS,
     Used,
@@ -23,7 +21,6 @@ from tests.support.chat import (
     say,
 )
 from tests.support.client import request
-from tests.support.config import PATIENT, Kind, Places
 from tests.support.messages import ask, make_message
 from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import (
@@ -44,38 +41,12 @@ from tests.support.stage import Stage
 from tests.support.upstream import End, Wait
 from tests.support.waiting import until
 
-RULES: Final = """
-price_when = [
-    { service_tier = "priority", price = { input = 2.00, output = 4.00 } },
-    { speed = "fast", price = { input = 6.00, output = 9.00 } },
-    { input_above = 5000, price = { input = 1.00, output = 3.00, web_search = 20.00 } },
-]
-"""
-KINDS: Final = {
-    "ruled": Kind(("alpha",), 1, PATIENT, model_options=RULES),
-    "ruled-messages": Kind(("alpha",), 1, PATIENT, ("messages",), RULES),
-    "searching": Kind(
-        ("alpha",), 1, PATIENT, ("messages",), 'allow = ["web_search"]\n' + RULES
-    ),
-    "open": Kind(("alpha",), 1, PATIENT, ("messages",), 'allow = ["code_execution"]'),
-    "plain": Kind(("alpha",), 1, PATIENT),
-    "large": Kind(("alpha",), 1, PATIENT),
-    "messages": Kind(("alpha",), 1, PATIENT, ("messages",)),
-    "dear": Kind(
-        ("alpha",), 1, PATIENT, model_options="price_when = [{ input_above = 1000, price = "
-        "{ input = 1000.00, output = 1000.00 } }]\nmax_input_tokens = 200_000"
-    ),
-}  # fmt: skip
 RULED, MESSAGES_RULED = "ruled/0", "ruled-messages/0"
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, places: Places) -> Iterator[Running]:
-    """A gateway whose models have rules; the books are proved at the end."""
-    started = runs.start(tmp_path_factory.mktemp("ruled"), places, seeds=RICH, kinds=KINDS)
-    yield started
-    started.prove_books()
-    started.gateway.stop()
+def running(priced: Running) -> Running:
+    return priced
 
 
 async def read_receipt(stage: Stage, request_id: str) -> dict[str, Any]:
@@ -152,10 +123,10 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     (CHAT, "ruled/0", {"service_tier": "flex"}, "service_tier"),
     (CHAT, "plain/0", {"web_search_options": {}}, "web_search_options"),
     (CHAT, "plain/0", {"provider": {"order": ["x"]}}, "provider"),
-    (MESSAGES, "messages/0", {"speed": "fast"}, "speed"),
-    (MESSAGES, "messages/0", {"tools": [{"type": "web_search_20250305"}]}, "tools.0.type"),
-    (MESSAGES, "messages/0", {"container": "container_1"}, "container"),
-    (MESSAGES, "messages/0", {"mcp_servers": [{"url": "https://x"}]}, "mcp_servers"),
+    (MESSAGES, "plain-messages/0", {"speed": "fast"}, "speed"),
+    (MESSAGES, "plain-messages/0", {"tools": [{"type": "web_search_20250305"}]}, "tools.0.type"),
+    (MESSAGES, "plain-messages/0", {"container": "container_1"}, "container"),
+    (MESSAGES, "plain-messages/0", {"mcp_servers": [{"url": "https://x"}]}, "mcp_servers"),
 ]
 
 
@@ -199,11 +170,11 @@ async def test_text_in_a_document_is_held_like_any_other(stage: Stage) -> None:
     text = "word " * 20_000
     source = {"type": "text", "media_type": "text/plain", "data": text}
     stage.alpha.play(json_reply(make_message()), json_reply(make_message()))
-    document = ask("messages/0") | {
+    document = ask("plain-messages/0") | {
         "messages": [{"role": "user", "content": [{"type": "document", "source": source}]}]
     }
     held = []
-    for body in (document, ask("messages/0", text)):
+    for body in (document, ask("plain-messages/0", text)):
         reply = await stage.gateway.post(MESSAGES, stage.key, body)
         assert reply.status == 200
         held.append(stage.books.hold_nano(reply.request_id))
@@ -326,13 +297,13 @@ async def test_a_page_in_the_place_of_a_stream_is_free(stage: Stage) -> None:
 
 
 async def test_missing_usage_is_logged_once_an_hour(stage: Stage) -> None:
-    model = "messages/0"
+    model = "plain-messages/0"
     message = make_message(usage={})
     stage.alpha.play(json_reply(message), json_reply(message))
     for _ in range(2):
         reply = await stage.gateway.post(MESSAGES, stage.key, ask(model))
         assert (reply.status, (await stage.settled(reply)).estimated) == (200, True)
-    line = "reports no usage, or an implausible one, for model messages/0"
+    line = "reports no usage, or an implausible one, for model plain-messages/0"
     await until(lambda: line in stage.gateway.log, "a warning")
     assert stage.gateway.log.count(line) == 1
 

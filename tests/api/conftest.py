@@ -1,0 +1,23 @@
+"""What the tests of the API share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.edges import COST_KINDS, KINDS, RULED_KINDS
+from tests.api.scene import RICH
+from tests.support import running as runs
+from tests.support.config import Places
+from tests.support.running import Running
+
+
+@pytest.fixture(scope="module")
+def priced(tmp_path_factory: pytest.TempPathFactory, places: Places) -> Iterator[Running]:
+    """A gateway whose models have prices of every kind: one a module, as some tests spend all money."""
+    kinds = {**KINDS, **RULED_KINDS, **COST_KINDS}
+    started = runs.start(tmp_path_factory.mktemp("priced"), places, seeds=RICH, kinds=kinds)
+    yield started
+    started.prove_books()
+    started.gateway.stop()

@@ -1,0 +1,372 @@
+"""Bodies: within their limits, counted in memory, parsed where it delays nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import itertools
+import json
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+
+from gateway.api.admission import parse_large
+from gateway.api.bodies import (
+    LOOP_BYTES,
+    LOOP_MS,
+    REST_SECONDS,
+    SHORT_MS,
+    LargeBodies,
+    Place,
+    choose_place,
+    count_body,
+    count_reply,
+    may_read,
+    release,
+)
+from gateway.api.state import Gateway
+from gateway.dialects.exchanges import CALLERS
+from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, count_elements
+from gateway.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
+from tests.api.scene import check_nobody_waits, set_stage
+from tests.support.chat import check_error, check_messages_error, say
+from tests.support.client import Reply, request
+from tests.support.config import MAX_BODY_MB, Kind
+from tests.support.embeddings import EMBEDDINGS
+from tests.support.fuzz import fuzz, json_values
+from tests.support.process import CHAT, COUNT_TOKENS, MESSAGES
+from tests.support.replies import chunked, completion, json_reply
+from tests.support.rows import each_row
+from tests.support.stage import Stage
+
+MODEL = "plain/0"
+GOOD = json.dumps(say(MODEL)).encode()
+JSON_TYPE = {"Content-Type": "application/json"}
+
+
+async def test_too_large_is_refused_at_its_declaration(stage: Stage) -> None:
+    """Refused before any byte of the body came."""
+    headers = JSON_TYPE | {"Authorization": f"Bearer {stage.key}", "Content-Length": str(10**10)}
+    async with stage.gateway.connect() as call:
+        await call.send(request("POST", CHAT, headers))
+        reply = await call.read_all()
+        check_error(reply, 413, "request_too_large")
+        await call.read_to_close()
+    await stage.check_log(reply)
+
+
+async def test_too_large_is_refused_when_it_is_not_declared(stage: Stage) -> None:
+    """Refused one byte beyond the limit, in chunks."""
+    size = MAX_BODY_MB * 2**20 + 1
+    head = request("POST", CHAT, JSON_TYPE | {
+        "Authorization": f"Bearer {stage.key}", "Transfer-Encoding": "chunked"
+    })  # fmt: skip
+    async with stage.gateway.connect() as call:
+        await call.send(head + b"%x\r\n" % size + b" " * size + b"\r\n0\r\n\r\n")
+        check_error(await call.read_all(), 413, "request_too_large")
+
+
+BAD_CHUNKS = {
+    "no size": b"zz\r\n",
+    "a negative size": b"-5\r\n",
+    "no line end behind a chunk": b"5\r\nhelloworld",
+    "a size beyond all": b"f" * 40 + b"\r\n",
+}
+
+
+async def send_bad_chunk(stage: Stage, path: str, bad: bytes) -> Reply:
+    """Send a body whose second chunk is bad; return the reply, after which the connection ends."""
+    headers = JSON_TYPE | {"x-api-key": stage.key, "Transfer-Encoding": "chunked"}
+    async with stage.gateway.connect() as call:
+        await call.send(request("POST", path, headers) + chunked(GOOD[:20]))
+        await asyncio.sleep(0.1)  # so that the body has begun; nothing tells
+        await call.send(bad)
+        reply = await call.read_all()
+        assert await call.read_to_close() == b""
+    return reply
+
+
+async def test_chunks_framed_wrongly_are_a_400_at_once(stage: Stage) -> None:
+    """The reply comes at once. The cases run together, as each connection lingers for 2 s."""
+    cases = list(itertools.product((CHAT, MESSAGES, COUNT_TOKENS, EMBEDDINGS), BAD_CHUNKS.values()))
+    for reply in await asyncio.gather(*(send_bad_chunk(stage, *case) for case in cases)):
+        if "request_id" in reply.json:
+            check_messages_error(reply, 400, "invalid_request_error")
+        else:
+            check_error(reply, 400, None)
+        await stage.check_log(reply)
+    assert stage.alpha.connections == 0
+
+
+async def test_largest_body_passes(stage: Stage) -> None:
+    body = json.dumps(say(stage.fresh("plain"))).encode()
+    stage.alpha.play(json_reply(completion()))
+    padded = body + b" " * (MAX_BODY_MB * 2**20 - len(body))
+    assert (await stage.chat(padded)).status == 200
+
+
+ENCODINGS = ["gzip", "deflate", "br", "zstd", "gzip, gzip, gzip", "x-unknown"]
+
+
+@each_row("encoding", ENCODINGS)
+async def test_encoded_body_is_a_415(stage: Stage, encoding: str) -> None:
+    """A decompression bomb is never unpacked."""
+    body = gzip.compress(GOOD + b" " * 2**20)
+    reply = await stage.chat(body, headers={"Content-Encoding": encoding})
+    check_error(reply, 415, "unsupported_media_type")
+    await stage.check_log(reply)
+
+
+async def test_body_that_only_claims_to_be_encoded_is_a_415(stage: Stage) -> None:
+    reply = await stage.chat(GOOD, headers={"Content-Encoding": "gzip"})
+    check_error(reply, 415, "unsupported_media_type")
+
+
+@each_row(
+    "kind",
+    [
+        None,
+        "text/plain",
+        "multipart/form-data; boundary=x",
+        "application/x-www-form-urlencoded",
+        "",
+    ],
+)
+async def test_other_content_types_are_a_415(stage: Stage, kind: str | None) -> None:
+    """A form of another site cannot send JSON, and other content is not guessed at."""
+    headers = [] if kind is None else [("Content-Type", kind)]
+    reply = await stage.gateway.ask("POST", CHAT, key=stage.key, headers=headers, body=GOOD)
+    check_error(reply, 415, "unsupported_media_type")
+    await stage.check_log(reply)
+
+
+@each_row(
+    "headers",
+    [
+        {"Content-Type": "application/json; charset=utf-7"},
+        {"Content-Type": "Application/JSON"},
+        {"Content-Type": "application/vnd.api+json"},
+        {"Content-Type": "application/json", "Content-Encoding": "identity"},
+        {"Content-Type": "application/json", "Accept": "text/event-stream"},
+    ],
+)
+async def test_json_by_other_names_passes(stage: Stage, headers: dict[str, str]) -> None:
+    stage.alpha.play(json_reply(completion()))
+    body = json.dumps(say(stage.fresh("plain"))).encode()
+    reply = await stage.gateway.ask("POST", CHAT, key=stage.key, headers=headers, body=body)
+    assert reply.status == 200, reply.body
+
+
+MIB = 2**20
+
+
+def make_call(gateway: Gateway, account_id: int) -> Any:
+    key = SimpleNamespace(account=SimpleNamespace(id=account_id))
+    return SimpleNamespace(gateway=gateway, held_bytes=0, reply_bytes=0, key=key)
+
+
+def make_gateway(max_bodies_mb: int) -> Gateway:
+    server = SimpleNamespace(max_bodies_mb=max_bodies_mb)
+    nothing = cast("Any", None)
+    config = cast("Any", SimpleNamespace(server=server))
+    return Gateway(config, nothing, nothing, nothing, nothing)
+
+
+def test_one_account_has_half_of_the_budget() -> None:
+    gateway = make_gateway(4)
+    count_body(make_call(gateway, 1), MIB)
+    count_body(make_call(gateway, 1), MIB)
+    with pytest.raises(RateLimited, match="of your account"):
+        count_body(make_call(gateway, 1), 1)
+    count_body(make_call(gateway, 2), 2 * MIB)
+
+
+def test_once_the_budget_is_full_each_account_has_an_equal_part() -> None:
+    """Two accounts that fill it shut out nobody who wants less than they have."""
+    gateway = make_gateway(6)
+    first, second, third = (make_call(gateway, number) for number in (1, 2, 3))
+    count_body(first, 3 * MIB)
+    count_body(second, 3 * MIB)
+    with pytest.raises(Overloaded):
+        count_body(make_call(gateway, 3), 2 * MIB + 1)
+    count_body(third, 2 * MIB)
+    with pytest.raises(Overloaded):
+        count_body(make_call(gateway, 3), 1)
+    assert (gateway.held_bytes, first.held_bytes, third.held_bytes) == (8 * MIB, 3 * MIB, 2 * MIB)
+    release(first)
+    count_body(make_call(gateway, 3), 1)
+    release(second)
+    release(third)
+    assert (gateway.held_bytes, list(gateway.shares)) == (1, [3])
+
+
+def test_a_request_that_is_alone_always_has_room() -> None:
+    """A large one is counted three times, which may be more than the whole budget."""
+    gateway = make_gateway(2)
+    call = make_call(gateway, 1)
+    count_body(call, MIB)
+    count_body(call, 2 * MIB)
+    with pytest.raises(RateLimited):
+        count_body(make_call(gateway, 1), 1)
+
+
+def test_a_request_that_is_alone_in_its_account_has_what_the_others_leave() -> None:
+    gateway = make_gateway(4)
+    count_body(make_call(gateway, 2), MIB)
+    count_body(make_call(gateway, 1), 3 * MIB)
+
+
+def test_of_an_account_over_its_share_one_reply_is_read_on() -> None:
+    """It goes ahead until its caller has it; then the next one does. Other accounts read on."""
+    gateway = make_gateway(4)
+    ahead, behind, last = (make_call(gateway, 1) for _ in range(3))
+    assert count_reply(behind, MIB)
+    assert count_reply(last, MIB)
+    assert count_reply(ahead, 1)
+    assert count_reply(ahead, MIB)
+    assert not count_reply(behind, MIB + 1)
+    assert not may_read(last)
+    assert count_reply(make_call(gateway, 2), 2 * MIB)
+    with pytest.raises(RateLimited):
+        count_body(make_call(gateway, 1), 1)
+    release(ahead)
+    assert not gateway.shares[1].ahead
+    assert may_read(last), "it asks first"
+    assert not may_read(behind)
+    release(last)
+    assert may_read(behind)
+    release(behind)
+    assert list(gateway.shares) == [2]
+
+
+KINDS = {"plain": Kind(("alpha",), 1)}
+
+
+@each_row(
+    "element",
+    [
+        b"0,",
+        b"[],",
+        b"{},",
+        b"[",
+        b'{"":',
+        b"[[[[]]]],",
+        b'"",',
+        b'"a,b",',
+        b'{"a":1},',
+        rb'"\\",',
+        rb'"\"",',
+    ],
+)
+def test_a_body_of_tiny_elements_is_refused_before_it_is_parsed(element: bytes) -> None:
+    body = b'{"a":[' + element * (MAX_ELEMENTS + 1) + b"0]}"
+    assert choose_place(body, 10_000) is Place.THREAD
+    with pytest.raises(BodyTooLarge):
+        parse_large(CALLERS["chat"], body)
+
+
+def test_commas_in_a_text_are_no_elements() -> None:
+    """A table pasted into a message has more of them than any request has elements."""
+    table = '1,2,3,4\n"quoted," ' * MAX_ELEMENTS
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": table}]}).encode()
+    assert parse_large(CALLERS["chat"], body).elements == 12
+    with pytest.raises(BadRequest):
+        parse_large(CALLERS["chat"], b'"' + b"," * 2 * MAX_ELEMENTS)
+
+
+@fuzz(100)
+@given(json_values)
+def test_any_json_is_counted_to_its_end(value: object) -> None:
+    count_elements(json.dumps(value).encode(), MAX_ELEMENTS)
+
+
+@each_row("mark", [b",", b"[", b"{"])
+def test_the_place_depends_on_the_values_and_how_long_each_takes(mark: bytes) -> None:
+    rate = 600
+    assert choose_place(b"x" * LOOP_BYTES, rate) is Place.NOW
+    assert choose_place(b"x" * (LOOP_BYTES + 1), rate) is Place.THREAD
+    short, longest = (int(ms * rate / 3) - 1 for ms in (SHORT_MS, LOOP_MS))  # up to 3 for a mark
+    assert choose_place(mark * short, rate) is Place.NOW
+    assert choose_place(mark * (short + 1), rate) is Place.TURN
+    assert choose_place(mark * longest, rate) is Place.TURN
+    assert choose_place(mark * (longest + 1), rate) is Place.THREAD
+    assert choose_place(mark * (longest + 1), 7 * rate) is Place.NOW
+
+
+async def test_the_thread_serves_owners_in_turn() -> None:
+    """Fifty bodies of one account make another wait for one of them."""
+    bodies, order, release = LargeBodies(), list[str](), threading.Event()
+
+    async def ask(name: str, owner: int) -> None:
+        order.append(
+            await bodies.run(lambda: name if release.wait(30) else "", Place.THREAD, owner)
+        )
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(5):
+            group.create_task(ask(f"busy {number}", 1))
+        await asyncio.sleep(0)
+        group.create_task(ask("other", 2))
+        gone = group.create_task(ask("gone", 3))
+        await asyncio.sleep(0)
+        gone.cancel()
+        release.set()
+    assert order.index("other") <= 2
+    assert sorted(order) == ["busy 0", "busy 1", "busy 2", "busy 3", "busy 4", "other"]
+    bodies.close()
+
+
+async def test_the_thread_rests_for_as_long_as_a_job_took() -> None:
+    """The loop waits for one call of orjson at a time, not for one after another."""
+    bodies, seconds = LargeBodies(), REST_SECONDS / 2
+
+    def work() -> float:
+        time.sleep(seconds)
+        return time.monotonic()
+
+    first, second = await asyncio.gather(*(bodies.run(work, Place.THREAD) for _ in range(2)))
+    assert second - first > 1.9 * seconds
+    bodies.close()
+
+
+async def test_what_a_function_raises_is_raised_wherever_it_runs() -> None:
+    bodies = LargeBodies()
+    for place in Place:
+        with pytest.raises(ValueError, match="no number"):
+            await bodies.run(lambda: int("no number"), place)
+        assert await bodies.run(lambda: 7, place) == 7
+    bodies.close()
+
+
+async def test_heads_without_bodies_reserve_nothing() -> None:
+    """Eight of them announced the whole budget, and everybody else was refused."""
+    async with set_stage(kinds=KINDS, server="max_bodies_mb = 1") as stage:
+        headers = {"Authorization": f"Bearer {stage.key}", "Content-Type": "application/json"}
+        head = request("POST", CHAT, {**headers, "Content-Length": str(1 << 20)})
+        stage.alpha.play(json_reply(completion()))
+        calls = [await stage.gateway.connect().__aenter__() for _ in range(8)]
+        for call in calls:
+            await call.send(head)
+        await asyncio.sleep(0.1)  # the heads are read; there is no event to see that by
+        assert (await stage.chat(say("plain/0"))).status == 200
+        for call in calls:
+            await call.close()
+
+
+async def test_a_body_of_tiny_elements_is_a_413_and_stops_nobody() -> None:
+    """While it is looked at, others are answered."""
+    async with set_stage(kinds=KINDS) as stage:
+        tiny = b'{"model":"plain/0","messages":[' + b"0," * 250_000 + b"0]}"
+        most = b'{"model":"plain/0","messages":[],"x":[' + b"[]," * 145_000 + b"0]}"
+
+        async def ask_both() -> list[Reply]:
+            asked = (stage.gateway.post(CHAT, stage.key, body) for body in (tiny, most))
+            return await asyncio.gather(*asked)
+
+        of_tiny, of_most = await check_nobody_waits(stage, ask_both, least=2)
+        check_error(of_tiny, 400, "invalid_type")
+        check_error(of_most, 400, "empty_array")

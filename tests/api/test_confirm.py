@@ -1,0 +1,341 @@
+"""Holds that are not confirmed, the ledger's and the gateway's own faults."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import pytest
+
+from gateway.admin import keys
+from gateway.errors import (
+    STOPPED,
+    BalanceHeld,
+    GatewayError,
+    InsufficientBalance,
+    InternalError,
+    LedgerUnavailable,
+    Overloaded,
+)
+from gateway.ledger.base import Key
+from gateway.ledger.key_records import (
+    refuse_concurrency,
+    refuse_requests,
+    refuse_spent,
+    refuse_tokens,
+)
+from gateway.upstream.demo import DemoForwarder
+from tests.api.in_flight import Happening, open_scene
+from tests.api.scene import ASKS, PATHS
+from tests.api.shared_ledger import RATE, Refuse, Shared, open_shared
+from tests.console.kit import CREDIT_NANO, HOLDER, Console, open_console
+from tests.support import client
+from tests.support.chat import check_error
+from tests.support.client import Reply, request
+from tests.support.config import Places
+from tests.support.embeddings import EMBEDDINGS, embed
+from tests.support.process import CHAT
+from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import until
+
+
+def refuse_budget(key: Key) -> GatewayError:
+    assert key.budget is not None
+    return refuse_spent(key.budget)
+
+
+REFUSALS: Final[dict[str, tuple[Refuse, int, str]]] = {
+    # the refusal, its status, its code in the counts
+    "no money": (lambda _: InsufficientBalance("Nothing left."), 402, "insufficient_quota"),
+    "no budget": (refuse_budget, 402, "insufficient_quota"),
+    "held": (lambda _: BalanceHeld("All of it is held."), 429, "rate_limit_exceeded"),
+    "requests": (lambda _: refuse_requests("key", 5, 7.5), 429, "rate_limit_exceeded"),
+    "tokens": (lambda _: refuse_tokens("account", 9, 12, 30), 429, "rate_limit_exceeded"),
+    "concurrency": (lambda _: refuse_concurrency("key", 3), 429, "rate_limit_exceeded"),
+    "no ledger": (lambda _: LedgerUnavailable(), 503, "server_is_overloaded"),
+}
+CHANGING: Final = ("date", "request-id", "-reset", "-requests")
+"""Parts of the names of headers that differ from reply to reply."""
+
+
+@pytest.fixture
+async def shared(tmp_path: Path, places: Places, alpha: ScriptedUpstream) -> AsyncIterator[Shared]:
+    async with open_shared(tmp_path, places, alpha) as shared:
+        yield shared
+
+
+FORMS: Final = [
+    *((PATHS[caller], ASKS[caller]("plain/0", stream=stream))
+      for caller in PATHS for stream in (False, True)),
+    (EMBEDDINGS, embed("embed/0")),
+]  # fmt: skip
+
+
+def tell(reply: Reply) -> tuple[int, object, dict[str, str]]:
+    """Return what is the same for two equal refusals."""
+    kept = {
+        name: value
+        for name, value in reply.headers.items()
+        if not any(part in name for part in CHANGING)
+    }
+    kept["headers"] = " ".join(sorted(reply.headers))
+    body = json.loads(reply.body)
+    body.pop("request_id", None)
+    return reply.status, body, kept
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_what_is_not_confirmed_is_refused_as_a_hold_is(shared: Shared, name: str) -> None:
+    """Status, code, words and headers; nothing is left of it, and no provider hears of it."""
+    refuse, status, code = REFUSALS[name]
+    ledger = shared.ledger
+    for path, body in FORMS:
+        ledger.refuse_hold, ledger.refuse_confirm = refuse, None
+        expected = await shared.ask(path, body)
+        ledger.refuse_hold, ledger.refuse_confirm = None, refuse
+        reply = await shared.ask(path, body)
+        assert reply.status == status
+        assert tell(reply) == tell(expected)
+        assert "x-gateway-balance" not in reply.headers
+        assert (b"USD" in reply.body) == (name == "no budget")
+        shared.check_nothing_left()
+        (_, *one), (_, *other) = (refusal[:-1] for refusal in ledger.refused[-2:])
+        assert one == other == [code, body["model"]]
+    assert len(ledger.confirming) == len(FORMS)
+    assert len(ledger.refused) == 2 * len(FORMS)
+    assert ledger.settled == []
+    assert shared.scene.alpha.exchanges == []
+    assert {(call.outcome, call.attempts, logged) for call, logged in shared.calls} == {
+        (None, 0, status)
+    }
+    assert shared.scene.count_pending() == 0
+
+
+async def test_a_fault_of_the_ledger_is_no_refusal(shared: Shared) -> None:
+    shared.ledger.refuse_confirm = lambda _: InternalError()
+    assert (await shared.ask(*FORMS[0])).status == 500
+    shared.check_nothing_left()
+    assert (shared.ledger.settled, shared.ledger.refused) == ([], [])
+
+
+@pytest.mark.parametrize("form", FORMS[:2])
+async def test_after_an_unexpected_error_the_request_is_void(
+    shared: Shared, form: tuple[str, object]
+) -> None:
+    """Nobody knows whether it was admitted."""
+    shared.ledger.refuse_confirm = lambda _: ZeroDivisionError("a bug")
+    assert (await shared.ask(*form)).status == 500
+    (end,) = shared.ledger.settled
+    assert (end.outcome, end.status, end.cost_nano) == ("internal_error", 500, 0)
+    await until(lambda: shared.key.held_nano == 0, "the void")
+    shared.check_nothing_left()
+    assert shared.scene.alpha.exchanges == []
+
+
+async def test_no_provider_is_asked_before_the_hold_is_in_force(shared: Shared) -> None:
+    """Once for each request, with the limits and the tokens that are expected."""
+    ledger, alpha = shared.ledger, shared.scene.alpha
+    (path, body), *_ = FORMS
+    alpha.play(json_reply(completion()))
+    ledger.go_on.clear()
+    async with client.connect(shared.scene.port) as call:
+        await shared.send(call, path, body)
+        await until(lambda: ledger.confirming, "the question")
+        assert (alpha.exchanges, shared.scene.count_pending()) == ([], 0)
+        ledger.go_on.set()
+        assert (await call.read_all()).status == 200
+    (hold,) = ledger.confirming
+    admission = hold.admission
+    assert (admission.key_rate, admission.account_rate) == (RATE, None)
+    assert admission.expected_tokens > 0
+    (end,) = ledger.settled
+    assert (end.outcome, end.is_posted) == ("complete", True)
+    assert len(alpha.exchanges) == 1
+
+
+@pytest.mark.parametrize("declined", [False, True])
+async def test_a_stream_whose_caller_leaves_meanwhile_is_void_if_it_is_admitted(
+    shared: Shared, *, declined: bool
+) -> None:
+    ledger = shared.ledger
+    path, body = FORMS[1]
+    await leave(shared, path, body, declined=declined)
+    await until(lambda: shared.calls, "the end")
+    ((served, _),) = shared.calls
+    if declined:
+        assert (ledger.settled, len(ledger.refused)) == ([], 1)
+        assert (served.outcome, shared.scene.books.request(served.request_id)) == (None, None)
+    else:
+        (end,) = ledger.settled
+        assert (end.outcome, end.status, end.cost_nano) == ("caller_left", 499, 0)
+        row = await shared.scene.books.settled(served.request_id)
+        assert (row.state, row.outcome) == ("voided", "caller_left")
+    await until(lambda: shared.key.held_nano == 0, "the void")
+    shared.check_nothing_left()
+    assert shared.scene.alpha.exchanges == []
+
+
+async def leave(shared: Shared, path: str, body: object, *, declined: bool) -> None:
+    """Leave while the ledger decides; it goes on once the gateway has noticed."""
+    ledger, gateway = shared.ledger, shared.gateway
+    ledger.go_on.clear()
+    if declined:
+        ledger.refuse_confirm = REFUSALS["held"][0]
+    async with client.connect(shared.scene.port) as call:
+        await shared.send(call, path, body)
+        await until(lambda: ledger.confirming, "the question")
+        (relay,) = gateway.ticker._timed
+        call.reset()
+    life: Any = getattr(relay, "_life")  # noqa: B009 - it is of the driver, not of its protocol
+    await until(lambda: life.caller_gone, "the gateway to notice")
+    ledger.go_on.set()
+
+
+async def test_a_json_request_goes_on_without_its_caller(shared: Shared) -> None:
+    ledger, alpha = shared.ledger, shared.scene.alpha
+    alpha.play(json_reply(completion()))
+    ledger.go_on.clear()
+    async with client.connect(shared.scene.port) as call:
+        await shared.send(call, *FORMS[0])
+        await until(lambda: ledger.confirming, "the question")
+        call.reset()
+    ledger.go_on.set()
+    await until(lambda: ledger.settled, "the charge")
+    assert ledger.settled[0].outcome == "complete"
+    assert len(alpha.exchanges) == 1
+
+
+@pytest.mark.parametrize("declined", [False, True])
+@pytest.mark.parametrize("form", FORMS[:2])
+async def test_a_stop_meanwhile_lets_no_attempt_begin(
+    shared: Shared, form: tuple[str, object], *, declined: bool
+) -> None:
+    ledger, gateway = shared.ledger, shared.gateway
+    ledger.go_on.clear()
+    async with client.connect(shared.scene.port) as call:
+        await shared.send(call, *form)
+        await until(lambda: ledger.confirming, "the question")
+        gateway.ticker.stop_all(Overloaded(STOPPED))
+        ledger.refuse_confirm = REFUSALS["held"][0] if declined else None
+        ledger.go_on.set()
+        assert (await call.read_all()).status == (429 if declined else 503)
+    ends = [(end.outcome, end.status, end.cost_nano) for end in ledger.settled]
+    assert ends == ([] if declined else [("shutdown", 503, 0)])
+    await until(lambda: shared.key.held_nano == 0, "the void")
+    shared.check_nothing_left()
+    assert shared.scene.alpha.exchanges == []
+
+
+async def test_a_stream_is_served_once_it_is_confirmed(shared: Shared) -> None:
+    shared.scene.alpha.play(sse_reply(stream_chunks(["Hallo"])))
+    reply = await shared.ask(*FORMS[1])
+    assert (reply.status, reply.complete) == (200, True)
+    assert "x-gateway-balance" in reply.headers
+    assert len(shared.ledger.confirming) == len(shared.ledger.settled) == 1
+
+
+@pytest.fixture
+async def console(tmp_path: Path) -> AsyncIterator[Console]:
+    async with open_console(tmp_path) as console:
+        yield console
+
+
+@pytest.fixture
+def secret(console: Console) -> str:
+    with console.open_books() as books:
+        return keys.add_key(books, HOLDER).secret
+
+
+async def fail(*_: object) -> None:
+    raise KeyError("a bug")
+
+
+async def wait_for_key(console: Console, secret: str) -> None:
+    """A new key works once the server has looked."""
+    while (await console.complete(secret, model="none")).status == 401:  # noqa: ASYNC110 - likewise
+        await asyncio.sleep(0.01)
+
+
+async def read_end(console: Console) -> tuple[object, ...]:
+    """State, outcome and cost of the one request, and the account's balance, once it is settled."""
+    sql = "SELECT state, outcome, cost_nano, balance_nano FROM requests r, accounts a WHERE r.account_id = a.id"
+    while True:
+        with closing(sqlite3.connect(console.database)) as connection:
+            rows = connection.execute(sql).fetchall()
+        if rows and rows[0][0] != "pending":
+            (row,) = rows
+            return tuple(row)
+        await asyncio.sleep(0.01)
+
+
+FREE = ("voided", "internal_error", 0, CREDIT_NANO)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_fault_on_the_way_to_the_provider_is_a_500_and_free(
+    console: Console,
+    secret: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    stream: bool,
+) -> None:
+    await wait_for_key(console, secret)
+    monkeypatch.setattr(DemoForwarder, "open", fail)
+    reply = await console.complete(secret, stream=stream)
+    assert reply.status == 500
+    assert "a bug" not in reply.body.decode()
+    assert await read_end(console) == FREE
+    assert "the relay failed" in caplog.text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_fault_at_the_end_is_free_and_never_a_clean_end(
+    console: Console,
+    secret: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    stream: bool,
+) -> None:
+    """Before the head it is a status; a stream that has begun is cut."""
+    await wait_for_key(console, secret)
+    monkeypatch.setattr("gateway.api.completions.conclude", fail)
+    if stream:
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await console.complete(secret, stream=True)
+        assert "the stream could not be ended" in caplog.text
+    else:
+        assert (await console.complete(secret)).status == 500
+    assert await read_end(console) == FREE
+
+
+async def test_the_next_request_is_served_once_the_ledger_is_back(
+    tmp_path: Path, places: Places, alpha: ScriptedUpstream
+) -> None:
+    alpha.play(sse_reply(stream_chunks(["Hallo"])), json_reply(completion()))
+    async with (
+        open_scene(Happening(), tmp_path, places, alpha) as scene,
+        client.connect(scene.port) as call,
+    ):
+        headers = {"Content-Type": "application/json", "x-api-key": scene.key}
+
+        async def ask(*, stream: bool) -> client.Reply:
+            body = json.dumps(ASKS["chat"]("plain/0", stream=stream)).encode()
+            await call.send(request("POST", CHAT, headers, body))
+            await call.read_head()
+            return await call.read_all()
+
+        await scene.break_ledger()
+        check_error(await ask(stream=True), 503, "server_is_overloaded")
+        await scene.mend_ledger()
+        assert scene.ledger is not None
+        await until(lambda: scene.ledger and scene.ledger.writable, "the ledger to be back")
+        assert (await ask(stream=False)).status == 200

@@ -1,0 +1,278 @@
+"""Embeddings: passed on, charged, refused, and by OpenAI's own SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.api.endings import EMBEDDED, Ending, late
+from tests.api.in_flight import Happening, open_scene
+from tests.api.scene import check_nobody_waits, set_stage
+from tests.api.test_endings import check_log, check_row, follow
+from tests.api.test_faults import FAULTS, Fault
+from tests.support.chat import Used, check_error, check_messages_error, say
+from tests.support.client import connect, request
+from tests.support.config import UPSTREAM_NAME, Kind, Places
+from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip
+from tests.support.messages import ask
+from tests.support.process import COUNT_TOKENS, MESSAGES
+from tests.support.replies import completion, dumps, error_reply, http, json_reply
+from tests.support.rows import each_row
+from tests.support.stage import Stage
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import until
+
+
+async def post(stage: Stage, body: object, *, key: str | None = None) -> Any:
+    return await stage.gateway.post(EMBEDDINGS, key or stage.key, body)
+
+
+@each_row("kind", ["embed", "embed-responses"])
+async def test_a_reply_is_the_providers_under_our_name(stage: Stage, kind: str) -> None:
+    model, value = stage.fresh(kind), embeddings(packed=True, vendor={"x": [1, None]})
+    stage.alpha.play(json_reply(value))
+    reply = await post(stage, embed(model, ["Grüße", "🎉"], encoding_format="base64", user="u"))
+    assert (reply.status, reply.complete) == (200, True)
+    assert reply.body == dumps(value | {"model": model})
+    sent = stage.alpha.last
+    assert sent.target == "/v1/embeddings"
+    assert sent.headers["authorization"] == f"Bearer {stage.secret}"
+    assert sent.json == embed(UPSTREAM_NAME, ["Grüße", "🎉"], encoding_format="base64", user="u")
+    assert await stage.charge_nano(reply) == Used(11, 0).cost_nano
+    assert reply.headers["x-gateway-cost"]
+    receipt = await stage.gateway.ask("GET", f"/v1/receipts/{reply.request_id}", key=stage.key)
+    assert (receipt.json["input_tokens"], receipt.json["output_tokens"]) == (11, 0)
+    await stage.check_log(reply)
+
+
+@each_row(
+    ("value", "tokens"), [("four!", 2), (["a", "four"], 2), ([5, 6, 7], 3), ([[5], [6, 7]], 3)]
+)
+async def test_the_hold_is_the_input_alone_and_stands_in_for_a_usage(
+    stage: Stage, value: object, tokens: int
+) -> None:
+    stage.alpha.play(json_reply(embeddings(usage=None)))
+    reply = await post(stage, embed(stage.fresh("embed"), value))
+    assert reply.json["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
+    assert await stage.charge_nano(reply) == Used(tokens, 0).cost_nano
+    assert stage.books.hold_nano(reply.request_id) == Used(tokens, 0).cost_nano
+    assert stage.alpha.last.json["input"] == value
+
+
+async def test_floats_are_packed_where_the_provider_has_no_base64(stage: Stage) -> None:
+    stage.alpha.always(json_reply(embeddings()))
+    model = stage.fresh("embed-floats")
+    floats = await post(stage, embed(model, encoding_format="float"))
+    assert floats.body == dumps(embeddings(model=model))
+    packed = await post(stage, embed(model, encoding_format="base64"))
+    assert packed.json == embeddings(packed=True, model=model)
+    assert [one.json["encoding_format"] for one in stage.alpha.exchanges[-2:]] == ["float"] * 2
+
+
+async def test_a_model_of_another_kind_is_refused(stage: Stage) -> None:
+    """Nothing is sent, and nothing held."""
+    talks, embeds = stage.fresh("plain"), stage.fresh("embed")
+    before = len(stage.alpha.exchanges)
+    reply = await post(stage, embed(talks))
+    said = check_error(reply, 400, "unsupported_value", param="model")
+    assert (
+        said == f"The model '{talks}' makes no embeddings: /v1/embeddings needs a model that does."
+    )
+    reply = await stage.chat(say(embeds))
+    said = check_error(reply, 400, "unsupported_value", param="model")
+    assert said == f"The model '{embeds}' makes embeddings alone: send it to /v1/embeddings."
+    for path in (MESSAGES, COUNT_TOKENS):
+        reply = await stage.gateway.post(path, stage.key, ask(embeds))
+        check_messages_error(reply, 400, "invalid_request_error")
+    check_error(await post(stage, embed("no/such")), 400, "model_not_found")
+    assert len(stage.alpha.exchanges) == before
+
+
+async def test_models_that_embed_are_listed(stage: Stage) -> None:
+    listed = await stage.gateway.ask("GET", "/v1/models", key=stage.key)
+    assert "embed/0" in {one["id"] for one in listed.json["data"]}
+    shown = await stage.gateway.ask("GET", "/v1/models/embed/0", key=stage.key)
+    assert shown.json["id"] == "embed/0"
+
+
+async def test_refusals_are_those_of_other_surfaces(stage: Stage) -> None:
+    model = stage.fresh("embed")
+    check_error(await post(stage, embed(model), key="sk-ru-none"), 401, "invalid_api_key")
+    check_error(
+        await post(stage, embed(model), key=stage.callers["empty"].key), 402, "insufficient_quota"
+    )
+    check_error(await post(stage, b"{"), 400, None)
+    check_error(await post(stage, embed(model, "")), 400, "empty_string", param="input")
+    check_error(await post(stage, embed(model, "x" * 2**20)), 413, "request_too_large")
+    got = await stage.gateway.ask("GET", EMBEDDINGS, key=stage.key)
+    check_error(got, 405, "method_not_allowed")
+    check_error(await stage.gateway.post(f"{EMBEDDINGS}/x", stage.key, b"{}"), 404, "unknown_url")
+
+
+async def test_the_next_route_serves_the_same_model(stage: Stage) -> None:
+    model = stage.fresh("embed-pair")
+    stage.alpha.play(error_reply(500))
+    stage.beta.play(json_reply(embeddings()))
+    assert (await post(stage, embed(model))).json == embeddings(model=model)
+    names = [one.last.json["model"] for one in (stage.alpha, stage.beta)]
+    assert names == [UPSTREAM_NAME] * 2
+
+
+@each_row("name", FAULTS)
+async def test_a_fault_of_the_provider_is_an_error_and_free(stage: Stage, name: str) -> None:
+    fault: Fault = FAULTS[name]
+    stage.alpha.play(fault.make(stage.secret))
+    reply = await post(stage, embed(stage.fresh("embed-brisk")))
+    check_error(reply, fault.status, fault.code)
+    assert stage.secret not in reply.body.decode()
+    assert await stage.charge_nano(reply) == 0
+
+
+@each_row("value", [completion(), embeddings([]), {"object": "list"}])
+async def test_a_reply_that_is_no_list_is_an_error_and_free(stage: Stage, value: object) -> None:
+    stage.alpha.play(json_reply(value))
+    reply = await post(stage, embed(stage.fresh("embed-brisk")))
+    check_error(reply, 502, "upstream_error")
+    assert await stage.charge_nano(reply) == 0
+
+
+@pytest.mark.parametrize("ending", EMBEDDED.values())
+async def test_an_ending_leaves_nothing_behind(stage: Stage, ending: Ending) -> None:
+    """The rows of JSON replies, with vectors for a body."""
+    model, seen = stage.fresh(f"embed-{ending.kind}"), asyncio.Event()
+    stage.alpha.play(ending.write(seen))
+    before = len(stage.alpha.exchanges)
+    async with stage.gateway.chatting(stage.key, embed(model), EMBEDDINGS) as call:
+        exchange = await stage.alpha.wait_for(before + 1)
+        reply = await follow(call, ending, seen)
+        if not ending.kept:
+            await asyncio.wait_for(exchange.closed.wait(), 10)
+    if ending.last == "reply":
+        assert reply.json == embeddings(model=model)
+    elif ending.last == "error":
+        assert (reply.status, set(reply.json)) == (ending.status, {"error"})
+    request_id = await check_row(stage.books, model, ending, exchange)
+    await check_log(stage, request_id, ending)
+    if ending.kept:
+        stage.alpha.play(json_reply(embeddings()))
+        assert (await post(stage, embed(model))).status == 200
+        assert stage.alpha.last.connection == exchange.connection
+
+
+@pytest.mark.parametrize("admitted", [False, True])
+async def test_vectors_are_withheld_and_free_where_their_charge_is_not_committed(
+    tmp_path: Path, places: Places, alpha: ScriptedUpstream, *, admitted: bool
+) -> None:
+    ending = Ending(late(json_reply(embeddings())), "ledger_error", 503, kept=True)
+    async with (
+        open_scene(Happening(), tmp_path, places, alpha) as scene,
+        connect(scene.port) as call,
+    ):
+        alpha.play(ending.write(scene.go_on))
+        if not admitted:
+            await scene.break_ledger()
+        headers = {"Content-Type": "application/json", "x-api-key": scene.key}
+        await call.send(request("POST", EMBEDDINGS, headers, dumps(embed("embed/0"))))
+        exchange = await alpha.wait_for(1)
+        if admitted:
+            await until(scene.count_pending, "the row")
+            await scene.break_ledger()
+        scene.go_on.set()
+        await call.read_head()
+        check_error(await call.read_all(), 503, "server_is_overloaded")
+        await scene.mend_ledger()
+        await check_row(scene.books, "embed/0", ending, exchange)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packed", [True, False])
+async def test_megabytes_of_vectors_stop_nobody(packed: bool) -> None:
+    """A reply of base64 passes; one of floats is packed here. Others are answered meanwhile."""
+    vector = [value / 2**30 for value in range(2**29, 2**29 + 3072)]
+    item = pack(vector) if packed else vector
+    count = 2048 if packed else 550
+    data = [{"object": "embedding", "index": n, "embedding": item} for n in range(count)]
+    large = dumps({"object": "list", "data": data, "model": "m", "usage": {"prompt_tokens": 7}})
+    option = "" if packed else "embeddings_base64 = false"
+    kinds = {"plain": Kind(("alpha",), 1, option, embeds=True)}
+    async with set_stage(kinds=kinds) as stage:
+        stage.alpha.always([http(large)])
+        body = embed("plain/0", encoding_format="base64")
+        reply = await check_nobody_waits(stage, lambda: post(stage, body))
+        assert (reply.status, reply.complete) == (200, True)
+        told = json.loads(reply.body)
+        assert (told["model"], len(told["data"])) == ("plain/0", count)
+        assert {one["embedding"] for one in told["data"]} == {pack(vector)}
+        assert await stage.charge_nano(reply) == Used(7, 0).cost_nano
+
+
+@pytest.fixture
+async def client(stage: Stage) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai.AsyncOpenAI(
+        base_url=stage.gateway.base_url, api_key=stage.key, max_retries=0
+    ) as one:
+        yield one
+
+
+@each_row("kind", ["embed", "embed-floats"])
+async def test_a_caller_who_says_nothing_gets_floats(
+    stage: Stage, client: openai.AsyncOpenAI, kind: str
+) -> None:
+    """The package asks for base64 then, whatever the provider can."""
+    model = stage.fresh(kind)
+    stage.alpha.play(json_reply(embeddings(packed=kind == "embed")))
+    made = await client.embeddings.create(model=model, input=["one", "two"])
+    sent = stage.alpha.last.json
+    assert sent["encoding_format"] == ("base64" if kind == "embed" else "float")
+    assert [tuple(one.embedding) for one in made.data] == [*map(round_trip, VECTORS)]
+    assert [one.index for one in made.data] == [0, 1]
+    assert (made.model, made.usage.prompt_tokens, made.usage.total_tokens) == (model, 11, 11)
+
+
+@each_row("value", ["one", [1, 2], [[1, 2], [3]]])
+async def test_floats_and_tokens(
+    stage: Stage, client: openai.AsyncOpenAI, value: str | list[int] | list[list[int]]
+) -> None:
+    stage.alpha.play(json_reply(embeddings()))
+    raw = await client.embeddings.with_raw_response.create(
+        model=stage.fresh("embed"), input=value, encoding_format="float", dimensions=3, user="u"
+    )
+    made = raw.parse()
+    assert [tuple(one.embedding) for one in made.data] == [*VECTORS]
+    sent = stage.alpha.last.json
+    assert (sent["input"], sent["dimensions"], sent["user"]) == (value, 3, "u")
+    charged = await stage.books.charge_nano(raw.headers["x-request-id"])
+    assert charged == Used(11, 0).cost_nano
+
+
+async def test_errors_raise(stage: Stage, client: openai.AsyncOpenAI) -> None:
+    model = stage.fresh("embed")
+    stage.alpha.play(
+        error_reply(400, "too long", code="x"), json_reply({"error": {"message": "no"}})
+    )
+    with pytest.raises(openai.BadRequestError, match="too long"):
+        await client.embeddings.create(model=model, input="a")
+    with pytest.raises(openai.InternalServerError, match="no"):
+        await client.embeddings.create(model=model, input="a")
+    with pytest.raises(openai.BadRequestError, match="makes no embeddings"):
+        await client.embeddings.create(model=stage.fresh("plain"), input="a")
+
+
+@each_row("dimensions", [64, 256])
+async def test_the_demo_embeds(client: openai.AsyncOpenAI, dimensions: int) -> None:
+    asked = {} if dimensions == 64 else {"dimensions": dimensions}
+    made = await client.embeddings.create(
+        model="embed-demo/0", input=["Hello", "Hello", "Bye"], extra_body=asked
+    )
+    first, second, third = (one.embedding for one in made.data)
+    assert first == second != third
+    assert len(first) == dimensions
+    assert math.isclose(math.hypot(*first), 1.0, rel_tol=1e-6)
+    assert made.usage.prompt_tokens == 3

@@ -1,0 +1,327 @@
+"""Request ids, dialects, errors as replies, and paths that nobody has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from gateway.api.aiohttp_insides import HEAD_BYTES
+from gateway.api.bodies import defer_continue
+from gateway.api.call import Call
+from gateway.api.front import UNSERVED, explain_path, make_front, refuse_method, render_error
+from gateway.api.reading import choose_caller
+from gateway.api.routes import add_api, make_routes
+from gateway.api.state import Gateway
+from gateway.dialects.base import Caller
+from gateway.dialects.exchanges import CALLERS
+from gateway.errors import (
+    BodyTooLarge,
+    GatewayError,
+    InternalError,
+    InvalidKey,
+    MethodNotAllowed,
+    NotFound,
+    Overloaded,
+)
+from tests.support import client
+from tests.support.chat import check_error, check_messages_error
+from tests.support.records import make_call
+from tests.support.rows import each_row
+from tests.support.stage import Stage
+
+
+def render(error: GatewayError, dialect: str = "chat") -> tuple[Call, web.Response]:
+    call = make_call(dialect)
+    return call, render_error(call, error)
+
+
+@each_row(
+    ("seconds", "header", "milliseconds"),
+    [(0.0, "1", "1"), (0.2, "1", "200"), (1.0, "1", "1000"), (1.001, "2", "1001"), (60, "60", "60000")],
+)  # fmt: skip
+def test_a_wait_is_rounded_up_to_whole_seconds(
+    seconds: float, header: str, milliseconds: str
+) -> None:
+    """A client that waits less than it was told is refused again."""
+    _, response = render(Overloaded("x", retry_after_seconds=seconds))
+    told = response.headers["Retry-After"], response.headers["retry-after-ms"]
+    assert told == (header, milliseconds)
+
+
+def test_an_error_that_stays_says_so_and_has_no_wait() -> None:
+    call, response = render(InvalidKey())
+    assert response.headers["x-should-retry"] == "false"
+    assert "Retry-After" not in response.headers
+    assert call.error_code == "invalid_api_key", "for the log line"
+    assert "x-should-retry" not in render(InternalError())[1].headers
+
+
+def test_a_refused_method_names_those_allowed_and_a_large_body_ends_the_connection() -> None:
+    assert render(MethodNotAllowed("x", allow="GET"))[1].headers["Allow"] == "GET"
+    assert render(BodyTooLarge("x"))[1].keep_alive is False
+    assert render(NotFound("x"))[1].keep_alive is None
+
+
+@each_row("dialect", CALLERS)
+def test_the_body_is_the_dialects(dialect: str) -> None:
+    _, response = render(NotFound("gone"), dialect)
+    assert isinstance(response.body, bytes)
+    assert response.body == CALLERS[dialect].render_error(NotFound("gone"), "req_1")
+    assert json.loads(response.body)["error"]["message"] == "gone"
+    assert response.content_type == "application/json"
+
+
+async def test_methods_that_a_path_does_not_have_are_told_those_it_has() -> None:
+    request = make_mocked_request("PUT", "/v1/models")
+    with pytest.raises(MethodNotAllowed, match="Not allowed to PUT here; use GET") as refusal:
+        await refuse_method("GET")(request, make_call())
+    assert refusal.value.allow == "GET"
+
+
+SERVED = [route.path for route in make_routes(CALLERS)]
+CHAT = "/v1/chat/completions"
+
+
+@each_row(
+    ("path", "meant"),
+    [
+        (f"{CHAT}/", CHAT),
+        ("/chat/completions", CHAT),
+        (f"/v1{CHAT}", CHAT),
+        (f"/{CHAT}", CHAT),
+        ("/v1/v1/messages", "/v1/messages"),
+        ("/messages/count_tokens", "/v1/messages/count_tokens"),
+        ("/responses", "/v1/responses"),
+        ("/models", "/v1/models"),
+        ("/models/gpt-4o", "/v1/models/..."),
+        ("/key", "/v1/key"),
+    ],
+)
+def test_a_nearly_right_path_is_told_the_right_one(path: str, meant: str) -> None:
+    assert f" Use {meant}: an OpenAI SDK's base address" in explain_path(path, SERVED)
+
+
+@each_row(
+    ("path", "told"),
+    [
+        ("/v1/completions", "/v1/completions is not served here; use POST /v1/chat/completions."),
+        ("/completions", "/v1/completions is not served here; use POST /v1/chat/completions."),
+        ("/v1/images/generations", "/v1/images is not served here; this gateway serves POST"),
+        ("/v1/responses/resp_1/input_items", "/v1/responses/... is not served here; nothing is"),
+        ("/v1/chat/completions/chatcmpl-1", f"{CHAT}/... is not served here; completions are not"),
+        ("/v1/messages/batches/b/results", "/v1/messages/batches is not served here; send each"),
+        ("/v1/complete", "/v1/complete is not served here; use POST /v1/messages."),
+        ("/v1/files", "/v1/files is not served here; send the content within a request"),
+        ("/v1/completionsx", "Unknown URL: this gateway serves POST /v1/chat/completions"),
+        ("/", "Unknown URL: this gateway serves POST /v1/chat/completions"),
+    ],
+)
+def test_other_paths_of_the_vendors_are_told_what_to_use(path: str, told: str) -> None:
+    assert explain_path(path, SERVED).startswith(told)
+
+
+def test_no_path_is_both_served_and_not() -> None:
+    assert not set(UNSERVED) & set(SERVED)
+
+
+def test_nothing_of_an_unknown_path_is_repeated() -> None:
+    assert "secret" not in explain_path("/v1/files/secret", SERVED)
+    assert "secret" not in explain_path("/models/secret", SERVED)
+
+
+@each_row("path", [one.replace("...", "x") for one in UNSERVED])
+async def test_each_is_a_404_in_its_callers_words(stage: Stage, path: str) -> None:
+    for method in ("GET", "POST"):
+        reply = await stage.gateway.ask(method, path, key=stage.key)
+        if path.startswith("/v1/messages/"):
+            assert (reply.status, reply.json["error"]["type"]) == (404, "not_found_error")
+        else:
+            assert "is not served here" in check_error(reply, 404, "unknown_url")
+
+
+NOTHING = cast("Any", None)
+TIMELESS = cast("Any", SimpleNamespace(clock=lambda: 0))
+SHARED = Gateway(NOTHING, TIMELESS, NOTHING, NOTHING, NOTHING)
+
+
+async def resolve(method: str, path: str) -> web.UrlMappingMatchInfo:
+    app = web.Application()
+    add_api(app, SHARED)
+    found: web.UrlMappingMatchInfo = await app.router.resolve(make_mocked_request(method, path))
+    return found
+
+
+async def find_dialect(path: str, headers: dict[str, str], *callers: Caller) -> str:
+    async def tell(_: web.Request, call: Call) -> web.Response:
+        return web.Response(text=call.dialect.name)
+
+    request = make_mocked_request("GET", path, headers=headers)
+    response = await make_front(SHARED, tell, callers, surface="", logged=False)(request)
+    assert isinstance(response, web.Response)
+    return str(response.text)
+
+
+@each_row(("recorded", "status"), [(None, 503), (200, 200)])
+async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
+    recorded: int | None, status: int
+) -> None:
+    lines: list[int] = []
+
+    async def serve(_: web.Request, call: Call) -> web.Response:
+        call.status = recorded
+        raise asyncio.CancelledError
+
+    gateway = replace(SHARED, log_call=lambda _, status: lines.append(status))
+    for logged in (True, False):
+        with pytest.raises(asyncio.CancelledError):
+            await make_front(gateway, serve, surface="", logged=logged)(
+                make_mocked_request("GET", "/v1/key")
+            )
+    assert lines == [status]
+
+
+def test_only_what_is_charged_needs_a_balance() -> None:
+    assert {route.path: route.access for route in make_routes(CALLERS)} == {
+        "/v1/chat/completions": "charged",
+        "/v1/messages": "charged",
+        "/v1/embeddings": "charged",
+        "/v1/responses": "charged",
+        "/v1/responses/input_tokens": "free",
+        "/v1/messages/count_tokens": "free",
+        "/v1/models": "free",
+        "/v1/models/{model:.+}": "free",
+        "/v1/receipts/{request_id}": "free",
+        "/v1/key": "free",
+        "/healthz": "open",
+        "/readyz": "open",
+    }
+
+
+async def test_a_model_may_have_a_slash_in_its_name() -> None:
+    found = await resolve("GET", "/v1/models/vendor/large")
+    assert found["model"] == "vendor/large"
+
+
+@each_row("path", [route.path for route in make_routes(CALLERS) if route.method == "POST"])
+async def test_no_100_continue_is_sent_before_the_key_is_known(path: str) -> None:
+    found = await resolve("POST", path)
+    assert found.route._expect_handler is defer_continue
+
+
+@each_row(("headers", "name"), [({}, "chat"), ({"anthropic-version": "x"}, "messages")])
+async def test_paths_of_all_dialects_go_by_the_header(headers: dict[str, str], name: str) -> None:
+    assert await find_dialect("/v1/models", headers, *CALLERS.values()) == name
+
+
+@each_row("caller", CALLERS.values())
+async def test_a_callers_own_path_goes_by_no_header(caller: Caller) -> None:
+    assert await find_dialect(caller.path, {"anthropic-version": "x"}, caller) == caller.name
+
+
+SECRET: Final = b"sk-ru-not-to-be-told"
+HOST: Final = b"Host: x\r\n"
+KEY: Final = b"x-api-key: " + SECRET + b"\r\n"
+FRAMED: Final = HOST + b"Transfer-Encoding: chunked\r\n"
+LONG: Final = b"a" * 9000
+MESSAGES: Final = b"POST /v1/messages?" + SECRET
+CHAT_CONNECTION: Final = b"POST /v1/chat/completions?" + SECRET
+
+REFUSED: Final[dict[str, tuple[bytes, str]]] = {
+    "not http": (b"\x00" + SECRET + b"\r\n\r\n", "not valid HTTP"),
+    "tls": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "HTTP, not HTTPS"),
+    "http/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "not valid HTTP"),
+    "method": (b"sk-ru-not-to-be-told / HTTP/1.1\r\n" + HOST + b"\r\n", "not valid HTTP"),
+    "version": (CHAT_CONNECTION + b" HTTP/3.9\r\n" + HOST + b"\r\n", "HTTP version"),
+    "url": (b"GET http://[" + SECRET + b"/ HTTP/1.1\r\n" + HOST + b"\r\n", "not valid HTTP"),
+    "no host": (CHAT_CONNECTION + b" HTTP/1.1\r\n" + KEY + b"\r\n", "one Host"),
+    "long line": (CHAT_CONNECTION + LONG + b" HTTP/1.1\r\n" + HOST + b"\r\n", "longer than"),
+    "long header": (
+        CHAT_CONNECTION + b" HTTP/1.1\r\nX: " + SECRET + LONG + b"\r\n\r\n",
+        "longer than",
+    ),
+    "headers": (
+        CHAT_CONNECTION + b" HTTP/1.1\r\n" + HOST + KEY * 200 + b"\r\n",
+        "too many headers",
+    ),
+    "name": (CHAT_CONNECTION + b" HTTP/1.1\r\nA b: " + SECRET + b"\r\n\r\n", "not valid HTTP"),
+    "length": (
+        CHAT_CONNECTION + b" HTTP/1.1\r\nContent-Length: " + SECRET + b"\r\n\r\n",
+        "Content-Length",
+    ),
+    "two framings": (
+        CHAT_CONNECTION + b" HTTP/1.1\r\n" + FRAMED + b"Content-Length: 3\r\n\r\n",
+        "length",
+    ),
+    "chunk": (
+        CHAT_CONNECTION + b" HTTP/1.1\r\n" + FRAMED + b"\r\nzz" + SECRET + b"\r\n",
+        "chunked encoding",
+    ),
+    "expect": (b"GET /v1/key HTTP/1.1\r\n" + HOST + b"Expect: " + SECRET + b"\r\n\r\n", "Expect"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_a_malformed_request_gets_an_envelope_that_quotes_nothing(
+    stage: Stage, name: str
+) -> None:
+    sent, told = REFUSED[name]
+    async with client.connect(stage.gateway.port, forbidden=[SECRET]) as call:
+        await call.send(sent)
+        reply = await call.read_all()
+        assert told in check_error(reply, 400, None)
+        assert await call.read_to_close() == b""
+    await stage.check_log(reply)
+
+
+@pytest.mark.parametrize("target", [b"CONNECT x:443", b"OPTIONS *"])
+async def test_a_target_that_is_no_path_is_unknown(stage: Stage, target: bytes) -> None:
+    async with stage.gateway.connect() as call:
+        await call.send(target + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+        check_error(await call.read_all(), 404, "unknown_url")
+        assert await call.read_to_close() == b""
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (MESSAGES + b" HTTP/3.9\r\n\r\n",),
+        (MESSAGES + b" HTTP/1.1\r\n", b"A b: " + SECRET + b"\r\n\r\n"),
+        (b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n", MESSAGES + b" HTTP/1.1\r\nA b:\r\n\r\n"),
+    ],
+)
+async def test_the_dialect_is_that_of_the_path(stage: Stage, pieces: tuple[bytes, ...]) -> None:
+    """Also if the head came in pieces, or on a connection that had another request."""
+    async with client.connect(stage.gateway.port, forbidden=[SECRET]) as call:
+        for one in pieces[:-1]:
+            await call.send(one)
+            if one.endswith(b"\r\n\r\n"):
+                assert (await call.read_all()).status == 200
+                call.status = 0
+        await call.send(pieces[-1])
+        check_messages_error(await call.read_all(), 400, "invalid_request_error")
+
+
+@each_row(
+    ("head", "dialect"),
+    [
+        (b"", "chat"),
+        (b"GET /v1/models HTTP/1.1\r\nAnthropic-Version: 1\r\nA b: c", "messages"),
+        (b"GET /v1/models HTTP/1.1\r\nA: /v1/messages\r\n", "chat"),
+        (b"POST /v1/messages/count_tokens HTTP/1.1\r\n", "messages"),
+        (b"POST /v1/messages_ HTTP/1.1\r\n", "chat"),
+        (b"POST http://gateway.test/v1/messages HTTP/1.1\r\n", "messages"),
+        (b"GET /v1/key HTTP/1.1\r\nHost: x\r\n\r\nPOST /v1/messages", "messages"),
+        (b"POST /v1/responses HTTP/1.1\r\n", "responses"),
+        ((b"GET /v1/messages/" + LONG)[:HEAD_BYTES], "messages"),
+        (b"\xff\xfe /v1/mess\xff", "chat"),
+    ],
+)
+def test_a_dialect_is_told_from_the_beginning_of_a_head(head: bytes, dialect: str) -> None:
+    assert choose_caller(head).name == dialect

@@ -1,0 +1,312 @@
+"""The life of a completion: its table of endings, and its conclusion, the charge before the last bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.api.completions import conclude, conclude_at_once
+from gateway.api.lifecycle import (
+    ENDINGS,
+    OUTCOMES,
+    UNCOMMITTED,
+    VERDICTS,
+    Ending,
+    Last,
+    Leaving,
+    Lifecycle,
+    Owed,
+    Phase,
+    Verdict,
+    find_ending,
+    lose_charge,
+)
+from gateway.errors import (
+    GatewayError,
+    GatewayFault,
+    LedgerUnavailable,
+    OutOfResources,
+    Overloaded,
+    UpstreamError,
+)
+from tests.support.records import make_call
+from tests.support.rows import each_row
+
+LIVING = [phase for phase in Phase if phase is not Phase.ENDED]
+
+
+def make_life(*phases: Phase) -> Lifecycle:
+    life = Lifecycle()
+    for phase in phases:
+        life.advance(phase)
+    return life
+
+
+@each_row(
+    ("error", "ending"),
+    [
+        (Overloaded("M"), Ending.SHUTDOWN),
+        (LedgerUnavailable(), Ending.UNRECORDED),
+        (OutOfResources("M"), Ending.FAULT),
+    ],
+)
+def test_what_our_own_503_means(error: GatewayFault, ending: Ending) -> None:
+    assert find_ending(error) is ending
+
+
+def test_every_case_has_one_verdict_but_an_abandoned_caller_who_is_there() -> None:
+    cases = set(product(Ending, (True, False), LIVING, (True, False)))
+    impossible = {case for case in cases if case[0] is Ending.ABANDONED and not case[1]}
+    assert set(VERDICTS) == cases - impossible
+    assert len(VERDICTS) == sum(
+        len(row[0]) * len(row[1]) * len(row[2]) * len(row[3]) for row in ENDINGS
+    ), "no case stands in two rows"
+
+
+def test_nothing_is_owed_where_nothing_came_and_the_caller_hears_of_a_failure() -> None:
+    for (ending, gone, _, delivered), (owed, last) in VERDICTS.items():
+        made = ending in {Ending.COMPLETE, Ending.ABANDONED, Ending.UNDELIVERABLE}
+        if not made and not delivered:
+            assert owed is Owed.NOTHING
+        if ending is Ending.UNDELIVERABLE:
+            assert owed is Owed.USAGE
+        if gone:
+            assert last is Last.NOTHING
+        else:
+            assert last is (Last.REPLY if ending is Ending.COMPLETE else Last.ERROR)
+
+
+@each_row(
+    "steps",
+    [
+        (Phase.SENT, Phase.ANSWERED, Phase.STREAMING),
+        (Phase.SENT, Phase.ADMITTED, Phase.SENT, Phase.ANSWERED),
+        (Phase.SENT, Phase.SENT, Phase.ANSWERED),
+    ],
+)
+def test_a_request_goes_on(steps: tuple[Phase, ...]) -> None:
+    assert make_life(*steps).phase is steps[-1]
+
+
+@each_row(
+    "steps",
+    [
+        (Phase.ANSWERED,),
+        (Phase.STREAMING,),
+        (Phase.ENDED,),
+        (Phase.SENT, Phase.STREAMING),
+        (Phase.SENT, Phase.ANSWERED, Phase.SENT),
+        (Phase.SENT, Phase.ANSWERED, Phase.ADMITTED),
+        (Phase.SENT, Phase.ANSWERED, Phase.STREAMING, Phase.ANSWERED),
+    ],
+)
+def test_a_step_that_no_request_makes_is_a_bug(steps: tuple[Phase, ...]) -> None:
+    with pytest.raises(ValueError, match="cannot go from"):
+        make_life(*steps)
+
+
+def test_a_life_ends_once() -> None:
+    life = make_life(Phase.SENT)
+    life.end(Ending.FAILED, delivered=False, head_sent=False)
+    with pytest.raises(LookupError):
+        life.end(Ending.SHUTDOWN, delivered=False, head_sent=False)
+    with pytest.raises(ValueError, match="ENDED"):
+        life.advance(Phase.ANSWERED)
+
+
+@each_row(
+    ("steps", "drains", "finished", "leaving"),
+    [
+        ((), True, False, Leaving.STOP),
+        ((Phase.SENT,), True, False, Leaving.READ_ON),
+        ((Phase.SENT,), False, False, Leaving.STOP),
+        ((Phase.SENT, Phase.ANSWERED), False, True, Leaving.READ_USAGE),
+        ((Phase.SENT, Phase.ANSWERED), True, True, Leaving.READ_ON),
+    ],
+)
+def test_a_caller_that_leaves(
+    steps: tuple[Phase, ...], leaving: Leaving, *, drains: bool, finished: bool
+) -> None:
+    life = make_life(*steps)
+    assert life.leave(drains=drains, finished=finished) is leaving
+    assert life.caller_gone
+
+
+@each_row("ending", OUTCOMES)
+def test_the_status_is_the_errors_own_until_the_head_is_sent(ending: Ending) -> None:
+    before = make_life(Phase.SENT).end(ending, delivered=False, head_sent=False)
+    assert before.outcome == OUTCOMES[ending]
+    assert before.status == (200 if ending is Ending.COMPLETE else None)
+    after = make_life(Phase.SENT).end(ending, delivered=False, head_sent=True)
+    assert after.status == 200
+
+
+@each_row(("head_sent", "status"), [(False, 499), (True, 200)])
+def test_a_caller_that_left_is_recorded_as_such(status: int, *, head_sent: bool) -> None:
+    life = make_life(Phase.SENT)
+    life.leave(drains=False, finished=False)
+    verdict = life.end(Ending.ABANDONED, delivered=False, head_sent=head_sent)
+    assert (verdict.outcome, verdict.status) == ("caller_left", status)
+
+
+def test_a_charge_that_cannot_be_committed_is_withdrawn_unless_a_stream_delivered_it() -> None:
+    verdict = make_life(Phase.SENT).end(Ending.COMPLETE, delivered=True, head_sent=False)
+    json_reply = lose_charge(verdict, 503, stream=False)
+    assert (json_reply.outcome, json_reply.status) == ("ledger_error", 503)
+    assert (json_reply.owed, json_reply.last) == (Owed.NOTHING, Last.ERROR)
+    stream = lose_charge(verdict, 503, stream=True)
+    assert (stream.outcome, stream.status) == ("complete", 200)
+    assert (stream.owed, stream.last) == (Owed.USAGE, Last.ERROR)
+    assert {row[0] for row in UNCOMMITTED} == {False, True}
+
+
+REPLY = Verdict("complete", 200, Owed.USAGE, Last.REPLY)
+BROKEN = Verdict("upstream_error", None, Owed.USAGE, Last.ERROR)
+REFUSED = Verdict("upstream_error", None, Owed.NOTHING, Last.ERROR)
+LEFT = Verdict("caller_left", 200, Owed.EXPECTED, Last.NOTHING)
+FAILED = UpstreamError("It broke off.")
+
+
+@dataclass
+class Scene:
+    """One completion whose bill and sink write down what happens, in order."""
+
+    stream: bool = True
+    opened: bool = True
+    mid_event: bool = False
+    lost: bool = False
+    commit: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    done: list[Any] = field(default_factory=list)
+
+    def settle(
+        self, verdict: Verdict, error: GatewayError | None, pipeline: object
+    ) -> Awaitable[None] | None:
+        assert pipeline is not None
+        status = verdict.status or (500 if error is None else error.status)
+        self.done.append((verdict.owed, verdict.outcome, status))
+        return None if verdict.owed is Owed.NOTHING else self.commit
+
+    def note_withdrawal(self, outcome: str, status: int) -> None:
+        self.done.append(("withdrawn", outcome, status))
+
+    def send(self, data: bytes) -> bool:
+        self.done.append(("send", b"server_is_overloaded" in data))
+        return True
+
+    def end(self, data: bytes) -> None:
+        self.done.append(("end", data if data == b"last" else b"error" in data))
+
+    def abort(self) -> None:
+        self.done.append("abort")
+
+    @property
+    def parts(self) -> tuple[Any, Any, Any]:
+        """Return the completion, the sink and the pipeline."""
+        call = make_call()
+        request = SimpleNamespace(stream=self.stream)
+        work = SimpleNamespace(call=call, bill=self, request=request, headers={})
+        pipeline = SimpleNamespace(
+            finish=lambda: b"last",
+            mid_event=self.mid_event,
+            position=None,
+        )
+        return work, self, pipeline
+
+    async def conclude(self, verdict: Verdict, error: GatewayError | None = None) -> None:
+        work, sink, pipeline = self.parts
+        await conclude(work, sink, pipeline, verdict, error)
+
+
+async def test_the_last_bytes_wait_for_the_commit() -> None:
+    scene = Scene()
+    concluding = asyncio.ensure_future(scene.conclude(REPLY))  # noqa: TID251 - awaited below
+    await asyncio.sleep(0)
+    charged = (Owed.USAGE, "complete", 200)
+    assert scene.done == [charged]
+    scene.commit.set_result(None)
+    await concluding
+    assert scene.done == [charged, ("end", b"last")]
+
+
+async def test_a_caller_who_left_is_not_waited_for() -> None:
+    scene = Scene()
+    await scene.conclude(LEFT)
+    assert scene.done == [(Owed.EXPECTED, "caller_left", 200), "abort"]
+
+
+@each_row(("opened", "mid_event"), [(False, False), (True, False), (True, True)])
+async def test_an_error_is_a_status_an_event_or_a_cut(*, opened: bool, mid_event: bool) -> None:
+    """Nothing may be put behind half an event."""
+    scene = Scene(opened=opened, mid_event=mid_event)
+    if opened:
+        await scene.conclude(REFUSED, FAILED)
+        assert scene.done[1:] == (["abort"] if mid_event else [("end", True)])
+    else:
+        with pytest.raises(UpstreamError):
+            await scene.conclude(REFUSED, FAILED)
+    assert scene.done[0] == (Owed.NOTHING, "upstream_error", FAILED.status)
+
+
+async def test_a_json_reply_whose_charge_is_not_committed_is_withheld() -> None:
+    scene = Scene(stream=False, opened=False)
+    scene.commit.set_exception(LedgerUnavailable())
+    with pytest.raises(LedgerUnavailable):
+        await scene.conclude(REPLY)
+    assert scene.done == [
+        (Owed.USAGE, "complete", 200),
+        ("withdrawn", "ledger_error", LedgerUnavailable.status),
+    ]
+
+
+async def test_a_stream_whose_charge_is_not_committed_ends_in_an_error_and_stays_charged() -> None:
+    scene = Scene()
+    scene.commit.set_exception(LedgerUnavailable())
+    await scene.conclude(REPLY)
+    assert scene.done == [(Owed.USAGE, "complete", 200), ("end", True)]
+
+
+async def test_the_error_that_came_first_is_told() -> None:
+    """An outage while a broken stream is charged is not what the caller needs to know."""
+    scene = Scene(opened=False)
+    scene.commit.set_exception(LedgerUnavailable())
+    with pytest.raises(UpstreamError):
+        await scene.conclude(BROKEN, FAILED)
+
+
+async def test_a_json_reply_is_not_called_charged_where_its_charge_is_withdrawn() -> None:
+    """The log and the ledger have the outage's status too."""
+    scene = Scene(stream=False, opened=False)
+    scene.commit.set_exception(LedgerUnavailable())
+    with pytest.raises(LedgerUnavailable):
+        await scene.conclude(BROKEN, FAILED)
+    assert scene.done[1:] == [("withdrawn", "ledger_error", LedgerUnavailable.status)]
+
+
+@each_row(
+    ("opened", "lost", "mid_event"),
+    [(True, False, False), (False, False, False), (True, True, False), (True, False, True)],
+)
+async def test_a_cancelled_task_queues_the_charge_and_waits_for_nothing(
+    *, opened: bool, lost: bool, mid_event: bool
+) -> None:
+    scene = Scene(opened=opened, lost=lost, mid_event=mid_event)
+    work, sink, pipeline = scene.parts
+    verdict = Verdict("shutdown", 200, Owed.USAGE, Last.ERROR)
+    conclude_at_once(work, sink, pipeline, verdict)
+    told = [("send", True)] if opened and not lost and not mid_event else []
+    assert scene.done == [(Owed.USAGE, "shutdown", 200), *told]
+
+
+async def test_a_settlement_that_was_queued_is_not_queued_again() -> None:
+    scene = Scene()
+    conclude_at_once(*scene.parts, None)
+    assert scene.done == [("send", True)]
+    assert not scene.commit.done()

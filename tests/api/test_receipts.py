@@ -1,0 +1,218 @@
+"""Receipts and budgets, as callers see them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from gateway.admin import accounts
+from gateway.money import format_amount
+from tests.api.test_lookups import fetch as fetch_key
+from tests.support.chat import (
+    CACHED_PRICE,
+    INPUT_PRICE,
+    OUTPUT_PRICE,
+    WRITTEN_PRICE,
+    Used,
+    check_error,
+    check_messages_error,
+    estimate_sent,
+    say,
+)
+from tests.support.replies import (
+    completion,
+    error_reply,
+    json_reply,
+    sse,
+    sse_reply,
+    sse_start,
+    stream_chunks,
+    text_chunks,
+    usage,
+)
+from tests.support.rows import each_row
+from tests.support.running import Launch
+from tests.support.seed import NANO, Caller, Seed
+from tests.support.stage import Stage
+from tests.support.upstream import Wait
+
+USED = Used(1000, 50, 900)
+REPORTED = usage(1000, 50, cached_tokens=900)
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+PRICES = {
+    "input": INPUT_PRICE,
+    "cached_input": CACHED_PRICE,
+    "cache_write": WRITTEN_PRICE,
+    "output": OUTPUT_PRICE,
+    "request": 0,
+}
+FIELDS = {
+    "request_id", "state", "outcome", "ended_by", "status", "model", "provider", "attempts",
+    "explanation", "tokens", "stream", "currency", "hold", "hold_nano", "cost", "cost_nano", "estimated", "input_tokens",
+    "cached_input_tokens", "cache_write_tokens", "cache_write_1h_tokens", "output_tokens",
+    "web_searches", "tool_calls", "price", "price_rule", "started",
+    "first_byte_ms", "ended", "corrections",
+}  # fmt: skip
+
+
+async def fetch(stage: Stage, request_id: str, *, key: str | None = None) -> dict[str, Any]:
+    reply = await stage.gateway.ask("GET", f"/v1/receipts/{request_id}", key=key or stage.key)
+    assert (reply.status, reply.body) == (200, reply.body)
+    receipt: dict[str, Any] = reply.json
+    assert set(receipt) == FIELDS
+    assert receipt["request_id"] == request_id
+    for amounts in (receipt, receipt["price"]):
+        for name in [one for one in amounts if one.endswith("_nano")]:
+            told = None if amounts[name] is None else format_amount(amounts[name])
+            assert amounts[name.removesuffix("_nano")] == told
+    assert {name: receipt["price"][f"{name}_nano"] for name in PRICES} == PRICES
+    assert ISO.fullmatch(receipt["started"])
+    return receipt
+
+
+@each_row("stream", [False, True])
+async def test_receipt_of_a_complete_request(stage: Stage, *, stream: bool) -> None:
+    model = stage.fresh("plain")
+    if stream:
+        stage.alpha.play(sse_reply(stream_chunks(["a", "b"], REPORTED)))
+    else:
+        stage.alpha.play(json_reply(completion(usage=REPORTED)))
+    reply = await stage.chat(say(model, stream=stream, max_tokens=10))
+    receipt = await fetch(stage, reply.request_id)
+    assert (receipt["state"], receipt["outcome"]) == ("posted", "complete")
+    assert (receipt["ended_by"], receipt["status"], receipt["attempts"]) == ("upstream", 200, 1)
+    assert (receipt["model"], receipt["stream"]) == (model, stream)
+    assert receipt["provider"] == f"{model.replace('/', '-')}-alpha"
+    assert (receipt["cost_nano"], receipt["currency"]) == (USED.cost_nano, "USD")
+    tokens = [receipt[name] for name in receipt if name.endswith("_tokens")]
+    assert (tokens, receipt["estimated"]) == ([100, 900, 0, 50, 0], False)
+    assert receipt["hold_nano"] == Used(estimate_sent(stage.alpha.last.body), 10).cost_nano
+    assert isinstance(receipt["first_byte_ms"], int)
+    assert receipt["started"] <= receipt["ended"]
+
+
+async def test_receipt_tells_what_was_corrected(stage: Stage) -> None:
+    """The charge stays as it was; corrections of other requests are not shown."""
+    stage.alpha.always(json_reply(completion(usage=REPORTED)))
+    one, other = [(await stage.chat(say(stage.fresh("plain")))).request_id for _ in range(2)]
+    assert (await fetch(stage, one))["corrections"] == []
+    with accounts.open_books(stage.gateway.database) as books:
+        for amount_nano, note in ((7 * NANO // 4, "half of it came"), (-NANO, "too much"), (0, "")):
+            about = one if note else other
+            accounts.correct(books, "rich", amount_nano, note=note or "n", request_id=about)
+    receipt = await fetch(stage, one)
+    assert receipt["cost_nano"] == USED.cost_nano
+    first, second = receipt["corrections"]
+    assert ISO.fullmatch(first.pop("created"))
+    assert first == {"amount": "1.75", "amount_nano": 7 * NANO // 4, "note": "half of it came"}
+    assert (second["amount"], second["amount_nano"], second["note"]) == ("-1.00", -NANO, "too much")
+    assert [entry["note"] for entry in (await fetch(stage, other))["corrections"]] == ["n"]
+
+
+async def test_receipt_of_a_failed_request_is_there_at_once(stage: Stage) -> None:
+    """Read right after the error, the receipt shows the ending, not `pending`."""
+    for _ in range(5):
+        stage.alpha.play(error_reply(500))
+        reply = await stage.chat(say(stage.fresh("plain")))
+        assert reply.status == 502
+        receipt = await fetch(stage, reply.request_id)
+        assert (receipt["state"], receipt["outcome"]) == ("voided", "upstream_error")
+        assert (receipt["ended_by"], receipt["status"]) == ("upstream", 502)
+        assert (receipt["cost_nano"], receipt["first_byte_ms"]) == (0, None)
+
+
+async def test_receipt_of_a_request_in_flight_is_pending(stage: Stage) -> None:
+    go_on = asyncio.Event()
+    rest = [sse(b"data: [DONE]\n\n")]
+    stage.alpha.play([*sse_start(text_chunks(["a"])), Wait(go_on), *rest])
+    async with stage.chatting(say(stage.fresh("plain"), stream=True)) as call:
+        await call.read_head()
+        receipt = await fetch(stage, call.headers["x-request-id"])
+        go_on.set()
+    assert (receipt["state"], receipt["outcome"]) == ("pending", "pending")
+    unknown = [receipt[name] for name in ("ended_by", "status", "attempts", "first_byte_ms")]
+    assert [*unknown, receipt["ended"]] == [None] * 5
+    assert (receipt["cost_nano"], receipt["hold_nano"] > 0) == (0, True)
+
+
+async def test_receipt_is_for_the_key_that_made_the_request(stage: Stage, spare: Caller) -> None:
+    """Other keys get a 404, whatever the id; no balance is needed."""
+    stage.alpha.play(json_reply(completion()))
+    reply = await stage.chat(say(stage.fresh("plain")))
+    empty = stage.callers["empty"].key
+    ids = [reply.request_id, f"req_{'0' * 28}", "x", "x" * 300, "%00", "%ED%A0%80", "a'b", "%F0%9F"]
+    texts = set()
+    for request_id in ids:
+        for key in (spare.key, empty):
+            missing = await stage.gateway.ask("GET", f"/v1/receipts/{request_id}", key=key)
+            texts.add(check_error(missing, 404, "unknown_url"))
+    assert len(texts) == 1
+    await fetch(stage, reply.request_id)
+
+
+async def test_receipts_speak_the_dialect_that_is_asked_for(stage: Stage) -> None:
+    version = {"anthropic-version": "2023-06-01"}
+    target = "/v1/receipts/req_none"
+    missing = await stage.gateway.ask("GET", target, key=stage.key, headers=version)
+    check_messages_error(missing, 404, "not_found_error")
+    check_error(await stage.gateway.ask("GET", target), 401, "invalid_api_key")
+    posted = await stage.gateway.ask("POST", target, key=stage.key)
+    check_error(posted, 405, "method_not_allowed")
+
+
+COST_NANO = Used(11, 7).cost_nano
+
+
+async def test_a_spent_budget_is_a_402_that_says_when_it_resets(
+    launch: Launch, stage: Stage
+) -> None:
+    """Both dialects; a higher budget is in force at the very next request."""
+    running = launch(seeds=(Seed("team"),))
+    key = running.callers["team"]
+    stage.alpha.always(json_reply(completion()))
+    for words in (
+        ("budget", "add", "team", "research", "0.000000001/month"),
+        ("key", "edit", key.key_id, "--budget", "research"),
+    ):
+        assert (await running.gateway.run(*words)).code == 0
+    assert (await running.gateway.chat(key.key, say("plain/0"))).status == 200
+    refused = await running.gateway.chat(key.key, say("plain/0"))
+    check_error(refused, 402, "insufficient_quota")
+    assert re.fullmatch(
+        r"The budget 'research' of 0\.000000001 \w{3} a month is spent\."
+        r" It resets at \d{4}-\d\d-01 00:00 UTC\. Raise it or use another key\.",
+        refused.json["error"]["message"],
+    )
+    assert "retry-after" not in refused.headers
+    messages = await running.gateway.ask(
+        "POST", "/v1/messages", key=key.key, headers={"anthropic-version": "2023-06-01"}, body=b"{}"
+    )
+    check_messages_error(messages, 402, "billing_error")
+    told = (await running.gateway.ask("GET", "/v1/key", key=key.key)).json["budget"]
+    assert (told["name"], told["period"], told["amount_nano"]) == ("research", "month", 1)
+    assert (told["spent_nano"], told["remaining_nano"]) == (COST_NANO, 0)
+    raised = await running.gateway.run("budget", "edit", "research", "5/month")
+    assert raised.code == 0, raised.err
+    assert (await running.gateway.chat(key.key, say("plain/0"))).status == 200
+    assert (await running.gateway.run("audit")).code == 0
+
+
+async def test_a_budget_that_others_hold_is_a_429(launch: Launch, stage: Stage) -> None:
+    running = launch(seeds=(Seed("lone"),))
+    key = running.callers["lone"]
+    edited = await running.gateway.run("key", "edit", key.key_id, "--budget", "0.000000001/day")
+    assert edited.code == 0, edited.err
+    go_on = asyncio.Event()
+    stage.alpha.play([*sse_start(text_chunks(["a"])), Wait(go_on), sse(b"data: [DONE]\n\n")])
+    async with running.gateway.chatting(key.key, say("plain/0", stream=True)) as call:
+        await call.read_head()
+        refused = await running.gateway.chat(key.key, say("plain/0"))
+        go_on.set()
+    check_error(refused, 429, "rate_limit_exceeded")
+    assert "The rest of this key's budget is held" in refused.json["error"]["message"]
+    assert float(refused.headers["retry-after"]) >= 1
+
+
+async def test_a_key_without_a_budget_tells_so(stage: Stage) -> None:
+    assert (await fetch_key(stage, stage.callers["rich"].key))["budget"] is None

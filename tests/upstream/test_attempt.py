@@ -1,0 +1,395 @@
+"""One try: its deadlines, the timer, the response and what its body begins with."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import pytest
+
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.errors import GatewayError, InternalError, Overloaded, UpstreamError, UpstreamTimeout
+from gateway.tasks import STALL_SECONDS
+from gateway.upstream.attempt import (
+    TICK_SECONDS,
+    Attempt,
+    CheckedBody,
+    CollectedBody,
+    Response,
+    Ticker,
+    begins_reply,
+    is_reply_type,
+)
+from gateway.upstream.forwarder import HttpForwarder
+from tests.support.config import Places
+from tests.support.records import make_provider
+from tests.support.replies import completion, dumps, http
+from tests.support.rows import each_row
+from tests.support.upstream import ScriptedUpstream, Wait
+from tests.support.waiting import until
+
+FIRST_BYTE: Final = 10.0
+IDLE: Final = 3.0
+TOTAL: Final = 60.0
+PROVIDER: Final = make_provider(
+    first_byte_timeout=FIRST_BYTE, idle_timeout=IDLE, total_timeout=TOTAL
+)
+
+
+@dataclass(slots=True)
+class FakeConnection:
+    body_reads: int = 0
+    paused: bool = False
+    errors: list[Exception] = field(default_factory=list)
+
+    def fail(self, error: Exception) -> None:
+        self.errors.append(error)
+
+
+@dataclass(slots=True)
+class Scene:
+    """An attempt whose request was sent at `started`."""
+
+    attempt: Attempt
+    connection: FakeConnection
+    started: float
+
+    def tick(self, seconds: float) -> bool:
+        """Look at the clock so long after the start; return whether it failed."""
+        self.attempt.tick(self.started + seconds)
+        return bool(self.connection.errors)
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    attempt, connection = Attempt(PROVIDER), FakeConnection()
+    started = asyncio.get_running_loop().time()
+    attempt.attach(cast("Any", connection))
+    return Scene(attempt, connection, started)
+
+
+async def test_the_first_byte_has_a_deadline(scene: Scene) -> None:
+    assert not scene.tick(FIRST_BYTE - 0.1)
+    assert scene.tick(FIRST_BYTE + 0.1)
+    assert isinstance(scene.connection.errors[0], UpstreamTimeout)
+
+
+async def test_silence_behind_the_first_byte_has_a_shorter_deadline(scene: Scene) -> None:
+    scene.connection.body_reads += 1
+    assert not scene.tick(5.0)
+    assert not scene.tick(5.0 + IDLE - 0.1)
+    assert scene.tick(5.0 + IDLE + 0.1)
+
+
+async def test_each_read_starts_the_silence_anew(scene: Scene) -> None:
+    for seconds in range(1, 20):
+        scene.connection.body_reads += 1
+        assert not scene.tick(seconds * (IDLE - 0.5))
+
+
+async def test_the_whole_try_has_a_deadline_whatever_comes(scene: Scene) -> None:
+    scene.connection.body_reads += 1
+    assert not scene.tick(TOTAL - 0.1)
+    scene.connection.body_reads += 1
+    assert scene.tick(TOTAL + 0.1)
+
+
+async def test_a_slow_caller_is_not_the_providers_silence(scene: Scene) -> None:
+    """While the caller does not read, the provider cannot send; its clock starts again after."""
+    scene.connection.body_reads += 1
+    scene.tick(1.0)
+    scene.connection.paused = True
+    assert not scene.tick(1.0 + 2 * IDLE)
+    scene.connection.paused = False
+    assert not scene.tick(1.0 + 3 * IDLE - 0.1)
+    assert scene.tick(1.0 + 3 * IDLE + 0.1)
+
+
+async def test_the_bytes_of_an_earlier_response_are_no_first_byte() -> None:
+    attempt, connection = Attempt(PROVIDER), FakeConnection(body_reads=7)
+    scene = Scene(attempt, connection, asyncio.get_running_loop().time())
+    attempt.attach(cast("Any", connection))
+    assert not scene.tick(IDLE + 1)
+    assert scene.tick(FIRST_BYTE + 1)
+
+
+async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
+    sent: list[bool] = []
+    attempt = Attempt(PROVIDER, lambda: sent.append(True))
+    error = Overloaded("The gateway was stopped.")
+    attempt.stop(error)
+    attempt.fail(UpstreamTimeout("later"))
+    with pytest.raises(Overloaded) as raised:
+        attempt.attach(cast("Any", FakeConnection()))
+    assert raised.value is error
+    assert sent == []
+
+
+async def test_a_stale_connection_is_left_alone(scene: Scene) -> None:
+    """It may serve another request by now: an error is kept for the connection after it."""
+    scene.attempt.detach()
+    scene.attempt.fail(UpstreamTimeout("late"))
+    scene.tick(TOTAL + 1)
+    assert scene.connection.errors == []
+    with pytest.raises(UpstreamTimeout):
+        scene.attempt.attach(cast("Any", FakeConnection()))
+
+
+@dataclass(eq=False)
+class Request:
+    """Something in flight; `leaves` is the ticker it leaves at its first tick."""
+
+    leaves: Ticker | None = None
+    ticks: list[float] = field(default_factory=list)
+    errors: list[GatewayError] = field(default_factory=list)
+    ticked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tick(self, now: float) -> None:
+        self.ticks.append(now)
+        self.ticked.set()
+        if self.leaves is not None:
+            self.leaves.remove(self)
+
+    def stop(self, error: GatewayError) -> None:
+        self.errors.append(error)
+
+
+@pytest.fixture
+def ticker(monkeypatch: pytest.MonkeyPatch) -> Ticker:
+    monkeypatch.setattr("gateway.upstream.attempt.TICK_SECONDS", 0)
+    return Ticker()
+
+
+async def test_all_are_told_the_same_time(ticker: Ticker) -> None:
+    requests = [Request(ticker), Request(ticker)]
+    for one in requests:
+        ticker.add(one)
+    for one in requests:
+        await one.ticked.wait()
+    assert requests[0].ticks == requests[1].ticks
+    assert requests[0].ticks[0] <= asyncio.get_running_loop().time()
+
+
+async def test_it_runs_while_something_is_in_flight_and_starts_again(ticker: Ticker) -> None:
+    request = Request()
+    ticker.add(request)
+    await request.ticked.wait()
+    assert ticker._handle is not None
+    ticker.remove(request)
+    while ticker._handle is not None:  # noqa: ASYNC110 - the tick under way is the last
+        await asyncio.sleep(0)
+    count = len(request.ticks)
+    request.ticked.clear()
+    ticker.add(request)
+    await request.ticked.wait()
+    assert len(request.ticks) > count
+    ticker.close()
+
+
+async def test_what_leaves_during_a_tick_disturbs_nobody(ticker: Ticker) -> None:
+    leaving, staying = [Request(ticker) for _ in range(3)], Request()
+    for one in (*leaving, staying):
+        ticker.add(one)
+    await staying.ticked.wait()
+    while len(staying.ticks) < 3:  # noqa: ASYNC110 - some turns of the loop
+        await asyncio.sleep(0)
+    assert [len(one.ticks) for one in leaving] == [1, 1, 1]
+    ticker.close()
+
+
+@dataclass(eq=False)
+class FaultyRequest(Request):
+    def tick(self, now: float) -> None:
+        super().tick(now)
+        raise ZeroDivisionError
+
+
+async def test_a_request_whose_tick_fails_ends_alone(ticker: Ticker) -> None:
+    faulty, others = FaultyRequest(), [Request() for _ in range(3)]
+    for one in (*others[:2], faulty, *others[2:]):
+        ticker.add(one)
+    for one in others:
+        await one.ticked.wait()
+        one.ticked.clear()
+    for one in others:
+        await one.ticked.wait()
+    assert len(faulty.ticks) == 1
+    assert [type(error) for error in faulty.errors] == [InternalError]
+    ticker.close()
+
+
+async def test_a_stop_reaches_all_and_a_close_ends_the_timer(ticker: Ticker) -> None:
+    request, error = Request(), Overloaded("stopping")
+    ticker.add(request)
+    ticker.stop_all(error)
+    assert request.errors == [error]
+    ticker.close()
+    ticker.close()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert request.ticks == []
+
+
+async def test_a_tick_that_the_loop_delayed_judges_nobody_before_the_next() -> None:
+    """What a provider sent meanwhile has to be read first."""
+    request, ticker = Request(), Ticker()
+    ticker.add(request)
+    time.sleep(TICK_SECONDS + 2 * STALL_SECONDS)  # noqa: ASYNC251 - the loop stands
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not request.ticks
+    await request.ticked.wait()
+    ticker.close()
+
+
+BOM: Final = b"\xef\xbb\xbf"
+TYPES: Final = {
+    "text/event-stream": True,
+    "Text/Event-Stream ; charset=utf-8": True,
+    "application/json": True,
+    "application/json;charset=UTF-8": True,
+    "application/problem+json": True,
+    "": False,
+    "text/plain": False,
+    "text/html; x=application/json": False,
+    "application/x-ndjson": False,
+    "application/jsonp": False,
+}
+REPLIES: Final = (b'{"id"', b"data: {", b"event: x", b"id: 1", b"retry: 5", b": hi", b"data:")
+NO_REPLIES: Final = (
+    b"<html>",
+    b"[1]",
+    b"date: 1",
+    b"hello",
+    b"\x1f\x8b",
+    b"HTTP/1.1",
+    b'"x"',
+    b"dat\n",
+)
+
+
+@dataclass(slots=True)
+class Taker:
+    body: bytes = b""
+    asked: bool = False
+
+    def receive(self, data: bytes) -> bool:
+        self.body += data
+        return False
+
+    async def unblock(self) -> None:
+        self.asked = True
+
+
+@each_row("content_type", TYPES)
+def test_events_and_json_are_told_by_their_type(content_type: str) -> None:
+    assert is_reply_type(content_type.encode()) is TYPES[content_type]
+
+
+@each_row("prefix", [b"", b"\r\n \n", BOM, BOM + b"\n"])
+@each_row("body", REPLIES)
+def test_what_begins_like_a_reply_is_passed_on_whole(body: bytes, prefix: bytes) -> None:
+    """However the bytes are cut; blank ones before it may go."""
+    assert begins_reply(prefix + body)
+    for cut in range(len(prefix + body) + 1):
+        taker = Taker()
+        checked = CheckedBody(taker)
+        checked.receive((prefix + body)[:cut])
+        assert checked.receive((prefix + body)[cut:]) is False
+        assert checked.receive(b"\n<") is False
+        checked.end()
+        assert taker.body == (prefix + body).lstrip() + b"\n<"
+
+
+@each_row("prefix", [b"", b"\n", BOM])
+@each_row("body", NO_REPLIES)
+def test_what_begins_otherwise_is_no_reply(body: bytes, prefix: bytes) -> None:
+    for cut in range(len(prefix + body)):
+        checked = CheckedBody(taker := Taker())
+        with pytest.raises(UpstreamError, match="neither events nor JSON"):
+            checked.receive((prefix + body)[:cut]) and checked.receive((prefix + body)[cut:])
+        assert taker.body == b""
+
+
+@each_row("body", [b"", b"\n" * 9, b"even", BOM[:2], BOM])
+def test_what_never_begins_is_no_reply(body: bytes) -> None:
+    checked = CheckedBody(Taker())
+    assert checked.receive(body)
+    assert checked._held is not None
+    assert len(checked._held) < len(BOM + b"event:")
+    with pytest.raises(UpstreamError):
+        checked.end()
+
+
+async def test_a_receiver_that_asks_to_wait_is_waited_for() -> None:
+    taker = Taker()
+    await CheckedBody(taker).unblock()
+    assert taker.asked
+
+
+KEYS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb")
+
+
+@pytest.fixture
+async def forwarder(
+    places: Places,
+    alpha: ScriptedUpstream,  # noqa: ARG001 - it listens
+) -> AsyncIterator[HttpForwarder]:
+    one = HttpForwarder(make_provider(base_url=places.urls["alpha"], api_keys=KEYS))
+    yield one
+    one.close()
+
+
+async def open_answer(forwarder: HttpForwarder) -> Response:
+    attempt = Attempt(forwarder.provider, affinity="a")
+    return await forwarder.open(EXCHANGES["chat"]["chat"], b"{}", {}, attempt)
+
+
+def count(forwarder: HttpForwarder) -> int:
+    return sum(key.in_flight for key in forwarder.keys)
+
+
+async def test_it_counts_for_its_key_until_it_is_closed(
+    forwarder: HttpForwarder, alpha: ScriptedUpstream
+) -> None:
+    alpha.always([http(dumps(completion()))])
+    first, second = await open_answer(forwarder), await open_answer(forwarder)
+    assert sorted(key.in_flight for key in forwarder.keys) == [0, 2], "one affinity, one key"
+    await first.deliver(CollectedBody())
+    for _ in range(2):  # closing again changes nothing
+        first.close()
+        assert count(forwarder) == 1
+    second.close()
+    assert count(forwarder) == 0
+
+
+async def test_it_counts_while_its_head_is_waited_for(
+    forwarder: HttpForwarder, alpha: ScriptedUpstream
+) -> None:
+    """A JSON reply has its head only when the model is done."""
+    go_on = asyncio.Event()
+    alpha.always([Wait(go_on), http(dumps(completion()))])
+    opening = asyncio.get_running_loop().create_task(open_answer(forwarder))
+    await until(lambda: alpha.exchanges, "the request")
+    assert count(forwarder) == 1
+    go_on.set()
+    (await opening).close()
+    assert count(forwarder) == 0
+    go_on.clear()
+    left = asyncio.get_running_loop().create_task(open_answer(forwarder))
+    await until(lambda: len(alpha.exchanges) > 1, "the next request")
+    left.cancel()
+    await asyncio.wait([left])
+    assert count(forwarder) == 0
+
+
+async def test_a_strange_encoding_is_refused_and_counted_no_more(
+    forwarder: HttpForwarder, alpha: ScriptedUpstream
+) -> None:
+    alpha.always([http(b"\x1f\x8b", headers={"Content-Encoding": "gzip"})])
+    with pytest.raises(UpstreamError, match="an encoding nobody asked for"):
+        await open_answer(forwarder)
+    assert count(forwarder) == 0

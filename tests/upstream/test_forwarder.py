@@ -1,0 +1,324 @@
+"""Requests to one provider, and the meaning of its failures, without its secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pytest
+from yarl import URL
+
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.errors import (
+    BadRequest,
+    GatewayError,
+    OutOfResources,
+    Overloaded,
+    UpstreamError,
+    UpstreamTimeout,
+    UpstreamUnavailable,
+)
+from gateway.upstream.attempt import Attempt, CollectedBody, Ticker
+from gateway.upstream.connection import STALE_SECONDS, Connection
+from gateway.upstream.dial import Dialer, Pool
+from gateway.upstream.forwarder import (
+    HttpForwarder,
+    fetch,
+    read_retry_after,
+    redact,
+    rename,
+    take_out,
+)
+from gateway.upstream.resolver import Address
+from tests.support.config import Places
+from tests.support.records import make_provider
+from tests.support.replies import completion, head, http, json_reply
+from tests.support.rows import each_row
+from tests.support.upstream import End, ScriptedUpstream, Wait
+from tests.support.waiting import until
+
+EXCHANGE: Final = EXCHANGES["chat"]["chat"]
+HEAD: Final = head(200) + b"Content-Length: 100\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A forwarder to a scripted provider."""
+
+    forwarder: HttpForwarder
+    scripted: ScriptedUpstream
+    ticker: Ticker
+
+    async def ask(self) -> bytes:
+        return await fetch(self.forwarder, EXCHANGE, b"{}", {}, self.ticker)
+
+    async def open_both(self) -> None:
+        """Leave two idle connections in the pool."""
+        self.scripted.play(json_reply(completion()), json_reply(completion()))
+        answers = [
+            await self.forwarder.open(EXCHANGE, b"{}", {}, Attempt(self.forwarder.provider))
+            for _ in range(2)
+        ]
+        for answer in answers:
+            await answer.deliver(CollectedBody())
+            answer.close()
+        assert self.scripted.connections == 2
+
+
+@pytest.fixture
+async def way(alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Way]:
+    provider = make_provider(
+        base_url=places.urls["alpha"], first_byte_timeout=0.3, idle_timeout=0.2
+    )
+    ticker = Ticker()
+    yield Way(forwarder := HttpForwarder(provider), alpha, ticker)
+    forwarder.close()
+    ticker.close()
+
+
+async def test_a_request_on_a_stale_connection_is_sent_once_more_by_a_new_one(way: Way) -> None:
+    """Both idle connections are stale: the second attempt must not take the other one."""
+    await way.open_both()
+    way.scripted.play([End.RST], json_reply(completion()))
+    assert await way.ask()
+    assert way.scripted.connections == 3
+
+
+async def test_a_request_is_never_sent_a_third_time(way: Way) -> None:
+    await way.open_both()
+    before = len(way.scripted.exchanges)
+    way.scripted.play([End.RST], [End.RST], json_reply(completion()))
+    with pytest.raises(UpstreamError):
+        await way.ask()
+    assert len(way.scripted.exchanges) - before == 2
+
+
+async def test_a_connection_that_breaks_late_is_not_stale(way: Way) -> None:
+    """After two seconds the provider may have done the work, so nothing is sent again."""
+    await way.open_both()
+    before, go_on = len(way.scripted.exchanges), asyncio.Event()
+    way.scripted.play([Wait(go_on), End.RST], json_reply(completion()))
+    attempt = Attempt(way.forwarder.provider)
+    opening = asyncio.get_running_loop().create_task(
+        way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+    )
+    await until(lambda: len(way.scripted.exchanges) > before, "the request to arrive")
+    connection = attempt._connection
+    assert isinstance(connection, Connection)
+    connection._sent_at -= STALE_SECONDS
+    go_on.set()
+    with pytest.raises(UpstreamError):
+        await opening
+    assert len(way.scripted.exchanges) - before == 1
+
+
+async def test_a_request_that_met_an_idle_connection_timing_out_is_sent_once_more(way: Way) -> None:
+    await way.open_both()
+    timed_out = head(408) + b"Content-Length: 0\r\nConnection: close\r\n\r\n"
+    way.scripted.play([timed_out, End.FIN], json_reply(completion()))
+    assert await way.ask()
+    assert way.scripted.connections == 3
+    way.scripted.play([timed_out, End.FIN], [timed_out, End.FIN])
+    with pytest.raises(GatewayError):
+        await way.ask()
+
+
+async def test_a_request_that_ends_while_it_is_sent_once_more_is_not_sent(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await way.open_both()
+    before = len(way.scripted.exchanges)
+    attempt, connect = Attempt(way.forwarder.provider), way.forwarder._pool.connect
+
+    async def connect_late() -> Connection:
+        attempt.fail(Overloaded("The gateway is stopped."))
+        return await connect()
+
+    monkeypatch.setattr(way.forwarder._pool, "connect", connect_late)
+    way.scripted.play([End.RST], json_reply(completion()))
+    with pytest.raises(Overloaded):
+        await way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+    assert len(way.scripted.exchanges) - before == 1
+
+
+async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(way: Way) -> None:
+    way.scripted.play([head(500) + b"Content-Length: 100\r\n\r\n", End.HANG])
+    notes: list[str] = []
+
+    def end() -> None:
+        notes.append("refused")
+        attempt.fail(Overloaded("The gateway is stopped."))
+        attempt.fail(UpstreamError("late"))
+
+    attempt = Attempt(way.forwarder.provider, lambda: notes.append("sent"), end)
+    with pytest.raises(Overloaded):
+        await way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+    assert notes == ["sent", "refused"]
+
+
+async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_routes_turn(
+    way: Way, places: Places
+) -> None:
+    """The scripted server plays the proxy, and behind its 200 the provider."""
+    proxy = places.urls["alpha"].removesuffix("/v1").replace("//", "//user:canary@")
+    provider = replace(way.forwarder.provider, proxy=proxy, base_url="http://provider.test/v1")
+    forwarder = HttpForwarder(provider)
+    way.scripted.play([b"HTTP/1.1 200 Go on\r\n\r\n"], json_reply(completion()))
+    assert await fetch(forwarder, EXCHANGE, b"{}", {}, way.ticker)
+    tunnel, asked = way.scripted.exchanges[-2:]
+    assert (tunnel.method, tunnel.target) == ("CONNECT", "provider.test:80")
+    assert (asked.target, asked.headers["host"]) == ("/v1/chat/completions", "provider.test")
+    assert "proxy-authorization" not in asked.headers
+    forwarder.close()
+
+    way.scripted.play([b"HTTP/1.1 407 Who?\r\n\r\n"])
+    with pytest.raises(UpstreamUnavailable) as refusal:
+        await fetch(forwarder, EXCHANGE, b"{}", {}, way.ticker)
+    error = refusal.value
+    assert (error.next_route, error.blame) == (True, "provider")
+    assert error.cause == "connect: the proxy answers with status 407"
+    assert "user and password" in (error.alarm or "")
+    assert "canary" not in f"{error} {error.cause} {error.alarm} {provider!r}"
+
+
+async def test_nothing_at_all_is_a_reply_only_where_a_type_says_what_it_is(way: Way) -> None:
+    way.scripted.play([http(b"")], [http(b"", content_type="text/plain")])
+    assert await way.ask() == b""
+    with pytest.raises(UpstreamError, match="neither events nor JSON"):
+        await way.ask()
+
+
+async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Way) -> None:
+    def fail(_host: str, _port: int) -> Sequence[Address]:
+        raise OSError(errno.EMFILE, "M")
+
+    forwarder = HttpForwarder(way.forwarder.provider)
+    forwarder._pool = Pool(Dialer(URL("http://provider.test"), 5.0, ask=fail))
+    with pytest.raises(OutOfResources) as failure:
+        await fetch(forwarder, EXCHANGE, b"{}", {}, way.ticker)
+    assert failure.value.next_route
+    assert failure.value.cause == "not tried: this machine: Too many open files"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "host"),
+    [("http://a.test/v1", "a.test"), ("https://A.test:443", "a.test"), ("http://a.test:81", "a.test:81"),
+     ("http://[::1]:8000/v1", "[::1]:8000"), ("http://xn--bcher-kva.test", "xn--bcher-kva.test"),
+     ("http://b\xfccher.test", "xn--bcher-kva.test")],
+)  # fmt: skip
+async def test_host_is_as_a_server_expects_it(base_url: str, host: str, way: Way) -> None:
+    """In ASCII, without the scheme's own port, IPv6 in brackets (RFC 9112 §3.2)."""
+    forwarder = HttpForwarder(replace(way.forwarder.provider, base_url=base_url))
+    written = forwarder._write_head(EXCHANGE, forwarder.keys[0], {})
+    forwarder.close()
+    assert f"\r\nHost: {host}\r\n".encode() in written
+
+
+async def test_a_json_reply_that_does_not_begin_is_given_up_long_before_the_total(way: Way) -> None:
+    way.scripted.play([End.HANG])
+    async with asyncio.timeout(30):
+        with pytest.raises(UpstreamTimeout):
+            await way.ask()
+
+
+async def test_a_json_reply_that_stops_is_given_up_long_before_the_total(way: Way) -> None:
+    way.scripted.play([HEAD + b"{", End.HANG])
+    async with asyncio.timeout(30):
+        with pytest.raises(UpstreamTimeout):
+            await way.ask()
+
+
+async def test_a_shutdown_while_connecting_sends_nothing(
+    way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection that comes too late is closed, and kept for nobody."""
+    connecting, go_on = asyncio.Event(), asyncio.Event()
+    pool, opened = way.forwarder._pool, list[Connection]()
+    connect = pool.connect
+
+    async def connect_late() -> Connection:
+        connecting.set()
+        await go_on.wait()
+        opened.append(await connect())
+        return opened[0]
+
+    monkeypatch.setattr(pool, "connect", connect_late)
+    sent: list[bool] = []
+    attempt = Attempt(way.forwarder.provider, lambda: sent.append(True))
+    way.ticker.add(attempt)
+    opening = asyncio.get_running_loop().create_task(
+        way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+    )
+    await connecting.wait()
+    way.ticker.stop_all(Overloaded("The gateway is stopped."))
+    go_on.set()
+    with pytest.raises(Overloaded):
+        await opening
+    way.ticker.remove(attempt)
+    assert sent == []
+    assert way.scripted.exchanges == []
+    assert pool._idle == {}
+    assert not opened[0].usable
+
+
+@each_row(
+    ("value", "seconds"),
+    [("7", 7.0), ("0.5", 0.5), ("-3", 0.0), ("", None), ("soon", None),
+     ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)],
+)  # fmt: skip
+def test_retry_after(value: str, seconds: float | None) -> None:
+    assert read_retry_after(value) == seconds
+
+
+def test_a_body_is_collected_up_to_its_limit() -> None:
+    body = CollectedBody(5)
+    assert body.receive(b"abc")
+    assert body.receive(b"de")
+    assert body.take() == b"abcde"
+    with pytest.raises(UpstreamError, match="too large"):
+        body.receive(b"f")
+
+
+def test_a_key_is_taken_out_wherever_the_provider_echoes_it() -> None:
+    error = BadRequest("Bad key sk-a.b in sk-a.b!", param="sk-a.b", code="sk-a.b")
+    error.cause = error.provider_code = "sk-a.b"
+    redact(error, ("sk-a.b",))
+    assert error.message == "Bad key [redacted] in [redacted]!"
+    assert {error.param, error.code, error.cause, error.provider_code} == {"[redacted]"}
+
+
+@each_row("secrets", [("sk-a", "sk-a-b"), ("sk-a-b", "sk-a")])
+def test_of_a_key_that_begins_with_another_nothing_is_left(secrets: tuple[str, ...]) -> None:
+    error = BadRequest("Bad keys sk-a-b, sk-a.")
+    redact(error, secrets)
+    assert error.message == take_out("Bad keys sk-a-b, sk-a.", secrets)
+    assert error.message == "Bad keys [redacted], [redacted]."
+
+
+def test_without_a_key_nothing_is_taken_out() -> None:
+    error = BadRequest("No key.")
+    redact(error, ("",))
+    assert error.message == "No key."
+
+
+@each_row(
+    ("said", "told"),
+    [
+        ("The model `dep` is busy.", "The model `ours` is busy."),
+        ("dep: dep", "ours: ours"),
+        ("depth of my-dep and dep-2, a/dep", "depth of my-dep and dep-2, a/dep"),
+    ],
+)
+def test_a_model_is_renamed_but_not_inside_a_longer_word(said: str, told: str) -> None:
+    error = BadRequest(said)
+    rename(error, "dep", "ours")
+    assert error.message == told
+
+
+def test_a_name_is_no_pattern() -> None:
+    error = BadRequest("The models a.b and axb.")
+    rename(error, "a.b", r"\1")
+    assert error.message == r"The models \1 and axb."

@@ -1,0 +1,327 @@
+"""Connections that are kept, addresses, and tunnels."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import pytest
+from yarl import URL
+
+from gateway.upstream.connection import Connection
+from gateway.upstream.dial import (
+    Dialer,
+    InsecureConnection,
+    Pool,
+    ProxyRefused,
+    Unreachable,
+    open_tunnel,
+)
+from gateway.upstream.resolver import FRESH_SECONDS, Address, Resolver, look_up
+from tests.support.config import Places
+from tests.support.rows import each_row
+from tests.support.waiting import until
+
+URL_: Final = URL("http://127.0.0.1:1/v1")
+
+
+@dataclass(eq=False)
+class Kept:
+    """An idle connection."""
+
+    usable: bool = True
+    closed: bool = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def put(pool: Pool, *kept: Kept) -> None:
+    for one in kept:
+        pool.put(cast("Connection", one))
+
+
+def get(pool: Pool) -> Any:
+    return pool.take()
+
+
+async def test_the_connection_used_last_serves_first() -> None:
+    pool, first, last = Pool(Dialer(URL_, 5)), Kept(), Kept()
+    put(pool, first, last)
+    assert [get(pool), get(pool)] == [last, first]
+    pool.close()
+
+
+async def test_one_that_cannot_serve_is_passed_over() -> None:
+    pool, good, bad, lost = Pool(Dialer(URL_, 5)), Kept(), Kept(usable=False), Kept()
+    put(pool, good, bad, lost)
+    pool.discard(cast("Connection", lost))
+    pool.discard(cast("Connection", lost))
+    assert get(pool) is good
+    pool.close()
+
+
+async def test_a_fresh_one_is_made_although_others_are_idle(places: Places) -> None:
+    pool, idle = Pool(Dialer(URL(places.urls["refused"]), 5)), Kept()
+    put(pool, idle)
+    with pytest.raises(Unreachable):
+        await pool.connect()
+    assert get(pool) is idle
+    pool.close()
+
+
+async def test_closing_closes_what_is_idle_and_ends_the_timer() -> None:
+    pool, kept = Pool(Dialer(URL_, 5)), Kept()
+    put(pool, kept)
+    pool.close()
+    assert kept.closed
+    assert pool._expiry is not None
+    assert pool._expiry.cancelled()
+
+
+async def test_the_oldest_are_closed_when_their_time_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, old, young = Pool(Dialer(URL_, 5)), Kept(), Kept()
+    monkeypatch.setattr("gateway.upstream.dial.IDLE_SECONDS", 0)
+    put(pool, old)
+    monkeypatch.setattr("gateway.upstream.dial.IDLE_SECONDS", 600)
+    put(pool, young)
+    while not old.closed:  # noqa: ASYNC110 - a timer of the loop
+        await asyncio.sleep(0)
+    assert not young.closed
+    assert get(pool) is young
+    pool.close()
+
+
+@each_row(("place", "error"), [("refused", Unreachable), ("black-hole", Unreachable)])
+async def test_who_cannot_be_reached_in_time_is_told(
+    places: Places, place: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        await Pool(Dialer(URL(places.urls[place]), 0.2)).connect()
+
+
+async def test_a_provider_that_speaks_no_tls_is_insecure(places: Places, alpha: object) -> None:
+    """The request is not sent in the clear."""
+    assert alpha
+    with pytest.raises(InsecureConnection):
+        await Pool(Dialer(URL(places.urls["tls"]), 30)).connect()
+
+
+async def test_what_comes_back_after_the_close_is_closed() -> None:
+    """A provider that a reload took away may still send."""
+    pool, late = Pool(Dialer(URL_, 5)), Kept()
+    pool.close()
+    put(pool, late)
+    assert late.closed
+    assert pool._expiry is None
+
+
+HOST: Final = "provider.test"
+OLD: Final[Address] = (socket.AF_INET, ("192.0.2.1", 80))
+NEW: Final[Address] = (socket.AF_INET, ("192.0.2.2", 80))
+SECONDS: Final = 30.0
+HANGING: Final = 64
+"""More than asyncio's own executor has threads."""
+
+
+@dataclass(slots=True)
+class NameServer:
+    """Answers in turn; while it is not `awake` it hangs."""
+
+    answers: list[Sequence[Address] | Exception] = field(default_factory=lambda: [[OLD]])
+    asked: int = 0
+    awake: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, host: str, port: int) -> Sequence[Address]:
+        assert (host, port) == (HOST, 80)
+        answer = self.answers[min(self.asked, len(self.answers) - 1)]
+        self.asked += 1
+        self.awake.wait(SECONDS)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def server() -> Iterator[NameServer]:
+    server = NameServer()
+    server.awake.set()
+    yield server
+    server.awake.set()
+
+
+async def resolve(resolver: Resolver) -> Sequence[Address]:
+    async with asyncio.timeout(SECONDS):
+        return await resolver.resolve()
+
+
+def age(resolver: Resolver) -> None:
+    resolver._fresh_until -= FRESH_SECONDS
+
+
+async def test_all_who_ask_at_once_share_one_look_up(server: NameServer) -> None:
+    server.awake.clear()
+    resolver = Resolver(HOST, 80, server)
+    waiting = asyncio.gather(*(resolve(resolver) for _ in range(9)))
+    await until(lambda: server.asked, "the look-up")
+    server.awake.set()
+    assert await waiting == [[OLD]] * 9
+    assert server.asked == 1
+
+
+async def test_who_gives_up_waiting_stops_no_look_up_of_others(server: NameServer) -> None:
+    server.awake.clear()
+    resolver = Resolver(HOST, 80, server)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(resolver.resolve(), 0.01)
+    server.awake.set()
+    assert await resolve(resolver) == [OLD]
+    assert server.asked == 1
+
+
+async def test_a_name_server_that_hangs_stalls_no_other_provider(server: NameServer) -> None:
+    stuck = NameServer()
+    waiting = asyncio.gather(*(Resolver(HOST, 80, stuck).resolve() for _ in range(HANGING)))
+    await until(lambda: stuck.asked == HANGING, "all to hang")
+    assert await resolve(Resolver(HOST, 80, server)) == [OLD]
+    stuck.awake.set()
+    await waiting
+
+
+async def test_an_answer_is_used_until_it_is_old_or_in_doubt(server: NameServer) -> None:
+    server.answers = [[OLD], [NEW]]
+    resolver = Resolver(HOST, 80, server)
+    assert [await resolve(resolver) for _ in range(3)] == [[OLD]] * 3
+    age(resolver)
+    assert [await resolve(resolver) for _ in range(3)] == [[NEW]] * 3
+    assert server.asked == 2
+    resolver.doubt()
+    await resolve(resolver)
+    assert server.asked == 3
+
+
+async def test_the_last_good_answer_is_kept_where_a_look_up_fails(
+    server: NameServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That it is used is logged when it begins; an empty answer is none."""
+    server.answers = [[OLD], socket.gaierror(socket.EAI_AGAIN, "later"), [], [NEW]]
+    resolver = Resolver(HOST, 80, server)
+    found = []
+    for _ in range(4):
+        found.append(await resolve(resolver))
+        age(resolver)
+    assert found == [[OLD], [OLD], [OLD], [NEW]]
+    assert [one.message.split(";")[0] for one in caplog.records] == [f"{HOST} cannot be resolved"]
+
+
+async def test_the_last_good_answer_is_used_while_a_look_up_hangs(server: NameServer) -> None:
+    server.answers = [[OLD], [NEW]]
+    resolver = Resolver(HOST, 80, server)
+    await resolve(resolver)
+    age(resolver)
+    server.awake.clear()
+    assert [await resolve(resolver) for _ in range(3)] == [[OLD]] * 3
+    assert server.asked == 2
+    server.awake.set()
+    await until(lambda: resolver._running is None, "the look-up to end")
+    assert await resolve(resolver) == [NEW]
+
+
+async def test_the_first_failure_is_raised_and_the_host_looked_up_again(server: NameServer) -> None:
+    server.answers = [socket.gaierror(socket.EAI_NONAME, "none"), [], [NEW]]
+    resolver = Resolver(HOST, 80, server)
+    for _ in range(2):
+        with pytest.raises(OSError, match=r"none|no address"):
+            await resolve(resolver)
+    assert await resolve(resolver) == [NEW]
+
+
+async def test_an_address_needs_no_look_up(server: NameServer) -> None:
+    for host in ("127.0.0.1", "::1"):
+        ((_, address),) = await resolve(Resolver(host, 80, server))
+        assert address[:2] == (host, 80)
+    assert server.asked == 0
+
+
+@each_row("host", ["a" * 64, "a..b", "\0", "\ud800"])
+async def test_what_no_host_can_be_called_is_an_ordinary_failure(host: str) -> None:
+    with pytest.raises((OSError, ValueError)):
+        await resolve(Resolver(host, 80))
+
+
+def test_a_look_up_may_outlive_its_loop() -> None:
+    server = NameServer()
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(Resolver(HOST, 80, server).resolve(), 0.01)
+
+    before = set(threading.enumerate())
+    asyncio.run(give_up())
+    (thread,) = set(threading.enumerate()) - before
+    assert thread.daemon  # nor does it hold up the end of the process
+    server.awake.set()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+
+
+def test_the_system_knows_where_this_machine_is() -> None:
+    assert (socket.AF_INET, ("127.0.0.1", 80)) in look_up("localhost", 80)
+
+
+PROXY = URL("http://proxy.test:3128")
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Our end of a connection to the proxy, and the proxy's."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        yield ours, theirs
+
+
+Ends = tuple[socket.socket, socket.socket]
+
+
+async def ask(ends: Ends, answer: bytes, proxy: URL = PROXY) -> bytes:
+    """Have the proxy answer; return what it was asked."""
+    ours, theirs = ends
+    theirs.sendall(answer)
+    theirs.shutdown(socket.SHUT_WR)
+    await open_tunnel(ours, "api.test:443", proxy)
+    return theirs.recv(4096)
+
+
+async def test_the_proxy_is_asked_for_host_and_port(ends: Ends) -> None:
+    asked = await ask(ends, b"HTTP/1.1 200 OK\r\n\r\n")
+    assert asked == b"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n"
+
+
+async def test_the_proxy_is_told_who_asks(ends: Ends) -> None:
+    asked = await ask(ends, b"HTTP/1.0 200\r\n\r\n", PROXY.with_user("me").with_password("a:b"))
+    assert b"Proxy-Authorization: Basic bWU6YTpi\r\n" in asked
+
+
+@pytest.mark.parametrize("status", [301, 403, 407, 502])
+async def test_any_other_status_is_a_refusal(ends: Ends, status: int) -> None:
+    with pytest.raises(ProxyRefused, match=f"status {status}") as caught:
+        await ask(ends, b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status)
+    assert bool(caught.value.alarm) == (status == 407), "only this is the operator's to mend"
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\n", b"SSH-2.0\r\n\r\n"])
+async def test_what_is_no_answer_is_a_refusal(ends: Ends, answer: bytes) -> None:
+    with pytest.raises(ProxyRefused, match="malformed"):
+        await ask(ends, answer)
+
+
+async def test_bytes_behind_the_answer_are_nobodys(ends: Ends) -> None:
+    with pytest.raises(ProxyRefused, match="nobody asked for"):
+        await ask(ends, b"HTTP/1.1 200 OK\r\n\r\nhello")

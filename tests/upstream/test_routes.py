@@ -1,0 +1,207 @@
+"""Whole requests over several routes; a provider's state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from gateway.errors import UpstreamUnavailable
+from gateway.upstream.forwarder import HttpForwarder
+from gateway.upstream.routing import ProviderState
+from tests.support.chat import Used, check_error, read_stream, say
+from tests.support.records import make_provider
+from tests.support.replies import (
+    completion,
+    error_reply,
+    json_reply,
+    sse_reply,
+    sse_start,
+    stream_chunks,
+    stream_head,
+    text_chunks,
+)
+from tests.support.stage import Stage
+from tests.support.upstream import End, Script
+
+BREAKER_FAILURES = 5
+OK = json_reply(completion("from the second"))
+SSE_OK = sse_reply(stream_chunks(["from ", "the second"]))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 520, 529])
+async def test_next_route_is_tried_after_a_refusal(
+    stage: Stage, status: int, *, stream: bool
+) -> None:
+    model = stage.fresh("pair")
+    stage.alpha.play(error_reply(status))
+    stage.beta.play(SSE_OK if stream else OK)
+    reply = await stage.chat(say(model, stream=stream))
+    assert reply.status == 200
+    if stream:
+        assert read_stream(reply.body, model).text == "from the second"
+    else:
+        assert reply.json["choices"][0]["message"]["content"] == "from the second"
+    assert (len(stage.alpha.exchanges), len(stage.beta.exchanges)) == (1, 1)
+    assert stage.alpha.last.body == stage.beta.last.body
+    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
+
+
+async def test_next_route_is_tried_when_the_first_cannot_be_reached(stage: Stage) -> None:
+    stage.beta.play(OK)
+    reply = await stage.chat(say(stage.fresh("refused-pair")))
+    assert reply.status == 200
+    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
+
+
+NOT_NEXT: dict[str, tuple[Script, int, str | None]] = {
+    "time-out": ([End.HANG], 502, "upstream_timeout"),
+    "connection broken": ([End.FIN], 502, "upstream_error"),
+    "connection reset": ([End.RST], 502, "upstream_error"),
+    "headers, then silence": ([stream_head(), End.HANG], 502, "upstream_timeout"),
+    "rejection": (error_reply(400, code="bad"), 400, "bad"),
+    "our key refused": (error_reply(401), 502, "upstream_error"),
+    "not found": (error_reply(404), 502, "upstream_error"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_NEXT)
+async def test_next_route_is_not_tried_when_the_first_may_have_worked(
+    stage: Stage, name: str
+) -> None:
+    script, status, code = NOT_NEXT[name]
+    stage.alpha.play(script)
+    reply = await stage.chat(say(stage.fresh("pair"), stream=True))
+    check_error(reply, status, code)
+    assert (len(stage.alpha.exchanges), stage.beta.connections) == (1, 0)
+    assert await stage.charge_nano(reply) == 0
+
+
+async def test_both_routes_failing_is_one_error(stage: Stage) -> None:
+    stage.alpha.play(error_reply(500))
+    stage.beta.play(error_reply(429, headers={"Retry-After": "9"}))
+    reply = await stage.chat(say(stage.fresh("pair")))
+    check_error(reply, 503, "upstream_unavailable")
+    assert reply.headers["retry-after"] == "9"
+    assert await stage.charge_nano(reply) == 0
+
+
+async def test_stale_reused_connection_is_tried_once_more(stage: Stage) -> None:
+    """The provider closed it while it was idle (RFC 9112, section 9.5): nobody read the request."""
+    model = stage.fresh("brisk")
+    stage.alpha.play(json_reply(completion("one")), [End.FIN], json_reply(completion("two")))
+    first = await stage.chat(say(model))
+    second = await stage.chat(say(model))
+    assert first.status == 200
+    assert second.status == 200, second.body
+    assert [one.connection for one in stage.alpha.exchanges] == [1, 1, 2]
+    assert await stage.charge_nano(second) == Used(11, 7).cost_nano
+
+
+async def test_stale_connection_is_not_tried_twice(stage: Stage) -> None:
+    model = stage.fresh("brisk")
+    stage.alpha.play(json_reply(completion("one")), [End.FIN], [End.FIN])
+    await stage.chat(say(model))
+    second = await stage.chat(say(model))
+    check_error(second, 502, "upstream_error")
+    assert [one.connection for one in stage.alpha.exchanges] == [1, 1, 2]
+    assert await stage.charge_nano(second) == 0
+
+
+async def test_reused_connection_that_answered_a_byte_is_not_tried_again(stage: Stage) -> None:
+    model = stage.fresh("brisk")
+    stage.alpha.play(json_reply(completion("one")), [b"HTTP/1.1 2", End.FIN])
+    await stage.chat(say(model))
+    check_error(await stage.chat(say(model)), 502, "upstream_error")
+    assert [one.connection for one in stage.alpha.exchanges] == [1, 1]
+
+
+async def test_the_only_route_is_tried_however_often_it_failed(stage: Stage) -> None:
+    """An open breaker orders routes; it never refuses the last one."""
+    model = stage.fresh("brisk")
+    stage.alpha.always(error_reply(500))
+    for _ in range(2 * BREAKER_FAILURES):
+        check_error(await stage.chat(say(model)), 502, "upstream_error")
+    stage.alpha.always(json_reply(completion()))
+    assert (await stage.chat(say(model))).status == 200
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_streams_that_fall_silent_send_others_to_the_next_route(
+    stage: Stage, *, begun: bool
+) -> None:
+    """A time-out counts as a failure, though none is tried again; one behind an event does not."""
+    model = stage.fresh("pair")
+    start = sse_start(text_chunks(["Hello"], finish=None)) if begun else [stream_head()]
+    stage.alpha.always([*start, End.HANG])
+    stage.beta.always(OK)
+    asked = [stage.chat(say(model, stream=True)) for _ in range(BREAKER_FAILURES)]
+    assert {one.status for one in await asyncio.gather(*asked)} <= {200, 502}
+    stage.alpha.always(OK)
+    assert (await stage.chat(say(model))).status == 200
+    assert len(stage.beta.exchanges) in ({0, 1} if begun else {1})
+
+
+async def test_a_model_whose_provider_asked_for_a_pause_comes_last(stage: Stage) -> None:
+    """The only route that is left is tried all the same."""
+    model = stage.fresh("pair")
+    stage.alpha.play(error_reply(429, headers={"Retry-After": "30"}))
+    stage.beta.play(OK, OK, error_reply(500))
+    for _ in range(2):
+        assert (await stage.chat(say(model))).status == 200
+    assert len(stage.alpha.exchanges) == 1
+    stage.alpha.play(error_reply(429, headers={"Retry-After": "9"}))
+    reply = await stage.chat(say(model))
+    check_error(reply, 503, "upstream_unavailable")
+    assert reply.headers["retry-after"] == "9"
+    assert (len(stage.alpha.exchanges), len(stage.beta.exchanges)) == (2, 3)
+
+
+async def test_breaker_sends_to_the_next_route(stage: Stage) -> None:
+    model = stage.fresh("pair")
+    stage.alpha.always(error_reply(500))
+    stage.beta.always(OK)
+    for _ in range(BREAKER_FAILURES + 2):
+        assert (await stage.chat(say(model))).status == 200
+    assert (len(stage.alpha.exchanges), len(stage.beta.exchanges)) == (
+        BREAKER_FAILURES,
+        BREAKER_FAILURES + 2,
+    )
+
+
+async def test_a_callers_own_mistakes_do_not_trip_the_breaker(stage: Stage) -> None:
+    """Else one caller could shut a provider off for all others."""
+    model = stage.fresh("brisk")
+    stage.alpha.always(error_reply(400))
+    for _ in range(BREAKER_FAILURES + 1):
+        assert (await stage.chat(say(model))).status == 400
+    assert len(stage.alpha.exchanges) == BREAKER_FAILURES + 1
+
+
+LIMIT = 2
+KEYS = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb")
+
+
+@pytest.fixture
+def provider() -> Iterator[ProviderState]:
+    forwarder = HttpForwarder(make_provider(max_concurrency=LIMIT, api_keys=KEYS))
+    yield ProviderState(forwarder)
+    forwarder.close()
+
+
+def test_other_settings_count_what_is_in_flight_by_the_old_ones(provider: ProviderState) -> None:
+    for _ in range(LIMIT):
+        provider.enter("large")
+    after = ProviderState(provider.forwarder, provider)
+    with pytest.raises(UpstreamUnavailable):
+        after.enter("large")
+    provider.leave("large", None)
+    after.enter("large")
+    assert after.in_flight == provider.in_flight == LIMIT
+
+
+def test_keys_are_listed_with_their_load(provider: ProviderState) -> None:
+    provider.forwarder.keys[1].in_flight = 3
+    assert provider.list_keys() == [("aaaa", 0, 0), ("bbbb", 3, 0)]
