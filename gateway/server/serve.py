@@ -47,7 +47,7 @@ from gateway.server.first_start import (
 )
 from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import LogWriter, set_up_logging
-from gateway.server.memory import collect, tune_gc
+from gateway.server.memory import collect, reuse_large_blocks, tune_gc
 from gateway.server.metrics import MetricsSite
 from gateway.server.reload import Reloader
 from gateway.server.systemd import GRACE_SECONDS
@@ -72,6 +72,7 @@ CLEANUP_SECONDS: Final = 0.5
 def run(config: Config) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code."""
     _raise_file_limit()
+    reuse_large_blocks()
     sys.setswitchinterval(SWITCH_SECONDS)
     manager = systemd.take_manager(os.environ)
     with (

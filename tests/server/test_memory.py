@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -114,10 +115,43 @@ def test_certificates_are_skipped_for_a_while_only(monkeypatch: pytest.MonkeyPat
     assert "SSL_CERT_DIR" not in os.environ
 
 
+USE_LARGE_BLOCKS: Final = """
+import resource, sys, threading
+from gateway.server.memory import reuse_large_blocks
+def count_faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+def use():
+    return b"a" * (100 << 20)
+if sys.argv[1] == "reuse":
+    reuse_large_blocks()
+def run():
+    use()
+    before = count_faults()
+    for _ in range(4):
+        use()
+    print(count_faults() - before)
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="not glibc")
+def test_the_memory_of_large_bodies_is_not_mapped_anew_each_time() -> None:
+    """A page costs as much as reading what is in it; the count does not depend on other load."""
+
+    def count(how: str) -> int:
+        command = [sys.executable, "-c", USE_LARGE_BLOCKS, how]
+        return int(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+
+    assert count("reuse") < 1000 < count("map")
+
+
 def test_any_c_library_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     memory.find_trim()()
     monkeypatch.setattr("ctypes.CDLL", lambda _: object())
     memory.find_trim()()
+    memory.reuse_large_blocks()
 
 
 KINDS: Final = {
