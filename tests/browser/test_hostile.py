@@ -201,21 +201,3 @@ async def test_other_sites_change_nothing(site: Site, console: Console) -> None:
     wanted = refused + 2 * len(ATTACKS)
     await until(lambda: process.log.count("status=403") == wanted, "every refusal in the log")
     assert read_state(console) == before
-
-
-async def test_page_is_never_framed(site: Site) -> None:
-    context = await site.enter(OPERATOR, watched=False)
-    async with serve_other_site() as other:
-        page = await context.new_page()
-        await page.goto(other)
-        await page.evaluate(
-            """(url) => new Promise((resolve) => {
-                const frame = document.createElement("iframe");
-                frame.onload = resolve;
-                frame.src = url;
-                document.body.append(frame);
-            })""",
-            f"{site.home}/console/",
-        )
-        frames = [frame for frame in page.frames if frame.url.startswith(site.home)]
-        assert frames == []

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import socket
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
 import pytest
-from aiohttp import web
 
 from gateway.admin import accounts, signin
 from gateway.admin.checks import name_process
-from gateway.app import make_app, make_gateway
-from gateway.config.load import load_config
 from gateway.config.records import Reload
 from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.opening import open_books, open_ledger
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.version import find_version
@@ -29,7 +23,6 @@ from tests.admin.kit import add_key, get
 from tests.console.calls import Past, add_calls, end_call
 from tests.console.kit import (
     API,
-    CONFIG,
     HOLDER,
     MODEL,
     OPERATOR,
@@ -266,39 +259,18 @@ async def test_nothing_is_read_or_changed_while_the_database_is_away(
     assert reply.json["entry"]["balance_after"] == "107.00"
 
 
-@contextlib.asynccontextmanager
-async def open_node(folder: Path, url: str) -> AsyncIterator[Console]:
-    """Serve from the database in this process, and sign the operator in."""
-    location = DatabaseUrl(url)
-    with open_books(location, create=True) as books:
-        accounts.add_account(books, OPERATOR, operator=True)
-        token = signin.make_signin_link(books, OPERATOR).token
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        text = CONFIG.format(port=port, server="", billing="", more=f'[storage]\nurl = "{url}"')
-        (folder / "gateway.toml").write_text(text, encoding="utf-8")
-        config = load_config(folder / "gateway.toml", {})
-        async with open_ledger(location) as ledger, aiohttp.ClientSession() as session:
-            gateway = make_gateway(config, ledger, lambda _call, _status: None)
-            runner = web.AppRunner(make_app(gateway), access_log=None, auto_decompress=False)
-            await runner.setup()
-            await web.SockSite(runner, listener).start()
-            console = Console(folder, port, session, gateway)
-            reply = await console.ask("POST", f"{API}/session/link", {"token": token})
-            console.cookies[OPERATOR] = read_cookie(reply)
-            yield console
-            await runner.cleanup()
-            gateway.ticker.close()
-            gateway.close()
-
-
 @pytest.mark.slow
 async def test_operators_see_the_gateways(tmp_path: Path, postgres_url: str) -> None:
     from gateway.ledger.postgres.nodes import register
     from gateway.ledger.postgres.schema import open_session
 
     mine = name_process(os.getpid())
-    async with open_node(tmp_path, postgres_url) as console:
+    with open_books(DatabaseUrl(postgres_url), create=True) as books:
+        accounts.add_account(books, OPERATOR, operator=True)
+        token = signin.make_signin_link(books, OPERATOR).token
+    async with open_console(tmp_path, more=f'[storage]\nurl = "{postgres_url}"') as console:
+        reply = await console.ask("POST", f"{API}/session/link", {"token": token})
+        console.cookies[OPERATOR] = read_cookie(reply)
         health = await get(console, f"{API}/health")
         assert health["node"] == mine
         (node,) = health["nodes"]
