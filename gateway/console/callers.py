@@ -1,9 +1,9 @@
-"""Find who sends a request: a person by a session or by a proxy's word, a script by a token, or nobody.
+"""Find who sends a request: a person by a session or a trusted proxy's header, a script by a token, or nobody.
 
-A proxy's word is a header. It counts only if the connection comes from a trusted proxy over TCP, not
-if X-Forwarded-For names one; from anywhere else it is as if it were not there. Where it counts it
-decides alone, also against a cookie. Any program on the proxy's machine can send it, browsers too: so
-it must not come from a page of another name, which the request's Host tells.
+The identity header counts only if the connection comes from a trusted proxy over TCP, not if
+X-Forwarded-For names one; from anywhere else it is ignored. Where it counts it decides alone, also
+against a cookie. Any program on the proxy's machine can send it, browsers too: so the request must
+not come from a page of another host name, which the Host header tells.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ENDED: Final = {
 
 
 def read_tokens(http: web.Request) -> set[str]:
-    """Return the tokens of a request. Proxies may add bearer credentials that are none of ours."""
+    """Return the scripts' tokens of a request. Other bearer credentials, as proxies add, are ignored."""
     headers = [one.partition(" ") for one in http.headers.getall(hdrs.AUTHORIZATION, ())]
     found = {secret.strip() for scheme, _, secret in headers if scheme.lower() == "bearer"}
     # A set, since a proxy may repeat the header: the same token twice is one caller.
@@ -71,7 +71,7 @@ def read_identity(http: web.Request, config: Config) -> str | None:
 
 
 def _require_own_host(http: web.Request, config: Config) -> None:
-    """Refuse a proxy's word in a request for another name than ours. Raises ConsoleError."""
+    """Refuse an identity header in a request for another host name. Raises ConsoleError."""
     if not is_own_host(http.headers, find_own_origins(config.server, find_local(http))):
         raise ConsoleError(
             403,
@@ -106,7 +106,7 @@ async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> C
 
 
 async def _find_token(secret: str, call: Call, console: ConsoleState) -> TokenView:
-    """Return a token that works. A right one is let in however many wrong ones came before it."""
+    """Return the active token. Valid tokens are admitted however many wrong ones came before."""
     token, now_ms = await console.books_thread.run(
         _nobody(call), lambda books: (keys.find_token(books, secret), books.clock())
     )

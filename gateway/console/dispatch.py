@@ -105,7 +105,7 @@ async def _serve(
     if not read_tokens(http):  # a browser sends no token by itself
         _check_origin(http, gateway, is_change=is_change)
     request = await _admit(http, call, route, console)
-    # Routes for nobody in particular are those of the sign-in, with throttles of their own.
+    # Routes without a role are those of the sign-in, which has throttles of its own.
     if is_change and route.role != "none":
         _limit_changes(request)
     answer = await route.handler(request)

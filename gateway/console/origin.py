@@ -98,7 +98,7 @@ def find_own_origins(server: Server, local: tuple[str, int] | None) -> frozenset
 
 
 def read_local(name: object) -> tuple[str, int] | None:
-    """Return host and port of a socket's own name; None for a socket without (UNIX sockets)."""
+    """Return host and port of a socket's own address; None for UNIX sockets."""
     if not isinstance(name, tuple):
         return None
     address = _parse(name[0])

@@ -98,7 +98,7 @@ def wrong_code(status: int) -> ConsoleError:
 
 
 def explain(request_id: str, error: Exception) -> ConsoleError:
-    """Return the refusal that an error stands for; what nobody raised on purpose is logged."""
+    """Translate an error into an error reply; failures of the ledger or of our own are logged."""
     match error:
         case ConsoleError():
             return error

@@ -167,7 +167,7 @@ REGISTERED: Final[list[Route]] = []
 def async_route(
     method: Method, path: str, role: Role, tokens: frozenset[TokenRole] = NO_TOKEN
 ) -> Callable[[Handler], Handler]:
-    """Make a coroutine the handler of a route; a route for nobody in particular has the role `none`."""
+    """Make a coroutine the handler of a route; with the role `none` it needs no session."""
 
     def add(handler: Handler) -> Handler:
         REGISTERED.append(Route(method, API_PREFIX + path, role, handler, tokens))

@@ -142,7 +142,7 @@ SERVER_ERROR: Final = 500
 TICK_SECONDS: Final = 0.5
 """How often the event loop's lag is measured. The measuring itself must cost nothing."""
 LAG_WINDOW_SECONDS: Final = 60.0
-"""The page Health shows the worst lag of this time: long enough to be seen by who looks."""
+"""The page Health shows the worst lag of this time: long enough that an operator sees it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +236,8 @@ class ConsoleState:
     hasher: PasswordHasher = field(default_factory=PasswordHasher)
     password_tries: Tries = field(default_factory=lambda: Tries(PASSWORD_TRIES, TRIES_SECONDS))
     changes: Tries = field(default_factory=lambda: Tries(MAX_CHANGES, TRIES_SECONDS))
-    """Changes by holders, and sessions that a proxy's word opens for anybody. They are limited as each
-    leaves rows that are never deleted."""
+    """Changes by holders, and sessions opened by a trusted proxy's header. They are limited as each leaves
+    rows that are never deleted."""
     token_changes: Tries = field(default_factory=lambda: Tries(MAX_TOKEN_CHANGES, TRIES_SECONDS))
     token_tries: Tries = field(default_factory=lambda: Tries(ADDRESS_TRIES, ADDRESS_SECONDS))
     """Wrong tokens, by address."""

@@ -145,7 +145,7 @@ class SignInThrottle:
         self._names.pop(_key(name), None)
 
     def take_note(self, kind: str, address: str) -> bool:
-        """Return whether to record a failure of this kind, whoever was meant."""
+        """Return whether to record a failure of this kind, of known and unknown names alike."""
         place = kind, network_of(address)
         if self._address_notes.wait_seconds(place) or self._kind_notes.wait_seconds(kind):
             return False
@@ -154,7 +154,7 @@ class SignInThrottle:
         return True
 
     def take_name_note(self, name: str) -> bool:
-        """Return whether to record a failure all the same, if the name is an account's."""
+        """Return whether to record a failure beyond those limits, if the name is an account's."""
         return self._name_notes.take(_key(name)) == 0
 
 
@@ -212,7 +212,7 @@ def make_cookie(account: str, stored_hash: str) -> DeviceCookie:
 
 
 def find_device(value: str, account: str, stored_hash: str | None) -> bytes | None:
-    """Return what the browser is counted by; None if the cookie is not of this account."""
+    """Return the key of the browser's own counter; None if the cookie is not valid for this account."""
     try:
         found = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

@@ -163,7 +163,7 @@ def _describe_new(books: Books, account_id: int, made: NewKey) -> dict[str, obje
 
 
 def make_describer(books: Books, account_id: int) -> Callable[[KeyView], dict[str, object]]:
-    """Return what describes the account's keys, each with its status and its cost in 30 days."""
+    """Return a function that describes a key of the account, with its status and its cost in 30 days."""
     now_ms = books.clock()
     today = now_ms // DAY_MS
     spent_nano: Mapping[str, int] = books.usage.sum_by_key(

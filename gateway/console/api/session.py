@@ -67,7 +67,7 @@ async def sign_in(request: ConsoleRequest) -> Answer:
 async def _try_password(
     request: ConsoleRequest, name: str, password: str, code: str | None
 ) -> Answer | signin.Check | None:
-    """Return None if name or password is wrong, and what the code is if it is not right."""
+    """Return the session's answer, None for a wrong name or password, or why the code is refused."""
     hasher = request.console.hasher
     stored = await request.run(lambda books: books.signins.find_password_hash(name))
     if not await hasher.verify(password, stored) or stored is None:
@@ -86,7 +86,7 @@ async def _try_password(
 
 
 async def _find_device(request: ConsoleRequest, name: str) -> bytes | None:
-    """Return what the browser is counted by, if this account has signed in with it before."""
+    """Return the key of the browser's own counter, if this account has signed in with it before."""
     cookie = read_device_cookie(request.http, name, request.gateway.config.server)
     if cookie is None:  # as from most strangers, whom the throttle refuses without a look
         return None
