@@ -5,7 +5,7 @@
         ("requests", "count"),                      under another name
         ("label", lambda one: LABELS[one.code]),    computed from the record
         "last_ms",
-        table={"LAST UTC": "last_ms", ">REQUESTS": "requests", "ACCOUNT": find_name},
+        table=("last_ms", (">REQUESTS", "requests"), ("ACCOUNT", find_name)),
     )
     REFUSAL.describe(row)               the object for JSON
     REFUSAL.names                       the names of its members: the header of a CSV file
@@ -15,7 +15,8 @@
 The suffix of a name is the unit of its value: `…_nano` is an amount, which JSON has twice, as a
 decimal string and, under `…_nano`, in nano-units; `…_ms` is a time, whose name loses the suffix in
 JSON; `tokens` are counts by class. A method is called with the present time, as `status` wants it.
-In the title of a column `>` aligns it to the right, and `{}` is the currency.
+A column of a table is a member, or another attribute, whose title is its name (`LAST UTC`), or a title
+with one or with a function. `>` in a title aligns to the right, and `{}` is the currency.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 from gateway.money import Tokens, describe_amount, describe_tokens, format_amount
@@ -38,7 +38,6 @@ Columns = tuple[tuple[str, Callable[[Row], str]], ...]
 
 _DURATIONS: Final = frozenset({"first_byte_ms", "total_ms"})
 """Members that are no times, so they keep the suffix."""
-_NO_TABLE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Fields(Generic[Row]):
@@ -47,13 +46,11 @@ class Fields(Generic[Row]):
     def __init__(
         self,
         *members: str | tuple[str, str | Callable[[Row], object]],
-        table: Mapping[str, str | Callable[[Row], str]] = _NO_TABLE,
+        table: Sequence[str | tuple[str, str | Callable[[Row], str]]] = (),
     ) -> None:
         self.members: tuple[Member[Row], ...] = tuple(map(_make_member, members))
-        found = dict(self.members)
         self.columns: Columns[Row] = tuple(
-            (title, _make_cell(cell, found.get(cell)) if isinstance(cell, str) else cell)
-            for title, cell in table.items()
+            _make_column(column, dict(self.members)) for column in table
         )
 
     @property
@@ -89,10 +86,23 @@ def _make_member(member: str | tuple[str, str | Callable[[Row], object]]) -> Mem
     return name, attrgetter(source) if isinstance(source, str) else source
 
 
-def _make_cell(name: str, member: Callable[[Row], object] | None) -> Callable[[Row], str]:
-    """Return a function that writes a member, or else an attribute, for people."""
-    find = member or attrgetter(name)
-    return lambda row: _write_cell(name, find(row))
+def _make_column(
+    column: str | tuple[str, str | Callable[[Row], str]],
+    members: Mapping[str, Callable[[Row], object]],
+) -> tuple[str, Callable[[Row], str]]:
+    title, source = (_make_title(column), column) if isinstance(column, str) else column
+    if not isinstance(source, str):
+        return title, source
+    find, name = members.get(source) or attrgetter(source), source
+    return title, lambda row: _write_cell(name, find(row))
+
+
+def _make_title(name: str) -> str:
+    """Return the title of a column: `CREATED UTC` for `created_ms`, `>CAP {}` for `terms.cap_nano`."""
+    title = name.rpartition(".")[2].upper().replace("_", " ")
+    if title.endswith(" NANO"):
+        return f">{title.removesuffix(' NANO')} {{}}"
+    return f"{title.removesuffix(' MS')} UTC" if title.endswith(" MS") else title
 
 
 def _chain(

@@ -66,37 +66,33 @@ def describe_account_state(account: AccountView) -> str:
 ACCOUNT: Final = Fields[AccountView](
     *("id", "name", "operator", "suspended", "balance_nano", "held_nano", "created_ms"),
     *_TERMS.under("terms"),
-    table={
-        "NAME": "name",
-        ">BALANCE {}": "balance_nano",
-        ">HELD {}": "held_nano",
-        "STATE": describe_account_state,
-        "LIMITS": lambda account: describe_limits(account.terms),
-        "CREATED UTC": "created_ms",
-    },
+    table=(
+        *("name", "balance_nano", "held_nano"),
+        ("STATE", describe_account_state),
+        ("LIMITS", lambda account: describe_limits(account.terms)),
+        "created_ms",
+    ),
 )
 ENTRY: Final = Fields[EntryView](
     *("id", "account", "kind", "amount_nano", "balance_after_nano", "request_id", "note"),
     "created_ms",
-    table={
-        "WHEN UTC": "created_ms",
-        "KIND": "kind",
-        ">AMOUNT {}": "amount_nano",
-        ">BALANCE {}": "balance_after_nano",
-        "NOTE": lambda entry: " ".join(filter(None, (entry.request_id, entry.note))),
-    },
+    table=(
+        ("WHEN UTC", "created_ms"),
+        *("kind", "amount_nano"),
+        (">BALANCE {}", "balance_after_nano"),
+        ("NOTE", lambda entry: " ".join(filter(None, (entry.request_id, entry.note)))),
+    ),
 )
 EVENT: Final = Fields[EventView](
     *("id", "at_ms", "actor", "action", "account", "target", "detail", "address"),
-    table={
-        "WHEN UTC": "at_ms",
-        "WHO": "actor",
-        "WHAT": "action",
-        "ACCOUNT": "account",
-        "TARGET": "target",
-        "FROM": "address",
-        "DETAIL": lambda event: event.detail,
-    },
+    table=(
+        ("WHEN UTC", "at_ms"),
+        ("WHO", "actor"),
+        ("WHAT", "action"),
+        *("account", "target"),
+        ("FROM", "address"),
+        ("DETAIL", lambda event: event.detail),
+    ),
 )
 
 
@@ -148,17 +144,11 @@ _STANDING: Final = Fields[BudgetStanding](
 BUDGET: Final = Fields[BudgetView](
     *_STANDING.members,
     *("account", "keys", "created_ms"),
-    table={
-        "ID": "id",
-        "ACCOUNT": "account",
-        "NAME": "name",
-        ">AMOUNT {}": "amount_nano",
-        "PER": "period",
-        ">SPENT {}": "spent_nano",
-        ">REMAINING {}": "remaining_nano",
-        "RESETS UTC": "resets_ms",
-        "KEYS": "keys",
-    },
+    table=(
+        *("id", "account", "name", "amount_nano"),
+        ("PER", "period"),
+        *("spent_nano", "remaining_nano", "resets_ms", "keys"),
+    ),
 )
 KEY: Final = Fields[KeyView](
     *("id", "account", "terms.name", "display"),
@@ -166,46 +156,40 @@ KEY: Final = Fields[KeyView](
     *("terms.cap_nano", "spent_nano", "created_ms", "terms.expires_ms", "revoked_ms"),
     *("last_used_ms", "replaced_by"),
     ("budget", lambda key: None if key.budget is None else _STANDING.describe(key.budget)),
-    table={
-        "ID": "id",
-        "ACCOUNT": "account",
-        "NAME": "terms.name",
-        "KEY": "display",
-        "STATE": describe_key_state,
-        ">SPENT {}": "spent_nano",
-        ">CAP {}": "terms.cap_nano",
-        ">BUDGET {}": _describe_key_budget,
-        "LIMITS": lambda key: describe_limits(key.terms),
-        "MODELS": lambda key: describe_models(key.terms),
-    },
+    table=(
+        *("id", "account", "terms.name"),
+        ("KEY", "display"),
+        ("STATE", describe_key_state),
+        *("spent_nano", "terms.cap_nano"),
+        (">BUDGET {}", _describe_key_budget),
+        ("LIMITS", lambda key: describe_limits(key.terms)),
+        ("MODELS", lambda key: describe_models(key.terms)),
+    ),
 )
 """A key without its secret."""
 TOKEN: Final = Fields[TokenView](
     *("id", "terms.name", "terms.role", "display", "status", "created_ms", "created_by"),
     *("terms.expires_ms", "revoked_ms", "last_used_ms"),
-    table={
-        "ID": "id",
-        "NAME": "terms.name",
-        "ROLE": "terms.role",
-        "TOKEN": "display",
-        "STATE": describe_token_state,
-        "LAST USED UTC": "last_used_ms",
-        "BY": "created_by",
-    },
+    table=(
+        *("id", "terms.name", "terms.role"),
+        ("TOKEN", "display"),
+        ("STATE", describe_token_state),
+        "last_used_ms",
+        ("BY", "created_by"),
+    ),
 )
 """A token without its secret."""
 CODE: Final = Fields[CodeView](
     *("id", "batch", "display", "amount_nano", "status", "note", "created_ms", "created_by"),
     *("expires_ms", "redeemed_ms", "redeemed_by", "voided_ms"),
-    table={
-        "ID": "id",
-        "BATCH": "batch",
-        "CODE": "display",
-        ">AMOUNT {}": "amount_nano",
-        "STATE": describe_code_state,
-        "BY": "redeemed_by",
-        "NOTE": "note",
-    },
+    table=(
+        *("id", "batch"),
+        ("CODE", "display"),
+        "amount_nano",
+        ("STATE", describe_code_state),
+        ("BY", "redeemed_by"),
+        "note",
+    ),
 )
 """A code without its secret."""
 NEW_CODES: Final = Fields[NewCodes]("batch", "codes", "amount_nano", "expires_ms", "created_ms")
@@ -230,27 +214,25 @@ CALL: Final = Fields[CallView](
     *("key_name", "key_display", "state", "outcome"),
     ("outcome_label", lambda call: ENDINGS[call.outcome].label),
     *("status", "stream", "tokens", "cost_nano", "estimated", "first_byte_ms", "total_ms"),
-    table={
-        "ID": "request_id",
-        "STARTED UTC": "started_ms",
-        "ACCOUNT": "account",
-        "KEY": lambda call: call.key_name or call.key_display,
-        "MODEL": "model",
-        "PROVIDER": "provider",
-        "ENDED": _describe_call_end,
-        ">COST {}": "cost_nano",
-    },
+    table=(
+        ("ID", "request_id"),
+        *("started_ms", "account"),
+        ("KEY", lambda call: call.key_name or call.key_display),
+        *("model", "provider"),
+        ("ENDED", _describe_call_end),
+        "cost_nano",
+    ),
 )
 USAGE: Final = Fields[Usage](
     *("requests", "tokens", "cost_nano"),
-    table={
-        ">REQUESTS": "requests",
-        ">INPUT": "tokens.all_input",  # one figure for all input, as in the vendors' SDKs
-        ">OF IT CACHED": "tokens.cached_input",
-        ">OF IT WRITTEN": "tokens.cache_write",
-        ">OUTPUT": "tokens.output",
-        ">COST {}": "cost_nano",
-    },
+    table=(
+        (">REQUESTS", "requests"),
+        (">INPUT", "tokens.all_input"),
+        (">OF IT CACHED", "tokens.cached_input"),
+        (">OF IT WRITTEN", "tokens.cache_write"),
+        (">OUTPUT", "tokens.output"),
+        "cost_nano",
+    ),
 )
 
 
@@ -267,13 +249,13 @@ COSTS: Final = Fields[ProviderCosts](
     ("reported_cost_nano", _if_known("reported", "reported_nano")),
     ("reported_excess_nano", _if_known("compared", "difference_nano")),
     ("reported_requests", "reported"),
-    table={
-        ">WITH COST": "costed_requests",
-        ">PROVIDER COST": "provider_cost_nano",
-        ">MARGIN": "margin_nano",
-        ">REPORTED": "reported_cost_nano",
-        ">EXCESS": "reported_excess_nano",
-    },
+    table=(
+        (">WITH COST", "costed_requests"),
+        (">PROVIDER COST", "provider_cost_nano"),
+        (">MARGIN", "margin_nano"),
+        (">REPORTED", "reported_cost_nano"),
+        (">EXCESS", "reported_excess_nano"),
+    ),
 )
 """What providers bill, for operators alone; null where nothing is known of it."""
 
@@ -303,36 +285,33 @@ FAILURE: Final = Fields[UpstreamFailure]("at_ms", "request_id", "status", "reaso
 ALERT: Final = Fields[AlertView](
     *("id", "channel", "kind", "text", "created_ms", "next_try_ms", "attempts", "delivered_ms"),
     "reason",
-    table={
-        "RAISED UTC": "created_ms",
-        "BY": "channel",
-        "KIND": "kind",
-        "STATE": _describe_delivery,
-        "TEXT": "text",
-    },
+    table=(
+        ("RAISED UTC", "created_ms"),
+        ("BY", "channel"),
+        "kind",
+        ("STATE", _describe_delivery),
+        "text",
+    ),
 )
 REFUSAL: Final = Fields[RefusalView](
     *("account", "code", "model", "count", "last_ms", "last_request_id"),
-    table={
-        "LAST UTC": "last_ms",
-        "ACCOUNT": lambda one: "unknown key" if one.account is None else one.account,
-        "CODE": "code",
-        "MODEL": "model",
-        "REQUESTS": "count",
-        "LAST REQUEST": "last_request_id",
-    },
+    table=(
+        "last_ms",
+        ("ACCOUNT", lambda one: "unknown key" if one.account is None else one.account),
+        *("code", "model"),
+        ("REQUESTS", "count"),
+        ("LAST REQUEST", "last_request_id"),
+    ),
 )
 INTERRUPTED: Final = Fields[InterruptedView](
     ("id", "request_id"),
     *("account", "model", "provider", "hold_nano", "started_ms"),
-    table={
-        "INTERRUPTED": "id",
-        "ACCOUNT": "account",
-        "MODEL": "model",
-        "PROVIDER": "provider",
-        ">HELD {}": "hold_nano",
-        "STARTED UTC": "started_ms",
-    },
+    table=(
+        ("INTERRUPTED", "id"),
+        *("account", "model", "provider"),
+        (">HELD {}", "hold_nano"),
+        "started_ms",
+    ),
 )
 AUDIT: Final = Fields[AuditReport](
     *("ok", "accounts", "entries", "pending", "interrupted", "unsettled"),
