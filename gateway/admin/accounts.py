@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 from gateway.admin.checks import (
     MAX_IDEMPOTENCY_KEY_CHARS,
@@ -163,22 +163,6 @@ def suspend(books: Books, name: str, *, reason: str = "") -> AccountView:
     return books.accounts.suspend(name, reason=reason)
 
 
-def usage(
-    books: Books,
-    *,
-    account: str | None = None,
-    by: UsageGroup = "day",
-    since_ms: int | None = None,
-    until_ms: int | None = None,
-) -> list[tuple[str, Usage]]:
-    """Sum what was charged for requests that ended in [since, until); days are UTC."""
-    if by not in get_args(UsageGroup):
-        raise Refused(f"usage is by {', '.join(get_args(UsageGroup))}, not by '{by}'")
-    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
-        raise Refused("the period ends before it begins; change its start or its end")
-    return books.usage.sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)
-
-
 def usage_with_costs(
     books: Books,
     *,
@@ -187,9 +171,14 @@ def usage_with_costs(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> list[tuple[str, Usage, ProviderCosts]]:
-    """Sum up usage with what providers bill for it, which only operators may see."""
-    with books.snapshot():
-        rows = usage(books, account=account, by=by, since_ms=since_ms, until_ms=until_ms)
+    """Sum what was charged for requests that ended in [since, until); days are UTC.
+
+    With it comes what providers bill for them, which only operators may see.
+    """
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        raise Refused("the period ends before it begins; change its start or its end")
+    with books.snapshot():  # so that both sums are of the same requests
+        rows = books.usage.sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)
         costs = books.usage.sum_costs(by, account=account, since_ms=since_ms, until_ms=until_ms)
     return [(group, sums, costs.get(group, ProviderCosts())) for group, sums in rows]
 

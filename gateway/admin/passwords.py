@@ -14,7 +14,6 @@ import hmac
 import os
 import re
 import unicodedata
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -42,25 +41,10 @@ _LEET: Final = str.maketrans("@013457$!", "aoieastsi")
 _AROUND: Final = re.compile(r"^[\W\d_]+|[\W\d_]+$")
 
 _NAME: Final = "scrypt"
-_PARTS: Final = 6
-"""Parts of a stored hash: name, log2 N, r, p, salt, hash."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    log2_n: int
-    r: int
-    p: int
-    salt: bytes
-    hash: bytes = field(repr=False)
-
-    @property
-    def cost(self) -> tuple[int, int, int]:
-        return self.log2_n, self.r, self.p
-
-    def encode(self) -> str:
-        salt, hashed = (base64.urlsafe_b64encode(one).decode() for one in (self.salt, self.hash))
-        return "$".join((_NAME, *map(str, self.cost), salt, hashed))
+Cost = tuple[int, int, int]
+"""log2(N), r and p of scrypt."""
 
 
 def find_weakness(password: str, account: str) -> str | None:
@@ -115,25 +99,25 @@ def _read_common() -> frozenset[str]:
 def hash_password(password: str) -> str:
     """Return the hash to store, with a new salt."""
     salt = os.urandom(SALT_BYTES)
-    return _Stored(LOG2_N, R, P, salt, _scrypt(password, salt, (LOG2_N, R, P))).encode()
+    return _encode(salt, _scrypt(password, salt, (LOG2_N, R, P)))
 
 
 def verify_password(password: str, encoded: str) -> bool:
-    stored = _decode(encoded)
-    return hmac.compare_digest(_scrypt(password, stored.salt, stored.cost), stored.hash)
+    cost, salt, hashed = _decode(encoded)
+    return hmac.compare_digest(_scrypt(password, salt, cost), hashed)
 
 
 def needs_rehash(encoded: str) -> bool:
     """Return whether the hash has other parameters than new ones get."""
-    return _decode(encoded).cost != (LOG2_N, R, P)
+    return _decode(encoded)[0] != (LOG2_N, R, P)
 
 
 def make_nobodys_hash() -> str:
     """Return a hash that no password has; verifying it takes as long as any other."""
-    return _Stored(LOG2_N, R, P, os.urandom(SALT_BYTES), os.urandom(HASH_BYTES)).encode()
+    return _encode(os.urandom(SALT_BYTES), os.urandom(HASH_BYTES))
 
 
-def _scrypt(password: str, salt: bytes, cost: tuple[int, int, int]) -> bytes:
+def _scrypt(password: str, salt: bytes, cost: Cost) -> bytes:
     log2_n, r, p = cost
     n = 1 << log2_n
     return hashlib.scrypt(
@@ -148,11 +132,16 @@ def _scrypt(password: str, salt: bytes, cost: tuple[int, int, int]) -> bytes:
     )
 
 
-def _decode(encoded: str) -> _Stored:
-    """Raises ValueError; its message does not contain the stored text."""
-    parts = encoded.split("$")
-    if len(parts) != _PARTS or parts[0] != _NAME:
-        raise ValueError("a stored password is of no known form")
-    log2_n, r, p = map(int, parts[1:4])
-    salt, hashed = map(base64.urlsafe_b64decode, parts[4:])
-    return _Stored(log2_n, r, p, salt, hashed)
+def _encode(salt: bytes, hashed: bytes) -> str:
+    texts = (base64.urlsafe_b64encode(one).decode() for one in (salt, hashed))
+    return "$".join((_NAME, *map(str, (LOG2_N, R, P)), *texts))
+
+
+def _decode(encoded: str) -> tuple[Cost, bytes, bytes]:
+    """Return cost, salt and hash. Raises ValueError; its message does not contain the stored text."""
+    match encoded.split("$"):
+        case [name, log2_n, r, p, salt, hashed] if name == _NAME:
+            cost = int(log2_n), int(r), int(p)
+            return cost, base64.urlsafe_b64decode(salt), base64.urlsafe_b64decode(hashed)
+        case _:
+            raise ValueError("a stored password is of no known form")

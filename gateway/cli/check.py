@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from gateway.admin.fields import Fields
 from gateway.admin.views import describe_limits
 from gateway.apikeys import find_last4
-from gateway.cli.arguments import render_fields, render_table
+from gateway.cli.arguments import render, render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config
@@ -95,6 +96,27 @@ def check(command: Command, *, live: bool) -> int:
     return ExitCode.FAILED if unusable else ExitCode.OK
 
 
+def mask_keys(secrets: Sequence[str]) -> str:
+    """Return the last characters of a provider's keys, to tell them apart; "" if there is none."""
+    return ", ".join(f"…{find_last4(secret) or ''}" for secret in secrets)
+
+
+def _state(provider: Provider) -> str:
+    if provider.off is not None:
+        return f"off: {provider.off}"
+    return "; ".join(("on", *(f"a key is missing: {reason}" for reason in provider.lacking)))
+
+
+_PROVIDER: Final = Fields[Provider](
+    *("name", "dialect"),
+    ("base_url", lambda one: one.base_url or None),
+    ("key", lambda one: mask_keys(one.api_keys) or None),
+    ("on", lambda one: one.off is None),
+    ("off_because", "off"),
+    table=(("PROVIDER", "name"), "dialect", "key", ("STATE", _state)),
+)
+
+
 def describe_config(config: Config) -> dict[str, object]:
     """Return the summary as JSON for tools."""
     return {
@@ -104,17 +126,7 @@ def describe_config(config: Config) -> dict[str, object]:
         "currency": config.billing.currency,
         "limits": asdict(config.limits),
         "account_in_flight": config.account_limits.concurrency,
-        "providers": [
-            {
-                "name": provider.name,
-                "dialect": provider.dialect,
-                "base_url": provider.base_url or None,
-                "key": mask_keys(provider.api_keys) or None,
-                "on": provider.off is None,
-                "off_because": provider.off,
-            }
-            for provider in config.providers.values()
-        ],
+        "providers": [_PROVIDER.describe(one) for one in config.providers.values()],
         "models": [_describe_model(config, model) for model in config.models.values()],
     }
 
@@ -169,7 +181,7 @@ def page_config(config: Config) -> str:
     )
     parts = [render_fields(fields)]
     if config.providers:
-        parts.append(_table_providers(config))
+        parts.append(render(_PROVIDER.columns, config.providers.values()))
     if config.models:
         parts.append(_table_models(config))
     return "\n\n".join(parts)
@@ -177,16 +189,6 @@ def page_config(config: Config) -> str:
 
 def _describe_limits(limits: Limits) -> str:
     return describe_limits(Terms(None, **asdict(limits)))
-
-
-def _table_providers(config: Config) -> str:
-    return render_table(
-        ("PROVIDER", "DIALECT", "KEY", "STATE"),
-        [
-            (provider.name, provider.dialect, mask_keys(provider.api_keys) or "-", _state(provider))
-            for provider in config.providers.values()
-        ],
-    )
 
 
 def _table_models(config: Config) -> str:
@@ -250,12 +252,6 @@ def _is_on(config: Config, model: Model) -> bool:
     return model.id in config.active_models()
 
 
-def _state(provider: Provider) -> str:
-    if provider.off is not None:
-        return f"off: {provider.off}"
-    return "; ".join(("on", *(f"a key is missing: {reason}" for reason in provider.lacking)))
-
-
 def listen_address(config: Config) -> str:
     """Return host and port in the notation of URLs."""
     host = config.server.host
@@ -283,11 +279,6 @@ def find_obstacle(config: Config) -> str | None:
     except LedgerError as error:
         return str(error)
     return None if is_served else find_listen_problem(config.server)
-
-
-def mask_keys(secrets: Sequence[str]) -> str:
-    """Return the last characters of a provider's keys, to tell them apart; "" if there is none."""
-    return ", ".join(f"…{find_last4(secret) or ''}" for secret in secrets)
 
 
 def look(config: Config) -> list[Finding]:
