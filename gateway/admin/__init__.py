@@ -1,8 +1,7 @@
 """The operator's verbs, shared by the command line and the console.
 
     accounts   accounts, budgets, balances, usage, backups
-    keys       keys and scripts' tokens, and their terms
-    codes      top-up codes
+    keys       keys, scripts' tokens and top-up codes
     observations   how providers answer, what was refused, alerts; an audit that raises one
     signin     passwords, one-time codes, sign-in links, sessions
     moves      a whole ledger to a file and back

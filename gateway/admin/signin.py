@@ -16,7 +16,7 @@ from typing import Final, Literal
 from urllib.parse import quote, urlencode
 
 from gateway.addresses import make_local_url
-from gateway.admin import codes, passwords
+from gateway.admin import keys, passwords
 from gateway.config.records import Server
 from gateway.ledger.records import AccountView, Conflict, Refused
 from gateway.ledger.signin_records import Opening, SessionView, TotpView
@@ -243,8 +243,8 @@ def finish(books: Books, account: AccountView, code: str) -> tuple[str, ...] | N
     step = _find_step(view, _SPACES.sub("", code), books.clock())
     if step is None:
         return None
-    made = tuple(codes.make_code(RECOVERY_GROUPS) for _ in range(RECOVERY_CODES))
-    books.totp.confirm(account, view.secret, step, [codes.digest(one) for one in made])
+    made = tuple(keys.make_code(RECOVERY_GROUPS) for _ in range(RECOVERY_CODES))
+    books.totp.confirm(account, view.secret, step, [keys.digest_code(one) for one in made])
     return made
 
 
@@ -260,8 +260,10 @@ def check(books: Books, account: AccountView, code: str | None) -> Check:
         step = _find_step(view, text, books.clock())
         is_right = step is not None and books.totp.use_step(account.id, step)
     else:
-        read = codes.read_code(text, RECOVERY_GROUPS)
-        is_right = read is not None and books.totp.use_recovery_code(account, codes.digest(read))
+        read = keys.read_code(text, RECOVERY_GROUPS)
+        is_right = read is not None and books.totp.use_recovery_code(
+            account, keys.digest_code(read)
+        )
     return "right" if is_right else "wrong"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import SUPPRESS
 from typing import Final, Unpack, get_args
 
-from gateway.admin import accounts, codes, keys, views
+from gateway.admin import accounts, keys, views
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
@@ -250,7 +250,7 @@ def code_make(
     """Make top-up codes and print them on stdout, one per line. They are shown only once."""
     with command.open_books() as books:
         expires_ms = read.resolve_expiry(expires, books.clock())
-        made = codes.make_codes(books, amount, count, expires_ms=expires_ms, note=note or "")
+        made = keys.make_codes(books, amount, count, expires_ms=expires_ms, note=note or "")
     worth = command.format_money(made.amount_nano)
     # First, on stderr: if the codes get lost, their batch can be voided.
     command.say(f"Batch {made.batch}: {count} of {worth}, shown this once:")

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from gateway import apikeys
-from gateway.admin import accounts, checks, codes, keys
+from gateway.admin import accounts, checks, keys
 from gateway.ledger.key_records import Allowance, KeyTerms, Terms
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.signin_records import TokenTerms
@@ -33,7 +33,7 @@ def add_key(terms: KeyTerms) -> Verb:
 
 def make_codes(**changed: object) -> Verb:
     batch: dict[str, object] = {"amount_nano": 1, "count": 1, **changed}
-    return lambda books: codes.make_codes(books, **batch)  # type: ignore[arg-type] # of a table
+    return lambda books: keys.make_codes(books, **batch)  # type: ignore[arg-type] # of a table
 
 
 def read_kept(path: Path) -> bytes:
@@ -271,23 +271,25 @@ def test_what_is_no_token_is_none(books: Books, secret: str) -> None:
 
 
 def make_one(books: Books, expires_ms: int | None = None) -> str:
-    (code,) = codes.make_codes(books, 5 * NANO, 1, expires_ms=expires_ms).codes
+    (code,) = keys.make_codes(books, 5 * NANO, 1, expires_ms=expires_ms).codes
     return code
 
 
 def test_a_code_has_80_bits_in_symbols_that_cannot_be_misread(books: Books) -> None:
-    assert len(set(codes.ALPHABET)) == 32
-    assert not set("0O1I") & set(codes.ALPHABET)
-    made = codes.make_codes(books, 1, 1000).codes
+    assert len(set(keys.ALPHABET)) == 32
+    assert not set("0O1I") & set(keys.ALPHABET)
+    made = keys.make_codes(books, 1, 1000).codes
     assert len(set(made)) == 1000
     assert all(CODE.fullmatch(code) for code in made)
-    assert set("".join(made)) == {*codes.ALPHABET, "-"}, "every symbol is drawn"
+    assert set("".join(made)) == {*keys.ALPHABET, "-"}, "every symbol is drawn"
 
 
 def test_nothing_is_kept_of_a_code_but_its_digest_and_its_end(books: Books, path: Path) -> None:
-    made = codes.make_codes(books, 5 * NANO, 3, expires_ms=NOW_MS + 1, note="spring")
+    made = keys.make_codes(books, 5 * NANO, 3, expires_ms=NOW_MS + 1, note="spring")
     rows = read(path, "SELECT digest, last4, created_by, created_ms, note FROM codes ORDER BY id")
-    assert rows == [(codes.digest(code), code[-4:], "cli", NOW_MS, "spring") for code in made.codes]
+    assert rows == [
+        (keys.digest_code(code), code[-4:], "cli", NOW_MS, "spring") for code in made.codes
+    ]
     kept = read_kept(path)
     for code in made.codes:
         assert code.encode() not in kept
@@ -296,9 +298,9 @@ def test_nothing_is_kept_of_a_code_but_its_digest_and_its_end(books: Books, path
 
 
 def test_a_code_credits_its_amount_as_an_entry_of_its_own_kind(books: Books, path: Path) -> None:
-    made = codes.make_codes(books, 5 * NANO, 1)
+    made = keys.make_codes(books, 5 * NANO, 1)
     (code,) = made.codes
-    entry = codes.redeem(books, NAME, code)
+    entry = keys.redeem(books, NAME, code)
     assert (entry.account, entry.kind, entry.amount_nano) == (NAME, "code", 5 * NANO)
     assert (entry.balance_after_nano, entry.note) == (5 * NANO, f"code ····{code[-4:]}")
     ((code_id, *redeemed),) = read(path, "SELECT id, entry_id, redeemed_by FROM codes")
@@ -322,14 +324,14 @@ def test_a_code_credits_its_amount_as_an_entry_of_its_own_kind(books: Books, pat
     ],
 )
 def test_a_code_may_be_typed_as_people_do(books: Books, write: Callable[[str], str]) -> None:
-    assert codes.redeem(books, NAME, write(make_one(books))).amount_nano == 5 * NANO
+    assert keys.redeem(books, NAME, write(make_one(books))).amount_nano == 5 * NANO
 
 
 def test_unknown_used_void_and_expired_codes_are_told_apart_to_nobody(
     books: Books, clock: Clock
 ) -> None:
     used, void, expired = make_one(books), make_one(books), make_one(books, NOW_MS + 1)
-    codes.redeem(books, "root", used)
+    keys.redeem(books, "root", used)
     _, found = books.codes.read_page("open", None, None, None)
     books.codes.void(next(one.id for one in found if one.last4 == void[-4:]))
     clock.now_ms += 1
@@ -337,7 +339,7 @@ def test_unknown_used_void_and_expired_codes_are_told_apart_to_nobody(
     before, told = books.events.count(None), set()
     for text in (used, void, expired, unknown, "", "x", used + "2", used.replace("-", "0")):
         with pytest.raises(Refused) as refused:
-            codes.redeem(books, NAME, text)
+            keys.redeem(books, NAME, text)
         told.add((str(refused.value), refused.value.code, refused.value.field, type(refused.value)))
     ((_, *parts, _),) = told
     assert parts == ["code_invalid", "code"]
@@ -348,4 +350,4 @@ def test_unknown_used_void_and_expired_codes_are_told_apart_to_nobody(
 def test_a_code_works_until_the_millisecond_it_expires(books: Books, clock: Clock) -> None:
     code = make_one(books, NOW_MS + 10)
     clock.now_ms += 9
-    assert codes.redeem(books, NAME, code).amount_nano == 5 * NANO
+    assert keys.redeem(books, NAME, code).amount_nano == 5 * NANO

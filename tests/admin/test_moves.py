@@ -13,7 +13,7 @@ from typing import cast
 import orjson
 import pytest
 
-from gateway.admin import accounts, codes, keys, moves, signin
+from gateway.admin import accounts, keys, moves, signin
 from gateway.apikeys import digest
 from gateway.ledger.alert_records import Channel, Hook
 from gateway.ledger.key_records import Allowance, KeyTerms
@@ -80,8 +80,8 @@ async def make_history(folder: Path) -> Path:
         accounts.add_account(books, "operator", operator=True)
         secret = keys.rotate_key(books, place.key_id).secret
         keys.add_key(books, "a", KeyTerms(name="second", models=("x/y",), cap_nano=5))
-        (code,) = codes.make_codes(books, NANO, 1).codes
-        codes.redeem(books, "a", code)
+        (code,) = keys.make_codes(books, NANO, 1).codes
+        keys.redeem(books, "a", code)
         accounts.correct(books, "a", -5, note="a correction")
         signin.set_password(books, "a", PASSWORD)
         set_up_totp(books, "a")

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import accounts, codes, keys, signin
+from gateway.admin import accounts, keys, signin
 from gateway.ledger.alert_records import Hook, UpstreamFailure
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, KeyTerms
@@ -128,8 +128,8 @@ def seed_past(books: SqliteBooks) -> None:
     accounts.credit(books, HOLDER, 20 * NANO, note="Invoice 2026-114")
     keys.add_token(books, TokenTerms("shop", "accounts", now_ms + 300 * DAY_MS))
     keys.add_token(books, TokenTerms("monitor", "read"))
-    made = codes.make_codes(books, 10 * NANO, 4, note="Workshop")
-    codes.redeem(books, OTHER, made.codes[0])
+    made = keys.make_codes(books, 10 * NANO, 4, note="Workshop")
+    keys.redeem(books, OTHER, made.codes[0])
     _, open_ones = books.codes.read_page("open", None, None, None)
     books.codes.void(open_ones[0].id)
 

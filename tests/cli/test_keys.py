@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.admin import accounts, codes
+from gateway.admin import accounts, keys
 from gateway.admin.views import describe_key_state, describe_token_state
 from gateway.ledger.key_records import KeyTerms, KeyView
 from gateway.ledger.signin_records import TokenTerms, TokenView
@@ -116,7 +116,7 @@ def test_wrong_budgets_are_explained(cli: Cli, alice: str) -> None:
 
 def redeem_by_hand(cli: Cli, account: str, code: str) -> None:
     with accounts.open_books(cli.database) as books:
-        codes.redeem(books, account, code)
+        keys.redeem(books, account, code)
 
 
 def test_codes_are_listed_for_people(cli: Cli) -> None:

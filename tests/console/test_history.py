@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.admin import accounts, codes, keys
+from gateway.admin import accounts, keys
 from gateway.ledger.call_records import CallFilter, CallView, Outcome
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import EntryFilter, EntryKind, EntryView
@@ -85,8 +85,8 @@ def move(books: Books) -> None:
     """Add entries of every kind but charges."""
     accounts.credit(books, "own", 5, note="a credit")
     accounts.correct(books, "own", -3, note="a correction")
-    made = codes.make_codes(books, 7, 1)
-    codes.redeem(books, "own", made.codes[0])
+    made = keys.make_codes(books, 7, 1)
+    keys.redeem(books, "own", made.codes[0])
 
 
 def scatter(place: Place, number: int, seed: int) -> list[Past]:

@@ -10,7 +10,7 @@ from typing import get_args
 
 from aiohttp import web
 
-from gateway.admin import codes, views
+from gateway.admin import keys, views
 from gateway.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
 from gateway.console.refusals import too_many_tries
 from gateway.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, async_route, route
@@ -77,7 +77,7 @@ def redeem(books: Books, request: ConsoleRequest) -> Answer:
     if wait_seconds := tries.take(account.id):
         message = f"You tried too many wrong codes. Try again in {-(-wait_seconds // 60)} minutes."
         raise too_many_tries(wait_seconds, message)
-    entry = codes.redeem(books, account.name, code)
+    entry = keys.redeem(books, account.name, code)
     tries.give_back(account.id)
     balance_nano = books.accounts.read(account.name).balance_nano
     return Answer(
@@ -113,10 +113,10 @@ def list_codes(books: Books, request: ConsoleRequest) -> Answer:
 def make_codes(books: Books, request: ConsoleRequest) -> Answer:
     fields = request.fields
     amount_nano = fields.need_amount_nano("amount")
-    count = fields.need_integer("count", 1, codes.MAX_CODES)
+    count = fields.need_integer("count", 1, keys.MAX_CODES)
     expires_ms, note = fields.moment_ms("expires"), fields.text("note") or ""
     fields.done()
-    made = codes.make_codes(books, amount_nano, count, expires_ms=expires_ms, note=note.strip())
+    made = keys.make_codes(books, amount_nano, count, expires_ms=expires_ms, note=note.strip())
     return Answer(views.NEW_CODES.describe(made), 201, kept={"batch": made.batch})
 
 

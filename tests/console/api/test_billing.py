@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.admin import codes
+from gateway.admin import keys
 from gateway.console.lists import CHUNK_ROWS
 from gateway.money import NANO
 from tests.console.calls import NOON_MS, Past, add_calls, end_call
@@ -227,7 +227,7 @@ async def test_a_refused_try_is_no_reply_that_is_kept(console: Console) -> None:
         connection.execute(
             "INSERT INTO codes (id, batch, digest, last4, amount_nano, note, created_by, created_ms)"
             " VALUES ('code_1', 'batch_1', ?, 'abcd', ?, '', 'operator', 1)",
-            (codes.digest(UNKNOWN), NANO),
+            (keys.digest_code(UNKNOWN), NANO),
         )
     assert execute(console, "SELECT count(*) FROM replays") == [(0,)]
     again = await redeem(console, UNKNOWN, key="form")

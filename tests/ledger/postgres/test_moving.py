@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
-from gateway.admin import accounts, codes, keys, signin
+from gateway.admin import accounts, keys, signin
 from gateway.ledger.alert_records import Channel, Hook, UpstreamFailure
 from gateway.ledger.key_records import Allowance
 from gateway.ledger.locations import DatabaseUrl
@@ -58,9 +58,9 @@ async def make_history(path: Path) -> None:
         team = accounts.add_budget(books, "a", "team", Allowance(100 * NANO, "month"))
         keys.edit_key(books, key_id_of(own), {"budget_id": team.id})
         keys.rotate_key(books, rotated.key.id)
-        redeemed, _ = codes.make_codes(books, NANO, 2).codes
-        codes.redeem(books, "a", redeemed)
-        books.codes.void_batch(codes.make_codes(books, 7, 2).batch)
+        redeemed, _ = keys.make_codes(books, NANO, 2).codes
+        keys.redeem(books, "a", redeemed)
+        books.codes.void_batch(keys.make_codes(books, 7, 2).batch)
         keys.add_token(books, TokenTerms("shop", "accounts", None))
         signin.set_password(books, "a", "passphrase-of-a")
         books.totp.propose(books.accounts.read("a"), b"k" * 20)

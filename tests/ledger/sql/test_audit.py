@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.admin import accounts, codes
+from gateway.admin import accounts, keys
 from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.sql.audit import (
     MAX_PROBLEMS,
@@ -116,8 +116,8 @@ def make_history(books: AnyBooks) -> None:
     add_requests(books.connection, items, now_ms)
     for price in (DEARER, SEARCHES):
         books.connection.execute("INSERT INTO prices VALUES (?, ?)", (price.id, price.text))
-    made = codes.make_codes(books, amount_nano=9, count=1)
-    codes.redeem(books, "a", made.codes[0])
+    made = keys.make_codes(books, amount_nano=9, count=1)
+    keys.redeem(books, "a", made.codes[0])
     accounts.add_account(books, "idle")
 
 

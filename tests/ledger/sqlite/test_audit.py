@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import accounts, codes
+from gateway.admin import accounts, keys
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.sqlite.audit import check_file, read_through, run_audit
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -49,8 +49,8 @@ async def make_history(folder: Path) -> Place:
     with accounts.open_books(place.path) as books:
         accounts.credit(books, "a", 5)
         accounts.correct(books, "a", -3, note="n")
-        made = codes.make_codes(books, amount_nano=9, count=1)
-        codes.redeem(books, "a", made.codes[0])
+        made = keys.make_codes(books, amount_nano=9, count=1)
+        keys.redeem(books, "a", made.codes[0])
         accounts.add_account(books, "idle")
     return place
 

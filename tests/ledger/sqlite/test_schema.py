@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import codes
+from gateway.admin import keys
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -51,7 +51,7 @@ def charged(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
     asyncio.run(spend())
     with open_books(place.path) as books:
-        codes.redeem(books, "a", codes.make_codes(books, amount_nano=9, count=1).codes[0])
+        keys.redeem(books, "a", keys.make_codes(books, amount_nano=9, count=1).codes[0])
     return place
 
 
