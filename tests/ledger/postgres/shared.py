@@ -21,20 +21,10 @@ from gateway.ledger.sql.books.books import Books
 from gateway.request_ids import make_request_id
 from gateway.times import unix_ms
 from tests.ledger.contract import kit
+from tests.support.nodes import WRONG_SUMS
 
 NO_KEY_TERMS = KeyTerms()
 NO_TERMS = Terms()
-WRONG_SUMS = """
-    SELECT accounts.id, balance_nano, held_nano, in_flight FROM accounts WHERE
-    balance_nano <> (
-        SELECT coalesce(sum(amount_nano), 0) FROM entries WHERE account_id = accounts.id
-    ) OR (held_nano, accounts.unheld_nano, in_flight) <> (
-        SELECT coalesce(sum(hold_nano), 0), coalesce(sum(requests.unheld_nano), 0), count(*)
-        FROM requests
-        WHERE account_id = accounts.id AND state = 'pending'
-    )
-"""
-"""Accounts whose sums are not those of their rows: there are none at any moment."""
 
 
 @dataclass(frozen=True, slots=True)
