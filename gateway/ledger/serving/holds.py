@@ -44,6 +44,8 @@ def take_hold(key: Key, admission: Admission) -> Hold:
         BalanceHeld: the rest is positive, but requests in flight hold all of it.
     """
     check_admission(admission)
+    # Nothing awaits between the check and the reservation, so no other request can pass on the same
+    # money.
     if _require_funds(key, admission) < admission.full_below_nano:
         admission.hold_nano = max(admission.full_nano, admission.hold_nano)
     hold = Hold(admission, key.account, key, 0, budget=key.budget)
@@ -82,6 +84,7 @@ def _require_funds(key: Key, admission: Admission) -> int:
     account, budget, line = key.account, key.budget, key.line
     most_nano = max(admission.hold_nano, admission.full_nano)
     cap_nano = MOST_SPENT_NANO if key.terms.cap_nano is None else key.terms.cap_nano
+    # The order is that of `admit_requests` in PostgreSQL: both refuse in the same words.
     if account.balance_nano <= 0:
         raise refuse_funds("balance", budget)
     if line.spent_nano >= cap_nano:
@@ -90,6 +93,7 @@ def _require_funds(key: Key, admission: Admission) -> int:
         raise refuse_funds("budget", budget)
     spoken_for_nano = account.held_nano + account.unheld_nano
     balance_left_nano = account.balance_nano - spoken_for_nano
+    # The sum of all holds is stored, too, so it has to fit an integer of the database.
     if balance_left_nano <= 0 or spoken_for_nano > MAX_INTEGER - most_nano:
         raise refuse_funds("balance held", budget)
     cap_left_nano = cap_nano - line.spent_nano - line.held_nano - line.unheld_nano
@@ -138,7 +142,7 @@ def drop_hold(hold: Hold) -> None:
     """Release the hold, at most once."""
     if hold.resolved:
         return
-    hold.resolved = True
+    hold.resolved = True  # a settlement that comes late must not release it again
     _add(hold, -hold.amount_nano, -hold.unheld_nano)
 
 

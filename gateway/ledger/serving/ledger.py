@@ -221,6 +221,7 @@ class ServingLedger:
         Raises LedgerUnavailable if the ledger cannot be read.
         """
         hold = self._queue.find(request_id)
+        # A caller that has its reply asks a moment later: its charge may be under way.
         if hold is not None and hold.settled is not None:
             await asyncio.wait((hold.settled,))
         if hold is not None and not hold.resolved:

@@ -68,7 +68,7 @@ class Memory:
 
     def apply(self, snapshot: Snapshot) -> None:
         """Take rows over; known accounts and keys stay the same objects."""
-        for account in snapshot.accounts:
+        for account in snapshot.accounts:  # before the keys, which refer to them
             self._apply_account(account)
         budgets = {row.id: self._apply_budget(row) for row in snapshot.budgets}
         for key in snapshot.keys:
@@ -85,6 +85,7 @@ class Memory:
         for account_id, balance in balances_nano.items():
             self._accounts[account_id].balance_nano = balance
         for origin_id, spent in spent_nano.items():
+            # A charge may end behind its key, which was revoked and forgotten meanwhile.
             if (line := self._lines.get(origin_id)) is not None:
                 line.spent_nano = spent
         for budget_id, spending in spendings.items():
@@ -98,7 +99,7 @@ class Memory:
         account.name = row.name
         account.suspended = row.suspended
         account.balance_nano = row.balance_nano
-        if account.terms != row.terms:
+        if account.terms != row.terms:  # the API counts anew when it is another object
             account.terms = row.terms
 
     def _apply_budget(self, row: Budget) -> Budget:
@@ -119,6 +120,7 @@ class Memory:
             self._keys[row.id] = self._keys_by_digest[row.digest] = key
             return
         if row.revoked_ms is not None:
+            # Requests in flight have the key itself, and learn below that it has ended.
             del self._keys[row.id], self._keys_by_digest[row.digest]
         if key.terms != row.terms:
             key.terms = row.terms
@@ -138,4 +140,5 @@ class Memory:
         live = {digest: key for digest, key in self._keys_by_digest.items() if key.is_live(now_ms)}
         self._keys_by_digest = live
         self._keys = {key.id: key for key in live.values()}
+        # Doubling makes the sweeps cost a constant for each key that is added.
         self._sweep_above = max(2 * len(live), KEYS_BEFORE_SWEEP)

@@ -101,6 +101,7 @@ class Observer:
             return
         if not self._sums:  # `close` wrote them, and this timer comes late
             return
+        # Swapped, not copied: the thread reads what nothing changes any more.
         self._under_way, self._sums = self._sums, Observations()
         self._written.clear()
         self._store.start_observing(self._under_way, report=self._take_over)

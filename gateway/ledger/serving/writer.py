@@ -107,6 +107,7 @@ class Writer:
 
     def _begin(self) -> None:
         now_seconds = self._loop.time()
+        # Set before the batch is given away: a store may report in this very call.
         self._begun_seconds = now_seconds
         self._hang_seconds = now_seconds + self._patience_seconds
         self._batch = self.queue.make_batch()
@@ -121,12 +122,14 @@ class Writer:
         self._hang_seconds = math.inf
         self._batch = ()
         if isinstance(report, BaseException):
-            raise report
+            raise report  # a bug of ours: `_run` ends the writer, as nobody knows what was committed
+        # The poll was read before the batch was committed, so its balances are the older ones.
         if report.snapshot is not None:
             self._memory.apply(report.snapshot)
         self._memory.assign(report.balances_nano, report.spent_nano, report.spendings)
         if report.polled:
             self._polls.finish()
+        # Behind the memory: whoever wakes up sees the balance that the charge has left.
         self._end_steps(report)
         if report.locked or report.freed:
             self._note_locks(report)
@@ -140,12 +143,14 @@ class Writer:
             self.health.note_failure(
                 report.unavailable, self._loop.time(), is_brief=report.is_brief
             )
+            # The batch is known not to be committed, so its waits may fail at once.
             self._expire()
         self._go_on()
 
     def _end_steps(self, report: Report) -> None:
         """End the waits for what was committed, declined or refused."""
         if report.done:
+            # A disk may have filled up while the commit was under way, so only its beginning is proof.
             self.health.note_commit(self._begun_seconds)
             if self._note_commit is not None:
                 self._note_commit(len(report.done), self._loop.time() - self._begun_seconds)
@@ -179,7 +184,7 @@ class Writer:
             self._end()
             return
         if self.queue:
-            self._rounds.hurry()
+            self._rounds.hurry()  # it notes the wish, as the round ends only with the next line
         self._rounds.end_one(pauses=self.health.should_pause)
 
     def _is_finished(self) -> bool:
@@ -195,7 +200,7 @@ class Writer:
     def _watch(self) -> None:
         """Poll if no round does, and notice a round that hangs: the one timer that goes on and on."""
         now_seconds = self._loop.time()
-        self._expire()
+        self._expire()  # also while a round hangs, which reports nothing
         if self._hang_seconds <= now_seconds:
             self._note_hang()
         elif self._polls.due_seconds <= now_seconds:
@@ -211,6 +216,7 @@ class Writer:
         """
         self.health.note_hang(self._patience_seconds, self._loop.time())
         self._store.break_off()
+        # Nothing ends a thread that waits for a frozen disk, and Python waits for its threads.
         if self._is_time_up():
             log.critical("a commit hangs, and so would the stop: leaving at once")
             os._exit(ExitCode.FAILED)
@@ -225,6 +231,7 @@ class Writer:
         self.queue.expire(self._loop.time() - self._commit_seconds, batch)
 
     def _end(self) -> None:
+        # Set first: whoever is woken below must find nothing to queue for.
         self.ended.set()
         self.health.writable = False
         self._polls.close()
@@ -258,6 +265,7 @@ class Rounds:
     def end_one(self, *, pauses: bool) -> None:
         """Note the end of a round, and begin the next one if somebody waits for it."""
         if pauses:
+            # It stays busy meanwhile, so that nobody's hurry tries a broken disk in a loop.
             self._loop.call_later(RETRY_SECONDS, self._start)
         elif self._is_wanted:
             self._start()
@@ -294,6 +302,7 @@ class Polls:
         if not (is_idle or now_seconds >= self.due_seconds or self._asked):
             return False
         self.due_seconds = now_seconds + POLL_SECONDS
+        # Who asks from now on may know of a commit that this poll is too early for.
         self._under_way += self._asked
         self._asked.clear()
         return True

@@ -246,6 +246,7 @@ class PostgresStore:
                 report.refused.append((items[0], LedgerError(describe(error))))
                 self._in_doubt.discard(items[0].request_id)
                 return
+            # The transaction is undone as a whole, and the server does not say whose fault it was.
             for item in items:
                 await again([item], apart=apart)
         else:
@@ -281,6 +282,7 @@ class PostgresStore:
         now_ms = self._clock()
         prices, new_prices = write_prices((*ended, *asked), self._known_prices)
         if new_prices:
+            # A transaction of their own: all nodes write the same prices, and a round holds its locks long.
             await self._session.fetch_value(_ADD_PRICES, (prices,))
             self._known_prices |= new_prices
         values = (
@@ -291,6 +293,7 @@ class PostgresStore:
             write_admissions(asked, self._in_doubt, now_ms),
         )
         ids = {item.request_id for item in (*ended, *asked)}
+        # Only what this round brought into doubt may be taken out again when it is refused as a whole.
         new = ids - self._in_doubt
         self._in_doubt |= ids  # until its end is reported: a later step of this round may fail
         try:
@@ -369,6 +372,7 @@ class PostgresStore:
             isinstance(error, psycopg.Error) and error.sqlstate == BOOKS_KEPT
         )
         if not report.is_brief:
+            # A connection whose answer may still come would be asked in the middle of it.
             self._session.close()
 
 

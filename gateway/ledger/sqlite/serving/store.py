@@ -131,6 +131,7 @@ class SqliteStore:
             return report
         commit = partial(_commit, connection, now_ms, self._known_prices, report)
         if items and not commit(items) and len(items) > 1:
+            # Undone as a whole: alone, only the bad ones fail.
             report.refused.clear()
             for item in items:
                 if report.unavailable is None:
