@@ -151,6 +151,7 @@ class AccountBook(Part):
         terms: Terms = _NO_TERMS,
     ) -> AccountView:
         with self._database.changing() as connection:
+            # Looked for first, as the constraint's error would not say what is wrong in words.
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
                 raise Conflict(
                     f"there is an account '{name}' already", code="name_taken", field="name"
@@ -173,6 +174,7 @@ class AccountBook(Part):
             said = describe_changes(changes)
             if operator is not None and operator != account.operator:
                 self._require_operators(connection, account)
+                # A session of the other role would live by the other role's limits.
                 end_sessions(connection, account.id)
                 connection.execute(_SET_ROLE, (operator, account.id))
                 said.append("made an operator" if operator else "no longer an operator")

@@ -135,6 +135,7 @@ class AlertBook(Part):
         Both are texts by subject; an end with the text "" is not told. Subjects that this process
         cannot judge are `unknown`: they stay as they are. What is in none of them is forgotten.
         """
+        # Read outside a change, which would wait for others: nearly every look finds nothing new.
         told = set(self._database.read_rows(_CONDITIONS, (kind,)))
         begun, over = standing.keys() - told, told - standing.keys() - set(unknown)
         if not begun and not over:
@@ -244,6 +245,7 @@ class AlertBook(Part):
             if row is not None and row[0] is not None:
                 receivers.append("holder")
         now_ms = self._database.clock()
+        # The same key in every process: the constraint on it lets an occurrence be raised once.
         key = ":".join(alert.key)
         account_id = alert.account_id
         name = None if account_id is None else read_account_name(connection, account_id)

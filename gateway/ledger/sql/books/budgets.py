@@ -103,6 +103,7 @@ class BudgetBook(Part):
         with self._database.changing() as connection:
             budget = _read_budget(connection, budget_id, account_id, now_ms)
             _require_own_name(budget)
+            # To end it would lift a limit that somebody relies on.
             if budget.keys:
                 keys = "1 key spends" if budget.keys == 1 else f"{budget.keys} keys spend"
                 raise Conflict(
@@ -147,6 +148,7 @@ def write_budget(
     """Write a budget's terms, and its sum for the present period, which may be another now."""
     span = find_span(allowance.period, now_ms)
     period, period_day, spent_nano = connection.execute(_SUM, (budget_id,)).fetchone()
+    # Only another period is summed up anew: in a month there may be very many requests.
     if (period, period_day) != (allowance.period, span.first_day):
         spent_nano = sum_charges(connection, budget_id, span)
     terms = (name, allowance.period, allowance.amount_nano)

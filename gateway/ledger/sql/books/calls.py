@@ -302,6 +302,7 @@ def _find_account(connection: Connection, chosen: CallFilter) -> CallFilter:
     """Name the account of the chosen key, as the search of one account looks at less."""
     if chosen.account_id is not None or chosen.key_id is None:
         return chosen
+    # No account has the number 0: an unknown key finds nothing, in no time.
     row = connection.execute(_ACCOUNT_OF_KEY, (chosen.key_id,)).fetchone()
     return replace(chosen, account_id=0 if row is None else row[0])
 

@@ -143,6 +143,7 @@ class TokenBook(Part):
         if row is None:
             return None
         token = _view(row)
+        # A use is written once a minute, as each write waits for the disk.
         is_noted = now_ms - (token.last_used_ms or 0) < USED_EVERY_MS
         if token.status(now_ms) == "active" and not is_noted:
             with suppress(LedgerError), self._database.changing() as connection:

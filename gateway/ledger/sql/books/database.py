@@ -92,7 +92,7 @@ class Database(ABC):
             try:
                 yield connection
             finally:
-                connection.execute("ROLLBACK")
+                connection.execute("ROLLBACK")  # it has only read
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:

@@ -115,6 +115,7 @@ class EntryBook(Part):
                 idempotency_key,
                 note,
             )
+            # Before all checks: a repeated call is answered as the first, whatever has changed since.
             earlier = _find_by_idempotency_key(connection, owner.id, idempotency_key)
             if earlier is not None:
                 return _require_same(earlier, draft)
@@ -321,12 +322,14 @@ class CodeBook(Part):
                 _FIND_OPEN_CODE, {"digest": digest, "now": now_ms}
             ).fetchone()
             if found is None:
+                # One error for all reasons: a guess must not learn that a code exists.
                 raise InvalidCode(_find_own(connection, account, digest))
             code_id, last4, amount_nano = found
             owner = read_account(connection, account)
             entry = self._entries.post(
                 account, "code", amount_nano, note=f"code ····{last4}", target=code_id
             )
+            # The entry is posted by now, so the code has to be taken in this transaction or never.
             taken = connection.execute(
                 _REDEEM, {"now": now_ms, "account": owner.id, "entry": entry.id, "id": code_id}
             )

@@ -105,6 +105,7 @@ class ReplayBook(Part):
                 if request != repeatable.request:
                     raise OtherRequest("this Idempotency-Key was used before, for another request")
                 return StoredReply(status, reply), True
+            # Inside this transaction: a crash leaves neither an effect without its reply, nor the reverse.
             kept = do()
             connection.execute(
                 _KEEP_REPLY,

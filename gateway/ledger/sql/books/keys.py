@@ -146,6 +146,7 @@ class KeyBook(Part):
             connection.execute(_EDIT, {"id": key_id, **write_terms(terms)})
             append_change(connection, "key", key_id)
             if "cap_nano" in changes:
+                # The keys of a line share their sum, so another cap of one would be no cap at all.
                 _share_cap(connection, key_id, changes["cap_nano"])
             detail = "; ".join(said)
             self._database.note("key.edit", account=key.account, target=key_id, detail=detail)
@@ -169,6 +170,7 @@ class KeyBook(Part):
             _require_working(old, now_ms)
             owner = read_account(connection, old.account)
             _insert_key(connection, owner.id, old.terms, new, now_ms, rotates=old_id)
+            # A grace lengthens no life: of the two ends the earlier one counts.
             connection.execute(
                 "UPDATE keys SET expires_ms = CASE WHEN expires_ms < :end THEN expires_ms"
                 " ELSE :end END, replaced_by = :new WHERE id = :old",

@@ -106,6 +106,7 @@ class SignInBook(Part):
         """
         account = session.account
         with self._database.changing() as connection:
+            # Hashing takes long, so the password was checked outside this transaction.
             self._require_session(connection, account.id, session.id)
             if self.find_password_hash(account.name) != seen_hash:
                 raise Conflict("the password was changed meanwhile")
@@ -248,9 +249,11 @@ class SignInBook(Part):
         self, connection: Connection, account_id: int, how: OpenedBy, opening: Opening
     ) -> SessionView:
         now_ms = self._database.clock()
+        # Swept whenever one is opened, so no task of its own has to do it.
         connection.execute(_SWEEP, {"now": now_ms})
         if opening.replaces is not None:
             self._end(connection, [opening.replaces])
+        # Behind the end of the browser's earlier session, which takes no place any more.
         connection.execute(_CROWD_OUT, {"account": account_id, "most": MAX_SESSIONS - 1})
         session: dict[str, Value] = {
             "id": opening.id,
