@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.dialects.chat.parts import FILES_NOTE
+from gateway.dialects.records import Target
 from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.kit import (
     BILLING,
@@ -13,12 +14,14 @@ from tests.dialects.messages_over_chat.kit import (
     PDF_URL,
     PNG,
     PNG_PART,
+    TOOL,
     USER,
     assistant,
     text,
     tool_result,
     tool_use,
     user,
+    write,
     write_messages,
 )
 from tests.support.rows import each_row
@@ -144,3 +147,14 @@ def test_user_blocks(block: Json, parts: Any) -> None:
 def test_several_user_blocks_keep_their_order() -> None:
     written = write_messages(user(text("a"), {"type": "image", "source": PNG}, text("b")))
     assert written == [{"role": "user", "content": [text("a"), PNG_PART, text("b")]}]
+
+
+def test_thinking_of_consecutive_assistant_turns_is_kept_for_those_who_take_it() -> None:
+    turns = [
+        assistant({"type": "thinking", "thinking": said, "signature": ""}, tool_use(identity))
+        for said, identity in (("a", "t1"), ("b", "t2"))
+    ]
+    target = Target("theirs", takes=frozenset({"reasoning_content"}))
+    results = user(tool_result("t1"), tool_result("t2"))
+    written = write(target, messages=[USER, *turns, results], tools=[TOOL])
+    assert written["messages"][1]["reasoning_content"] == "a\n\nb"

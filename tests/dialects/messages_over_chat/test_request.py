@@ -295,6 +295,7 @@ UNCARRIED: list[tuple[str, Json]] = [
     ("mcp_servers", {"mcp_servers": [{"type": "url", "url": "https://x"}]}),
     ("fallbacks", {"fallbacks": [{"model": "m"}]}),
     ("n", {"n": 1}),
+    ("thread", {"thread": {"type": "continue", "id": "t"}}),
     ("(a field)", {"what is\nthis": 1}),
     ("stop_sequences", {"stop_sequences": ["a"] * 5}),
     ("stop_sequences", {"stop_sequences": "a"}),

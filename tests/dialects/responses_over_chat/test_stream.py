@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -197,6 +198,17 @@ def test_position_is_where_an_error_would_continue() -> None:
     assert writer.position is not None
     assert writer.position["sequence_number"] == before
     assert read_events(writer.finish())[0]["sequence_number"] == before
+
+
+def test_what_comes_back_stands_before_the_text_or_alone() -> None:
+    """What the upstream wants back has an item of its own where no reasoning carries it."""
+    writer = ResponseWriter(replace(make_context(), provider_tag="gw1.00000000."))
+    details = choice({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]})
+    writer.write(chunk(details, text("Hi"), details))
+    writer.flush()
+    done = [one["item"] for one in read_events(writer.take()) if "item.done" in one["type"]]
+    assert [item["type"] for item in done] == ["reasoning", "message", "reasoning"]
+    assert all(item["encrypted_content"].startswith("gw1.") for item in done[::2])
 
 
 def test_a_call_event_by_event() -> None:
