@@ -204,6 +204,18 @@ def test_a_reply_that_failed_is_a_failure() -> None:
     assert played.tokens == read_tokens(USAGE)
 
 
+def test_all_sources_of_a_text_are_told_at_its_end() -> None:
+    page = {"type": "url_citation", "start_index": 0, "end_index": 1, "title": "X"}
+    added_later = [
+        event("output_text.annotation.added", content_index=0, annotation={**page, "url": url})
+        for url in ("https://x", "https://y")
+    ]
+    said = event("output_text.delta", content_index=0, delta="a")
+    deltas = told(play_events(said, *added_later, end()))
+    found = [one["annotations"][0] for one in deltas if "annotations" in one]
+    assert [one["url_citation"]["url"] for one in found] == ["https://x", "https://y"]
+
+
 def test_no_usage_is_told_unasked() -> None:
     played = play_events(*write_items(*ITEMS), end(usage=USAGE))
     assert all("usage" not in chunk for chunk in played.chunks)

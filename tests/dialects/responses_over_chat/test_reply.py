@@ -58,6 +58,15 @@ def test_sources_stand_beside_their_text() -> None:
         assert item["content"][0]["annotations"] == [{"type": "url_citation", **source}]
 
 
+def test_places_of_sources_count_from_the_begin_of_their_own_text() -> None:
+    source = {"start_index": 2, "end_index": 3, "url": "https://x", "title": "X"}
+    told = choice({"annotations": [{"type": "url_citation", "url_citation": source}]})
+    hm = choice({"reasoning_content": "hm"})
+    heard = read_response(play_whole(stream(text("h"), text("i"), hm, text("b"), told)))
+    (made,) = heard["output"][-1]["content"][0]["annotations"]
+    assert (made["start_index"], made["end_index"]) == (0, 1)
+
+
 def test_items_stand_in_the_order_of_a_turn() -> None:
     message = {
         "reasoning_content": "hm",
