@@ -332,14 +332,6 @@ def test_what_a_translator_cannot_write_is_owed_by_the_usage_behind_it() -> None
         assert (pipeline.complete, pipeline.measure().tokens) == (False, tokens)
 
 
-def test_an_event_too_large_to_translate_is_owed() -> None:
-    pipeline = EXCHANGES["messages"]["chat"].open_stream(make_messages_context())
-    pipeline.feed(event(chunk(role())))
-    pipeline.feed(event(chunk(text("A" * (8 << 20))))[:-1])
-    assert isinstance(pipeline.failure, UndeliverableReply)
-    assert pipeline.measure().tokens == Tokens(INPUT_ESTIMATE, output=1600)
-
-
 def test_arguments_that_wait_are_counted() -> None:
     pipeline = EXCHANGES["messages"]["chat"].open_stream(make_messages_context())
     pipeline.feed(events(chunk(role()), call_function("a" * 40, name="f")))

@@ -174,20 +174,9 @@ def test_errors_in_a_stream_end_it(body: bytes, message: str, before: bytes) -> 
     assert message in (played.failure or "")
 
 
-@each_row("empty", [b"data\n\n", b"data:\n\n", b"data: \n\n"])
-def test_an_event_without_data_says_nothing(empty: bytes) -> None:
-    """Some proxies keep a stream alive with it."""
-    assert send(BEGIN + empty + HI + empty + END + DONE).complete
-
-
 def test_an_error_that_is_null_is_none() -> None:
     body = event(chunk(text("Hi"), error=None))
     assert send(BEGIN + body + END + DONE).out == ours(BEGIN + body + END + DONE)
-
-
-def test_a_stream_that_is_no_stream_fails_or_stays_open() -> None:
-    assert not send(b"<html>\n\n</html>\n").complete
-    assert send(b"<html>").out == b""
 
 
 # Edits

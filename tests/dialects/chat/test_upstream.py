@@ -123,16 +123,6 @@ def test_a_reply_without_usage_gets_the_estimate() -> None:
     }
 
 
-def test_the_estimate_counts_all_that_was_said() -> None:
-    calls = [{"function": {"name": "f", "arguments": "12"}}]
-    said = [
-        answer("ü", index=0, reasoning_content="abc"),
-        answer(None, index=1, tool_calls=calls, refusal="no"),
-    ]
-    reply = EXCHANGE.read_reply(dump(completion(usage=None, choices=said)), make_context())
-    assert reply.metered.tokens.output == -(-(2 + 3 + 2 + 2) // 4)
-
-
 CALL = {"function": {"name": "f", "arguments": ""}}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gateway.dialects.responses.usage import (
     count_item_text,
     find_tool,
@@ -11,51 +9,12 @@ from gateway.dialects.responses.usage import (
     read_items,
     read_responses_usage,
 )
-from gateway.money import Tokens
 from gateway.prices import UNSAID, Terms
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.responses.kit import Json, call, message
 from tests.support.rows import each_row
 
 EXPECTED = Expected(7, UsageLimits(1000, 100, 100))
-
-
-def use(given: Any, made: Any, total: Any = None, **details: Any) -> Json:
-    usage = {"input_tokens": given, "output_tokens": made, "total_tokens": total}
-    return {**usage, "input_tokens_details": details or None}
-
-
-@each_row(
-    ("usage", "tokens"),
-    [
-        (use(10, 3, 13), Tokens(10, output=3)),
-        (use(10, 3, cached_tokens=6, cache_write_tokens=3), Tokens(1, 6, 3, 3)),
-        (use(10, 3, cached_tokens=12, cache_write_tokens=3), Tokens(10, 12, 3, 3)),
-        (use(10, 3, 20), Tokens(10, output=10)),
-    ],
-)
-def test_tokens_are_read_by_class(usage: object, tokens: Tokens) -> None:
-    reported = read_responses_usage(usage, None, {}, EXPECTED)
-    assert (reported.tokens, reported.has_input, reported.has_output) == (tokens, True, True)
-
-
-@each_row(
-    ("usage", "tokens", "has_input", "has_output"),
-    [
-        (use(10, None), Tokens(10), True, False),
-        (use(None, 3), Tokens(output=3), False, True),
-        (use(True, 3), Tokens(output=3), False, True),
-        (use(10, -1), Tokens(10), True, False),
-        (None, Tokens(), False, False),
-        ([], Tokens(), False, False),
-    ],
-)
-def test_a_half_that_cannot_be_counts_as_not_told(
-    usage: object, tokens: Tokens, *, has_input: bool, has_output: bool
-) -> None:
-    reported = read_responses_usage(usage, None, {}, EXPECTED)
-    assert reported.tokens == tokens
-    assert (reported.has_input, reported.has_output) == (has_input, has_output)
 
 
 def test_the_tier_and_the_calls_are_read() -> None:
