@@ -63,7 +63,7 @@ class Fields(Generic[Row]):
         described: dict[str, object] = {}
         for name, read in self.members:
             value = read(row)
-            if callable(value):
+            if callable(value):  # a method such as `status`
                 value = value(unix_ms() if now_ms is None else now_ms)
             described |= _spread(name, value)
         return described

@@ -97,6 +97,7 @@ def find_key_id(books: Books, word: str) -> str:
             "give the id or the name of the key, not the key itself: `key list` shows them with its"
             " last characters. Whoever may have seen it here can use it until it is revoked"
         )
+    # Ids first: a name that looks like the id of another key must not take its place.
     try:
         return books.keys.read(word).id
     except NotFound:

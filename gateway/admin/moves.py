@@ -38,6 +38,7 @@ def export_ledger(books: Books, target: Path) -> dict[str, int]:
     if not target.parent.is_dir():
         raise NotFound(f"there is no folder {target.parent}")
     try:
+        # O_EXCL: a file that another process made meanwhile is neither followed nor overwritten.
         with (
             os.fdopen(
                 os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE), "wb"
@@ -46,8 +47,8 @@ def export_ledger(books: Books, target: Path) -> dict[str, int]:
         ):
             counts = _write(books, out)
             out.flush()
-            os.fsync(out.fileno())
-    except BaseException:
+            os.fsync(out.fileno())  # the old ledger may be deleted as soon as this returns
+    except BaseException:  # also Ctrl-C: half a file must not be taken for a ledger
         with suppress(FileNotFoundError):
             target.unlink()
         raise

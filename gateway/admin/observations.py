@@ -140,7 +140,7 @@ def find_low_balance_nano(books: Books, account_id: int, billing: Billing) -> in
 
 def run_audit(books: Books, config: Config) -> AuditReport:
     """Run the full audit; raise an alert if the books do not add up."""
-    at_ms = books.clock()
+    at_ms = books.clock()  # before the audit, which may take minutes: one alert for each run
     report = books.audit()
     if not report.ok:
         text = f"The audit found that the books do not add up: {len(report.problems)} problems."

@@ -278,7 +278,9 @@ def compute_code(secret: bytes, step: int) -> str:
 def _find_step(view: TotpView, code: str, now_ms: int) -> int | None:
     """Return the first step that has this code, among those that are due and were not used."""
     now = now_ms // STEP_MS
+    # Only steps after the last one that was used: a code that somebody saw works no second time.
     steps = range(max(now - DRIFT_STEPS, view.last_step + 1), now + DRIFT_STEPS + 1)
+    # Bytes: compare_digest refuses texts that are not ASCII, and what is typed may be anything.
     text = code.encode("utf-8", "replace")
     found = [
         one for one in steps if hmac.compare_digest(compute_code(view.secret, one).encode(), text)

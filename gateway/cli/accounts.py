@@ -263,6 +263,7 @@ def _read_password() -> str:
         if getpass("Repeat it: ") != password:
             raise Refused("the two passwords differ; nothing was changed, try again")
         return password
+    # Bytes, as the locale of a script may not be UTF-8.
     line = sys.stdin.buffer.readline(_MAX_LINE_BYTES).removesuffix(b"\n").removesuffix(b"\r")
     try:
         return line.decode()

@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         output.out.flush()
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except OSError as error:
+    except OSError as error:  # stdout itself may be what failed, so nothing more goes there
         _silence(output.out)
         if not isinstance(error, BrokenPipeError):  # `head` and the like close the pipe on purpose
             output.say(f"{PROGRAM}: {_describe(error)}")

@@ -67,6 +67,7 @@ def key_add(
     """Make a key and print it on stdout. It is shown only once."""
     warn_of_unknown_models(command, terms)
     with command.open_books() as books:
+        # The clock of the ledger, which may be another machine's, decides when a key ends.
         terms["expires_ms"] = read.resolve_expiry(expires, books.clock())
         if isinstance(budget, str):
             terms["budget_id"] = accounts.find_budget(books, budget, account).id
@@ -99,6 +100,7 @@ class _KeyOptions(KeyChanges, total=False):
 def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None:
     """Change a key. Options that are left out change nothing."""
     warn_of_unknown_models(command, options)
+    # An absent option changes nothing; `none` clears, and comes as None.
     has_budget, budget = "budget" in options, options.pop("budget", None)
     has_expiry, expires = "expires" in options, options.pop("expires", None)
     changes: KeyChanges = options

@@ -268,6 +268,7 @@ def load_verbs(words: Iterable[str] = tuple(WORDS)) -> None:
 def parse(words: Sequence[str]) -> Options:
     """Parse a command line. Raises SystemExit when argparse has written the error or the help."""
     load_verbs(words)
+    # Not parse_args: its error for an unknown argument shows the usage of all verbs.
     options, unknown = make_parser().parse_known_args(words, Options())
     if not hasattr(options, "verb"):
         load_verbs((DEFAULT,))
@@ -290,6 +291,7 @@ def _refuse(options: Options, word: str) -> NoReturn:
 def make_parser() -> Parser:
     """Build the parser of the verbs whose modules are imported; it knows the words of the others."""
     root = _equip(
+        # No abbreviations: scripts that use one would break when an option is added.
         Parser(prog=PROGRAM, allow_abbrev=False),
         "An LLM gateway: keys, balances and an exact ledger in front of upstream providers.",
         ("serve", "account add alice --credit 20", "key add alice", "usage --by model"),

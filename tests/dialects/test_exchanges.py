@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 from orjson import dumps
 
-from gateway.dialects.exchanges import EXCHANGES
-from gateway.dialects.records import Target
+from gateway.dialects.exchanges import EXCHANGES, UPSTREAMS
+from gateway.dialects.records import DIALECTS, EMBEDDERS, LIMITED, Target
 from tests import streams
 from tests.dialects.chat.kit import Played, each_byte, make_context, play, read_chunks
 from tests.streams import Stream, drop_comments
@@ -87,3 +87,8 @@ def test_an_effort_that_was_not_sent_is_not_told_back(
     body = {"model": "m", "input": "Hi", "reasoning": {"effort": "medium"}, **fields}
     request = exchange.caller.parse_request(dumps(body))
     assert exchange.write_request(request, target).effort_sent is sent
+
+
+def test_the_names_of_dialects_are_known_without_importing_them() -> None:
+    assert {*DIALECTS} == {*UPSTREAMS}
+    assert {*EMBEDDERS, *LIMITED} <= {*DIALECTS}
