@@ -34,7 +34,7 @@ from gateway.request_ids import make_request_id
 log = logging.getLogger("gateway.middleware")
 
 WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-"""A handler as aiohttp has it."""
+"""aiohttp's type of a handler."""
 Handler = Callable[[web.Request, Call], Awaitable[web.StreamResponse]]
 """A handler within the front."""
 
@@ -126,7 +126,7 @@ def render_error(call: Call, error: GatewayError) -> web.Response:
 
 
 def refuse_path(served: Collection[str]) -> Callable[[web.Request, Call], Awaitable[NoReturn]]:
-    """Make the handler of the paths that nobody has. `served` are the others."""
+    """Make the handler of unknown paths. `served` are the known ones."""
 
     async def refuse(http: web.Request, call: Call) -> NoReturn:  # noqa: ARG001 - a handler
         raise NotFound(explain_path(http.path, served))
@@ -192,7 +192,7 @@ UNSERVED: Final = {
 
 
 def explain_path(path: str, served: Iterable[str] = ()) -> str:
-    """Return the message to a caller of a path that nobody has. `served` has templates, too."""
+    """Return the message to a caller of an unknown path. `served` holds templates, too."""
     meant = "/v1/" + "/".join(part for part in path.split("/") if part not in ("", "v1"))
     for one in served:
         fixed, brace, _ = one.partition("{")

@@ -78,7 +78,7 @@ class Rates:
     is_share: bool = False
     """The concurrency is the account's share of the gateway's, not a limit of its own."""
     rate: Rate | None = None
-    """The limits as a ledger is told them, which may count for several processes; a share is none."""
+    """The limits told to the ledger, which may count for several processes; without a mere share."""
     in_flight: int = 0
     _levels: tuple[Rates, ...] = field(init=False, repr=False)
     """This one and those above."""

@@ -67,7 +67,7 @@ class Endpoint:
 def add_api(
     app: web.Application, gateway: Gateway, callers: Mapping[str, Caller] = CALLERS
 ) -> None:
-    """Add everything but the console, and the refusal of all paths that nobody has."""
+    """Add all endpoints, and the refusal of unknown paths."""
     routes = make_routes(callers)
     for route in routes:
         _add_route(app.router, gateway, route)

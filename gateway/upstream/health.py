@@ -7,8 +7,8 @@ A breaker, after repeated failures, makes the routes of a provider, or of a mode
 
 Times are seconds of a monotonic clock, passed in.
 
-Of the keys of one provider, requests of one conversation, or else of one caller, go out by the same, so
-that the provider's prompt cache keeps hitting. Each key has a rank for each affinity, by a hash
+Requests of one conversation, or else of one caller, go out by the same key of a provider, so that the
+provider's prompt cache keeps hitting. Each key has a rank for each affinity, by a hash
 (rendezvous hashing): when one rests, only its own requests move to others.
 """
 
