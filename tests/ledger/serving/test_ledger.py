@@ -1,4 +1,4 @@
-"""Waits of a serving ledger, and how a long start is told."""
+"""Waits of a serving ledger, alone and shared, and how a long start is told."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from typing import Final
 
 import pytest
 
+from gateway.errors import BalanceHeld, LedgerUnavailable
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey, KeyTerms
 from gateway.ledger.opening import open_ledger
+from gateway.ledger.records import LedgerError
 from gateway.ledger.serving import ledger as ledgers
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
@@ -25,14 +27,14 @@ from tests.ledger.contract.kit import NOW_MS, admission, settlement
 from tests.ledger.kit import make_place
 from tests.long.million import History, fill_previous
 
-KEY = Key("key_1", Account(1, "a", False, 5000), KeyTerms(), Line("key_1"))
-
 
 @dataclass
 class Rounds:
-    """Implements `rounds.Store`, and `ledger.Reader`, which finds nothing."""
+    """A store, and a reader that finds nothing."""
 
     batches: list[int] = field(default_factory=list)
+    decide: Callable[[Item], Report] | None = None
+    """Reports what becomes of a step; None: it is committed."""
     is_shared: bool = True
     takes_back: bool = True
     log_bytes: int = 0
@@ -45,7 +47,10 @@ class Rounds:
         report: Callable[[Report | BaseException], None],
     ) -> None:
         self.batches.append(len(items))
-        told = Report(polled=polls, done=list(items))
+        if self.decide is None or not items:
+            told = Report(polled=polls, done=list(items))
+        else:
+            told = self.decide(items[0])
         asyncio.get_running_loop().call_later(0.01, report, told)
 
     def start_observing(
@@ -70,17 +75,87 @@ class Rounds:
         return None
 
 
-async def test_a_request_takes_two_rounds() -> None:
+@pytest.fixture
+def key() -> Key:
+    return Key("key_1", Account(1, "a", False, 5000), KeyTerms(), Line("key_1"))
+
+
+async def test_a_request_takes_two_rounds(key: Key) -> None:
     """Who waits for a row that is on its way asks for no round behind it."""
     rounds, memory = Rounds(), Memory(lambda: NOW_MS)
     ledger = ServingLedger(rounds, memory, rounds, lambda: NOW_MS, 5)
     for number in range(3):
-        hold = ledger.hold(KEY, admission(id_=f"req_{number}"))
+        hold = ledger.hold(key, admission(id_=f"req_{number}"))
         await asyncio.gather(ledger.wait_admitted(hold), ledger.wait_admitted(hold))
         await ledger.settle(hold, settlement(5))
     await ledger.close()
     await ledger.wait_ended()
     assert rounds.batches[:-1] == [1, 1] * 3, "the last one ends the writer"
+
+
+async def test_what_others_have_spent_is_declined_and_holds_nothing(key: Key) -> None:
+    """Whoever settles it all the same, as its caller left, waits for nothing."""
+    rounds = Rounds(decide=lambda item: Report(declined=[(item, BalanceHeld("others"))]))
+    ledger = ServingLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 5)
+    hold = ledger.hold(key, admission())
+    with pytest.raises(BalanceHeld, match="others"):
+        await ledger.confirm(hold)
+    assert (hold.resolved, key.account.held_nano, ledger.open_holds) == (True, 0, 0)
+    await ledger.settle(hold, settlement(0, outcome="caller_left"))
+    with pytest.raises(BalanceHeld):
+        await ledger.wait_admitted(hold)
+    await ledger.close()
+
+
+async def test_a_hold_is_full_where_the_store_says_so_and_its_raise_is_stored(key: Key) -> None:
+    rounds = Rounds(decide=lambda item: Report(done=[item], in_full=[item]))
+    ledger = ServingLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 5)
+    hold = ledger.hold(key, admission(100, full_nano=300))
+    await ledger.confirm(hold)
+    assert (hold.amount_nano, hold.unheld_nano, hold.admission.hold_nano) == (300, 0, 300)
+    rounds.decide = None
+    for amount_nano in (200, 400):
+        ledger.raise_hold(hold, amount_nano)
+    assert (hold.amount_nano, hold.raised) == (400, False), "a round began"
+    await ledger.settle(hold, settlement(5))
+    ledger.raise_hold(hold, 900)
+    assert key.account.held_nano == 0
+    await ledger.close()
+    assert sum(rounds.batches) == 3, "the row, the raise, the end"
+
+
+async def test_an_account_that_is_locked_waits_and_is_refused_in_the_end(
+    key: Key, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until its rows are free: then what waited is committed."""
+    monkeypatch.setattr("gateway.ledger.serving.queue.ASIDE_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.ledger.serving.writer.BUSY_SECONDS", 0)
+    rounds = Rounds(decide=lambda item: Report(locked={item.hold.account}))
+    ledger = ServingLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 0.1)
+    hold = ledger.hold(key, admission())
+    with pytest.raises(LedgerUnavailable):
+        await ledger.wait_admitted(hold)
+    with pytest.raises(LedgerUnavailable):
+        ledger.hold(key, admission())
+    assert ledger.writable, "for all others"
+    rounds.decide = lambda item: Report(done=[item], freed={item.hold.account})
+    await ledger.settle(hold, settlement(0, outcome="ledger_error"))
+    assert [message.split(",")[0] for message in caplog.messages] == [
+        "another program has locked rows of accounts",
+        "no account is locked by another program any more",
+    ]
+    await ledger.close()
+
+
+async def test_a_node_that_was_taken_over_ends(key: Key) -> None:
+    rounds = Rounds(decide=lambda _: Report(ended=LedgerError("taken over")))
+    ledger = ServingLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 5)
+    hold = ledger.hold(key, admission())
+    with pytest.raises(LedgerUnavailable):
+        await ledger.wait_admitted(hold)
+    with pytest.raises(LedgerError, match="taken over"):
+        await ledger.wait_ended()
+    assert not ledger.writable
 
 
 SMALL: Final = History(requests=60, days=3, models=3, keys=4, models_per_key=2)

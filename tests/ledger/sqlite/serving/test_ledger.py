@@ -290,3 +290,9 @@ async def test_a_pending_receipt_has_what_was_admitted(tmp_path: Path) -> None:
         None,
         None,
     )
+
+
+async def test_a_reader_needs_a_file(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match=r"gateway\.db"):
+        async with SqliteReader.open(tmp_path / "nowhere" / "gateway.db"):
+            pass
