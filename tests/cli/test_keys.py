@@ -72,9 +72,6 @@ def test_the_state_of_a_key_is_its_status_and_when_it_began_or_ends(
     assert describe_key_state(key) == state
 
 
-# ---- tokens --------------------------------------------------------------------------------------
-
-
 @each_row(
     ("expires_ms", "revoked_ms", "state"),
     [
@@ -89,9 +86,6 @@ def test_the_state_of_a_token(expires_ms: int | None, revoked_ms: int | None, st
     assert (
         describe_token_state(TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None)) == state
     )
-
-
-# ---- budgets -------------------------------------------------------------------------------------
 
 
 def test_wrong_budgets_are_explained(cli: Cli, alice: str) -> None:
