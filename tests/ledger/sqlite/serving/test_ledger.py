@@ -238,6 +238,23 @@ async def test_a_report_comes_on_the_loop_with_the_result_or_the_error() -> None
         assert await thread.run(lambda _: 1) == 1, "the thread goes on"
 
 
+async def test_a_wait_that_is_cancelled_loses_and_repeats_nothing() -> None:
+    go_on, ran = threading.Event(), list[int]()
+
+    def work(connection: sqlite3.Connection) -> None:
+        go_on.wait(30)
+        ran.append(connection.total_changes)
+
+    async with ConnectionThread.open(connect_memory) as thread:
+        waiting = asyncio.ensure_future(thread.run(work))  # noqa: TID251 - awaited
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        go_on.set()
+        await thread.run(lambda _: None)
+        assert (ran, waiting.cancelled()) == ([0], True)
+
+
 async def test_no_thread_is_left_of_a_connection_that_failed() -> None:
     threads = []
 
