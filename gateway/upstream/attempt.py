@@ -43,10 +43,12 @@ class Attempt:
     _total_due: float = 0.0
 
     def __post_init__(self) -> None:
+        # The total runs from here, so the time to connect is a part of it.
         self._total_due = asyncio.get_running_loop().time() + self.provider.total_timeout
 
     def attach(self, connection: Connection) -> None:
         """Note the connection by which the request is about to be sent. Raises as `send`."""
+        # First of all: an attempt that failed while it was dialled must not send.
         self.send()
         self._connection = connection
         self._body_reads = connection.body_reads
@@ -169,6 +171,7 @@ class Ticker:
         for timed in tuple(self._timed):
             try:
                 timed.tick(now)
+            # One request's bug must not stop the timer of all others.
             except Exception:
                 log.exception("a request's deadlines could not be checked; it is ended")
                 self.remove(timed)
@@ -192,6 +195,7 @@ class Response(Protocol):
 
 def accept(connection: Connection, head: Head, key: ProviderKey) -> Response:
     """Return the answer of a head with status 200. Raises UpstreamError for one in a strange encoding."""
+    # The request asked for `identity`; an encoded body can be neither metered nor translated.
     if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
         connection.close()
         raise UpstreamError(
@@ -260,6 +264,7 @@ class CollectedBody:
 
     def receive(self, data: bytes) -> bool:
         self._size += len(data)
+        # A reply without end must not fill the memory.
         if self._size > self.max_bytes:
             raise UpstreamError(
                 "The upstream provider's reply is too large.", cause="200, but too large"

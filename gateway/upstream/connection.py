@@ -122,6 +122,7 @@ class Connection(asyncio.Protocol):
         assert reader is not None
         self._receiver = receiver
         if self._early:
+            # What came before this call goes out before what is pending, which was read later.
             early = b"".join(self._early)
             self._early = []
             self.paused = False
@@ -162,6 +163,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
+        # A small read must not overtake bytes that wait for their turn.
         if len(data) <= SMALL_BYTES and not self._pending:
             self._read(data)
             return
@@ -197,19 +199,25 @@ class Connection(asyncio.Protocol):
         had_head = reader.head is not None
         try:
             body = reader.feed(data)
+            # Reads without body bytes, such as chunk sizes alone, must not renew the idle deadline.
             if body:
                 self.body_reads += 1
                 if self._receiver is None:
                     self._hold(body)
+                # `receive` may have called `stop`: a paused
+                # connection could not return to the pool.
                 elif not self._receiver.receive(body) and not self._stopped:
                     self._pause()
         except BadResponse as error:
+            # What came before the fault in the same read
+            # counts as if it had come in a read of its own.
             if error.body:
                 self._push(error.body)
             self._cut(Broken(str(error)))
             return
         except Exception as error:  # noqa: BLE001 - a receiver's
             self._cut(error)
+        # Only the head and the end wake the waiter: the body needs no switch of tasks.
         if reader.done or not had_head:
             self._wake()
             if self._linger is not None:
@@ -258,6 +266,8 @@ class Connection(asyncio.Protocol):
 
     def _cut(self, error: Exception) -> None:
         """End the connection because of an error in its bytes, or in what was made of them."""
+        # A bug of ours is logged here with its traceback;
+        # the caller is told no more than "internal error".
         if not isinstance(error, Broken | GatewayError):
             log.error("a provider's bytes could not be handled", exc_info=error)
             error = InternalError()
@@ -287,6 +297,7 @@ class Connection(asyncio.Protocol):
         """Return to the pool if the connection may serve again, else close it."""
         if self._linger is not None:
             self._cancel_linger()
+        # Judged first: what follows clears the state that it depends on.
         may_serve_again = self._may_serve_again()
         # The state of one response: the next request must not meet any of it.
         self._error = None
@@ -315,6 +326,8 @@ class Connection(asyncio.Protocol):
             and self._error is None
             and not self._pending
             and not self.paused  # nobody would resume it
+            # A provider may answer before it has the whole
+            # request; its rest would delay the next one.
             and transport.get_write_buffer_size() == 0
         )
 
@@ -340,4 +353,5 @@ class Connection(asyncio.Protocol):
     def _abort(self) -> None:
         self._pending = b""
         if self._transport is not None:
+            # `close` would first send what is still buffered, which nobody wants any more.
             self._transport.abort()

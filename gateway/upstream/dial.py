@@ -77,6 +77,7 @@ class Dialer:
         self._seconds = seconds
         self._proxy = proxy
         self._tls = _make_tls() if url.scheme == "https" else None
+        # Behind a proxy only its own name is looked up here; it looks up the provider's.
         first = proxy or url
         self._resolver = Resolver(first.raw_host or "", first.port or 0, ask)
         self._log_due = 0.0
@@ -113,6 +114,7 @@ class Dialer:
     async def _tunnel(self, peer: socket.socket, proxy: URL) -> None:
         try:
             await open_tunnel(peer, f"{self._url.host_subcomponent}:{self._url.port}", proxy)
+        # A cancelled dial, too: no transport owns the socket yet, so nobody else would close it.
         except BaseException as error:
             peer.close()
             if isinstance(error, ProxyRefused):
@@ -129,6 +131,8 @@ class Dialer:
                 make_protocol, sock=peer, ssl=self._tls, server_hostname=host
             )
         except OSError as error:
+            # The socket is connected: with TLS all that can
+            # fail is the handshake (SSLError is an OSError).
             if self._tls is None:
                 raise Unreachable(_describe(error)) from error
             raise InsecureConnection(type(error).__name__) from error
@@ -162,6 +166,7 @@ async def race(addresses: Sequence[Address]) -> socket.socket:
     errors: list[BaseException] = []
     try:
         while waiting or pending:
+            # A try that fails ends the wait, so the next one begins at once (RFC 8305 §5).
             if waiting:
                 tries.append(loop.create_task(_open_socket(*waiting.popleft())))
                 pending.add(tries[-1])
@@ -199,6 +204,7 @@ async def _open_socket(family: int, address: tuple[object, ...]) -> socket.socke
             peer.connect(address)  # done at once on the loopback
         except BlockingIOError:
             await asyncio.get_running_loop().sock_connect(peer, address)
+    # A try is cancelled when another address has won the race.
     except BaseException:
         peer.close()
         raise
@@ -207,6 +213,7 @@ async def _open_socket(family: int, address: tuple[object, ...]) -> socket.socke
 
 def _close(one: asyncio.Task[socket.socket]) -> None:
     """Close the socket of a try that won nothing."""
+    # To ask for the exception also keeps asyncio from logging that nobody retrieved it.
     if not one.cancelled() and one.exception() is None:
         one.result().close()
 
@@ -259,6 +266,7 @@ async def open_tunnel(peer: socket.socket, authority: str, proxy: URL) -> None:
         refusal = ProxyRefused(f"the proxy answers with status {head.status}")
         refusal.alarm = _ALARMS.get(head.status)
         raise refusal
+    # The client speaks first in a tunnel, so these bytes are not the provider's.
     if rest:
         raise ProxyRefused("the proxy sent bytes that nobody asked for")
 
@@ -295,6 +303,7 @@ class Pool:
     def take(self) -> Connection | None:
         """Return the connection that was used last; None if none is idle."""
         while self._idle:
+            # The provider is least likely to have closed the latest one, and the others can expire.
             connection, _ = self._idle.popitem()
             if connection.usable:
                 return connection

@@ -99,6 +99,7 @@ class HttpForwarder:
         try:
             return await self._open(exchange, last, body, headers, attempt)
         except GatewayError as error:
+            # The last key rests for the sake of later requests; this one has no other.
             self._ring.let_rest(last, error)
             raise
 
@@ -138,6 +139,8 @@ class HttpForwarder:
                 is_stale = connection.is_stale
                 connection.close()
                 if not is_stale:
+                    # Not stale: the provider may have begun to
+                    # work, so the request must not be sent again.
                     raise break_off(error, "model") from error
             except BaseException:
                 connection.close()
@@ -185,6 +188,7 @@ class HttpForwarder:
     def _write_request(
         self, exchange: Exchange, key: ProviderKey, body: bytes, passed: Mapping[str, str]
     ) -> bytes:
+        # Callers' headers differ from request to request, so heads with them are not kept.
         if passed:
             head = self._write_head(exchange, key, passed)
         else:
@@ -199,11 +203,13 @@ class HttpForwarder:
         own = make_own_headers(self.provider, self._url, auth)
         target = self._url.raw_path.rstrip("/") + exchange.upstream.path
         lines = [f"POST {target} HTTP/1.1", *format_headers(own, passed), "Content-Length: "]
+        # aiohttp decodes callers' headers so; thus the same bytes go on to the provider.
         return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
     async def _read_refusal(self, connection: Connection, head: Head) -> GatewayError:
         body = CollectedBody(MAX_ERROR_BYTES)
         try:
+            # The caller waits meanwhile, perhaps for the next route.
             async with asyncio.timeout(ERROR_BODY_SECONDS):
                 await connection.deliver(body)
         except (Broken, UpstreamError, TimeoutError):
@@ -297,6 +303,7 @@ def rename(error: GatewayError, old: str, new: str) -> None:
 
 def _replace(error: GatewayError, pattern: str, new: str) -> None:
     def edit(text: str) -> str:
+        # A function, as a text with a backslash would be read as a reference to a group.
         return re.sub(pattern, lambda _: new, text)
 
     error.message = edit(error.message)

@@ -43,6 +43,7 @@ class Breaker:
     def __init__(self) -> None:
         self.failures = 0
         """In a row, up to the present."""
+        # A monotonic clock may begin at 0, and the first failure has to count.
         self._failed_at = -INSTANT_SECONDS
         self._open_until = 0.0
         self._probing = False
@@ -132,6 +133,7 @@ class ProviderKey:
         return math.ceil(max(self.rests_until - time.monotonic(), 0.0))
 
     def rank(self, affinity: str) -> bytes:
+        # A caller's JSON may hold lone surrogates.
         identified = self._identity + affinity.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(identified, digest_size=_HASH_BYTES).digest()
 
@@ -158,6 +160,7 @@ class KeyRing:
         """Return whether the provider refused the key, not the request; that key then rests."""
         if not isinstance(error, UpstreamError) or error.upstream_status not in KEY_STATUSES:
             return False
+        # An only key is tried all the same, so a rest would mean nothing.
         if len(self.keys) > 1:
             seconds = error.rest_seconds or REST_SECONDS
             key.rests_until = time.monotonic() + seconds

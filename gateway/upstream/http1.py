@@ -24,6 +24,7 @@ MAX_CHUNK_LINE_BYTES: Final = 16 << 10
 """Bytes of a chunk-size line with its extensions, which are ignored."""
 
 _STATUS_LINE: Final = rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n\x00]*)?"
+# Possessive quantifiers (`++`, `*+`): no hostile head makes the patterns backtrack.
 _HEADER: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++[ \t]*+:[^\r\n\x00]*+"
 _FOLDED: Final = rb"[ \t][^\n]*+"
 """A line of obsolete folding: no header that matters here is ever folded."""
@@ -35,9 +36,11 @@ _FRAMING = re.compile(
     rb"\n(connection|content-encoding|content-length|content-type|transfer-encoding)[ \t]*:([^\r\n]*)"
 )
 """The headers of which each response needs some, in lower case."""
+# RFC 9112 §7.1 warns of huge sizes; fifteen digits are more than any chunk has.
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
 _CHUNK_LINE = re.compile(_CHUNK_SIZE.pattern + rb"\r?\n")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
+# These end with their head, whatever lengths it names (RFC 9112 §6.3).
 _NO_BODY: Final = frozenset({204, 304})
 
 
@@ -61,6 +64,7 @@ class Head:
 
     def get(self, name: bytes) -> str:
         """Return any header as text, or "" if it is absent."""
+        # Looked up on demand, as only errors need another header than those of the framing.
         pattern = rb"\n(?i:%b)[ \t]*:([^\r\n]*)" % re.escape(name)
         values = (value.strip(b" \t") for value in re.findall(pattern, self._lines))
         return b", ".join(values).decode("latin-1")
@@ -155,6 +159,7 @@ class ResponseReader:
                 return b""
             head = parse_head(data[:end])
             data = data[end + size :]
+            # 101 is final, as what follows is another protocol (RFC 9110 §15.2.2).
             if head.status == 101 or head.status >= 200:  # noqa: PLR2004 - interim answers are skipped
                 self._choose_framing(head)
                 self.head = head
@@ -168,6 +173,8 @@ class ResponseReader:
         if head.status in _NO_BODY or head.status < 200:  # noqa: PLR2004
             self.done = True
         elif encoding is not None:
+            # Two readers may choose different framings: that
+            # is how responses are smuggled (RFC 9112 §6.3).
             if length is not None or encoding != b"chunked":
                 raise BadResponse("its framing is ambiguous")
             self._chunked = self._between_chunks = True
@@ -177,6 +184,7 @@ class ResponseReader:
             self._left = int(length)
             self.done = self._left == 0
         else:
+            # Without a length the body ends with the connection (RFC 9112 §6.3).
             self._until_close = True
 
     def _read_chunks(self, data: bytes) -> bytes:
@@ -201,6 +209,7 @@ class ResponseReader:
                 continue
             if not self._in_trailers:
                 line = _CHUNK_LINE.match(data, position)
+                # A size of 0 takes the slow way below, as trailers may follow it.
                 if line is not None and (length := int(line[1], 16)):
                     start = line.end()
                     if data[start + length : start + length + 2] == b"\r\n":
@@ -227,6 +236,7 @@ class ResponseReader:
             self._left -= len(piece)
             position += len(piece)
         while self._left in {1, 2} and position < len(data):
+            # Bytes beyond the size could otherwise pass for the next chunk's size.
             if data[position] != b"\r\n"[2 - self._left]:
                 raise BadResponse("a chunk is longer than it said")
             self._left -= 1
@@ -256,6 +266,7 @@ def parse_head(data: bytes) -> Head:
     """Parse status line and headers, without the blank line. Raises BadResponse."""
     match = _HEAD.fullmatch(data)
     if match is None:
+        # The head is known to be bad; this only finds out which of its parts to name.
         if not re.match(_STATUS_LINE + rb"\r?(?:\n|\Z)", data):
             raise BadResponse("its status line is malformed")
         raise BadResponse("a header is malformed, or it has too many headers")
@@ -271,6 +282,7 @@ def parse_head(data: bytes) -> Head:
             raise BadResponse("its framing is ambiguous")
         else:
             headers[name] += b", " + value.strip(b" \t")  # RFC 9110 §5.3
+    # HTTP/1.1 keeps a connection unless told otherwise, HTTP/1.0 closes it (RFC 9112 §9.3).
     is_persistent = match[1] == b"1"
     if b"connection" in headers:
         options = {one.strip() for one in headers[b"connection"].split(b",")}
@@ -281,6 +293,7 @@ def parse_head(data: bytes) -> Head:
 def _find_head_end(data: bytes | bytearray, start: int) -> tuple[int, int]:
     """Return the index of the head's end and the length of its blank line; -1 when it is not whole."""
     crlf, lf = data.find(b"\r\n\r\n", start), data.find(b"\n\n", start)
+    # A recipient may take a bare LF for the end of a line (RFC 9112 §2.2).
     if lf >= 0 and (crlf < 0 or lf < crlf):
         return lf, 2
     return crlf, 4

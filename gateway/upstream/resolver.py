@@ -58,6 +58,7 @@ class Resolver:
             return self._answer
         running = self._running or self._start(loop)
         patience = max(self._patient_until - loop.time(), 0.0) if self._answer else None
+        # Unlike `wait_for` this leaves the look-up running: other requests wait for it, too.
         await asyncio.wait((running,), timeout=patience)
         if not self._answer:
             assert self._error is not None
@@ -72,12 +73,14 @@ class Resolver:
         """Begin a look-up; an address that is written as one is read at once."""
         running: asyncio.Future[None] = loop.create_future()
         self._patient_until = loop.time() + PATIENCE_SECONDS
+        # AI_NUMERICHOST asks no name server, so it cannot block the loop.
         with contextlib.suppress(OSError, UnicodeError):
             numeric = look_up(self.host, self._port, socket.AI_NUMERICHOST)
             self._finish(running, numeric)
             return running
         try:
             threading.Thread(target=self._work, args=(loop, running), daemon=True).start()
+        # "can't start new thread" is a lack of this machine's, which ENOMEM tells the dialler.
         except RuntimeError as error:
             self._finish(running, OSError(errno.ENOMEM, str(error)))
         else:
@@ -101,6 +104,7 @@ class Resolver:
         if not isinstance(outcome, Exception):
             self._answer, self._error = outcome, None
             self._fresh_until = asyncio.get_running_loop().time() + FRESH_SECONDS
+        # Logged when an outage begins, not at each look-up in it.
         elif self._answer and self._error is None:
             log.warning(
                 "%s cannot be resolved; its last addresses are used: %s", self.host, outcome

@@ -110,6 +110,7 @@ class ProviderState:
         if isinstance(error, UpstreamError):
             if error.blame != "nobody":
                 self._note_failure(upstream_model, error.blame)
+            # A rest comes with or without a failure: a provider that limits the rate (429) is well.
             if error.rest_seconds:
                 self._rest(upstream_model, error.rest_seconds)
 
@@ -287,6 +288,7 @@ async def try_routes(
             provider.enter(upstream_model)
             try:
                 result = await attempt(candidate)
+            # A cancelled request, too, must free its place and the breaker's probe.
             except BaseException as error:
                 provider.leave(upstream_model, error)
                 raise
@@ -306,6 +308,7 @@ def order_routes(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
 
     So the only route that is left is always tried.
     """
+    # `sorted` is stable: routes of one kind keep the order of gateway.toml.
     return sorted(candidates, key=_comes_last)
 
 
