@@ -139,6 +139,7 @@ async def find_model(call: Call, model_id: str, kind: ModelKind = "chat") -> Mod
     gateway, key = call.gateway, call.key
     call.asked_model = name_model(model_id)
     assert key is not None
+    # An operator may have allowed the model to this key a moment ago.
     if model_id in gateway.routes.models and not key.allows(model_id):
         await catch_up(gateway.ledger)
     # After the wait: no reload may come between the model and the routes that are found for it.

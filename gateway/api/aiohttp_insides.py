@@ -190,6 +190,8 @@ class PacedConnection(RequestHandler):
         if not self._pending:
             if not self._is_held():
                 self._resume_transport_reading()
+        # A new chunked body waits for `want_body`, or
+        # this long: a refused request costs no parsing.
         elif self._body is not body and self._chunked:
             self._loop.call_later(UNWANTED_SECONDS, self.go_on)
         else:
@@ -206,6 +208,7 @@ class PacedConnection(RequestHandler):
 
     def _choose_size(self) -> int:
         if self._body is None or self._body.is_eof():
+            # A head alone, so that no chunk behind it is parsed before a handler wants the body.
             end = self._pending.find(b"\r\n\r\n", 0, HEAD_BYTES)
             return HEAD_BYTES if end < 0 else end + 4
         if not self._chunked:

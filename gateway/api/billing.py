@@ -216,6 +216,7 @@ class Bill:
             status = InternalError.status if error is None else error.status
         match verdict.owed:
             case Owed.NOTHING:
+                # A void is not waited for: nothing that the caller gets depends on its commit.
                 _ = self._queue(verdict.outcome, status, None)
                 return None
             case Owed.EXPECTED:
@@ -249,6 +250,8 @@ class Bill:
         call.rates.correct_tokens(self._expected_tokens, 0)
         call.balance_nano = None
         if isinstance(error, BudgetSpent) and budget is not None:
+            # The ledger stores numbers and does not know
+            # the currency that the caller should be told.
             raise refuse_spent(budget, call.gateway.config.billing.currency) from None
 
     def _price(self, metered: Metered) -> Charge:
@@ -269,6 +272,7 @@ class Bill:
             provider_cost_nano = _compute_cost_nano(metered, cost)
             if provider_cost_nano > MAX_AMOUNT_NANO:  # no ledger can write it, nor is it one
                 provider_cost_nano = None
+        # The ledger keeps the first settlement only, so the log has to tell of that one.
         if call.outcome is None:
             call.outcome, call.status = outcome, status
             call.tokens, call.cost_nano = metered.tokens, charge.cost_nano

@@ -73,6 +73,8 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
 
 
 async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
+    # Before `100 Continue`, so that a caller who waits
+    # for it never sends the body (RFC 9110 §10.1.1).
     if (http.content_length or 0) > most:
         raise _too_large(most)
     server = call.gateway.config.server
@@ -80,6 +82,7 @@ async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
     total_at = now() + server.body_total_seconds
     pieces: list[bytes] = []
     size = 0
+    # Chunks behind a head wait for this call, so a request that was refused costs no parsing.
     want_body(http)
     try:
         if http.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
@@ -228,6 +231,7 @@ def _count(call: Call, size: int) -> None:
     call.held_bytes += size
     if size < 0 and share.ahead is call:
         share.ahead = None  # it asks again if it still needs to
+    # Accounts that hold nothing must not lower the equal part of the others.
     if not share.held_bytes:
         del gateway.shares[account]
 

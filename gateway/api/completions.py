@@ -69,6 +69,7 @@ async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
         )
         await Relay(completion, stream).run()
         if unread_bytes := stream.unread_bytes:
+            # What the caller has not taken counts against its account until it has, or is gone.
             count_reply(call, unread_bytes)
             with suppress(ConnectionError):
                 await drain(http)
@@ -120,6 +121,7 @@ class Relay:
         A request that the ledger does not confirm has no ending: it was never admitted.
         """
         ticker = self._completion.call.gateway.ticker
+        # Before the first wait: a shutdown has to find the request while its hold is confirmed.
         ticker.add(self)
         try:
             await self._completion.bill.confirm()

@@ -93,6 +93,7 @@ class Delivery:
             self._candidate.note_alive()  # the breakers need not wait for the end of a long reply
         # Comments before the first event are dropped: the gateway sends its own.
         proceed = not (out and self._begun) or self._sink.send(out)
+        # Behind the events that came before it: those are the caller's.
         if pipeline.failure is not None:
             raise pipeline.failure
         if pipeline.complete:
@@ -160,6 +161,7 @@ class Delivery:
 
     def _sniff(self, data: bytes) -> None:
         """Replace the pipeline if a provider answers a request for a stream with a JSON object."""
+        # White space does not tell events from JSON yet.
         self._sniffed = bool(data.strip())
         if looks_like_json(data):
             self.pipeline = self._candidate.exchange.open_replay(self._context)

@@ -125,6 +125,7 @@ def read_key(http: web.Request) -> str:
         found.add(value.strip())
     for value in headers.getall(hdrs.AUTHORIZATION, ()):
         scheme, _, secret = value.partition(" ")
+        # Names of schemes are case-insensitive (RFC 9110 §11.1).
         if scheme.lower() == "bearer":
             found.add(secret.strip())
     found.discard("")
@@ -180,6 +181,7 @@ LOOKUP_SECONDS: Final = 1.0
 async def explain_end(gateway: Gateway, digest: bytes) -> InvalidKey:
     """Return the refusal of a key that is not in memory, with the time of its end if that can be found."""
     lookups, now = gateway.ended_key_lookups, time.monotonic()
+    # Anybody can compute a checksum, so made-up keys may reach the ledger, but not too often.
     if lookups.wait_seconds(1, now) > 0:
         return InvalidKey()
     lookups.take(1)

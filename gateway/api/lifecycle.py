@@ -219,6 +219,7 @@ class Lifecycle:
         reason, so the usage is about to come.
         """
         self.caller_gone = True
+        # No provider has the request, so ending it here costs nobody anything.
         if self.phase is Phase.ADMITTED:
             return Leaving.STOP
         if drains:

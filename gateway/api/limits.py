@@ -46,6 +46,7 @@ class Bucket:
 
     def wait_seconds(self, amount: float, now: float) -> float:
         """Return the time until `amount` fits, 0 if it fits now. A full bucket takes any amount."""
+        # Otherwise an amount above the limit would never fit, and its caller would retry for ever.
         missing = min(amount, float(self.limit)) - self.level(now)
         return max(0.0, missing * WINDOW_SECONDS / self.limit)
 
@@ -155,6 +156,7 @@ class Rates:
 
 
 def _renew(bucket: Bucket | None, limit: int, now: float) -> Bucket | None:
+    # A reload must not refill the buckets of limits that it leaves alone.
     if bucket is not None and bucket.limit == limit:
         return bucket
     return Bucket(limit, now) if limit else None
@@ -191,5 +193,6 @@ class Counting:
             yield
         finally:
             self._in_flight[account_id] -= 1
+            # A Counter keeps zeros, so it would grow with every account that ever counted.
             if not self._in_flight[account_id]:
                 del self._in_flight[account_id]

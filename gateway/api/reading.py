@@ -93,6 +93,7 @@ class CallerConnection(PacedConnection):
         self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> Coroutine[None, None, tuple[web.StreamResponse, bool]]:
         """Send a reply; aiohttp's own ones are replaced."""
+        # aiohttp's own bodies are plain text, which no SDK can read as an error.
         if isinstance(resp, web.HTTPException):
             resp = self._refuse(_translate(resp.status))
         return super().finish_response(request, resp, start_time)
@@ -105,6 +106,7 @@ class CallerConnection(PacedConnection):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Answer what cannot be parsed, or an error that no handler caught."""
+        # A second head would pass for a part of the reply that is under way.
         if request.writer.output_size > 0:
             raise ConnectionError("a reply is under way")
         if isinstance(exc, HttpProcessingError):
@@ -121,6 +123,7 @@ class CallerConnection(PacedConnection):
         )
         response = render_error(call, error)
         response.headers.update(make_headers(call))
+        # Where the next request begins is unknown behind bytes that cannot be parsed.
         response.force_close()
         self._gateway.log_call(call, response.status)
         return response

@@ -26,6 +26,7 @@ from gateway.tasks import spawn
 STREAM_HEADERS: Final = {
     "Content-Type": "text/event-stream; charset=utf-8",
     "Cache-Control": "no-cache",
+    # nginx would otherwise hold events back until its buffer is full.
     "X-Accel-Buffering": "no",
 }
 
@@ -133,6 +134,7 @@ class StreamSink(Sink):
     _ended: bool = False
 
     def __post_init__(self) -> None:
+        # HTTP/1.0 has no chunks: there a stream ends with its connection.
         self._chunked = self.request.version >= HttpVersion11
         self._protocol = self.request.protocol
         self._transport = self._protocol.transport
@@ -148,6 +150,7 @@ class StreamSink(Sink):
 
     async def begin(self) -> None:
         await self._open(self._take_pending)
+        # Only now: events that came while the head was being sent must go out in their order.
         self._flowing = True
         if self._pending:
             self._write(self._take_pending())
@@ -156,6 +159,7 @@ class StreamSink(Sink):
         if not self._flowing:
             if not self._ended:
                 self._pending.append(data)
+            # False makes the delivery call `begin` before more events pile up here.
             return self._ended
         self._silent = False
         return self._write(data)
@@ -186,6 +190,7 @@ class StreamSink(Sink):
             if self._flowing:
                 self._write(self.keep_alive)
             else:
+                # In a task of its own, as the head waits for the commit and the ticker may not.
                 _ = spawn(self._comment_early(), name="comment")
 
     def end(self, data: bytes) -> None:
@@ -284,6 +289,7 @@ class JsonReply(web.StreamResponse):
         if transport is None or transport.is_closing():
             raise ConnectionResetError
         if self._keep_alive is None:
+            # A connection that is kept during a drain would be cut a moment later.
             self._keep_alive = request.keep_alive and not call.gateway.draining
         head, body = self._write_head(request), self._json
         self._json = b""  # aiohttp keeps a reply until the connection's next request
@@ -312,6 +318,7 @@ class JsonReply(web.StreamResponse):
             "Date": rfc822_formatted_time(),
             "Server": SERVER,
         }
+        # HTTP/1.0 closes unless told to keep, HTTP/1.1 keeps unless told to close (RFC 9112 §9.3).
         if is_old and self._keep_alive:
             headers["Connection"] = "keep-alive"
         elif not is_old and not self._keep_alive:
