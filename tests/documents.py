@@ -23,7 +23,7 @@ from gateway.dialects.chat_over_responses import request as to_responses_request
 from gateway.dialects.messages_over_chat import request as to_chat_request
 from gateway.dialects.responses_over_chat import request as from_responses_request
 from gateway.dialects.wire.billed import BILLED
-from gateway.exit_codes import ExitCode
+from gateway.process import ExitCode
 from tests import ROOT
 
 README: Final = ROOT / "README.md"

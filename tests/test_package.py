@@ -29,18 +29,15 @@ MAX_FUNCTION_LINES: Final = 40
 
 LEAVES: Final = {
     "addresses",
-    "apikeys",
     "errors",
-    "exit_codes",
-    "file_access",
+    "ids",
     "money",
     "price_windows",
     "prices",
-    "request_ids",
+    "process",
     "tasks",
     "times",
     "usage",
-    "version",
 }
 MAY_IMPORT: Final = {
     **{leaf: {"money", "price_windows", "prices", "times"} for leaf in LEAVES},

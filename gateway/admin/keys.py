@@ -11,7 +11,7 @@ import secrets
 from dataclasses import replace
 from typing import Final
 
-from gateway import apikeys
+from gateway import ids
 from gateway.admin.accounts import require_allowance
 from gateway.admin.checks import (
     MAX_NAME_CHARS,
@@ -22,7 +22,7 @@ from gateway.admin.checks import (
     require_terms,
     require_text,
 )
-from gateway.apikeys import digest, find_last4
+from gateway.ids import digest, find_last4
 from gateway.ledger.key_records import Allowance, KeyChanges, KeyStatus, KeyTerms, KeyView, NewKey
 from gateway.ledger.records import (
     CodeTerms,
@@ -92,7 +92,7 @@ def find_key_id(books: Books, word: str) -> str:
         NotFound: no key has this id or name.
         Refused: several keys have the name, or the word is a key itself, which is not repeated.
     """
-    if apikeys.PREFIX in word:
+    if ids.PREFIX in word:
         raise Refused(
             "give the id or the name of the key, not the key itself: `key list` shows them with its"
             " last characters. Whoever may have seen it here can use it until it is revoked"
@@ -130,11 +130,11 @@ def rotate_key(
 
 def _make_key() -> tuple[str, StoredSecret]:
     """Return a new key, and what is stored of it."""
-    secret = apikeys.make_key()
-    last4 = apikeys.find_last4(secret)
+    secret = ids.make_key()
+    last4 = ids.find_last4(secret)
     assert last4 is not None
     key_id = "key_" + secrets.token_hex(KEY_ID_BYTES)
-    return secret, StoredSecret(key_id, apikeys.digest(secret), last4)
+    return secret, StoredSecret(key_id, ids.digest(secret), last4)
 
 
 def _require_terms(terms: KeyTerms, now_ms: int) -> None:

@@ -29,7 +29,7 @@ from gateway.errors import (
     Overloaded,
     drop_frames,
 )
-from gateway.request_ids import make_request_id
+from gateway.ids import make_request_id
 
 log = logging.getLogger("gateway.middleware")
 

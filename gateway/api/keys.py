@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway import apikeys
+from gateway import ids
 from gateway.api.aiohttp_insides import note_known
 from gateway.api.bodies import release
 from gateway.api.call import Call
@@ -72,7 +72,7 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
     InsufficientBalance, and then counts nothing.
     """
     gateway = call.gateway
-    call.key = gateway.ledger.find_key(apikeys.digest(secret))  # a refusal has an account, too
+    call.key = gateway.ledger.find_key(ids.digest(secret))  # a refusal has an account, too
     key = check_standing(call.key, call.started_ms)
     if gateway.draining:
         raise Overloaded(RESTARTING)
@@ -94,11 +94,11 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
 async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rates:
     """Try again with what was just committed, such as a key, a credit or a higher limit."""
     # A checksum is part of a key: what is made up never reaches the ledger.
-    if not apikeys.is_well_formed(secret):
+    if not ids.is_well_formed(secret):
         raise InvalidKey
     gateway = call.gateway
     await catch_up(gateway.ledger)
-    digest = apikeys.digest(secret)
+    digest = ids.digest(secret)
     if gateway.ledger.find_key(digest) is None:
         raise await explain_end(gateway, digest)
     return let_in(call, secret, time.monotonic(), for_money=for_money)
@@ -133,7 +133,7 @@ def read_key(http: web.Request) -> str:
         raise BadRequest("The request carries two different API keys; send one.")
     if found:
         return found.pop()
-    if apikeys.PREFIX in http.query_string:
+    if ids.PREFIX in http.query_string:
         raise InvalidKey(
             "It is in the address, where logs keep it: send it in the header Authorization or"
             " x-api-key."

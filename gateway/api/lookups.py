@@ -14,11 +14,11 @@ from gateway.config.records import Config, Limits, Model
 from gateway.dialects.records import Json, ListedModel
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import ModelNotFound, NotFound
+from gateway.ids import is_request_id
 from gateway.ledger.base import Key
 from gateway.ledger.call_records import Spent, describe_receipt
 from gateway.ledger.key_records import BudgetStanding, Terms
 from gateway.money import describe_amount
-from gateway.request_ids import is_request_id
 from gateway.times import DAY_MS, format_iso
 
 

@@ -20,7 +20,7 @@ from gateway.api.state import Gateway
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS
 from gateway.errors import BadRequest, GatewayError, InternalError, NotFound, drop_frames
-from gateway.request_ids import make_request_id
+from gateway.ids import make_request_id
 from gateway.times import unix_ms
 
 

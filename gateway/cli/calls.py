@@ -13,7 +13,6 @@ from gateway.cli.arguments import render, render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
 from gateway.config.load import load_config
-from gateway.exit_codes import ExitCode
 from gateway.ledger.alert_records import Alert, CallSums, UpstreamFailure, make_alert_id
 from gateway.ledger.call_records import (
     ENDINGS,
@@ -30,6 +29,7 @@ from gateway.ledger.call_records import (
 )
 from gateway.ledger.sql.books.books import Books
 from gateway.money import PRICES, format_amount, format_factor, format_tokens
+from gateway.process import ExitCode
 from gateway.times import DAY_MS, format_moment
 
 _UNITS: Final = {"request": "each", "web_search": "per thousand"}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.admin.fields import Fields
 from gateway.admin.views import describe_limits
-from gateway.apikeys import find_last4
 from gateway.cli.arguments import render, render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import flag, verb
@@ -16,7 +15,7 @@ from gateway.config.load import load_config
 from gateway.config.reader import quote_key
 from gateway.config.records import Config, Limits, Model, Provider, Server
 from gateway.config.secrets import warn_of_literals
-from gateway.exit_codes import ExitCode
+from gateway.ids import find_last4
 from gateway.ledger.key_records import Terms
 from gateway.ledger.opening import check_ledger
 from gateway.ledger.records import LedgerError
@@ -34,6 +33,7 @@ from gateway.money import (
 )
 from gateway.prices import PriceList, PriceRule, describe_rules
 from gateway.prices import Terms as BillTerms
+from gateway.process import ExitCode
 from gateway.server import find_listen_problem
 from gateway.times import unix_ms
 

@@ -1,4 +1,4 @@
-"""Run one command: `python -m gateway VERB`. What a verb sees of it, and its exit code (see `exit_codes`).
+"""Run one command: `python -m gateway VERB`. What a verb sees of it, and its exit code (see `process`).
 
 Errors that people can cause become a message on stderr; any other one is a bug and shows its
 traceback.
@@ -22,12 +22,11 @@ from gateway.cli.arguments import Json, Output, render
 from gateway.cli.verbs import PROGRAM, parse
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config
-from gateway.exit_codes import ExitCode
 from gateway.ledger.records import CLI, Actor, LedgerError, NotFound, Refused
 from gateway.ledger.sql.books.books import Books
 from gateway.money import format_amount
+from gateway.process import ExitCode, find_version
 from gateway.times import unix_ms
-from gateway.version import find_version
 
 Row = TypeVar("Row")
 

@@ -10,7 +10,6 @@ from gateway.cli import arguments as read
 from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
-from gateway.exit_codes import ExitCode
 from gateway.ledger.records import NotFound
 from gateway.money import describe_amount
 from gateway.price_lists.comparison import (
@@ -21,6 +20,7 @@ from gateway.price_lists.comparison import (
     propose,
 )
 from gateway.price_lists.lists import open_list
+from gateway.process import ExitCode
 
 _TITLES: Final = ("MODEL", "KEY", "ROUTE", "IN THE LIST")
 _LIST_CURRENCY: Final = "USD"

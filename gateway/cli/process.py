@@ -17,9 +17,9 @@ from gateway.cli.command import Command
 from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config, load_storage
 from gateway.config.records import Config, Server
-from gateway.exit_codes import ExitCode
 from gateway.ledger.opening import find_server
 from gateway.ledger.records import Refused
+from gateway.process import ExitCode
 from gateway.server.systemd import (
     CONTAINER_CONFIG,
     CONTAINER_STATE,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Final, NoReturn, ParamSpec, TypedDict, Unpack
 
 from gateway.cli import arguments as read
-from gateway.exit_codes import ExitCode
+from gateway.process import ExitCode
 
 if TYPE_CHECKING:
     from gateway.cli.command import Command

@@ -16,7 +16,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.file_access import READ, find_obstacle
+from gateway.process import READ, find_obstacle
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gateway.config.reader import looks_secret, quote_key
-from gateway.file_access import READ, find_obstacle, name_group
+from gateway.process import READ, find_obstacle, name_group
 
 _SECRET = re.compile(r"[\x21-\x7e]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

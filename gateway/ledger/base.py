@@ -84,7 +84,7 @@ class Admission:
     """
 
     request_id: str
-    """Ids sort by the time of the request, see `request_ids`."""
+    """Ids sort by the time of the request, see `ids`."""
     model: str
     provider: str
     price: AppliedPrice

@@ -21,15 +21,15 @@ from gateway.api.observations import AccessLog
 from gateway.api.reading import make_connection
 from gateway.api.sink import SERVER
 from gateway.api.state import Gateway
-from gateway.apikeys import digest
 from gateway.app import make_app, make_gateway
 from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
-from gateway.exit_codes import ExitCode
+from gateway.ids import digest
 from gateway.ledger.alert_records import Alert
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
+from gateway.process import ExitCode
 from gateway.server import systemd
 from gateway.server.connections import fit_to_files, watch_connections
 from gateway.server.drain import (

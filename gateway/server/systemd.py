@@ -21,8 +21,8 @@ from typing import Final
 
 from gateway.addresses import join_address
 from gateway.config.records import Server
-from gateway.exit_codes import ExitCode
 from gateway.ledger.records import Refused
+from gateway.process import ExitCode
 
 NAME: Final = "gateway"
 STATE_ROOT: Final = Path("/var/lib")

@@ -21,8 +21,8 @@ import time
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from gateway.apikeys import find_last4
 from gateway.errors import GatewayError, UpstreamError
+from gateway.ids import find_last4
 
 FAILURES: Final = 5
 """Failures in a row that open it. Single 5xx are common at providers that work."""

@@ -11,12 +11,12 @@ from typing import Final, Literal
 import orjson
 from yarl import URL
 
-from gateway.apikeys import find_last4
 from gateway.config.records import Config, Provider
 from gateway.dialects.exchanges import UPSTREAMS
 from gateway.dialects.wire.collected import looks_like_json
 from gateway.dialects.wire.upstream_errors import map_status
 from gateway.errors import UpstreamError
+from gateway.ids import find_last4
 from gateway.upstream.attempt import CollectedBody
 from gateway.upstream.connection import Broken
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from gateway import apikeys
+from gateway import ids
 from gateway.admin import accounts, checks, keys
 from gateway.ledger.key_records import Allowance, KeyTerms, Terms
 from gateway.ledger.records import Conflict, NotFound, Refused
@@ -211,14 +211,14 @@ def test_an_account_s_models_are_named_once(books: Books) -> None:
 def test_a_key_is_shown_once_and_kept_as_a_digest(books: Books, path: Path) -> None:
     terms = KeyTerms(("m1", "m/2", "m1"), 0, 100, 3, "laptop", 10, 2**47)
     new = keys.add_key(books, NAME, terms)
-    assert apikeys.is_well_formed(new.secret)
+    assert ids.is_well_formed(new.secret)
     assert new.secret not in repr(new)
     assert new.key.display == f"sk-ru-…{new.secret[-4:]}"
     assert new.key.id.startswith("key_")
     assert new.key.terms == replace(terms, models=("m1", "m/2"))
     assert (new.key.account, new.key.spent_nano, new.key.revoked_ms) == (NAME, 0, None)
     assert books.keys.read_all() == [new.key]
-    assert read(path, "SELECT digest FROM keys") == [(apikeys.digest(new.secret),)]
+    assert read(path, "SELECT digest FROM keys") == [(ids.digest(new.secret),)]
     assert new.secret[6:-4].encode() not in read_kept(path)
 
 

@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from gateway.admin import accounts, keys, moves, signin
-from gateway.apikeys import digest
+from gateway.ids import digest
 from gateway.ledger.alert_records import Channel, Hook
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_ledger

@@ -12,13 +12,13 @@ from typing import Any, cast
 
 import pytest
 
-from gateway import apikeys
+from gateway import ids
 from gateway.api import keys
 from gateway.api.keys import explain_end
 from gateway.api.limits import Bucket
 from gateway.api.state import LOOKUPS_PER_MINUTE
-from gateway.apikeys import make_key
 from gateway.errors import LedgerUnavailable
+from gateway.ids import make_key
 from gateway.ledger.key_records import EndedKey
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Cut, request
@@ -404,5 +404,5 @@ async def test_a_key_revoked_while_it_is_used_is_told(stage: Stage, spare: Calle
 
 
 async def test_an_unknown_key_gets_no_more(stage: Stage) -> None:
-    reply = await stage.chat(say("plain/0"), key=apikeys.make_key())
+    reply = await stage.chat(say("plain/0"), key=ids.make_key())
     assert check_error(reply, 401, "invalid_api_key").startswith(UNKNOWN)

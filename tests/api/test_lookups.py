@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from gateway import apikeys
+from gateway import ids
 from gateway.admin import accounts, keys
 from gateway.api.lookups import (
     MAX_NAME_CHARS,
@@ -234,7 +234,7 @@ async def test_days_are_utc_and_begin_at_midnight(tmp_path: Path) -> None:
         await ledger.settle(ledger.hold(key, admission()), void())
         assert await ledger.read_spent(key, TODAY) == Spent(1, 321, 54_321)
         assert await ledger.read_spent(key, TODAY + 1) == Spent(0, 21, 4321)
-        sibling = ledger.find_key(apikeys.digest(other))
+        sibling = ledger.find_key(ids.digest(other))
         assert sibling is not None
         assert await ledger.read_spent(sibling, TODAY) == Spent(0, 0, 0)
 

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from gateway.exit_codes import ExitCode
 from gateway.ledger.opening import open_ledger
+from gateway.process import ExitCode
 from tests.ledger.kit import admission, find_key, make_place
 from tests.support.cli import Cli
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in

@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
-from gateway import apikeys
+from gateway import ids
 from gateway.cli.calls import page_receipt
+from gateway.ids import make_request_id
 from gateway.ledger.alert_records import Alert, UpstreamFailure
 from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
 from gateway.ledger.opening import open_ledger
@@ -20,7 +21,6 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import PRICES, Price, Tokens
 from gateway.prices import AppliedPrice
-from gateway.request_ids import make_request_id
 from gateway.times import DAY_MS, unix_ms
 from tests.alerts.receiver import SECRET, Receiver, listen
 from tests.alerts.test_watch import run_verb, write_alerts
@@ -272,7 +272,7 @@ async def test_who_spent_most_stands_first(cli: Cli) -> None:
     secret = cli.done("key", "add", "zoe", "--name", "laptop").out.strip()
     async with open_ledger(place.path) as ledger:
         await charge(ledger, find_key(ledger, place), 5)
-        key = ledger.find_key(apikeys.digest(secret))
+        key = ledger.find_key(ids.digest(secret))
         assert key is not None
         await charge(ledger, key, 6)
     for part in ((), ("--since", "2023-11-14T22:13:00")):

@@ -19,8 +19,7 @@ from gateway.admin import accounts
 from gateway.admin import reload as asking
 from gateway.cli import main
 from gateway.cli.command import find_actor
-from gateway.exit_codes import ExitCode
-from gateway.version import find_version
+from gateway.process import ExitCode, find_version
 from tests import ROOT
 from tests.support.cli import Cli
 from tests.support.rows import each_row

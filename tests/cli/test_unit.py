@@ -9,7 +9,7 @@ import pytest
 
 from gateway.cli import process as unit_verb
 from gateway.cli.process import note
-from gateway.exit_codes import ExitCode
+from gateway.process import ExitCode
 from gateway.server.systemd import make_service
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.cli import Cli

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway import apikeys
+from gateway import ids
 from gateway.admin import accounts, keys
 from gateway.ledger.base import Key
 from gateway.ledger.key_records import KeyTerms
@@ -58,7 +58,7 @@ def _make_database(credit_nano: int, cap_nano: int | None) -> tuple[bytes, str, 
         with accounts.open_books(path, create=True) as books:
             accounts.add_account(books, "a", credit_nano=credit_nano)
             new = keys.add_key(books, "a", KeyTerms(cap_nano=cap_nano))
-        return path.read_bytes(), new.key.id, apikeys.digest(new.secret)
+        return path.read_bytes(), new.key.id, ids.digest(new.secret)
 
 
 def find_key(ledger: ServingLedger, place: Place) -> Key:

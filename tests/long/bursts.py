@@ -29,7 +29,7 @@ HOT_CALLERS: Final = 48
 REFUSALS: Final = frozenset({402, 429})
 HOT_NODE: Final = """
 import asyncio, sys, time
-from gateway.apikeys import digest
+from gateway.ids import digest
 from gateway.ledger.postgres.serving.ledger import open_postgres
 from tests.ledger.postgres.shared import admission, settlement
 

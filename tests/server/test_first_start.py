@@ -9,7 +9,7 @@ import aiohttp
 import openai
 import pytest
 
-from gateway import apikeys
+from gateway import ids
 from gateway.admin import accounts
 from tests.support.books import Books
 from tests.support.process import GatewayProcess, free_port
@@ -82,7 +82,7 @@ def test_the_first_key_is_an_ordinary_holder_s(newcomer: GatewayProcess) -> None
         made = {one.name: one.operator for one in books.accounts.read_all()}
         (only,) = books.keys.read_all()
     assert made == {"operator": True, "default": False}
-    assert (only.account, only.display) == ("default", apikeys.display(key[-4:]))
+    assert (only.account, only.display) == ("default", ids.display(key[-4:]))
 
 
 async def test_second_server_on_the_same_books_is_refused(newcomer: GatewayProcess) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from gateway.console.pages import FILES
-from gateway.exit_codes import ExitCode
 from gateway.metrics.collected import Metrics
 from gateway.metrics.families import CONTENT_TYPE
+from gateway.process import ExitCode
 from tests.metrics.test_collected import make_gateway
 from tests.support.chat import say
 from tests.support.client import Call, Reply, request

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import accounts, keys
-from gateway.exit_codes import ExitCode
+from gateway.process import ExitCode
 from tests.long.nodes import RICH, Figures, judge, running_load
 from tests.support import replies
 from tests.support.chat import say

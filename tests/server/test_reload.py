@@ -16,8 +16,8 @@ from gateway.admin import accounts
 from gateway.admin import reload as asking
 from gateway.app import make_gateway
 from gateway.config.records import Config
-from gateway.exit_codes import ExitCode
 from gateway.ledger.records import EventView
+from gateway.process import ExitCode
 from gateway.server.reload import Reloader
 from tests.ledger.kit import make_place
 from tests.server.reloading import (

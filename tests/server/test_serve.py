@@ -13,9 +13,9 @@ import pytest
 
 from gateway.app import make_gateway
 from gateway.config.records import Config
-from gateway.exit_codes import ExitCode
 from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.records import LedgerError, LedgerLocked, LedgerMismatch
+from gateway.process import ExitCode
 from gateway.server import serve
 from gateway.server.drain import Signals
 from gateway.server.first_start import find_key_file

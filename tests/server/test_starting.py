@@ -12,8 +12,8 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.admin.signin import SigninLink
-from gateway.exit_codes import ExitCode
 from gateway.ledger.opening import open_books
+from gateway.process import ExitCode
 from gateway.server.first_start import (
     CannotShow,
     FirstAccounts,

@@ -13,7 +13,6 @@ from yarl import URL
 from gateway.admin import checks, observations, views
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
-from gateway.apikeys import find_last4
 from gateway.config.records import Config, Provider
 from gateway.console.lists import read_page
 from gateway.console.refusals import ConsoleError
@@ -26,13 +25,14 @@ from gateway.console.routes import (
     route,
 )
 from gateway.console.state import FinishedAudit, ProcessState
+from gateway.ids import find_last4
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
+from gateway.process import find_version
 from gateway.times import DAY_MS, format_iso, unix_ms
 from gateway.upstream.health import BreakerState
-from gateway.version import find_version
 
 _NO_AUDIT: Final[Mapping[str, object]] = {
     "ok": None,

@@ -22,8 +22,8 @@ from gateway.ledger.records import LedgerError
 from gateway.ledger.signin_records import FailedBy, SessionView
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
+from gateway.process import find_version
 from gateway.tasks import spawn
-from gateway.version import find_version
 
 
 @route("GET", "/session", "any")

@@ -21,7 +21,7 @@ from gateway.ledger.records import LedgerError, NodeView
 from gateway.ledger.serving.store import Observations
 from gateway.ledger.sql.books.observations import Insert, Row, write_observations
 from gateway.ledger.sql.connection import Connection
-from gateway.version import find_version
+from gateway.process import find_version
 
 TAKEN_OVER: Final = "GW001"
 BOOKS_KEPT: Final = "GW003"

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from gateway.ids import find_first_id
 from gateway.ledger.records import AuditReport, InterruptedView
 from gateway.ledger.sql.connection import PART, Connection
 from gateway.ledger.sql.rows import OTHERS_BUDGETS, WRONG_BUDGETS, WRONG_COSTS, read_used
 from gateway.money import Price, compute_cost_nano
 from gateway.prices import AppliedPrice, read_price
-from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

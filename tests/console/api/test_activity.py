@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from gateway import apikeys
+from gateway import ids
 from gateway.admin import accounts, keys
 from gateway.console.api.activity import count_days_left
 from gateway.ledger.call_records import ENDINGS
@@ -173,7 +173,7 @@ async def test_open_holds_are_not_available(console: Console) -> None:
     assert console.gateway is not None
     ledger = console.gateway.ledger
     await ledger.refresh()
-    key = ledger.find_key(apikeys.digest(secret))
+    key = ledger.find_key(ids.digest(secret))
     assert key is not None
     hold = ledger.hold(key, admission(30, id_="req_" + "0" * 28))
     await ledger.wait_admitted(hold)

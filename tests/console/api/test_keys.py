@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway import apikeys
+from gateway import ids
 from gateway.admin import keys
 from gateway.console.api.keys import MAX_LIVE_KEYS
 from gateway.times import DAY_MS, unix_ms
@@ -62,7 +62,7 @@ async def test_a_key_is_made_shown_once_and_works_at_once(console: Console) -> N
     assert made.status == 201
     assert made.headers["Cache-Control"] == "no-store"
     key, secret = made.json["key"], made.json["secret"]
-    assert apikeys.is_well_formed(secret)
+    assert ids.is_well_formed(secret)
     assert made.json == {"secret": secret, "key": {
         "id": key["id"], "account": HOLDER, "name": "laptop", "display": f"sk-ru-…{secret[-4:]}",
         "models": ["demo/echo"], "requests_per_minute": None, "tokens_per_minute": None,
@@ -89,7 +89,7 @@ async def test_a_key_tells_what_it_was_used_for(console: Console) -> None:
     assert key["last_used"] is not None
     assert console.gateway is not None
     ledger = console.gateway.ledger
-    known = ledger.find_key(apikeys.digest(secret))
+    known = ledger.find_key(ids.digest(secret))
     assert known is not None
     for days_ago, more in ((0, 1), (29, 20), (30, 400)):
         ended_ms = unix_ms() - days_ago * DAY_MS

@@ -18,7 +18,7 @@ from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.version import find_version
+from gateway.process import find_version
 from tests.admin.kit import add_key, get
 from tests.console.calls import Past, add_calls, end_call
 from tests.console.kit import (

@@ -9,8 +9,9 @@ from typing import Any
 
 import psycopg
 
-from gateway import apikeys
+from gateway import ids
 from gateway.admin import accounts, keys
+from gateway.ids import make_request_id
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Key, Settlement
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.locations import DatabaseUrl
@@ -18,7 +19,6 @@ from gateway.ledger.postgres.schema import SILENCE_SECONDS
 from gateway.ledger.postgres.serving.ledger import open_postgres
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
-from gateway.request_ids import make_request_id
 from gateway.times import unix_ms
 from tests.ledger.contract import kit
 from tests.support.nodes import WRONG_SUMS
@@ -87,7 +87,7 @@ def make_shared(
     with accounts.open_books(DatabaseUrl(url), create=True) as books:
         accounts.add_account(books, "a", credit_nano=credit_nano, terms=account)
         new = keys.add_key(books, "a", terms)
-    return Shared(url, apikeys.digest(new.secret))
+    return Shared(url, ids.digest(new.secret))
 
 
 def admission(

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway import apikeys
+from gateway import ids
 from gateway.admin import accounts, keys
 from gateway.ledger.serving.ledger import ServingLedger
 from tests.ledger.postgres.shared import Shared, admission, make_shared, settlement
@@ -60,7 +60,7 @@ async def test_polls_find_what_listen_would_tell(
     with shared.open_books() as books:
         new = keys.add_key(books, "a")
         await ledger.refresh()
-        key = ledger.find_key(apikeys.digest(new.secret))
+        key = ledger.find_key(ids.digest(new.secret))
         assert key is not None
         books.keys.revoke(new.key.id)
         began = time.monotonic()

@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from gateway import apikeys
+from gateway import ids
 from gateway.admin import accounts, keys
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import Hold, Key
@@ -57,7 +57,7 @@ def shared(postgres_url: str) -> Shared:
 
 def make_other(shared: Shared) -> Shared:
     with shared.open_books() as books:
-        return Shared(shared.url, apikeys.digest(keys.add_key(books, "b", KeyTerms()).secret))
+        return Shared(shared.url, ids.digest(keys.add_key(books, "b", KeyTerms()).secret))
 
 
 @contextmanager

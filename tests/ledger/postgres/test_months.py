@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 import pytest
 from psycopg import errors
 
+from gateway.ids import find_first_id
 from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.rows import read_receipt
-from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS, to_unix_ms
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
 from tests.ledger.databases import ask, wait_for_lock

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from itertools import count
 from typing import cast
 
+from gateway.ids import find_first_id
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sqlite.batch import commit_requests
-from gateway.request_ids import find_first_id
 from tests.ledger.contract.kit import admission
 
 _numbers = count(1)

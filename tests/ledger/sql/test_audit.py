@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from gateway.admin import accounts, keys
+from gateway.ids import find_first_id
 from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.sql.audit import (
     MAX_PROBLEMS,
@@ -23,7 +24,6 @@ from gateway.ledger.sql.rows import Draft, end_period, post_entry
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice
-from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, unix_ms
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement, void
 from tests.ledger.sql.books.places import AnyBooks

@@ -18,7 +18,6 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.errors import LedgerUnavailable
-from gateway.exit_codes import ExitCode
 from gateway.ledger.records import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.files import (
@@ -31,6 +30,7 @@ from gateway.ledger.sqlite.files import (
 )
 from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from gateway.money import NANO
+from gateway.process import ExitCode
 from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, query, until
 from tests.support.rows import each_row
 

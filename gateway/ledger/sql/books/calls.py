@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, Literal
 
-from gateway import apikeys
+from gateway import ids
+from gateway.ids import find_first_id
 from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
@@ -33,7 +34,6 @@ from gateway.ledger.sql.connection import (
 )
 from gateway.ledger.sql.rows import read_receipt
 from gateway.money import Tokens
-from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 LAST_MS: Final = 3_000_000 * DAY_MS
@@ -288,7 +288,7 @@ class CallBook(Part):
                 " has none"
             )
         account, key_id, key_name, last4 = labels
-        key = KeyLabel(key_id, key_name, apikeys.display(last4))
+        key = KeyLabel(key_id, key_name, ids.display(last4))
         return CallDetail(account, key, receipt, failures)
 
     def measure_pending(self) -> tuple[int, int]:
@@ -342,7 +342,7 @@ def _by_id(call: CallView) -> str:
 
 
 def _view(row: _Columns) -> CallView:
-    key_display, is_stream, is_estimated = apikeys.display(row[8]), bool(row[12]), bool(row[18])
+    key_display, is_stream, is_estimated = ids.display(row[8]), bool(row[12]), bool(row[18])
     tokens = Tokens(*row[13:17])
     return CallView(
         *row[:8], key_display, *row[9:12], is_stream, tokens, row[17], is_estimated, row[19]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Final
 
-from gateway import apikeys
+from gateway import ids
 from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, StoredSecret
 from gateway.ledger.sql.books.budgets import (
@@ -268,4 +268,4 @@ def _view(row: KeyColumns, now_ms: int) -> KeyView:
     terms = read_key_terms(row[14:])
     budget = None if terms.budget_id is None else view_standing(row[8:14], now_ms)
     key_id, account, last4 = row[:3]
-    return KeyView(key_id, account, apikeys.display(last4), terms, *row[3:8], budget=budget)
+    return KeyView(key_id, account, ids.display(last4), terms, *row[3:8], budget=budget)

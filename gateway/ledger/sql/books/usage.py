@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import orjson
 
-from gateway import apikeys
+from gateway import ids
 from gateway.ledger.call_records import (
     ChartUnit,
     KeyLabel,
@@ -257,7 +257,7 @@ def _read_keys(connection: Connection, values: Mapping[str, Value]) -> list[tupl
 
 
 def _label(key_id: str, name: str, last4: str) -> KeyLabel:
-    return KeyLabel(key_id, name, apikeys.display(last4))
+    return KeyLabel(key_id, name, ids.display(last4))
 
 
 def _by_cost(row: tuple[KeyLabel, Usage]) -> tuple[int, str]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from gateway.ids import find_first_id
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.call_records import CallFilter
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.books import calls
 from gateway.ledger.sqlite.schema import connect
-from gateway.request_ids import find_first_id
 from gateway.times import DAY_MS, HOUR_MS
 from tests.console.calls import check_plan, explain
 from tests.ledger.contract.kit import admission, create_key, key_id_of, settlement

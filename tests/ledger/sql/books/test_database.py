@@ -17,8 +17,8 @@ from gateway.ledger.records import (
     StoredReply,
 )
 from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.process import find_version
 from gateway.times import unix_ms
-from gateway.version import find_version
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import ONLY_SQLITE, AnyBooks, BooksPlace

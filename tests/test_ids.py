@@ -1,4 +1,4 @@
-"""Keys: every one made is well formed, and no mistyped one is."""
+"""Keys and request ids: what makes one valid; request ids sort by time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import random
 import re
 import zlib
 
-from gateway.apikeys import (
+from gateway.ids import (
     ALPHABET,
     PREFIX,
     _checksum,
     digest,
+    find_first_id,
     find_last4,
+    is_request_id,
     is_well_formed,
     make_key,
+    make_request_id,
 )
 from tests.support.rows import each_row
 
@@ -101,3 +104,22 @@ def test_any_text_has_a_digest_of_its_own() -> None:
 @each_row(("secret", "shown"), [("", None), ("x" * 11 + "last", None), ("x" * 12 + "last", "last")])
 def test_of_a_short_secret_nothing_is_shown(secret: str, shown: str | None) -> None:
     assert find_last4(secret) == shown
+
+
+NOW_MS = 1_790_000_000_000
+
+
+def test_ids_sort_by_time_and_never_repeat() -> None:
+    ids = [make_request_id(NOW_MS + n // 100) for n in range(300)]
+    assert len(set(ids)) == 300
+    assert all(is_request_id(one) for one in ids)
+    assert max(ids[:100]) < find_first_id(NOW_MS + 1) <= min(ids[100:])
+
+
+@each_row(
+    "text",
+    ["", "req_", "req_1", f"req_{'0' * 27}", f"req_{'0' * 29}", f"req_{'g' * 28}",
+     f"REQ_{'0' * 28}", f"req_{'0' * 28}\n", f" req_{'0' * 28}", f"req_{'٠' * 28}"],
+)  # fmt: skip
+def test_other_texts_are_no_ids(text: str) -> None:
+    assert not is_request_id(text)

@@ -1,4 +1,8 @@
-"""Say why this user cannot use a file, whose it is, and what to type."""
+"""Facts of a process: its exit code, its version, and which files its user cannot use.
+
+Each failure of a command also has a message on stderr. An obstacle is told with whose the file is
+and what to type.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,44 @@ import os
 import pwd
 import shlex
 import stat
+from enum import IntEnum
 from pathlib import Path
 from typing import Final
+
+
+class ExitCode(IntEnum):
+    """The result of a command."""
+
+    OK = 0
+    """The command did what it says."""
+    FAILED = 1
+    """The command was refused, its output could not be written, or prices drift from a list."""
+    USAGE = 2
+    """The arguments are wrong. argparse uses the same code."""
+    AUDIT_MISMATCH = 3
+    """The books do not add up."""
+    NOT_FOUND = 5
+    """The account, key, code, request, database or price list does not exist."""
+    UNAVAILABLE = 69
+    """The database is locked or unusable, or the address cannot be bound (EX_UNAVAILABLE)."""
+    CONFIG = 78
+    """The configuration is missing or invalid, or a price list is invalid (EX_CONFIG)."""
+    INTERRUPTED = 130
+    """128 + SIGINT, as shells report it."""
+
+
+UNKNOWN: Final = "unknown"
+
+
+def find_version() -> str:
+    """Return the installed version; `unknown` if the source is run without being installed."""
+    from importlib import metadata  # 0.8 MiB, for those who ask
+
+    try:
+        return metadata.version("gateway")
+    except metadata.PackageNotFoundError:
+        return UNKNOWN
+
 
 READ: Final = os.R_OK
 WRITE: Final = os.R_OK | os.W_OK

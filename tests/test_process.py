@@ -1,4 +1,4 @@
-"""An obstacle between a user and a file is told with what to type."""
+"""The version is that of the package; an obstacle between a user and a file is told with what to type."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import os
 import pwd
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from gateway.file_access import READ, WRITE, find_obstacle, name_user
+from gateway.process import READ, UNKNOWN, WRITE, find_obstacle, find_version, name_user
+from tests import ROOT
 
 AM_ROOT: Final = os.geteuid() == 0
 USER: Final = pwd.getpwnam("nobody") if AM_ROOT else pwd.getpwuid(os.geteuid())
@@ -118,3 +121,14 @@ def test_a_read_only_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_user_without_a_name_is_a_number() -> None:
     assert (name_user(0), name_user(3_999_999)) == ("root", "#3999999")
+
+
+def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert find_version() in {project["version"], UNKNOWN}
+
+    def find_none(_: str) -> str:
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(metadata, "version", find_none)
+    assert find_version() == UNKNOWN

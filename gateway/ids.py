@@ -1,14 +1,19 @@
-"""Service keys: format, checksum, digest. No I/O.
+"""Service keys and request ids: format, checksum, digest. No I/O.
 
 A key is `sk-ru-`, 32 random base62 characters (190 bits) and 6 base62 characters of the CRC-32 of
 everything before them (as in GitHub's tokens), so a mistyped or made-up key is refused without a
 look-up. The ledger stores only the SHA-256. Passwords need a slow hash, keys do not, as 190 random
 bits cannot be guessed.
+
+A request id is `req_`, the time in milliseconds as 12 hex digits and 64 random bits as 16. They sort
+by time, so the ledger appends its rows, and a range of time is a range of ids.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import random
 import re
 import secrets
 import string
@@ -28,7 +33,7 @@ LEAST_HIDDEN_CHARS: Final = 12
 """Characters that must stay hidden, or none is shown: of a short secret four are too many."""
 
 _BASE: Final = len(ALPHABET)
-_SHAPE = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARS + CHECKSUM_CHARS}}}")
+_KEY_SHAPE = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARS + CHECKSUM_CHARS}}}")
 
 
 def make_key() -> str:
@@ -39,7 +44,7 @@ def make_key() -> str:
 
 def is_well_formed(key: str) -> bool:
     """Return whether format and checksum are right; the key need not exist."""
-    is_shaped = _SHAPE.fullmatch(key) is not None
+    is_shaped = _KEY_SHAPE.fullmatch(key) is not None
     return is_shaped and key[-CHECKSUM_CHARS:] == _checksum(key[:-CHECKSUM_CHARS])
 
 
@@ -68,3 +73,21 @@ def _checksum(text: str) -> str:
         digits = ALPHABET[number % _BASE] + digits
         number //= _BASE
     return digits
+
+
+_random: Final = random.Random(os.urandom(32))  # noqa: S311 - ids are names, not secrets
+_REQUEST_SHAPE: Final = re.compile("req_[0-9a-f]{28}")
+
+
+def make_request_id(now_ms: int) -> str:
+    return f"req_{now_ms:012x}{_random.getrandbits(64):016x}"
+
+
+def is_request_id(text: str) -> bool:
+    """Return whether the text has the format of a request id; the request need not exist."""
+    return _REQUEST_SHAPE.fullmatch(text) is not None
+
+
+def find_first_id(ms: int) -> str:
+    """Return the lower bound of the ids of all requests that began at `ms` or later."""
+    return f"req_{ms:012x}"
