@@ -11,7 +11,7 @@
     alerts/     what is wrong: noticed, queued, delivered to webhooks and a command
     admin/      the operator's verbs, shared by command line and console
     console/    the web page and its JSON API
-    metrics/    what `GET /metrics` tells: counts, times and tokens, for Prometheus
+    metrics     what `GET /metrics` tells: counts, times and tokens, for Prometheus
     server/     the process: sockets, signals, draining, systemd, the first start
     cli/        the command line
     app         the application: the API and the console around one `Gateway`

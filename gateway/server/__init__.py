@@ -1,12 +1,11 @@
 """The process that serves: sockets, signals, drain.
 
-    serve        starts and stops the ledger, the application and the socket
+    serve        starts and stops the ledger, the application, the socket and that of `GET /metrics`
     listener     listens on the configured address or passed sockets; accepts while it has descriptors
     log          writes the log by a thread, so that its reader delays nothing
     memory       collects garbage, and gives memory back
-    connections  aborts callers' connections that make no progress, or idle ones if they are too many
-    drain        catches signals and lets requests in flight end
-    metrics      serves `GET /metrics` on an address of its own
+    connections  aborts callers' connections that make no progress, or idle ones if they are too many;
+                 catches signals, and lets requests in flight end
     reload       reads gateway.toml again while serving
     systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
     first_start  makes an account with the demo credit, a key and a sign-in link

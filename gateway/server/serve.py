@@ -1,4 +1,8 @@
-"""`serve`: start the ledger, the application and the socket; stop them in reverse order."""
+"""`serve`: start the ledger, the application and the sockets; stop them in reverse order.
+
+`GET /metrics` has an address of its own, if one is configured. Callers must not reach it: it asks
+for no password, and tells which models are used how much.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,18 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack, closing, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from typing import Final
 
 from aiohttp import web
 
+from gateway.addresses import join_address
 from gateway.alerts.delivery import tell_at_once
 from gateway.alerts.watch import Watch
 from gateway.api.aiohttp_insides import has_slow_parser, name_server
+from gateway.api.call import Call
 from gateway.api.observations import AccessLog
 from gateway.api.reading import make_connection
 from gateway.api.sink import SERVER
@@ -29,15 +35,17 @@ from gateway.ledger.alert_records import Alert
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
+from gateway.metrics import CONTENT_TYPE, Metrics
 from gateway.process import ExitCode
 from gateway.server import systemd
-from gateway.server.connections import fit_to_files, watch_connections
-from gateway.server.drain import (
+from gateway.server.connections import (
     Drain,
     Signals,
     catch_signals,
     close_while_draining,
+    fit_to_files,
     wait_for_handlers,
+    watch_connections,
 )
 from gateway.server.first_start import (
     CannotShow,
@@ -48,10 +56,9 @@ from gateway.server.first_start import (
 from gateway.server.listener import CannotListen, Listener, bind
 from gateway.server.log import LogWriter, set_up_logging
 from gateway.server.memory import collect, reuse_large_blocks, tune_gc
-from gateway.server.metrics import MetricsSite
 from gateway.server.reload import Reloader
 from gateway.server.systemd import GRACE_SECONDS
-from gateway.tasks import spawn
+from gateway.tasks import measure_loop_lag, spawn
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.serve")
@@ -271,3 +278,71 @@ def _raise_file_limit() -> None:
     """Raise the limit of open files: a request needs two, and shells usually allow 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+LAG_TICK_SECONDS: Final = 0.5
+"""How often the event loop's lag is measured."""
+
+LogCall = Callable[[Call, int], None]
+
+
+class MetricsSite:
+    """The metrics of one process and their address. Without an address nothing is counted."""
+
+    def __init__(self, address: tuple[str, int] | None) -> None:
+        self._address = address
+        self._metrics = Metrics()
+
+    @property
+    def note_commit(self) -> Callable[[int, float], None] | None:
+        return None if self._address is None else self._metrics.note_commit
+
+    def count_calls(self, log_call: LogCall) -> LogCall:
+        """Return what counts a request that ended, and logs it."""
+        if self._address is None:
+            return log_call
+
+        def note(call: Call, status: int) -> None:
+            self._metrics.note_call(call, status)
+            log_call(call, status)
+
+        return note
+
+    @asynccontextmanager
+    async def serve(self, gateway: Gateway) -> AsyncIterator[None]:
+        """Serve until the context ends. Raises CannotListen."""
+        if self._address is None:
+            yield
+            return
+        runner = web.AppRunner(self._make_app(gateway), access_log=None, handle_signals=False)
+        await runner.setup()
+        try:
+            await _listen(runner, *self._address)
+            measuring = spawn(
+                measure_loop_lag(self._metrics.note_lag, LAG_TICK_SECONDS), name="metrics-lag"
+            )
+            yield
+            measuring.cancel()
+        finally:
+            await runner.cleanup()
+
+    def _make_app(self, gateway: Gateway) -> web.Application:
+        async def show(_: web.Request) -> web.Response:
+            text = await asyncio.to_thread(self._metrics.freeze(gateway))
+            return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+        app = web.Application()
+        app.router.add_get("/metrics", show)
+        return app
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        # asyncio replaces the system's words by a sentence that names the address once more.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise CannotListen(
+            f"cannot serve metrics on {join_address(host, port)}: {reason}; set [metrics]"
+            " listen in gateway.toml"
+        ) from error

@@ -12,10 +12,8 @@ from typing import Any
 import orjson
 
 from gateway.console.pages import FILES
-from gateway.metrics.collected import Metrics
-from gateway.metrics.families import CONTENT_TYPE
+from gateway.metrics import CONTENT_TYPE, Metrics
 from gateway.process import ExitCode
-from tests.metrics.test_collected import make_gateway
 from tests.support.chat import say
 from tests.support.client import Call, Reply, request
 from tests.support.config import NO_LIMITS
@@ -24,6 +22,7 @@ from tests.support.replies import completion, json_reply
 from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
+from tests.test_metrics import make_gateway
 
 MAX_NAMES = 20
 NAME = re.compile(r"^# TYPE ([a-z_]+) (counter|gauge|histogram)$", re.MULTILINE)

@@ -17,7 +17,7 @@ from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.records import LedgerError, LedgerLocked, LedgerMismatch
 from gateway.process import ExitCode
 from gateway.server import serve
-from gateway.server.drain import Signals
+from gateway.server.connections import Signals
 from gateway.server.first_start import find_key_file
 from gateway.server.listener import CannotListen, Listener
 from gateway.server.systemd import GRACE_SECONDS, BadSocket
