@@ -10,7 +10,9 @@ import pytest
 from tests.agents.loop import LEARNED
 from tests.agents.market import Market
 from tests.clients import kit
+from tests.clients.test_agents import SCRIPT as AGENTS
 from tests.clients.test_codex import ask
+from tests.clients.test_vercel import SCRIPT as VERCEL
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -19,53 +21,6 @@ each_vendor = pytest.mark.parametrize(
 )
 THINKS: Final = 'model_reasoning_effort = "high"\n'
 """Codex' setting, which it does not choose itself for a model that it does not know."""
-VERCEL: Final = """
-import { generateText, streamText, tool, stepCountIs } from "ai";
-import { createOpenAI } from "@ai-sdk/openai";
-import { z } from "zod";
-
-const openai = createOpenAI({ baseURL: process.env.BASE_URL, apiKey: process.env.KEY });
-const options = {
-  model: openai(process.env.MODEL),
-  prompt: "How is the weather?",
-  maxRetries: 0,
-  stopWhen: stepCountIs(5),
-  providerOptions: { openai: JSON.parse(process.env.OPTIONS) },
-  tools: {
-    weather: tool({
-      description: "Tell the weather.",
-      inputSchema: z.object({ city: z.string() }),
-      execute: async ({ city }) => `sunny in ${city}`,
-    }),
-  },
-};
-try {
-  console.log("TOLD", (await generateText(options)).text);
-  console.log("STREAMED", await streamText(options).text);
-} catch (error) {
-  console.log("FAILED", error.message);
-}
-"""
-AGENTS: Final = """
-import asyncio, os
-from agents import Agent, Runner, function_tool, set_tracing_disabled
-
-@function_tool
-def weather(city: str) -> str:
-    "Tell the weather."
-    return f"sunny in {city}"
-
-async def main():
-    set_tracing_disabled(True)
-    agent = Agent("Helper", instructions="Be brief.", tools=[weather], model=os.environ["MODEL"])
-    print("TOLD", (await Runner.run(agent, "How is the weather?")).final_output)
-    streamed = Runner.run_streamed(agent, "How is the weather?")
-    async for _ in streamed.stream_events():
-        pass
-    print("STREAMED", streamed.final_output)
-
-asyncio.run(main())
-"""
 
 
 async def run_vercel(market: Market, folder: Path, name: str, options: str) -> str:

@@ -34,11 +34,7 @@ from tests.dialects.chat_over_messages.kit import (
 )
 from tests.dialects.messages_over_chat.kit import (
     make_context,
-    read_events,
     read_message,
-    text_of,
-    thinking_of,
-    tools_of,
 )
 from tests.support.rows import each_row
 
@@ -75,33 +71,6 @@ CALLS = [("t1", "f", {"a": 1}), ("t2", "g", {})]
 
 def open_stream() -> Pipeline:
     return THROUGH_CHAT.open_stream(make_context())
-
-
-def test_a_stream_keeps_what_it_says() -> None:
-    whole = play(open_stream(), [frame(*EVENTS)])
-    message = read_message(whole)
-    assert (text_of(message), thinking_of(message)) == ("Grüße, Welt 🎉", "hm")
-    assert tools_of(message) == CALLS
-    assert message.stop_reason == "tool_use"
-    assert (whole.tokens, whole.estimated) == (USED, False)
-    told = read_events(whole.out)[-2]["usage"]
-    assert {key: told[key] for key in USAGE} == USAGE
-
-
-def test_a_reply_keeps_what_it_says() -> None:
-    content = [
-        {"type": "thinking", "thinking": "hm", "signature": "s"},
-        {"type": "text", "text": "Hallo"},
-        {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}},
-    ]
-    body = {"type": "message", "content": content, "stop_reason": "tool_use", "usage": USAGE}
-    reply = THROUGH_CHAT.read_reply(json.dumps(body).encode(), make_context())
-    said = json.loads(reply.body)
-    assert [block["type"] for block in said["content"]] == ["thinking", "text", "tool_use"]
-    assert (said["content"][1]["text"], said["content"][2]["input"]) == ("Hallo", {"a": 1})
-    assert (said["model"], said["stop_reason"]) == (MODEL, "tool_use")
-    assert {key: said["usage"][key] for key in USAGE} == USAGE
-    assert (reply.metered.tokens, reply.metered.estimated) == (USED, False)
 
 
 def test_without_a_usage_the_first_translation_is_metered() -> None:

@@ -13,8 +13,7 @@ from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.messages.stream import STOP
 from tests import streams
 from tests.dialects.chat.kit import DONE, MODEL, make_context, play
-from tests.streams import Stream, drop_comments, get_stream
-from tests.support.rows import each_row
+from tests.streams import Stream
 from tests.support.said import accumulate
 
 
@@ -60,30 +59,3 @@ def count_repaired(stream: Stream) -> tuple[int, int]:
 @streams.each(*streams.CHAT, *streams.MESSAGES)
 def test_events_that_break_no_rule_pass_byte_for_byte_and_in_order(stream: Stream) -> None:
     assert count_repaired(stream) == (stream.repaired or count_repaired(stream))
-
-
-@each_row("end", [b"\n", b"\r", b"\r\n"])
-@each_row("odd", [b": a comment", b"id: 7", b"retry: 1", b"colour: red", b"data:"])
-def test_odd_lines_do_not_touch_the_events_beside_them(end: bytes, odd: bytes) -> None:
-    """Only comments are passed on: clients stumble over the others."""
-    stream = get_stream("openai-text")
-    first, *rest = stream.blocks
-    body = first + odd + end * 2 + b"".join(rest)
-    sent = play(EXCHANGES["chat"]["chat"].open_stream(make_context(usage=True)), [body])
-    whole = play(EXCHANGES["chat"]["chat"].open_stream(make_context(usage=True)), [stream.body])
-    assert sent.complete
-    assert drop_comments(sent.out) == whole.out
-    assert (b": a comment" in sent.out) == odd.startswith(b":")
-
-
-@each_row("broken", [b"data: oops\n\n", b'data: {"choices":\n\n', b"data: [1]\n\n"])
-def test_an_event_that_no_client_could_read_ends_the_stream(broken: bytes) -> None:
-    """All before it has passed as it is, and is charged."""
-    stream = get_stream("openai-text")
-    blocks = list_events(rename(stream))
-    body = b"".join([*stream.blocks[:4], broken, *stream.blocks[4:]])
-    sent = play(EXCHANGES["chat"]["chat"].open_stream(make_context(usage=True)), [body])
-    assert (sent.out, sent.complete) == (b"".join(blocks[:4]), False)
-    assert "not JSON" in (sent.failure or "")
-    assert sent.delivered
-    assert sent.estimated

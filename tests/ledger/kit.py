@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import sqlite3
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +13,16 @@ from gateway.admin import accounts, keys
 from gateway.ledger.base import Key
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.ledger import ServingLedger
-from tests.ledger.contract.kit import PRICE, TOKENS, admission, charge, settlement, void
+from tests.ledger.contract.kit import (
+    PRICE,
+    TOKENS,
+    WAIT_SECONDS,
+    admission,
+    charge,
+    settlement,
+    until,
+    void,
+)
 
 __all__ = [
     "PRICE",
@@ -73,17 +80,6 @@ def query(path: Path, sql: str) -> list[tuple[object, ...]]:
         return connection.execute(sql).fetchall()
     finally:
         connection.close()
-
-
-WAIT_SECONDS = 30.0
-"""How long a test waits for what must come: longer than it takes on a busy machine."""
-
-
-async def until(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
-    """Wait for something that no event announces."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(0.005)
 
 
 def assert_sound(path: Path) -> None:

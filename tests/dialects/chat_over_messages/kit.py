@@ -75,15 +75,15 @@ def refuse_part(part: Json, role: str = "user") -> str | None:
 def check_request(made: Json) -> None:
     """Check that the SDK's types accept it and know each of its keys (they drop the others)."""
     body = {key: value for key, value in made.items() if key != "stream"}
-    assert _exhaust(_REQUEST_TYPE.validate_python(body)) == body
+    assert exhaust(_REQUEST_TYPE.validate_python(body)) == body
 
 
-def _exhaust(value: Any) -> Any:
+def exhaust(value: Any) -> Any:
     """Read iterables to their end, as Pydantic validates their content only then."""
     if isinstance(value, dict):
-        return {key: _exhaust(item) for key, item in value.items()}
+        return {key: exhaust(item) for key, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_exhaust(item) for item in value]
+        return [exhaust(item) for item in value]
     return value
 
 

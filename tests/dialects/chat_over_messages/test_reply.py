@@ -15,6 +15,7 @@ from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, check_stream, play
 from tests.dialects.chat_over_messages.kit import CREATED, EXCHANGE, make_context, open_stream
+from tests.dialects.chat_over_responses.test_stream import gather
 from tests.support.rows import each_row
 
 USAGE = {"input_tokens": 10, "output_tokens": 20}
@@ -264,16 +265,7 @@ def test_replayed_as_a_stream_it_says_the_same() -> None:
     check_stream(played.chunks, usage=True)
     assert played.chunks[-1]["usage"] == whole["usage"]
     assert (played.tokens, played.estimated) == (Tokens(10, 4, 1, 20, 2), False)
-    said: Json = {"role": "assistant", "tool_calls": {}}
-    for choice in played.choices:
-        delta = choice["delta"]
-        for key in ("content", "reasoning_content", "refusal"):
-            said[key] = said.get(key, "") + (delta.get(key) or "")
-        for part in delta.get("tool_calls", []):
-            made = said["tool_calls"].setdefault(part["index"], call(arguments=""))
-            made |= {key: part[key] for key in ("id", "type") if key in part}
-            made["function"] |= {"name": part["function"].get("name", made["function"]["name"])}
-            made["function"]["arguments"] += part["function"]["arguments"]
-    said["tool_calls"] = list(said["tool_calls"].values())
-    assert said == whole["choices"][0]["message"]
-    assert played.choices[-1]["finish_reason"] == whole["choices"][0]["finish_reason"]
+    message_of, finish = whole["choices"][0]["message"], whole["choices"][0]["finish_reason"]
+    texts = {key: message_of[key] for key in ("reasoning_content", "content", "refusal")}
+    calls = [[one["id"], *one["function"].values()] for one in message_of["tool_calls"]]
+    assert gather(played) == [texts, calls, finish]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -12,8 +10,8 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 from pydantic import TypeAdapter
 
 from gateway.dialects.base import EventReader, Pipeline, Translation
-from gateway.dialects.exchanges import CALLERS, TRANSLATIONS
-from gateway.dialects.records import CompletionRequest, Event, ReplyContext, Target, Usage
+from gateway.dialects.exchanges import TRANSLATIONS
+from gateway.dialects.records import Event, ReplyContext, Target, Usage
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.sse import read_object
 from gateway.dialects.wire.stream import TranslatedStream
@@ -21,20 +19,13 @@ from gateway.errors import BadRequest
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 from tests.dialects.chat.kit import Played, play
-from tests.dialects.chat.kit import make_context as make_chat_context
+from tests.dialects.chat_over_messages.kit import exhaust, make_context, read_request
 
 Json = dict[str, Any]
-CREATED: Final = 1_700_000_000
 TARGET: Final = Target("their-model", reasoning="effort")
 TRANSLATION: Final = TRANSLATIONS["chat", "responses"]
 TERMINAL: Final = {"response.completed", "response.incomplete", "response.failed"}
 _REQUEST_TYPE: Final = TypeAdapter[Any](ResponseCreateParamsNonStreaming)
-
-
-def read_request(**body: Any) -> CompletionRequest:
-    """Read a request with the gateway's own validation."""
-    whole = {"model": "our/model", "messages": [{"role": "user", "content": "Hi"}], **body}
-    return CALLERS["chat"].parse_request(json.dumps(whole).encode())
 
 
 def translate(target: Target = TARGET, **body: Any) -> Json:
@@ -73,16 +64,7 @@ def check_request(made: Json) -> None:
         {**item, "id": "msg_1", "status": "completed"} if item.get("role") == "assistant" else item
         for item in made["input"]
     ]
-    assert _exhaust(_REQUEST_TYPE.validate_python(asked)) == asked
-
-
-def _exhaust(value: Any) -> Any:
-    """Read iterables to their end, as Pydantic validates their content only then."""
-    if isinstance(value, dict):
-        return {key: _exhaust(item) for key, item in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_exhaust(item) for item in value]
-    return value
+    assert exhaust(_REQUEST_TYPE.validate_python(asked)) == asked
 
 
 def say(role: str, *texts: str) -> Json:
@@ -97,12 +79,6 @@ def say(role: str, *texts: str) -> Json:
 def call(identity: str = "c1", name: str = "f", arguments: str = "{}") -> Json:
     """Make an item that calls a function."""
     return {"type": "function_call", "call_id": identity, "name": name, "arguments": arguments}
-
-
-def make_context(*, usage: bool = False, limits: int = 10**6, **body: Any) -> ReplyContext:
-    context = make_chat_context(usage=usage, limits=limits)
-    request = replace(context.request, body=body)
-    return replace(context, request=request, created=CREATED)
 
 
 def read_tokens(usage: Json) -> Tokens:

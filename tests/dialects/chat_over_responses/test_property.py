@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from tests.dialects.chat.kit import check_stream, make_dice, play, random_slices
+from tests.dialects.chat_over_messages.kit import make_context
 from tests.dialects.chat_over_responses.kit import (
     STARTED,
     end,
     frame,
-    make_context,
     make_usage,
     open_stream,
     translate,

@@ -11,15 +11,14 @@ from openai.types.chat import ChatCompletion
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.errors import UpstreamError
 from tests.dialects.chat.kit import MODEL
+from tests.dialects.chat_over_messages.kit import CREATED, make_context
 from tests.dialects.chat_over_responses.kit import (
-    CREATED,
     ITEMS,
     REASONED,
     SPOKEN,
     USAGE,
     call,
     custom,
-    make_context,
     make_usage,
     message,
     reasoning,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.dialects.chat.kit import MODEL, Played, check_stream, play
+from tests.dialects.chat_over_messages.kit import CREATED, make_context
 from tests.dialects.chat_over_responses.kit import (
-    CREATED,
     ITEMS,
     ROLE,
     STARTED,
@@ -20,7 +20,6 @@ from tests.dialects.chat_over_responses.kit import (
     end,
     event,
     frame,
-    make_context,
     message,
     open_stream,
     play_events,

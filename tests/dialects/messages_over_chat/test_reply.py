@@ -7,13 +7,18 @@ from typing import Any
 from gateway.dialects.records import Reply
 from gateway.money import Tokens
 from tests.dialects.chat.kit import MODEL, Json, dump
+from tests.dialects.chat.kit import text as text_choice
 from tests.dialects.messages_over_chat.kit import (
     EXCHANGE,
     USAGE,
+    begin,
     call,
     check_reply,
     completion,
     make_context,
+    play_whole,
+    read_message,
+    stream,
 )
 from tests.support.rows import each_row
 
@@ -81,8 +86,10 @@ CALLS = {"tool_calls": [call()]}
     ],
 )
 def test_stop_reasons(message: Json, finish: str, reason: str) -> None:
-    read_message = read(completion(message, finish))
-    assert (read_message["stop_reason"], read_message["stop_details"]) == (reason, None)
+    said = begin(0) if "tool_calls" in message else text_choice("a")
+    heard = read_message(play_whole(stream(said, finish=finish))).model_dump()
+    for told in (read(completion(message, finish)), heard):
+        assert (told["stop_reason"], told["stop_details"]) == (reason, None)
 
 
 @each_row(

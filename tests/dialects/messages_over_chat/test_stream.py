@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.messages_over_chat.stream import MessageWriter
-from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
 from gateway.errors import UndeliverableReply
 from gateway.money import Tokens
 from gateway.usage import Metered
@@ -52,7 +51,6 @@ from tests.dialects.messages_over_chat.kit import (
     tools_of,
 )
 from tests.support.fuzz import fuzz
-from tests.support.rows import each_row
 
 
 def test_plain_stream_event_by_event() -> None:
@@ -90,32 +88,6 @@ def test_every_event_leaves_as_soon_as_it_can() -> None:
     assert kinds_of(pipeline.feed(DONE)) == ["message_delta"]
     assert pipeline.complete
     assert pipeline.finish() == STOP_EVENT
-
-
-def test_kinds_never_overlap_and_indexes_are_contiguous() -> None:
-    hm = choice({"reasoning_content": "hm"})
-    played = play_whole(stream(hm, text("a"), hm, text("b"), begin(0, "{}"), text("c")))
-    message = read_message(played)
-    assert starts_of(played.out) == ["thinking", "text", "thinking", "text", "tool_use", "text"]
-    assert (text_of(message), thinking_of(message)) == ("abc", "hmhm")
-
-
-@each_row(
-    ("finish", "reason"),
-    [
-        ("stop", "end_turn"),
-        ("length", "max_tokens"),
-        ("content_filter", "refusal"),
-        ("tool_calls", "tool_use"),
-        ("eos", "end_turn"),
-    ],
-)
-def test_stop_reasons(finish: str, reason: str) -> None:
-    assert read_message(play_whole(stream(text("a"), finish=finish))).stop_reason == reason
-
-
-def test_calls_that_finish_with_stop_are_a_tool_use() -> None:
-    assert read_message(play_whole(stream(begin(0), finish="stop"))).stop_reason == "tool_use"
 
 
 def test_stop_sequence_that_the_upstream_tells() -> None:
@@ -169,17 +141,6 @@ def test_done_without_a_finish_reason_is_an_end() -> None:
     assert message.stop_reason == "end_turn"
     message = read_message(play_whole(events(chunk(role()), chunk(begin(0))) + DONE))
     assert message.stop_reason == "tool_use"
-
-
-def test_event_too_large_to_hold_is_a_failure() -> None:
-    piece = b"x" * (MAX_TRANSLATED_EVENT_BYTES // 4)
-    pipeline = open_stream()
-    pipeline.feed(b'data: {"')
-    for _ in range(3):
-        pipeline.feed(piece)
-    assert pipeline.failure is None
-    pipeline.feed(piece)
-    assert pipeline.failure is not None
 
 
 def test_calls_too_large_to_hold_are_a_failure() -> None:

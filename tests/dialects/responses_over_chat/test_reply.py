@@ -96,17 +96,23 @@ def test_items_stand_in_the_order_of_a_turn() -> None:
     ("finish", "status", "reason"),
     [
         ("stop", "completed", None),
+        ("tool_calls", "completed", None),
         ("eos", "completed", None),
         ("length", "incomplete", "max_output_tokens"),
+        ("model_length", "incomplete", "max_output_tokens"),
         ("content_filter", "incomplete", "content_filter"),
     ],
 )
 def test_endings(finish: str, status: str, reason: str | None) -> None:
     message = {"reasoning_content": "hm", "content": "a"}
-    response = read(completion(message, finish))
+    said = (choice({"reasoning_content": "hm"}), text("a"))
     details = {"reason": reason} if reason else None
-    assert (response["status"], response["incomplete_details"]) == (status, details)
-    assert response["output"][-1]["status"] == status
+    for response in (
+        read(completion(message, finish)),
+        read_response(play_whole(stream(*said, finish=finish))),
+    ):
+        assert (response["status"], response["incomplete_details"]) == (status, details)
+        assert response["output"][-1]["status"] == status
 
 
 def test_a_reply_of_reasoning_alone_can_be_cut_off() -> None:

@@ -89,20 +89,6 @@ def test_every_event_leaves_as_soon_as_it_can() -> None:
     assert kinds_of(pipeline.finish()) == ["completed"]
 
 
-def test_kinds_never_overlap_and_indexes_are_contiguous() -> None:
-    hm = choice({"reasoning_content": "hm"})
-    played = play_whole(stream(hm, text("a"), hm, text("b"), begin(0, "{}"), text("c")))
-    response = read_response(played)
-    assert items_of(response) == [
-        ("reasoning", "hm"),
-        ("output_text", "a"),
-        ("reasoning", "hm"),
-        ("output_text", "b"),
-        ("function_call", "c0", "", "f0", "{}"),
-        ("output_text", "c"),
-    ]
-
-
 @each_row("key", ["reasoning", "reasoning_content"])
 def test_reasoning_under_either_name_is_a_summary(key: str) -> None:
     played = play_whole(stream(choice({key: "hm", "content": ""}), text("a")))
@@ -116,25 +102,6 @@ def test_reasoning_under_either_name_is_a_summary(key: str) -> None:
         "reasoning_summary_part.done",
         "output_item.done",
     ]
-
-
-@each_row(
-    ("finish", "status", "reason"),
-    [
-        ("stop", "completed", None),
-        ("tool_calls", "completed", None),
-        ("eos", "completed", None),
-        ("length", "incomplete", "max_output_tokens"),
-        ("model_length", "incomplete", "max_output_tokens"),
-        ("content_filter", "incomplete", "content_filter"),
-    ],
-)
-def test_endings(finish: str, status: str, reason: str | None) -> None:
-    hm = choice({"reasoning_content": "hm"})
-    response = read_response(play_whole(stream(hm, text("a"), finish=finish)))
-    details = {"reason": reason} if reason else None
-    assert (response["status"], response["incomplete_details"]) == (status, details)
-    assert response["output"][-1]["status"] == status
 
 
 def test_only_the_last_item_is_cut_off() -> None:

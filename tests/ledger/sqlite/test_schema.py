@@ -112,32 +112,33 @@ def test_missing_file_is_not_made_unasked(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_two_processes_make_one_schema(tmp_path: Path) -> None:
-    """Several first starts at once all end with a whole schema."""
+def race_to_open(path: Path, count: int) -> None:
+    """Open a database in several processes at once; each must succeed."""
     script = (
         "import sys; from pathlib import Path; from gateway.ledger.sqlite.schema import connect;"
         "print('ready', flush=True); sys.stdin.readline();"
         "connect(Path(sys.argv[1]), create=True).close()"
     )
-    path = tmp_path / "gateway.db"
+    words = [sys.executable, "-c", script, str(path)]
+    pipe = subprocess.PIPE
     racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
+        subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        for _ in range(count)
     ]
     for racer in racers:
         assert racer.stdout is not None
         racer.stdout.readline()
     results = [racer.communicate("go\n") for racer in racers]
-    assert [racer.returncode for racer in racers] == [0] * 4, results
-    connection = connect(path)
-    assert read_version(connection) == VERSION
-    connection.close()
+    assert [racer.returncode for racer in racers] == [0] * count, results
+
+
+@pytest.mark.slow
+def test_two_processes_make_one_schema(tmp_path: Path) -> None:
+    """Several first starts at once all end with a whole schema."""
+    path = tmp_path / "gateway.db"
+    race_to_open(path, 4)
+    with closing(connect(path)) as connection:
+        assert read_version(connection) == VERSION
 
 
 ENTRY = (
@@ -329,26 +330,8 @@ def test_an_older_version_is_refused(old: Path, version: int) -> None:
 @pytest.mark.slow
 def test_two_processes_upgrade_once(old: Path) -> None:
     """Started together, each ends with a whole database of this version."""
-    script = (
-        "import sys; from pathlib import Path; from gateway.ledger.sqlite.schema import connect;"
-        "print('ready', flush=True); sys.stdin.readline(); connect(Path(sys.argv[1])).close()"
-    )
     before = dump(old)
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(old)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(3)
-    ]
-    for racer in racers:
-        assert racer.stdout is not None
-        racer.stdout.readline()
-    results = [racer.communicate("go\n") for racer in racers]
-    assert [racer.returncode for racer in racers] == [0] * 3, results
+    race_to_open(old, 3)
     assert (dump(old), find_version(old)) == (before, VERSION)
     assert len(list(old.parent.glob("*.version-*"))) == 1
 
