@@ -149,44 +149,44 @@ _CHARGES: Final = """
     INSERT INTO entries (
         account_id, kind, amount_nano, balance_after_nano, request_id, created_ms
     )
-    SELECT :account_id, 'charge', -cost_nano,
-        (SELECT balance_after_nano FROM entries WHERE account_id = :account_id
-            ORDER BY id DESC LIMIT 1) - sum(cost_nano) OVER (ORDER BY id),
-        id, ended_ms
-    FROM requests WHERE account_id = :account_id AND state = 'posted' ORDER BY id
+    SELECT account_id, 'charge', -cost_nano,
+        balance_nano - sum(cost_nano) OVER (PARTITION BY account_id ORDER BY requests.id),
+        requests.id, ended_ms
+    FROM requests JOIN (
+        SELECT account_id, sum(amount_nano) AS balance_nano FROM entries GROUP BY 1
+    ) AS credited USING (account_id)
+    WHERE state = 'posted' ORDER BY requests.id
 """
 _BALANCE: Final = """
-    UPDATE accounts SET balance_nano = (
-        SELECT balance_after_nano FROM entries WHERE account_id = accounts.id
-        ORDER BY id DESC LIMIT 1
-    ) WHERE id = :account_id
+    UPDATE accounts SET balance_nano = sums.balance_nano FROM (
+        SELECT account_id, sum(amount_nano) AS balance_nano FROM entries GROUP BY 1
+    ) AS sums WHERE accounts.id = account_id
 """
 _SPENT: Final = """
-    UPDATE keys SET spent_nano = sums.cost_nano FROM (
-        SELECT key_id, sum(cost_nano) AS cost_nano FROM requests GROUP BY key_id
+    UPDATE keys SET spent_nano = sums.cost_nano, last_used_ms = sums.ended_ms FROM (
+        SELECT key_id, sum(cost_nano) AS cost_nano,
+            max(ended_ms) FILTER (WHERE state = 'posted') AS ended_ms
+        FROM requests GROUP BY 1
     ) AS sums WHERE keys.id = sums.key_id
 """
-_LAST_USED: Final = """
-    UPDATE keys SET last_used_ms = sums.ended_ms FROM (
-        SELECT key_id, max(ended_ms) AS ended_ms FROM requests WHERE state = 'posted'
-        GROUP BY key_id
-    ) AS sums WHERE keys.id = sums.key_id
-"""
-HOURLY: Final = """
+_HOURLY: Final = """
     INSERT INTO hourly
-    SELECT account_id, ended_ms / 3600000, model, key_id, sum(state = 'posted'),
-        sum(state = 'voided'), sum(iif(state = 'posted', input_tokens, 0)),
-        sum(iif(state = 'posted', cached_input_tokens, 0)),
-        sum(iif(state = 'posted', cache_write_tokens + cache_write_1h_tokens, 0)),
-        sum(iif(state = 'posted', output_tokens, 0)), sum(cost_nano)
-    FROM requests WHERE ended_ms NOT NULL GROUP BY 1, 2, 3, 4
+    SELECT account_id, ended_ms / 3600000, model, key_id, count(*) FILTER (WHERE state = 'posted'),
+        count(*) FILTER (WHERE state = 'voided'),
+        coalesce(sum(input_tokens) FILTER (WHERE state = 'posted'), 0),
+        coalesce(sum(cached_input_tokens) FILTER (WHERE state = 'posted'), 0),
+        coalesce(sum(cache_write_tokens) FILTER (WHERE state = 'posted'), 0),
+        coalesce(sum(output_tokens) FILTER (WHERE state = 'posted'), 0), sum(cost_nano)
+    FROM requests GROUP BY 1, 2, 3, 4 ORDER BY 2
 """
-DAILY: Final = """
+_DAILY: Final = """
     INSERT INTO daily
     SELECT account_id, hour / 24, model, key_id, sum(requests), sum(failed), sum(input_tokens),
         sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
-    FROM hourly GROUP BY 1, 2, 3, 4
+    FROM hourly GROUP BY 1, 2, 3, 4 ORDER BY 2
 """
+SUMS: Final = (_CHARGES, _BALANCE, _SPENT, _HOURLY, _DAILY)
+"""What follows from requests and moves, in the SQL of both databases."""
 _CODES: Final = """
     INSERT INTO codes (
         id, batch, digest, last4, amount_nano, note, created_by, created_ms,
@@ -196,9 +196,7 @@ _CODES: Final = """
         amount_nano, '', 'nobody', created_ms, created_ms, account_id, id
     FROM entries WHERE kind = 'code'
 """
-_HISTORY: Final = (
-    _PRICES, _KEYS, _REQUESTS, _MOVES, _CHARGES, _BALANCE, _SPENT, _CODES, _LAST_USED, HOURLY, DAILY,
-)  # fmt: skip
+_HISTORY: Final = (_PRICES, _KEYS, _REQUESTS, _MOVES, *SUMS, _CODES)
 
 
 def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) -> Filled:

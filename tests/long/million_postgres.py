@@ -28,7 +28,7 @@ from gateway.ledger.postgres.session import Session
 from gateway.ledger.records import AccountOrder, EntryFilter
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS
-from tests.long.million import ACCOUNT, CREDIT_NANO, MOVES, PRICE, Busy, History, make_pages
+from tests.long.million import ACCOUNT, CREDIT_NANO, MOVES, PRICE, SUMS, Busy, History, make_pages
 from tests.support.postgres import find_server, run_cluster
 
 RUNS: Final = 5
@@ -115,46 +115,6 @@ _MOVES: Final = """
         UNION ALL SELECT id, 0, 'credit', :credit_nano FROM accounts WHERE id > 1
     ) AS moves ORDER BY account_id, n
 """
-_CHARGES: Final = """
-    INSERT INTO entries (
-        account_id, kind, amount_nano, balance_after_nano, request_id, created_ms
-    )
-    SELECT account_id, 'charge', -cost_nano,
-        balance_nano - sum(cost_nano) OVER (PARTITION BY account_id ORDER BY requests.id),
-        requests.id, ended_ms
-    FROM requests JOIN (
-        SELECT account_id, sum(amount_nano) AS balance_nano FROM entries GROUP BY 1
-    ) AS before USING (account_id)
-    WHERE state = 'posted' ORDER BY requests.id
-"""
-_BALANCE: Final = """
-    UPDATE accounts SET balance_nano = sums.balance_nano FROM (
-        SELECT account_id, sum(amount_nano) AS balance_nano FROM entries GROUP BY 1
-    ) AS sums WHERE accounts.id = account_id
-"""
-_SPENT: Final = """
-    UPDATE keys SET spent_nano = sums.cost_nano, last_used_ms = sums.ended_ms FROM (
-        SELECT key_id, sum(cost_nano) AS cost_nano,
-            max(ended_ms) FILTER (WHERE state = 'posted') AS ended_ms
-        FROM requests GROUP BY 1
-    ) AS sums WHERE keys.id = sums.key_id
-"""
-_HOURLY: Final = """
-    INSERT INTO hourly
-    SELECT account_id, ended_ms / 3600000, model, key_id, count(*) FILTER (WHERE state = 'posted'),
-        count(*) FILTER (WHERE state = 'voided'),
-        coalesce(sum(input_tokens) FILTER (WHERE state = 'posted'), 0),
-        coalesce(sum(cached_input_tokens) FILTER (WHERE state = 'posted'), 0),
-        coalesce(sum(cache_write_tokens) FILTER (WHERE state = 'posted'), 0),
-        coalesce(sum(output_tokens) FILTER (WHERE state = 'posted'), 0), sum(cost_nano)
-    FROM requests GROUP BY 1, 2, 3, 4 ORDER BY 2
-"""
-_DAILY: Final = """
-    INSERT INTO daily
-    SELECT account_id, hour / 24, model, key_id, sum(requests), sum(failed), sum(input_tokens),
-        sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
-    FROM hourly GROUP BY 1, 2, 3, 4 ORDER BY 2
-"""
 _CODES: Final = """
     INSERT INTO codes (
         id, batch, digest, last4, amount_nano, note, created_by, created_ms,
@@ -193,7 +153,7 @@ _UPSTREAM_FAILURES: Final = """
     WHERE outcome NOT IN ('pending', 'complete') ORDER BY id DESC LIMIT :failures
 """
 _HISTORY: Final = (
-    _MONTHS, _PRICES, _ACCOUNTS, _KEYS, _REQUESTS, _MOVES, _CHARGES, _BALANCE, _SPENT, _HOURLY, _DAILY,
+    _MONTHS, _PRICES, _ACCOUNTS, _KEYS, _REQUESTS, _MOVES, *SUMS,
     _CODES, _EVENTS, _REFUSALS, _UPSTREAM_CALLS, _UPSTREAM_FAILURES,
 )  # fmt: skip
 

@@ -141,15 +141,6 @@ def test_every_choice_has_to_finish() -> None:
     assert send(two + END, n=2).complete
 
 
-def test_finished_waits_for_every_choice() -> None:
-    stream = ChatStream(make_context(n=2))
-    seen = [stream.finished]
-    for one in (role(), stop(), role(1), stop(1)):
-        stream.feed(event(chunk(one)))
-        seen.append(stream.finished)
-    assert seen == [False, False, False, False, True]
-
-
 @each_row(
     ("body", "message"),
     [

@@ -65,12 +65,6 @@ def test_stream_in_full() -> None:
     assert played.out.endswith(b"data: [DONE]\n\n")
 
 
-def test_no_usage_is_said_unasked() -> None:
-    played = play_events(*BEGUN, say("a"), *ENDED)
-    assert all("usage" not in chunk for chunk in played.chunks)
-    assert all(chunk["choices"] for chunk in played.chunks)
-
-
 @each_row(
     ("events", "expected"),
     [

@@ -215,11 +215,6 @@ def test_all_sources_of_a_text_are_told_at_its_end() -> None:
     assert [one["url_citation"]["url"] for one in found] == ["https://x", "https://y"]
 
 
-def test_no_usage_is_told_unasked() -> None:
-    played = play_events(*write_items(*ITEMS), end(usage=USAGE))
-    assert all("usage" not in chunk for chunk in played.chunks)
-
-
 def test_a_caller_of_functions_gets_a_function_call() -> None:
     played = play_events(*write_items(call("c1", "f", "{}")), end(), functions=[{"name": "f"}])
     assert played.choices[0]["delta"] == ROLE
