@@ -293,14 +293,17 @@ class JsonReply(web.StreamResponse):
             self._keep_alive = request.keep_alive and not call.gateway.draining
         head, body = self._write_head(request), self._json
         self._json = b""  # aiohttp keeps a reply until the connection's next request
-        if len(body) <= SMALL_BYTES:
-            transport.write(head + body)
+        sent = len(body) if len(body) <= SMALL_BYTES else 0
+        transport.write(head + body[:sent])
+        unread = transport.get_write_buffer_size()
+        if sent and unread <= SMALL_BYTES:
             return
-        count_reply(call, len(body))
+        # More than a small reply is unread where the caller sends requests on and reads nothing.
+        count_reply(call, max(len(body), unread))
         try:
-            transport.write(head)
+            await drain(request)
             # Piece by piece: asyncio copies what the kernel does not take at once.
-            for start in range(0, len(body), PIECE_BYTES):
+            for start in range(sent, len(body), PIECE_BYTES):
                 transport.write(body[start : start + PIECE_BYTES])
                 await drain(request)
         finally:

@@ -121,7 +121,8 @@ class ConnectionWatch:
             if position is None or connection.transport is None:
                 continue
             since, seen = self._stalls.get(connection, (now, position))
-            if seen != position:
+            grew = isinstance(seen, int) and isinstance(position, int) and position > seen
+            if seen != position and not grew:  # replies behind unread ones are no progress
                 since = now
             limit = self._stall_seconds if has_unread_bytes(connection) else self._header_seconds
             if now - since >= limit:
@@ -134,7 +135,7 @@ class ConnectionWatch:
         """Return what a connection waits for; None while its request is being served."""
         if has_unread_bytes(connection):
             assert connection.transport is not None
-            return ("unread", connection.transport.get_write_buffer_size())
+            return connection.transport.get_write_buffer_size()
         if not is_waiting(connection):
             return None
         return ("waiting", find_last_reply(connection))

@@ -62,8 +62,10 @@ def reuse_large_blocks() -> None:
     """
     if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(_MALLOPT["arena max"], 1)
-        mallopt(_MALLOPT["mmap threshold"], KEPT_BYTES)
-        mallopt(_MALLOPT["trim threshold"], KEPT_BYTES)
+        if mallopt(
+            _MALLOPT["mmap threshold"], KEPT_BYTES
+        ):  # glibc before 2.35 takes 32 MiB at most
+            mallopt(_MALLOPT["trim threshold"], KEPT_BYTES)
 
 
 async def collect(is_idle: Callable[[], bool]) -> None:

@@ -165,15 +165,19 @@ def test_a_password_that_was_changed_while_it_was_checked_opens_nothing(books: B
     assert books.signins.read_sessions(books.accounts.read(NAME).id) == []
 
 
-def test_a_change_of_the_password_goes_on_under_a_new_id(books: Books, path: Path) -> None:
+def test_a_change_of_the_password_goes_on_under_a_new_id(
+    books: Books, path: Path, clock: Clock
+) -> None:
     books.signins.set_password(NAME, HASH)
     own, other = open_by_password(books), open_by_link(books)
     assert own is not None
+    clock.now_ms += 1000
     made = signin.change_password(books, replace(VISITOR, session=own.view), HASH, "new hash")
     assert [is_open(books, one) for one in (own, other, made)] == [False, False, True]
     assert made.token != own.token
     assert made.view.id != own.view.id
     assert made.view.opened_by == "password"
+    assert made.view.created_ms == own.view.created_ms, "nobody signed in anew, by all factors"
     assert read_events(path)[-1] == ("alice", "account.password", NAME, "ended 2 sessions")
 
 

@@ -15,6 +15,7 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_writer import StreamWriter
 from multidict import CIMultiDict
 
+from gateway.api.bodies import SMALL_BYTES
 from gateway.api.sink import PIECE_BYTES, JsonReply, StreamSink
 from tests.api.test_bodies import make_call, make_gateway
 from tests.support.chat import check_error, say
@@ -346,23 +347,42 @@ async def test_over_its_share_only_an_accounts_own_replies_are_not_read(
     await ask_until_served(gateway, key)
 
 
-async def test_a_large_reply_waits_for_the_caller_after_each_piece() -> None:
-    """A transport copies what it cannot send at once, so it gets no more than a piece."""
+@pytest.mark.parametrize(
+    ("size", "unread", "wanted"),
+    [
+        (
+            2 * PIECE_BYTES + 1,
+            0,
+            ["waited", PIECE_BYTES, "waited", PIECE_BYTES, "waited", 1, "waited"],
+        ),
+        (9, SMALL_BYTES, []),
+        (9, SMALL_BYTES + 1, ["waited"]),
+    ],
+)
+async def test_a_reply_waits_until_the_caller_has_taken_what_is_before_it(
+    size: int, unread: int, wanted: list[int | str]
+) -> None:
+    """A transport copies what it cannot send at once, and takes any number of pipelined replies."""
     played: list[int | str] = []
+    call = make_call(make_gateway(4), 1)
 
     async def wait() -> None:
+        assert call.held_bytes == max(size, unread)
         played.append("waited")
 
-    transport = SimpleNamespace(write=lambda data: played.append(len(data)), is_closing=bool)
+    transport = SimpleNamespace(
+        write=lambda data: played.append(len(data)),
+        is_closing=bool,
+        get_write_buffer_size=lambda: unread,
+    )
     asked: Any = SimpleNamespace(
         transport=transport,
         keep_alive=True,
         version=HttpVersion11,
         writer=SimpleNamespace(drain=wait),
     )
-    call = make_call(make_gateway(4), 1)
-    await JsonReply(call, b"a" * (2 * PIECE_BYTES + 1), {}).prepare(asked)
-    assert played[1:] == [PIECE_BYTES, "waited", PIECE_BYTES, "waited", 1, "waited"]
+    await JsonReply(call, b"a" * size, {}).prepare(asked)
+    assert played[1:] == wanted
     assert call.held_bytes == 0
 
 

@@ -266,6 +266,17 @@ async def send_strings(stage: Stage) -> None:
     await many(2, lambda: stage.gateway.chat(stage.key, data), 5.0)
 
 
+async def send_quotes(stage: Stage) -> None:
+    """A holder sends 26 MB of strings of escaped quotes, which are no JSON and so cost nothing."""
+    body = b"[" + (b'"' + b'\\"' * (16 << 10) + b'",') * 800
+    await many(2, lambda: stage.gateway.chat(stage.key, body), 5.0)
+
+
+async def receive_quotes(stage: Stage) -> None:
+    """A provider's replies are 80 kB of quotes, as of a program."""
+    await many(4, lambda: stage.gateway.chat(stage.key, say("chat/0", "quotes")), 5.0)
+
+
 async def receive_nothing(stage: Stage, what: str) -> None:
     """A provider sends 6 MB that say nothing, in ten streams."""
     body = say("chat/0", what, stream=True)
@@ -316,6 +327,8 @@ ATTACKS: Final[dict[str, Attack]] = {
     "chunks x890": send_chunks(890),
     "Responses bodies x50": send_responses,
     "JSON in a string": send_strings,
+    "quotes in strings": send_quotes,
+    "quotes in replies": receive_quotes,
     "comments": receive("comments"),
     "comment lines": receive("lines"),
     "empty events": receive("empty"),
@@ -337,7 +350,9 @@ def answer(exchange: Exchange) -> Script:
         return [VECTORS]
     body = exchange.json
     if not body.get("stream"):
-        return [LARGE_REPLY] if _asked(body) == "large" else json_reply(completion())
+        if _asked(body) == "large":
+            return [LARGE_REPLY]
+        return json_reply(completion('"' * 80_000 if _asked(body) == "quotes" else "Hello"))
     start = sse_start(text_chunks(["Hello"], finish=None))
     flood = FLOODS[_asked(body)]
     piece = chunked(flood * (60_000 // len(flood)))

@@ -122,6 +122,16 @@ def test_progress_starts_the_time_anew() -> None:
     assert not asking.is_aborted
 
 
+def test_more_unread_replies_are_no_progress() -> None:
+    """A caller may send requests on and read none of the replies."""
+    transport = Transport(1)
+    watching = watch(Connection(transport))
+    for number in range(3):
+        transport.unread += 1000
+        watching.sweep(number * STALL_SECONDS / 2)
+    assert transport.aborted
+
+
 def test_a_connection_without_a_transport_is_left_alone() -> None:
     watching = watch(Connection(transport=None))
     watching.sweep(0.0)

@@ -20,6 +20,7 @@ from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
 from gateway.dialects.wire.sse import render_event
+from gateway.dialects.wire.usage import hide_bill
 from gateway.errors import BadRequest, UpstreamError
 from gateway.usage import Expected, Reported
 
@@ -111,7 +112,10 @@ def edit_count(body: bytes, model: str) -> bytes:
     count = maybe_loads(body)
     match count:
         case {"input_tokens": int(tokens)} if tokens >= 0 and not isinstance(tokens, bool):
-            return dumps_lenient({**count, "model": model}) if "model" in count else body
+            shown = hide_bill(count, body)
+            if "model" in shown:
+                shown = {**shown, "model": model}
+            return body if shown is count else dumps_lenient(shown)
         case _:
             raise UpstreamError("The upstream provider's reply is not a count of tokens.")
 

@@ -20,6 +20,7 @@ import orjson
 from gateway.dialects.base import EventReader
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire.jsonbytes import (
+    MAX_HITS,
     STRING,
     STRING_REST,
     count_text_bytes,
@@ -157,7 +158,9 @@ def maybe_cut(
     for separator in (b'":"', b'": "'):
         needle = b'"' + key.encode() + separator
         at = block.find(needle)
-        while at >= 0:
+        for _ in range(MAX_HITS):  # each reads the whole block
+            if at < 0:
+                break
             start = at + len(needle)
             # Another member may have the same key and text, so the place is proven by reading the probe.
             rest = STRING_REST.match(block, start)

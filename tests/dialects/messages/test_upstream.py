@@ -73,6 +73,7 @@ def test_what_is_no_message_is_the_upstreams_fault(body: bytes, kind: type[Upstr
 
 def test_a_count_passes_but_for_a_model_it_names() -> None:
     assert edit_count(b' {"input_tokens": 7}', "m") == b' {"input_tokens": 7}'
+    assert edit_count(b'{"input_tokens":7,"cost":0.5}', "m") == b'{"input_tokens":7}'
     edited = json.loads(edit_count(b'{"input_tokens":7,"model":"theirs"}', "m"))
     assert edited == {"input_tokens": 7, "model": "m"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from dataclasses import replace
 from typing import Any, Final
 
@@ -243,6 +244,17 @@ def test_200_levels_are_read_and_no_more(pair: bytes) -> None:
     assert loads_lenient(deep)
     with pytest.raises(ValueError, match="too deeply"):
         loads_lenient(begin + deep + end)
+
+
+@each_row("rest", [b'"]', b"", b"a"])
+@each_row("pieces", [1, 200])
+def test_escaped_quotes_take_no_more_time_than_others(rest: bytes, pieces: int) -> None:
+    """At each of them a search for strings would begin anew: a second for 16 KiB."""
+    long = b'\\"' * PIECE_BYTES
+    data = b"[" + (b'"' + long + b'",') * (pieces - 1) + b'"' + long + rest
+    began = time.thread_time()
+    assert count_elements(data, len(data)) == 2 * pieces
+    assert time.thread_time() - began < pieces / 10
 
 
 def test_levels_are_counted_across_the_pieces_of_a_long_text() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.chat.stream import maybe_probe, read_tool
-from gateway.dialects.wire.jsonbytes import STRING_REST, count_text_bytes
+from gateway.dialects.wire.jsonbytes import MAX_HITS, STRING_REST, count_text_bytes
 from gateway.dialects.wire.passing import (
     PROBE,
     PROBE_BYTES,
@@ -108,6 +108,13 @@ def test_the_cut_is_at_the_text_and_not_at_its_double() -> None:
     assert halves is not None
     assert halves[0].count(b'"content":"') == 2
     assert halves[1].count(b'"content":"') == 1
+
+
+def test_few_doubles_are_tried() -> None:
+    """Each reads the whole event, so that many would take the square of the time."""
+    doubles = [{"content": "a"}] * (MAX_HITS - 1)
+    assert cut(event({"x": doubles, **chunk(text("a"))})) is not None
+    assert cut(event({"x": [*doubles, {"content": "a"}], **chunk(text("a"))})) is None
 
 
 def test_an_event_that_cannot_be_proven_is_not_cut() -> None:

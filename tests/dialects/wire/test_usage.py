@@ -238,3 +238,8 @@ def test_the_usage_at_the_end_of_an_event(end: bytes, found: object) -> None:
     assert (place and place[2]) == found
     if place is not None:
         assert json.loads(end[place[0] : place[1]]) == found
+
+
+def test_a_bill_whose_name_is_escaped_is_not_shown() -> None:
+    text = rb'{"usage":{"c\u006fst":0.5}}'
+    assert hide_bill(json.loads(text), text) == {"usage": {}}

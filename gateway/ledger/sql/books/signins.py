@@ -111,7 +111,8 @@ class SignInBook(Part):
             if self.find_password_hash(account.name) != seen_hash:
                 raise Conflict("the password was changed meanwhile")
             self._set_password(connection, account.id, account.name, password_hash)
-            return self._open(connection, account.id, "password", opening)
+            # Nobody signed in anew: what asks for that asks for the second factor, too.
+            return self._open(connection, account.id, "password", opening, session.created_ms)
 
     def set_link(self, account: str, digest: bytes, expires_ms: int) -> None:
         """Give the account a sign-in link; an earlier one ends."""
@@ -246,8 +247,14 @@ class SignInBook(Part):
         return view
 
     def _open(
-        self, connection: Connection, account_id: int, how: OpenedBy, opening: Opening
+        self,
+        connection: Connection,
+        account_id: int,
+        how: OpenedBy,
+        opening: Opening,
+        since_ms: int | None = None,
     ) -> SessionView:
+        """Open a session: of a sign-in just now, unless `since_ms` says when it was."""
         now_ms = self._database.clock()
         # Swept whenever one is opened, so no task of its own has to do it.
         connection.execute(_SWEEP, {"now": now_ms})
@@ -262,7 +269,7 @@ class SignInBook(Part):
             "opened_by": how,
             "device": opening.device,
             "address": opening.address,
-            "created_ms": now_ms,
+            "created_ms": now_ms if since_ms is None else since_ms,
             "last_seen_ms": now_ms,
             "expires_ms": now_ms + SESSION_MS,
         }
