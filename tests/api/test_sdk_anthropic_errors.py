@@ -9,24 +9,16 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.support.messages import frames, make_events, make_message
-from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Provider
+from tests.support.messages import make_message
 from tests.support.replies import (
-    LAST_CHUNK,
-    chunked,
     error_reply,
     json_reply,
-    sse_start,
-    stream_head,
 )
 from tests.support.rows import each_row
 from tests.support.stage import Stage
-from tests.support.told import Told
 from tests.support.upstream import End, Wait
 
 HELLO: Any = [{"role": "user", "content": "Say hello."}]
-PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER]
-each_provider = each_row("provider", PROVIDERS)
 
 
 @pytest.fixture
@@ -116,26 +108,6 @@ async def test_rejection_of_the_provider_comes_back_with_its_words(
     assert await stage.books.charge_nano(caught.value.request_id or "") == 0
 
 
-@each_row("status", [401, 403, 404])
-async def test_fault_of_ours_at_the_provider_is_no_fault_of_the_callers(
-    stage: Stage, aclient: anthropic.AsyncAnthropic, status: int
-) -> None:
-    stage.alpha.play(error_reply(status))
-    with pytest.raises(anthropic.InternalServerError) as caught:
-        await aclient.messages.create(model=stage.fresh("messages"), messages=HELLO, max_tokens=9)
-    assert (caught.value.status_code, caught.value.type) == (502, "api_error")
-
-
-async def test_overloaded_provider_is_a_503(
-    stage: Stage, aclient: anthropic.AsyncAnthropic
-) -> None:
-    """Anthropic's own status is 529; ours is a 503 of the same type."""
-    stage.alpha.play(error_reply(529, kind="overloaded_error"))
-    with pytest.raises(anthropic.ServiceUnavailableError) as caught:
-        await aclient.messages.create(model=stage.fresh("messages"), messages=HELLO, max_tokens=9)
-    assert caught.value.type == "overloaded_error"
-
-
 async def test_retries_of_the_sdk_get_through(
     stage: Stage, aclient: anthropic.AsyncAnthropic
 ) -> None:
@@ -156,44 +128,6 @@ async def test_work_that_may_be_done_is_not_retried(
             model=stage.fresh("messages-brisk"), messages=HELLO, max_tokens=9
         )
     assert len(stage.alpha.exchanges) == 1
-
-
-@each_provider
-async def test_broken_stream_raises_what_the_sdk_can_name(
-    stage: Stage, aclient: anthropic.AsyncAnthropic, provider: Provider
-) -> None:
-    """The delivered text is there, followed by an error with type and request id."""
-    seen = asyncio.Event()
-    events = provider.events(Told("Hello!"))[:3]
-    stage.alpha.play([*sse_start(events), Wait(seen), End.RST])
-    pieces: list[str] = []
-
-    async def read(model: str) -> None:
-        async with aclient.messages.stream(model=model, messages=HELLO, max_tokens=9) as stream:
-            async for piece in stream.text_stream:
-                pieces.append(piece)
-                seen.set()
-
-    with pytest.raises(anthropic.APIStatusError) as caught:
-        await read(stage.fresh(provider.kind))
-    assert pieces[0] == "Hel"
-    assert caught.value.type == "api_error"
-    assert caught.value.request_id is not None
-    assert await stage.books.charge_nano(caught.value.request_id) > 0
-
-
-async def test_error_type_of_the_provider_is_kept(
-    stage: Stage, aclient: anthropic.AsyncAnthropic
-) -> None:
-    """Overload in the middle of a stream is overload for the caller too."""
-    events = [*frames(make_events())[:3], MESSAGES_PROVIDER.error_event("Overloaded")]
-    stage.alpha.play([stream_head(), *map(chunked, events), LAST_CHUNK])
-    with pytest.raises(anthropic.APIStatusError) as caught:
-        async with aclient.messages.stream(
-            model=stage.fresh("messages"), messages=HELLO, max_tokens=9
-        ) as stream:
-            await stream.until_done()
-    assert caught.value.type == "overloaded_error"
 
 
 async def test_details_of_a_rejection_are_kept(
