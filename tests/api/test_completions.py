@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.support import messages
-from tests.support.chat import read_stream, say
+from tests.support.chat import Used, read_stream, say, split_events
 from tests.support.config import UPSTREAM_NAME
 from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import (
@@ -27,6 +27,7 @@ from tests.support.replies import (
     stream_head,
     text_chunks,
 )
+from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
 
@@ -162,3 +163,17 @@ async def test_what_a_provider_wants_passes_and_what_a_model_refuses_does_not(st
     stage.alpha.play(json_reply(completion("Hi.")))
     await stage.gateway.post(CHAT, stage.key, say(stage.fresh("plain")), headers={"x-title": "a"})
     assert "x-title" not in stage.alpha.last.headers
+
+
+@each_row("mib", [1, 5])
+async def test_event_of_a_mebibyte_and_more_arrives_whole(stage: Stage, mib: int) -> None:
+    """One line of several MiB, then a normal end."""
+    model = stage.fresh("plain")
+    long = "0123456789abcdef" * (mib * 2**16)
+    stage.alpha.play(sse_reply(stream_chunks(["a", long, "z"])))
+    reply = await stage.chat(say(model, stream=True))
+    chunks = [json.loads(event) for event in split_events(reply.body)[:-1]]
+    said = [one["delta"].get("content", "") for chunk in chunks for one in chunk["choices"]]
+    assert "".join(said) == f"a{long}z"
+    assert split_events(reply.body)[-1] == b"[DONE]"
+    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano

@@ -74,45 +74,6 @@ async def test_model_is_retrieved_by_its_id(stage: Stage, path: str) -> None:
     assert reply.json["id"] == "plain/0"
 
 
-@each_row("account", ["empty", "rich"])
-async def test_models_need_a_key_and_no_balance(stage: Stage, account: str) -> None:
-    key = stage.callers[account].key
-    assert (await stage.gateway.ask("GET", "/v1/models", key=key)).status == 200
-    assert (await stage.gateway.ask("GET", "/v1/models/plain/0", key=key)).status == 200
-
-
-async def test_models_that_a_key_may_not_use_are_not_there(stage: Stage) -> None:
-    account = stage.callers["rich"].account
-    verb = await stage.gateway.run("key", "add", account, "--models", "plain/0")
-    key = verb.out.strip()
-    stage.gateway.canaries.append(key.encode())
-    reply = await stage.gateway.ask("GET", "/v1/models", key=key)
-    assert [entry["id"] for entry in reply.json["data"]] == ["plain/0"]
-    assert (await stage.gateway.ask("GET", "/v1/models/plain/0", key=key)).status == 200
-    assert (await stage.gateway.ask("GET", "/v1/models/pair/0", key=key)).status == 404
-
-
-async def test_models_in_the_messages_shape(stage: Stage) -> None:
-    """Requests with `anthropic-version` get the messages shape."""
-    headers = {"anthropic-version": "2023-06-01", "x-api-key": stage.key}
-    reply = await stage.gateway.ask("GET", "/v1/models?limit=1000", headers=headers)
-    assert reply.status == 200
-    page: dict[str, Any] = reply.json
-    assert {"data", "has_more", "first_id", "last_id"} <= set(page)
-    assert (len(page["data"]), page["has_more"]) == (1000, True)
-    ids, rest = [entry["id"] for entry in page["data"]], page
-    while rest["has_more"]:
-        path = f"/v1/models?limit=1000&after_id={rest['last_id']}"
-        rest = (await stage.gateway.ask("GET", path, headers=headers)).json
-        ids += [entry["id"] for entry in rest["data"]]
-    plain = (await stage.gateway.ask("GET", "/v1/models", key=stage.key)).json
-    assert ids == [entry["id"] for entry in plain["data"]]
-    assert all(entry["type"] == "model" for entry in page["data"])
-    assert all({"id", "display_name", "created_at"} <= set(entry) for entry in page["data"])
-    one = await stage.gateway.ask("GET", "/v1/models/plain/0", headers=headers)
-    assert (one.json["type"], one.json["id"]) == ("model", "plain/0")
-
-
 TODAY = 20_000
 """A day counted from the epoch."""
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 from typing import Any
 
 from tests.support.chat import say
 from tests.support.config import UPSTREAM_NAME
-from tests.support.messages import ask, check_reply, make_message, read_events, read_stream
-from tests.support.pairs import RESPONSES_PROVIDER
+from tests.support.messages import ask, check_reply, make_message, read_stream
 from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
 from tests.support.stage import Stage
-from tests.support.told import Told, ToolCall, of_events
 
 Json = dict[str, Any]
 MARK = {"type": "ephemeral", "ttl": "1h"}
@@ -175,76 +172,6 @@ async def test_coding_agents_request_works_over_a_chat_provider(stage: Stage) ->
     read_stream(reply.body, model)
     expected = unpack_arguments(json.loads(json.dumps(AGENT_AS_CHAT)))
     assert unpack_arguments(stage.alpha.last.json) == expected
-
-
-def make_parts(kind: str, *texts: str) -> list[Json]:
-    return [{"type": kind, "text": text} for text in texts]
-
-
-AGENT_AS_RESPONSE: Json = {
-    "model": UPSTREAM_NAME,
-    "max_output_tokens": 32_000,
-    "stream": True,
-    "store": False,
-    "reasoning": {"effort": "high"},
-    "instructions": "You are an agent.\n\nBe brief.",
-    "input": [
-        {
-            "type": "message",
-            "role": "user",
-            "content": make_parts(
-                "input_text", "<system-reminder>Today.</system-reminder>", "List the files."
-            ),
-        },
-        {
-            "type": "message",
-            "role": "assistant",
-            "content": [one | {"annotations": []} for one in make_parts("output_text", "I look.")],
-        },
-        *(
-            {
-                "type": "function_call",
-                "call_id": f"toolu_{number}",
-                "name": "Bash",
-                "arguments": {"command": command},
-            }
-            for number, command in ((1, "ls"), (2, "false"))
-        ),
-        {"type": "function_call_output", "call_id": "toolu_1", "output": "a.py"},
-        {"type": "function_call_output", "call_id": "toolu_2", "output": "Error: exit 1"},
-        {"type": "message", "role": "user", "content": make_parts("input_text", "And now?")},
-    ],
-    "tools": [
-        {
-            "type": "function",
-            "name": "Bash",
-            "description": "Runs.",
-            "parameters": SCHEMA,
-            "strict": False,
-        },
-        {"type": "function", "name": "Late", "parameters": SCHEMA, "strict": False},
-    ],
-    "tool_choice": "auto",
-}
-
-
-async def test_coding_agents_request_works_over_a_responses_provider(stage: Stage) -> None:
-    """Its thinking becomes a reasoning effort, and the provider's reasoning becomes thinking."""
-    call = ToolCall("call_1", "Bash", {"command": "ls -l"})
-    told = Told("I look.", thinking="Again.", calls=[call], finish="tool_calls")
-    stage.alpha.play(RESPONSES_PROVIDER.stream(told))
-    body = agent_request(stage.fresh("responses"))
-    path = "/v1/messages?beta=true"
-    reply = await stage.gateway.post(path, stage.key, body, headers={"anthropic-beta": BETAS})
-    heard = of_events(read_events(reply.body))
-    assert (heard.text, heard.thinking, heard.calls) == (told.text, told.thinking, told.calls)
-    sent = stage.alpha.last.json
-    for item in sent["input"]:
-        if item["type"] == "function_call":
-            item["arguments"] = json.loads(item["arguments"])
-    session = sha256(USER_ID.encode()).hexdigest()
-    added = {"include": ["reasoning.encrypted_content"], "prompt_cache_key": session}
-    assert sent == AGENT_AS_RESPONSE | added
 
 
 async def test_coding_agents_request_passes_whole_to_a_messages_provider(stage: Stage) -> None:

@@ -62,22 +62,6 @@ async def test_tokens_a_minute_are_limited(stage: Stage) -> None:
     assert statuses.count(200) * 18 <= 50 + 18, "18 tokens each: never more than one beyond"
 
 
-async def test_concurrency_of_a_key_is_limited_and_given_back(stage: Stage) -> None:
-    gate = asyncio.Event()
-    stage.alpha.always([Wait(gate), *json_reply(completion())])
-    key = stage.callers["one-at-a-time"].key
-    model = stage.fresh("plain")
-    async with asyncio.TaskGroup() as group:
-        first = group.create_task(stage.chat(say(model), key=key))
-        await stage.alpha.wait_for(1)
-        second = await stage.chat(say(model), key=key)
-        gate.set()
-    check_error(second, 429, "rate_limit_exceeded")
-    assert first.result().status == 200
-    assert (await stage.chat(say(model), key=key)).status == 200
-    assert stage.alpha.peak == 1
-
-
 async def test_concurrency_of_an_account_is_that_of_all_its_keys(stage: Stage) -> None:
     """Holders make keys, so a key's limit is no limit to its holder; an account's is."""
     gate = asyncio.Event()

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from itertools import compress
 from typing import Any
 
 import pydantic
 import pytest
 
 from tests.support.chat import MAX_OUTPUT_TOKENS
-from tests.support.config import UPSTREAM_NAME
-from tests.support.pairs import PAIRS, Caller, Clients, Provider, each_pair
-from tests.support.rows import each_row
+from tests.support.pairs import Caller, Clients, Provider, each_pair
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
 
@@ -29,126 +26,7 @@ async def clients(stage: Stage) -> AsyncIterator[Clients]:
     await made.close()
 
 
-PNG = "iVBORw0KGgo="
-URL = "https://example.test/cat.png"
 SCHEMA: Json = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-CLOSED: Json = {**SCHEMA, "additionalProperties": False}
-ASKED: dict[str, tuple[Json, Json]] = {
-    "system": (
-        {
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {"role": "user", "content": "Hi"},
-            ],
-            "max_tokens": 7,
-        },
-        {
-            "system": [{"type": "text", "text": "Be brief."}],
-            "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
-            "max_tokens": 7,
-        },
-    ),
-    "image": (
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "What are these?"},
-                        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
-                        {"type": "image_url", "image_url": {"url": URL}},
-                    ],
-                }
-            ],
-            "max_tokens": 7,
-        },
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "What are these?"},
-                        {
-                            "type": "image",
-                            "source": {"type": "base64", "media_type": "image/png", "data": PNG},
-                        },
-                        {"type": "image", "source": {"type": "url", "url": URL}},
-                    ],
-                }
-            ],
-            "max_tokens": 7,
-        },
-    ),
-    "stop": (
-        {
-            "messages": [{"role": "user", "content": "Count."}],
-            "max_tokens": 7,
-            "stop": ["END", "5"],
-        },
-        {
-            "messages": [{"role": "user", "content": [{"type": "text", "text": "Count."}]}],
-            "max_tokens": 7,
-            "stop_sequences": ["END", "5"],
-        },
-    ),
-    "one tool": (
-        {
-            "messages": [{"role": "user", "content": "Weather?"}],
-            "max_tokens": 7,
-            "tools": [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": "weather",
-                        "description": "Tells it.",
-                        "parameters": SCHEMA,
-                    },
-                }
-            ],
-            "tool_choice": {"type": "function", "function": {"name": "weather"}},
-            "parallel_tool_calls": False,
-        },
-        {
-            "messages": [{"role": "user", "content": [{"type": "text", "text": "Weather?"}]}],
-            "max_tokens": 7,
-            "tools": [{"name": "weather", "description": "Tells it.", "input_schema": SCHEMA}],
-            "tool_choice": {"type": "tool", "name": "weather", "disable_parallel_tool_use": True},
-        },
-    ),
-    "schema": (
-        {
-            "messages": [{"role": "user", "content": "Where?"}],
-            "max_tokens": 7,
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "response", "schema": CLOSED, "strict": True},
-            },
-        },
-        {
-            "messages": [{"role": "user", "content": [{"type": "text", "text": "Where?"}]}],
-            "max_tokens": 7,
-            "output_config": {"format": {"type": "json_schema", "schema": CLOSED}},
-        },
-    ),
-}
-"""The same request in both dialects, as the chat SDK and as the messages SDK send it."""
-
-
-IS_ASKED = ["responses" not in (pair[0].dialect, pair[1].dialect) for pair in PAIRS]
-
-
-@each_row(("caller", "provider"), list(compress(PAIRS, IS_ASKED)))
-@each_row("name", ASKED)
-async def test_what_is_asked_arrives_in_the_providers_dialect(
-    stage: Stage, clients: Clients, caller: Caller, provider: Provider, name: str
-) -> None:
-    by_dialect = dict(zip(("chat", "messages"), ASKED[name], strict=True))
-    stage.alpha.play(provider.reply(Told("Done.")))
-    model = stage.fresh(provider.kind)
-    await caller.complete(clients, by_dialect[caller.dialect] | {"model": model})
-    assert stage.alpha.last.json == by_dialect[provider.dialect] | {"model": UPSTREAM_NAME}
-    paths = {"chat": "/v1/chat/completions", "messages": "/v1/messages"}
-    assert stage.alpha.last.target == paths[provider.dialect]
 
 
 def make_chat_tool(name: str, **extra: Any) -> Json:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 from tests.support.chat import Used, estimate, estimate_sent, say
 from tests.support.chat import read_stream as read_chat_stream
 from tests.support.client import Call
 from tests.support.config import Kind
 from tests.support.messages import (
-    STOP,
     ask,
-    frame,
-    frames,
-    make_events,
     make_message,
     read_broken_stream,
     read_events,
@@ -22,7 +17,6 @@ from tests.support.messages import (
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Provider
 from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import (
-    DONE,
     LAST_CHUNK,
     chunked,
     json_reply,
@@ -70,38 +64,6 @@ async def test_charge_is_on_the_ledger_before_the_last_event(stage: Stage) -> No
             while b"message_stop" not in read:
                 read += await call.read_piece()
             assert stage.books.balance_nano("rich") == before - Used(11, 7).cost_nano
-
-
-REPAIRED: dict[str, list[bytes]] = {
-    "no event lines": [b"data: " + json.dumps(one).encode() + b"\n\n" for one in make_events()],
-    "CRLF": [one.replace(b"\n", b"\r\n") for one in frames(make_events())],
-    "ids": [b"id: 7\n" + one for one in frames(make_events())],
-    "comments": [b": wait\n" + one for one in frames(make_events())],
-    "BOM": [b"\xef\xbb\xbf", *frames(make_events())],
-    "[DONE] behind it": [*frames(make_events()), DONE],
-    "no message_stop": frames(make_events())[:-1],
-    "usage twice": frames([*make_events()[:-2], make_events()[-2], *make_events()[-2:]]),
-    "unknown event": [frame({"type": "brand_new", "a": 1}), *frames(make_events())],
-}
-
-
-@each_row("name", REPAIRED)
-async def test_deviating_stream_is_one_that_sdks_can_read(stage: Stage, name: str) -> None:
-    model = stage.fresh("messages")
-    stage.alpha.play(sse_reply(REPAIRED[name], done=False))
-    reply = await stage.message(ask(model, stream=True))
-    assert (reply.status, reply.complete) == (200, True)
-    blocks = reply.body.replace(b"\r\n", b"\n").split(b"\n\n")[:-1]
-    blocks = [
-        b"\n".join(line for line in one.split(b"\n") if not line.startswith(b":")) for one in blocks
-    ]
-    events = read_events(b"".join(one + b"\n\n" for one in blocks if one))
-    assert events[-1] == STOP
-    assert [one["message"]["model"] for one in events if "message" in one] == [model]
-    assert of_events(events) == Told("Hello, world!")
-    assert not reply.body.startswith(b"\xef")
-    assert b"id:" not in reply.body.replace(b'"id":', b"")
-    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
 
 
 @each_provider
