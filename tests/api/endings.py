@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from tests.support.chat import MAX_OUTPUT_TOKENS, NOTHING, SENT, Used, estimate
-from tests.support.config import BRISK_SECONDS
 from tests.support.embeddings import embeddings
 from tests.support.replies import (
     DONE,
@@ -108,7 +107,6 @@ def late(script: Script) -> Write:
 
 ENDLESS: Final = Drip([chunked(b"\n")], interval_seconds=0.05, forever=True)
 """Never silent, never whole: only the total deadline ends it."""
-COMMENTS: Final = Drip([chunked(b": still here\n\n")], BRISK_SECONDS / 8, forever=True)
 CHUNKED_HEAD: Final = head(200) + b"Transfer-Encoding: chunked\r\n\r\n"
 BEFORE_ANY_BYTE: Final = {
     "refused by the provider": Ending(reply(error_reply(500)), "upstream_error", 502, kept=True),
@@ -177,7 +175,6 @@ STREAM: Final = BEFORE_ANY_BYTE | {
     "silence within an event": Ending(
         then(BEGUN, chunked(b'data: {"id":'), End.HANG), "upstream_timeout", 200, DELIVERED
     ),
-    "comments for ever": Ending(then(BEGUN, COMMENTS), "upstream_timeout", 200, DELIVERED),
     "no end within the total time": Ending(
         then(BEGUN, ENDLESS), "upstream_timeout", 200, DELIVERED, kind="hasty"
     ),

@@ -1,0 +1,234 @@
+"""The real `openai` and `anthropic` packages: their exceptions, retries, pages and loops.
+
+What is asked and said by them over every kind of provider is in `test_pairs` and `test_pairs_asked`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import anthropic
+import openai
+import pytest
+
+from tests.support.chat import Used
+from tests.support.config import KINDS
+from tests.support.messages import make_message
+from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Clients, Provider
+from tests.support.replies import completion, error_reply, json_reply
+from tests.support.rows import each_row
+from tests.support.stage import Stage
+from tests.support.told import Told, ToolCall
+from tests.support.upstream import End, Script, Wait
+
+HELLO: Final[Any] = [{"role": "user", "content": "Say hello."}]
+SDKS: Final = ("openai", "anthropic")
+PREFIX: Final = {"openai": "", "anthropic": "messages-"}
+each_provider = each_row("provider", [CHAT_PROVIDER, MESSAGES_PROVIDER])
+Use = Callable[[Stage, Clients, str], Any]
+
+
+@pytest.fixture
+async def clients(stage: Stage) -> AsyncIterator[Clients]:
+    made = Clients(stage)
+    yield made
+    await made.close()
+
+
+def reply_to(sdk: str, text: str = "Hi") -> Script:
+    return json_reply(completion(text) if sdk == "openai" else make_message(text))
+
+
+def kind_of(sdk: str) -> str:
+    return "plain" if sdk == "openai" else "messages"
+
+
+async def ask(clients: Clients, sdk: str, model: str, **options: Any) -> Any:
+    """Ask as the SDK does; the options are the client's."""
+    if sdk == "openai":
+        chat = clients.chat.with_options(**options).chat.completions
+        return await chat.create(model=model, messages=HELLO)
+    messages = clients.messages.with_options(**options).messages
+    return await messages.create(model=model, messages=HELLO, max_tokens=9)
+
+
+def ask_as(account: str | None, kind: str = "", model: str | None = None) -> Use:
+    async def use(stage: Stage, clients: Clients, sdk: str) -> None:
+        key = "sk-ru-nonsense" if account is None else stage.callers[account].key
+        await ask(clients, sdk, model or stage.fresh(kind or kind_of(sdk)), api_key=key)
+
+    return use
+
+
+async def retrieve_unknown(_: Stage, clients: Clients, sdk: str) -> None:
+    await getattr(clients, "chat" if sdk == "openai" else "messages").models.retrieve("no/such")
+
+
+ERRORS: Final[list[tuple[str, Use, str, int, str]]] = [
+    ("openai", ask_as("rich", model="none"), "BadRequestError", 400, "model_not_found"),
+    ("openai", ask_as(None), "AuthenticationError", 401, "invalid_api_key"),
+    ("openai", ask_as("empty"), "APIStatusError", 402, "insufficient_quota"),
+    ("openai", ask_as("suspended"), "PermissionDeniedError", 403, "account_suspended"),
+    ("openai", ask_as("picky"), "PermissionDeniedError", 403, "model_not_allowed"),
+    ("openai", retrieve_unknown, "NotFoundError", 404, "model_not_found"),
+    ("openai", ask_as("rich"), "InternalServerError", 502, "upstream_error"),
+    ("openai", ask_as("rich", "refused"), "InternalServerError", 503, "upstream_unavailable"),
+    ("anthropic", ask_as("rich", model="none"), "BadRequestError", 400, "invalid_request_error"),
+    ("anthropic", ask_as(None), "AuthenticationError", 401, "authentication_error"),
+    ("anthropic", ask_as("empty"), "PaymentRequiredError", 402, "billing_error"),
+    ("anthropic", ask_as("suspended"), "PermissionDeniedError", 403, "permission_error"),
+    ("anthropic", ask_as("picky"), "PermissionDeniedError", 403, "permission_error"),
+    ("anthropic", retrieve_unknown, "NotFoundError", 404, "not_found_error"),
+    ("anthropic", ask_as("rich"), "InternalServerError", 502, "api_error"),
+    ("anthropic", ask_as("rich", "plain"), "InternalServerError", 502, "api_error"),
+    (
+        *("anthropic", ask_as("rich", "refused-messages"), "ServiceUnavailableError"),
+        *(503, "overloaded_error"),
+    ),
+]
+
+
+@each_row("case", ERRORS)
+async def test_each_status_is_the_sdks_exception(
+    stage: Stage, clients: Clients, case: tuple[str, Use, str, int, str]
+) -> None:
+    """The word is the code to one SDK, the type to the other."""
+    sdk, use, kind, status, word = case
+    stage.alpha.always(error_reply(500))
+    with pytest.raises(getattr(openai if sdk == "openai" else anthropic, kind)) as caught:
+        await use(stage, clients, sdk)
+    error: Any = caught.value
+    assert (error.status_code, error.code if sdk == "openai" else error.type) == (status, word)
+    assert error.request_id
+    assert error.type
+    assert isinstance(error.body, dict)
+    assert sdk == "openai" or error.body["request_id"] == error.request_id
+
+
+@each_row("sdk", SDKS)
+async def test_rate_limit_is_the_sdks_exception(stage: Stage, clients: Clients, sdk: str) -> None:
+    busy = asyncio.Event()
+    stage.alpha.always([Wait(busy), *reply_to(sdk)])
+    key, model = stage.callers["one-at-a-time"].key, stage.fresh(kind_of(sdk))
+    before = len(stage.alpha.exchanges)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ask(clients, sdk, model, api_key=key))
+        await stage.alpha.wait_for(before + 1)
+        with pytest.raises((openai.RateLimitError, anthropic.RateLimitError)) as caught:
+            await ask(clients, sdk, model, api_key=key)
+        busy.set()
+    error: Any = caught.value
+    word = error.code if sdk == "openai" else error.type
+    assert word == {"openai": "rate_limit_exceeded", "anthropic": "rate_limit_error"}[sdk]
+    assert 0 <= int(error.response.headers["retry-after"]) <= 60
+
+
+@each_row("sdk", SDKS)
+async def test_retries_of_the_sdk_get_through(stage: Stage, clients: Clients, sdk: str) -> None:
+    before, status = len(stage.alpha.exchanges), 503 if sdk == "openai" else 529
+    stage.alpha.play(error_reply(status), error_reply(status), reply_to(sdk, "third"))
+    reply = await ask(clients, sdk, stage.fresh(kind_of(sdk)), max_retries=2)
+    assert "third" in reply.model_dump_json()
+    assert len(stage.alpha.exchanges) == before + 3
+
+
+@each_row("sdk", SDKS)
+async def test_work_that_may_be_done_is_not_retried(
+    stage: Stage, clients: Clients, sdk: str
+) -> None:
+    """After a time-out `x-should-retry: false` keeps the SDK from retrying."""
+    before = len(stage.alpha.exchanges)
+    stage.alpha.always([End.HANG])
+    with pytest.raises((openai.InternalServerError, anthropic.InternalServerError)):
+        await ask(clients, sdk, stage.fresh(f"{PREFIX[sdk]}brisk"), max_retries=2)
+    assert len(stage.alpha.exchanges) == before + 1
+
+
+async def test_a_rejection_comes_back_with_its_words_and_details(
+    stage: Stage, clients: Clients
+) -> None:
+    """The message names the model as the caller does; the SDK needs `details` to recover a thread."""
+    model = stage.fresh("messages")
+    error = {
+        "type": "invalid_request_error",
+        "message": "up-model: prompt is too long",
+        "details": {"error_code": "thread_not_found"},
+    }
+    stage.alpha.play(json_reply({"type": "error", "error": error, "request_id": "req_u"}, 400))
+    with pytest.raises(anthropic.BadRequestError, match=f"{model}: prompt is too long") as caught:
+        await ask(clients, "anthropic", model)
+    assert caught.value.error_code == "thread_not_found"
+    assert caught.value.request_id not in {None, "req_u"}
+    assert await stage.books.charge_nano(caught.value.request_id or "") == 0
+
+
+@each_provider
+async def test_raw_response_tells_request_id_and_cost(
+    stage: Stage, clients: Clients, provider: Provider
+) -> None:
+    stage.alpha.play(provider.reply(Told("Hi")), provider.stream(Told("Hi")))
+    options: Any = {"model": stage.fresh(provider.kind), "messages": HELLO, "max_tokens": 10}
+    messages = clients.messages.messages
+    raw = await messages.with_raw_response.create(**options)
+    assert "x-gateway-cost" in raw.headers
+    message = await raw.parse()
+    assert await stage.books.charge_nano(message._request_id or "") == Used(11, 7).cost_nano
+    async with messages.stream(**options) as stream:
+        await stream.until_done()
+        assert await stage.books.charge_nano(stream.request_id or "") == Used(11, 7).cost_nano
+
+
+async def test_models_are_listed_page_by_page(clients: Clients) -> None:
+    """There is more than a page of 20: the SDK turns the pages itself, in both directions."""
+    models = clients.messages.models
+    whole = [model.id async for model in models.list(limit=1000)]
+    assert len(whole) == len(set(whole)) == sum(kind.count for kind in KINDS.values())
+    assert [entry.id async for entry in clients.chat.models.list()] == whole
+    first = await models.list()
+    assert [model.id for model in first.data] == whole[:20]
+    assert first.has_more
+    assert [model.id async for model in models.list(limit=90)] == whole
+    assert [model.id async for model in models.list(after_id=whole[-50])] == whole[-49:]
+    before = [model.id async for model in models.list(before_id=whole[45])]
+    assert sorted(before) == sorted(whole[:45])
+
+
+async def test_models_are_retrieved_by_ids_with_slashes(stage: Stage, clients: Clients) -> None:
+    model = stage.fresh("messages")
+    one = await clients.messages.models.retrieve(model)
+    assert (one.id, one.type, one.display_name) == (model, "model", model)
+    assert one.max_tokens == 4096
+    other = await clients.chat.models.retrieve(model)
+    assert (other.id, other.object, other.owned_by) == (model, "model", "tester")
+
+
+@each_provider
+@each_row("stream", [False, True])
+async def test_tool_runner_runs(
+    stage: Stage, clients: Clients, provider: Provider, *, stream: bool
+) -> None:
+    """The SDK's own agent loop, unchanged: it asks for a server-side thread first."""
+    asked: list[str] = []
+
+    @anthropic.beta_async_tool
+    async def weather(city: str) -> str:
+        """Tell the weather of a city."""
+        asked.append(city)
+        return f"sunny in {city}"
+
+    calls = [ToolCall(f"toolu_{city}", "weather", {"city": city}) for city in ("Rome", "Oslo")]
+    say = provider.stream if stream else provider.reply
+    stage.alpha.play(say(Told(calls=calls, finish="tool_calls")), say(Told("Sunny.")))
+    runner: Any = clients.messages.beta.messages.tool_runner(
+        model=stage.fresh(provider.kind),
+        max_tokens=99,
+        tools=[weather],
+        messages=HELLO,
+        stream=stream,
+    )
+    final = await runner.until_done()
+    assert sorted(asked) == ["Oslo", "Rome"]
+    assert [block.text for block in final.content if block.type == "text"] == ["Sunny."]
+    assert "Rome" in stage.alpha.last.body.decode()
