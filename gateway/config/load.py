@@ -174,6 +174,7 @@ def _read_providers(
 def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> Provider:
     """Read a provider; without any of its keys, or without its proxy, it is off."""
     place, problems = Place(file, f"[providers.{quote_key(name)}]"), Problems()
+    # A route is split at its first slash.
     if not name.isprintable() or not name.strip() or "/" in name:
         raise place.error("", "a provider's name must be printable text without a slash")
     settings = read_table(place, raw, SETTINGS["providers.NAME"], problems)

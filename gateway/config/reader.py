@@ -95,6 +95,7 @@ def _read_text(path: Path) -> str:
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
+        # Decimal raises ArithmeticError for an exponent beyond its range, and tomllib is recursive.
         return tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:
         raise ConfigError(f"{path}: is not valid TOML: {_describe_syntax(error)}") from error
@@ -189,6 +190,7 @@ def integer(least: int, most: int) -> Read:
     """Make a reader of whole numbers from `least` to `most`."""
 
     def read(value: object) -> int:
+        # `type`, as `True` is an `int` in Python.
         if type(value) is not int or not least <= value <= most:
             raise ValueError(f"must be a whole number from {least} to {most}, not {show(value)}")
         return value

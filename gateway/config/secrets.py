@@ -75,7 +75,9 @@ def expand_variables(path: str, environ: Mapping[str, str]) -> str:
 
 def _read_secret(path: Path) -> str:
     try:
+        # Editors and `echo` end a file with a line break.
         return path.read_text(encoding="utf-8").strip()
+    # The error's own text quotes a byte of the secret.
     except UnicodeDecodeError as error:
         raise ValueError(f"cannot be read from {path}: the file is not UTF-8 text") from error
     except OSError as error:
@@ -84,6 +86,7 @@ def _read_secret(path: Path) -> str:
 
 
 def _check_secret(secret: str, holder: str) -> str:
+    # Most secrets become a header's value, where a line break would begin another header.
     if not _SECRET.fullmatch(secret):
         raise ValueError(f"must be one word of printable ASCII, which {holder} does not hold")
     return secret

@@ -76,6 +76,7 @@ _URL = re.compile(r"[\x21-\x7e]+")
 
 def base_url(value: object) -> str:
     """Read an http(s) address; a trailing slash is removed."""
+    # Parsers disagree on a backslash: to some it is a slash, which ends the host.
     if not isinstance(value, str) or not _URL.fullmatch(value) or "\\" in value:
         raise ValueError('must be an address such as "https://api.example.com/v1"')
     if "@" in value or "?" in value or "#" in value:
@@ -143,6 +144,8 @@ def address(value: object) -> tuple[str, int]:
     host, colon, port = text(value).rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if is_bracketed else host
+    # `isdigit` takes digits of all scripts, and `int`
+    # raises an error of its own for thousands of them.
     is_number = port.isascii() and port.isdigit() and 0 < int(port[:6]) <= MAX_PORT
     if not colon or not host or not is_number or (":" in host) is not is_bracketed:
         raise ValueError(f'must be host and port such as "127.0.0.1:9090", not {show(value)}')
@@ -205,6 +208,7 @@ def headers(value: object) -> Mapping[str, str]:
     seen: set[str] = set()
     for name, content in value.items():
         _check_header(name, content)
+        # TOML tells names by case, HTTP does not (RFC 9110 §5.1).
         if name.lower() in seen:
             raise ValueError(f"has the header {show(name)} twice")
         seen.add(name.lower())
@@ -218,6 +222,7 @@ def _check_header(name: str, content: object) -> None:
         raise ValueError(
             f"must not have {show(name)}: the gateway sets it (a key belongs in api_key)"
         )
+    # A line break in a value would begin another header.
     if not isinstance(content, str) or not _PRINTABLE.fullmatch(content):
         raise ValueError(f"must have printable ASCII on one line as the value of {show(name)}")
 

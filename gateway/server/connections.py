@@ -108,6 +108,7 @@ class ConnectionWatch:
         """Check all connections periodically, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
+            # A stall lasts for a quarter beyond its limit at most.
             await asyncio.sleep(
                 min(SWEEP_SECONDS, self._header_seconds / 4, self._stall_seconds / 4)
             )
@@ -115,6 +116,7 @@ class ConnectionWatch:
 
     def sweep(self, now: float) -> None:
         """Abort every connection that has stalled for its limit."""
+        # Made anew by each sweep, so that it keeps no connection alive that has ended.
         stalls: dict[RequestHandler, Stall] = {}
         for connection in self._server.connections:
             position = self._find_position(connection)
@@ -126,6 +128,7 @@ class ConnectionWatch:
                 since = now
             limit = self._stall_seconds if has_unread_bytes(connection) else self._header_seconds
             if now - since >= limit:
+                # `close` would wait for a caller who does not read.
                 connection.transport.abort()
             else:
                 stalls[connection] = (since, position)
@@ -177,6 +180,7 @@ class ConnectionWatch:
                 continue
             if not (connection.is_known or connection.was_known):
                 strangers.append(connection)
+            # A known caller's request in flight is not cut to make room for a new connection.
             elif is_served and connection.is_known:
                 continue
             elif transport.get_write_buffer_size():
@@ -243,6 +247,7 @@ def fit_to_files(config: Config) -> Config:
 def _count_files() -> int:
     """Return the open files that are left for connections."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # RLIM_INFINITY is a negative number.
     return (sys.maxsize if files == resource.RLIM_INFINITY else files) - OWN_FILES
 
 
@@ -291,6 +296,7 @@ def catch_signals() -> Signals:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signals.note_stop)
     loop.add_signal_handler(signal.SIGHUP, signals.reload.set)
+    # Behind the handler: a SIGHUP that came while it was blocked would end the process.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
     for number in (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
         loop.add_signal_handler(number, _ignore, number)
@@ -338,6 +344,7 @@ class Drain:
             drain_log.warning("stopping: cutting off %d requests", gateway.in_flight)
             error = Overloaded(STOPPED)
             gateway.ticker.stop_all(error)
+        # Not `hurry`: requests that were cut off get their error also after a second signal.
         await self._wait_until_idle(STOP_SECONDS, asyncio.Event())
         self.connections.abort_all()
 
@@ -358,6 +365,7 @@ def close_connections(server: web.Server) -> None:
     """Close connections that idle between two requests; the others close after their reply."""
     for connection in tuple(server.connections):
         if is_between_requests(connection):
+            # A reply whose caller has not read it yet would be lost.
             if not has_unread_bytes(connection):
                 connection.force_close()
         elif has_whole_request(connection):

@@ -50,6 +50,7 @@ def make_first_accounts(config: Config) -> FirstAccounts | None:
             return None
         try:
             accounts.add_account(books, OPERATOR, credit_nano=credit, operator=True)
+        # Another gateway's first start has come in between.
         except Conflict:
             return None
         accounts.add_account(books, ACCOUNT, credit_nano=credit)

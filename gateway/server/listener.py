@@ -82,6 +82,7 @@ async def _take_address(host: str, port: int) -> list[socket.socket]:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         missing: OSError | None = None
+        # getaddrinfo may give an address twice, and the second bind would fail.
         for family, _, _, _, address in dict.fromkeys(found):
             try:
                 sockets.append(_bind(family, address))
@@ -123,6 +124,7 @@ def check_address(settings: Server) -> None:
 def _bind(family: int, address: tuple[str | int | bytes, ...]) -> socket.socket:
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
+        # A restart must not wait for connections of the last process in TIME_WAIT.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:  # IPv4 has a socket of its own
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -213,5 +215,6 @@ class Acceptor:
     def _pause(self, seconds: float, reason: str) -> None:
         """Leave callers in the kernel's queue for a moment."""
         self._loop.remove_reader(self._listening)
+        # The queue stays readable: with a reader the loop would call `_accept` in each turn.
         self._retry = self._loop.call_later(seconds, self._resume)
         self._connections.warn("no connection can be accepted (%s): callers wait", reason)

@@ -110,6 +110,7 @@ class LogWriter(logging.Handler):
             return self._describe(f"could not be formatted ({type(error).__name__})", count)
 
     def _put(self, text: str) -> bool:
+        # A name may have lone surrogates, which UTF-8 cannot write.
         return _write(self._descriptor, text.encode(errors="backslashreplace"))
 
     def _note(self, works: bool, chars: int, lost: int) -> None:

@@ -56,8 +56,10 @@ class Reloader:
         """Answer one question after the other, until cancelled."""
         while True:
             await self.asked.wait()
+            # Before the file is read, so that a signal in the meantime causes another reload.
             self.asked.clear()
             result = await self._reload(unix_ms())
+            # In a thread, as another program may keep the books locked for seconds.
             await asyncio.to_thread(self._note, result)
 
     async def _reload(self, at_ms: int) -> Reload:
@@ -66,12 +68,15 @@ class Reloader:
         try:
             config, restart_for, swap = await asyncio.to_thread(self._prepare)
         except ConfigError as error:
+            # The log and the event take one line.
             words = "; ".join(str(error).splitlines())
             return self._show(Reload(at_ms, ok=False, words=words))
         except Exception:
+            # A bug in the reading must not stop a process that serves well with the old settings.
             log.exception("%s could not be read again", gateway.config.path)
             words = "the gateway failed to read the file: its log says how"
             return self._show(Reload(at_ms, ok=False, words=words))
+        # Before the swap, which replaces the configuration that is compared.
         words = describe_changes(gateway.config, config)
         swap()
         result = self._show(Reload(at_ms, ok=True, words=words, restart_for=restart_for))

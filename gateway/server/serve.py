@@ -79,6 +79,7 @@ CLEANUP_SECONDS: Final = 0.5
 def run(config: Config) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code."""
     _raise_file_limit()
+    # Before the first thread, as each gets a heap of its own.
     reuse_large_blocks()
     sys.setswitchinterval(SWITCH_SECONDS)
     manager = systemd.take_manager(os.environ)
@@ -89,6 +90,8 @@ def run(config: Config) -> int:
         _check_parser()
         try:
             return runner.run(_serve(fit_to_files(config), manager, writer))
+        # A LedgerError, too, but with a code of its own,
+        # for which systemd does not restart the service.
         except LedgerMismatch as error:
             runner.run(_tell_mismatch(config, error))
             return _report_failure(manager, error, ExitCode.AUDIT_MISMATCH)
@@ -130,13 +133,13 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         note_commit=metrics.note_commit,
         retention_months=config.storage.retention_months,
     )
-    async with opening as ledger, AsyncExitStack() as ending:
+    async with opening as ledger, AsyncExitStack() as ending:  # the ledger ends last
         access_log = AccessLog(config.server.log, writer.write_later)
         ending.callback(access_log.flush)
         gateway = make_gateway(config, ledger, metrics.count_calls(access_log.write))
         ending.callback(gateway.close)
         ending.callback(gateway.ticker.close)
-        ending.push_async_callback(wait_for_handlers, gateway)
+        ending.push_async_callback(wait_for_handlers, gateway)  # once `cleanup` has cut them off
         runner, server = await _set_up(gateway)
         ending.push_async_callback(runner.cleanup)
         await ending.enter_async_context(metrics.serve(gateway))
@@ -146,11 +149,11 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         ending.callback(listener.close)
         _run(ending, "connection-watch", connections.run())
         _run(ending, "garbage", collect(lambda: not gateway.in_flight))
-        await _start_first(config, ledger, listener.address)
-        tune_gc()
+        await _start_first(config, ledger, listener.address)  # before anybody is accepted
+        tune_gc()  # behind all that lives as long as the process, which it exempts
         listener.start()
         announce = partial(_announce, manager, listener)
-        announce(config, "READY=1")
+        announce(config, "READY=1")  # only now: systemd then starts what needs the service
         _run(ending, "watchdog", manager.keep_alive())
         told = (connections.reconfigure, access_log.reconfigure, announce)
         _run(ending, "alerts", Watch(gateway, list_budgets=ledger.budgets).run())
@@ -174,9 +177,13 @@ async def _set_up(gateway: Gateway) -> tuple[web.AppRunner, web.Server]:
     name_server(SERVER)
     runner = web.AppRunner(
         app,
+        # `AccessLog` writes the lines, and never a body or a key.
         access_log=None,
+        # Encoded bodies are refused unread: a few packed bytes might be gigabytes.
         auto_decompress=False,
+        # aiohttp's own handlers would end the process without a drain.
         handle_signals=False,
+        # A caller that leaves must not cancel the handler, which has to settle its request.
         handler_cancellation=False,
         keepalive_timeout=gateway.config.server.header_seconds,
         lingering_time=LINGER_SECONDS,
@@ -218,6 +225,7 @@ async def _wait_for_end(ledger: ServingLedger, signals: Signals) -> bool:
     is_well = signalled.done()
     if not is_well:
         log.critical("stopping: %s", _explain_end(ended))
+        # Twice, as the second signal cuts the drain short: nothing can be charged any more.
         signals.note_stop()
         signals.note_stop()
     signalled.cancel()
@@ -244,6 +252,7 @@ async def _start_first(config: Config, ledger: ServingLedger, address: str) -> N
         return
     first = make_first_accounts(config)
     if first is not None:
+        # The books have another connection: memory gets the key by the next poll.
         while ledger.find_key(digest(first.secret)) is None:  # noqa: ASYNC110 - once in a lifetime
             await asyncio.sleep(0.01)
         log.info("%s", show_first_accounts(config, address, first))

@@ -103,6 +103,7 @@ def make_service(place: Installation, server: Server) -> str:
     variables = find_variables(place)
     fixed = [str(one) for one in (place.package, place.environment, place.config)]
     command = (_quote(str(place.python)), "-m", "gateway")
+    # systemd would replace `$NAME` by a variable (systemd.service(5), "Command lines").
     config = _quote(str(place.config)).replace("$", "$$")
     return _fill(
         "gateway.service",
@@ -129,6 +130,8 @@ def make_socket(addresses: Sequence[tuple[str, int]]) -> str:
     """Return the text of gateway.socket, which listens on these numeric addresses."""
     lines = [f"ListenStream={join_address(host, port)}" for host, port in addresses]
     if any(":" in host for host, _ in addresses):
+        # Otherwise `[::]` takes IPv4 as well, and an
+        # address of IPv4 with this port cannot be bound.
         lines.append("BindIPv6Only=ipv6-only")
     return _fill("gateway.socket", listen="\n".join(lines), backlog=SOCKET_BACKLOG)
 
@@ -252,6 +255,7 @@ class Manager:
         """Send states such as `READY=1`. A failure is logged and does not stop the server."""
         if not self.address:
             return
+        # A line break would begin another assignment (sd_notify(3)).
         message = "\n".join(state.replace("\n", " ") for state in states)
         address = self.address
         if address.startswith("@"):  # an abstract socket address
@@ -279,6 +283,7 @@ def take_manager(environ: MutableMapping[str, str]) -> Manager:
     """Read the manager's variables and remove them from `environ`."""
     address = environ.pop("NOTIFY_SOCKET", "")
     pid, interval = environ.pop("WATCHDOG_PID", ""), environ.pop("WATCHDOG_USEC", "")
+    # WATCHDOG_PID may be unset; of another process it is not meant (sd_watchdog_enabled(3)).
     is_meant = pid in {"", str(os.getpid())} and interval.isdecimal() and int(interval) > 0
     return Manager(address, int(interval) / 1e6 if is_meant else None)
 
