@@ -99,6 +99,7 @@ def require_password(password: str, field: str) -> None:
 
 def set_password(books: Books, account: str, password: str) -> int:
     """Set the password and end all sessions and links; return how many sessions."""
+    # First: an unknown account must not cost a slow hash.
     books.accounts.read(account)
     require_new_password(password, account)
     return books.signins.set_password(account, passwords.hash_password(password))
@@ -269,6 +270,7 @@ def check(books: Books, account: AccountView, code: str | None) -> Check:
 
 def compute_code(secret: bytes, step: int) -> str:
     """Return the code of a time step (RFC 4226, 5.3)."""
+    # RFC 4226 names SHA-1, and most apps know no other hash.
     hashed = hmac.digest(secret, step.to_bytes(8, "big"), "sha1")
     offset = hashed[-1] & 0x0F
     number = int.from_bytes(hashed[offset : offset + 4], "big") & 0x7FFF_FFFF

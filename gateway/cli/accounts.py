@@ -168,6 +168,7 @@ def account_passwd(command: Command, name: str) -> None:
     Its sessions end.
     """
     with command.open_books() as books:
+        # An unknown name is refused before a password is asked for.
         books.accounts.read(name)
         ended = signin.set_password(books, name, _read_password())
     note = f" Sessions ended: {ended}." if ended else ""
@@ -178,6 +179,7 @@ def account_passwd(command: Command, name: str) -> None:
 def account_signin_link(command: Command, name: str) -> None:
     """Print a link that signs in to the console as the account. It works once, within 30 minutes."""
     server = command.config.server
+    # First: without an address no link is made, and the earlier one stays valid.
     base_url = signin.find_base_url(server)
     tunnel = make_tunnel_command(server.host, server.port, os.environ)
     with command.open_books() as books:

@@ -68,6 +68,7 @@ def budget(text: str) -> Allowance | str:
 
 def count(text: str) -> int:
     """Parse a whole number, 0 or more."""
+    # `int` would take signs, underscores and digits of other scripts, too.
     if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > checks.MAX_COUNT:
         raise ArgumentTypeError(f"'{text}' is not a whole number from 0 to {checks.MAX_COUNT}")
     return int(text)
@@ -167,6 +168,7 @@ def _read_bound(text: str, now_ms: int) -> tuple[int, bool]:
 def _read_moment(text: str, also: str = "") -> tuple[int, bool]:
     """Parse a time, and say whether it is a bare date; `also` are other words that would do."""
     try:
+        # First, as `datetime` reads a bare date, too, and not as a whole day.
         day = date.fromisoformat(text)
         return to_unix_ms(datetime(day.year, day.month, day.day, tzinfo=UTC)), True
     except ValueError:

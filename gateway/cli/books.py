@@ -73,6 +73,7 @@ def backup(command: Command, file: Path) -> None:
 @verb("export", "export ledger.jsonl", _NEW_FILE)
 def export_ledger(command: Command, file: Path) -> int:
     with command.open_books() as books:
+        # An import would refuse books that do not add up.
         report = books.audit()
         if not report.ok:
             command.say("Nothing is exported: see `audit`.")

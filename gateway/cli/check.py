@@ -90,6 +90,7 @@ def check(command: Command, *, live: bool) -> int:
     unusable = [one.provider for one in findings if not one.is_usable]
     if unusable:
         command.say(f"Not usable as they are set: {', '.join(unusable)}.")
+    # What keeps `serve` from starting weighs more than a provider that cannot be used.
     if obstacle := find_obstacle(command.config):
         command.say(f"`serve` cannot start: {obstacle}")
         return ExitCode.UNAVAILABLE

@@ -35,6 +35,7 @@ from gateway.server.systemd import (
 
 @verb("serve", "serve", "serve --config /etc/gateway.toml", json=False, load=load_config)
 def serve(command: Command) -> int:
+    # Here, as no other verb needs the web server.
     from gateway.server import run_server
 
     return run_server(command.config)

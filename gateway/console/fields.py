@@ -57,6 +57,7 @@ class Fields:
         value = self._take(name)
         if value is None:
             return None
+        # `type`, as `True` is an `int` in Python.
         if type(value) is not int or not least <= value <= most:
             raise invalid_field(name, f"'{name}' must be a whole number from {least} to {most}.")
         return value

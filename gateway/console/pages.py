@@ -58,6 +58,7 @@ OK: Final = 200
 ETAG_CHARS: Final = 20
 """Characters of an entity tag: 80 bits of the file's hash, so two files do not share one."""
 
+# `gzip;q=0` refuses it (RFC 9110 §12.5.3).
 _TAKES_GZIP: Final = re.compile(
     r"(?:^|,)\s*gzip\s*(?:$|,|;(?!\s*q=0(?:\.0*)?\s*(?:$|,)))", re.IGNORECASE
 )
@@ -80,6 +81,7 @@ def read_files() -> Mapping[str, File]:
 def _make_file(name: str, body: bytes) -> File:
     content_type = TYPES[name[name.rindex(".") :]]
     etag = hashlib.sha256(body).hexdigest()[:ETAG_CHARS]
+    # Without a time in it, all processes and starts give the same bytes.
     return File(body, gzip.compress(body, mtime=0), etag, content_type)
 
 

@@ -208,6 +208,7 @@ def make_cookie(account: str, stored_hash: str) -> DeviceCookie:
     """Make the cookie of a browser that has just signed in."""
     nonce = os.urandom(_NONCE_BYTES)
     value = base64.urlsafe_b64encode(nonce + _sign(account, stored_hash, nonce)).decode()
+    # `=` would have to be quoted in a cookie.
     return DeviceCookie(name_cookie(account), value.rstrip("="))
 
 

@@ -43,6 +43,7 @@ def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
     order = query.choice("sort", get_args(AccountOrder), "name")
     page, search = read_page(request, int, str), query.text("search")
     today = books.clock() // DAY_MS
+    # One snapshot, as ranks, names and standings are joined.
     with books.snapshot():
         amounts = books.accounts.rank(order, today=today)
         found = sorted(

@@ -40,6 +40,7 @@ async def sign_in(request: ConsoleRequest) -> Answer:
     fields.done()
     signin.require_password(password, "password")
     throttle = request.console.throttle
+    # Before the try is counted: a full queue must not cost people their tries.
     if request.console.hasher.is_busy:
         raise busy()
     device = await _find_device(request, name)
@@ -70,6 +71,7 @@ async def _try_password(
     """Return the session's answer, None for a wrong name or password, or why the code is refused."""
     hasher = request.console.hasher
     stored = await request.run(lambda books: books.signins.find_password_hash(name))
+    # The hash is computed for unknown names, too, so that the time tells nothing.
     if not await hasher.verify(password, stored) or stored is None:
         return None
     renewed = await hasher.hash(password) if passwords.needs_rehash(stored) else None

@@ -157,6 +157,7 @@ async def _check_current(request: ConsoleRequest, stored: str, current: str) -> 
     Tries are limited. Raises ConsoleError.
     """
     signin.require_password(current, "current_password")
+    # Before the try is counted: a full queue must not cost people their tries.
     if request.console.hasher.is_busy:
         raise busy()
     wait_seconds = request.console.password_tries.take(request.account.id)
