@@ -111,6 +111,7 @@ def edit_count(body: bytes, model: str) -> bytes:
     """
     count = maybe_loads(body)
     match count:
+        # The pattern `int()` takes a bool as well.
         case {"input_tokens": int(tokens)} if tokens >= 0 and not isinstance(tokens, bool):
             shown = hide_bill(count, body)
             if "model" in shown:

@@ -55,6 +55,7 @@ class _HeldBody:
         return b""
 
     def _take(self) -> bytes:
+        # Let go at once: a large body would otherwise be in memory twice until it is sent.
         body, self._pieces = b"".join(self._pieces), []
         self.held_bytes = 0
         return body

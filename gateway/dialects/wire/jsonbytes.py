@@ -104,6 +104,7 @@ class limit_elements:  # noqa: N801 - a context, as contextlib's are
         _budget.reset(self._token)
 
 
+# Each thread and each task has its own, as they parse at the same time.
 _budget: ContextVar[limit_elements | None] = ContextVar("elements", default=None)
 
 
@@ -142,6 +143,7 @@ def _find_string_end(data: bytes | bytearray, start: int) -> int:
     quote = data.find(b'"', start)
     if quote < 0:
         return len(data)
+    # Nearly all strings end so; only a quote that may be escaped needs the pattern.
     if data[quote - 1] != _BACKSLASH:
         return quote + 1
     end = start
@@ -179,11 +181,13 @@ def loads_lenient(data: bytes) -> Any:
     Raises ValueError for what is no JSON, or nested beyond `MAX_DEPTH`, and as `spend_elements`.
     """
     spend_elements(data)
+    # A text with fewer brackets cannot nest so deep, and counting them is cheap.
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(data):
         raise ValueError("nested too deeply")
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
+        # orjson refuses broken UTF-8 and lone surrogates, as of an emoji that was cut in two.
         return json.loads(data.decode("utf-8", "replace"))
 
 
@@ -212,6 +216,7 @@ def dumps_lenient(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:
+        # orjson writes no lone surrogates; here they become escapes.
         return json.dumps(value, separators=(",", ":")).encode()
 
 

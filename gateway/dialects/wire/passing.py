@@ -178,6 +178,7 @@ def maybe_learn(
 ) -> Template | None:
     """Make the template of a cut block and of its conversion with the probe in the hole."""
     out_head, probe, out_behind = converted.partition(PROBE_BYTES)
+    # The text must go out exactly once, or a later one could not take its place.
     if not probe or PROBE_BYTES in out_behind:
         return None
     middle, key, rest = behind.partition(_OBFUSCATION)
@@ -186,6 +187,7 @@ def maybe_learn(
     if not key or not out_key or not string or not out_string:
         pattern = compile_rest(len(behind), 0)
         return Template(head, behind, b"", out_head, out_behind, b"", tool, len(head), pattern)
+    # With two such members, a later event could be cut in more than one way.
     if _OBFUSCATION in rest:
         return None
     middle, tail = middle + key, rest[string.end() - 1 :]

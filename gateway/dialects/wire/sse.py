@@ -85,11 +85,13 @@ def parse_event(block: bytes) -> Event:
 
     Raises UpstreamError for a block of very many lines.
     """
+    # Counted first: splitting makes an object of each line.
     if len(block) > MAX_LINES and block.count(b"\n") + block.count(b"\r") > 2 * MAX_LINES:
         raise UpstreamError("The upstream provider sent an event of too many lines.")
     name = ""
     data: list[bytes] = []
     comments: list[bytes] = []
+    # Bytes are split at LF, CR and CRLF alone, as the standard asks; a str at more.
     lines = [line for line in block.splitlines() if line]
     for line in lines:
         field, _, value = line.partition(b":")
@@ -223,6 +225,7 @@ class Framer:
         if buffer is None:
             return passed + self._check_size(), b""
         if not self._started:
+            # The mark itself may come in pieces.
             if len(buffer) < len(BOM) and BOM.startswith(buffer):
                 self._carry.keep(buffer)
                 return passed, b""

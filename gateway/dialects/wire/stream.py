@@ -77,6 +77,7 @@ class EventStream(ABC):
         try:
             is_passing = self._framer.mid_event
             passed, buffer = self._framer.push(data)
+            # Also without bytes: the event may have ended, and its last bytes wait there.
             if passed or is_passing:
                 out.append(self._pass_oversized(passed))
             position = self._scan(buffer, out)
@@ -84,6 +85,7 @@ class EventStream(ABC):
                 passed = self._framer.keep(buffer[position:])
                 if passed:
                     out.append(self._pass_oversized(passed))
+        # Kept, not raised, so that what came before it still goes to the caller.
         except UpstreamError as error:
             self.failure = error
         return b"".join(out)
@@ -95,6 +97,8 @@ class EventStream(ABC):
             self._take_block(last, out)
         if not self.complete and self.failure is None and not self._framer.mid_event:
             reader = self._reader
+            # Some providers leave the terminal event out; a
+            # clean end behind all finish reasons stands for it.
             if reader.begun and reader.finished:
                 self._end(out)
         return b"".join(out)
@@ -267,6 +271,7 @@ class TranslatedStream(EventStream):
         try:
             for one in events:
                 self._writer.write(one)
+        # The provider works on and charges for it, so the stream is read until its usage comes.
         except UndeliverableReply as error:
             self._owed = error
 

@@ -69,6 +69,7 @@ def make_failure(body: object, unavailable: Collection[str] = ()) -> UpstreamErr
     said = read_error(body)
     kind = UpstreamUnavailable if said.code in unavailable else UpstreamError
     error = kind(said.message or "The upstream answered with an error.")
+    # Codes that speak of our funds are for the operator alone.
     if said.code and _CODE.fullmatch(said.code) and said.code not in _QUOTA_CODES:
         error.provider_code = said.code
     return error
@@ -101,6 +102,7 @@ def _choose_error(status: int, said: ErrorText, retry_after_seconds: float | Non
             _UNAVAILABLE[status],
             retry_after_seconds=retry_after_seconds,
             next_route=True,
+            # A limit of our key or account says nothing about the model's health.
             blame="nobody" if status == 429 else "model",  # noqa: PLR2004
             rest_seconds=retry_after_seconds or 0.0,
         )

@@ -305,8 +305,10 @@ def maybe_find_end_usage(end: bytes) -> tuple[int, int, Json] | None:
     """Find the usage in the last bytes of an event too large to hold: where it is, and what it is."""
     # The last one counts: a text before it may hold a usage, too.
     for found in reversed([*_END_USAGE.finditer(end)]):
+        # The event was cut anywhere, so bytes that are no UTF-8 must come back as they were.
         text = end[found.end() - 1 :].decode("utf-8", "surrogateescape")
         try:
+            # Not orjson, which refuses what follows an object.
             usage, chars = _DECODER.raw_decode(text)
         except ValueError:
             continue
