@@ -146,6 +146,7 @@ def make_ledger(url: str, version: int, records: Iterable[MoveRecord], now_ms: i
             if report.ok:
                 write_checkpoint(session, read_last_entry(session), now_ms)
             session.run("COMMIT" if report.ok else "ROLLBACK")
+        # Before the more general class: here the file is to blame, not the database.
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise BadRecord(describe(error)) from error
         except psycopg.Error as error:

@@ -190,6 +190,7 @@ class Session:
         """Let a statement that hangs fail, called from another thread."""
         with (
             suppress(OSError, psycopg.Error),
+            # A duplicate, as closing it must leave the driver's own descriptor open.
             closing(socket.socket(fileno=os.dup(self.driver.fileno()))) as line,
         ):
             line.shutdown(socket.SHUT_RDWR)
@@ -198,6 +199,7 @@ class Session:
 def connect(url: str) -> Session:
     """Open a connection. Raises LedgerError."""
     try:
+        # The last one wins: names and notes are any text, so no URL may change the encoding.
         settings = {**SETTINGS, **_read_own(url), "client_encoding": "UTF8"}
         conninfo = make_conninfo(url, **settings)
         return Session(
@@ -246,6 +248,8 @@ def transaction(session: Session, wait_ms: int = PATIENCE_MS) -> Iterator[None]:
             except errors.LockNotAvailable:
                 if _read_us() >= ends_us:
                     raise
+            # Not within `try`: a lock that the change
+            # itself meets later is raised, not tried again.
             else:
                 yield
                 return

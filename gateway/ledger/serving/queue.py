@@ -116,6 +116,7 @@ class Queue:
         """Return the steps to commit next; they stay queued, as the commit may fail."""
         holds = list(islice(self._holds, MAX_ITEMS))
         for hold in holds:
+            # A raise that comes from now on is for the batch after this one.
             hold.raised = False
         return [Item(hold, not hold.recorded, hold.settlement) for hold in holds]
 

@@ -42,6 +42,7 @@ def write_backup(connection: sqlite3.Connection, target: Path) -> int:
         os.fsync(descriptor)
         size = os.fstat(descriptor).st_size
         part.rename(target)
+        # A crash of the machine can undo a renaming until the folder is synced.
         sync_folder(target.parent)
     finally:
         os.close(descriptor)
@@ -84,6 +85,7 @@ def _copy(connection: sqlite3.Connection, part: Path, descriptor: int) -> None:
             os.fdatasync(descriptor)
             synced = time.monotonic()
 
+    # The handler returns None: anything true would interrupt the copy.
     connection.set_progress_handler(sync_now_and_then, STEPS_BETWEEN_LOOKS)
     try:
         connection.execute("VACUUM INTO ?", (str(part),))

@@ -219,6 +219,7 @@ def write_aside(connection: sqlite3.Connection, observed: Observations, now_ms: 
     A commit of money does (`synchronous = FULL`), and one that waited behind this would take twice
     as long. The log stays in order: the next such commit brings these rows to the disk, too.
     """
+    # SQLite refuses this within a transaction.
     connection.execute("PRAGMA synchronous = NORMAL")
     try:
         with transaction(connection):

@@ -146,6 +146,7 @@ class SqliteBooks(Books):
             raise LedgerError(f"the ledger cannot be used: {describe(error)}") from error
 
     def _transaction(self) -> AbstractContextManager[None]:
+        # Checked once more before the commit: what is written to lost files is lost.
         return transaction(self.connection, self._files.check)
 
     def wait_for_others(self, milliseconds: int) -> None:

@@ -176,6 +176,7 @@ def take_lock(path: Path) -> int:
     if not _lock(descriptor):
         os.close(descriptor)
         raise LedgerLocked(f"{path}: {_name_server(lock_path)}")
+    # A process that was killed has left the mark of files that nobody serves any more.
     _clear_mark(descriptor)
     return descriptor
 
@@ -251,6 +252,7 @@ def is_served(path: Path) -> bool:
     except OSError:  # no lock file: nobody ever served
         return False
     try:
+        # Shared, so that two who look do not take each other for a server.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -279,6 +281,7 @@ def _read_start(pid: int) -> str:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return ""
+    # The program's name stands in brackets and may have spaces and brackets itself (proc(5)).
     return status.rpartition(")")[2].split()[_START_FIELD]
 
 

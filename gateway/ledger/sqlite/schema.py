@@ -41,6 +41,7 @@ STATEMENTS: Final = 256
 
 _PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",  # a commit is on the disk when it returns
+    # SQLite checks them only on connections that ask for it.
     "PRAGMA foreign_keys = ON",
     f"PRAGMA journal_size_limit = {JOURNAL_BYTES}",
 )
@@ -279,6 +280,7 @@ def _copy_aside(path: Path, version: int, begin: Callable[[str], None]) -> None:
 def _find_free_name(wanted: Path) -> Path:
     """Return the name, with a number if there is such a file: a copy overwrites nothing."""
     numbered = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
+    # A broken symbolic link takes its name as well, so `lexists`.
     return next(path for path in chain((wanted,), numbered) if not os.path.lexists(path))
 
 

@@ -68,6 +68,7 @@ class ChangeFeed:
 
     def read_all(self, session: Session, now_ms: int) -> Snapshot:
         """Read all accounts and live keys."""
+        # Before the snapshot: a change in between is read twice rather than missed.
         (oldest,) = session.execute(_OLDEST).fetchone() or ("0",)
         self._oldest, self._seen = oldest, frozenset()
         with snapshot(session):
@@ -82,6 +83,7 @@ class ChangeFeed:
         if fresh:
             with commit_at_end(session, f"SET LOCAL lock_timeout = {WAIT_MS}"):
                 found = read_changed(session, fresh)
+        # Only now: after a failure the next look begins where this one did.
         self._oldest, self._seen = oldest, frozenset(seq for seq, _, _ in changed)
         return found
 

@@ -127,6 +127,7 @@ class PostgresStore:
         """Do what is last, if the database can be reached, and end the connection."""
         async with self._turn:
             closed = spawn(self._block(self._close, last), name="closing")
+            # A server that hangs must not hold up the end of the process.
             if not (await asyncio.wait((closed,), timeout=CLOSE_SECONDS))[0]:
                 self.break_off()
             await closed
@@ -160,6 +161,8 @@ class PostgresStore:
         if self._session.is_broken:
             self._session = open_session(self._url)
             try:
+                # A connection that has not taken the next epoch
+                # must not be used, so it is closed on any error.
                 renew(self._session, self._node)
             except BaseException:
                 self._session.close()

@@ -74,6 +74,7 @@ def _make_pattern(part: str | None) -> str | None:
     """Return a LIKE pattern with wildcards escaped; LIKE ignores the case of ASCII letters."""
     if part is None:
         return None
+    # The backslash first, as it is what escapes the other two.
     literal = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{literal}%"
 

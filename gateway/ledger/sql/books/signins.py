@@ -143,6 +143,7 @@ class SignInBook(Part):
         `renewed_hash` is the same password hashed with the current parameters.
         """
         with self._database.changing() as connection:
+            # Hashing takes long: the password may have been changed since it was checked.
             if self.find_password_hash(account) != seen_hash:
                 return None
             account_id = read_account(connection, account).id

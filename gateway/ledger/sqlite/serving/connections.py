@@ -37,6 +37,7 @@ class ConnectionThread:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._work: SimpleQueue[Callable[[sqlite3.Connection], None] | None] = SimpleQueue()
+        # No daemon: Python waits at its end for the commit that is under way.
         self._thread = threading.Thread(
             target=self._run, args=(connector, opened), name="ledger-writer"
         )

@@ -70,7 +70,7 @@ async def open_sqlite(
         async with telling(tell) as begin:
             opener = partial(connector, path, create=create, is_locked=True, begin=begin)
             thread = await stack.enter_async_context(ConnectionThread.open(opener))
-            stack.enter_context(marked(lock, path))
+            stack.enter_context(marked(lock, path))  # the opening has made the files that it names
             memory, feed = Memory(clock), ChangeFeed()
             with _uncollected():
                 recover = partial(recover_and_read, feed=feed, path=path, now_ms=clock())
@@ -134,5 +134,6 @@ def recover_and_read(
 def interrupt_pending(connection: sqlite3.Connection, now_ms: int) -> int:
     """Void all pending requests in one transaction; return how many there were."""
     with transaction(connection):
+        # Before the update, after which nothing is pending any more.
         fail_pending(connection, now_ms)
         return connection.execute(_INTERRUPT, (now_ms,)).rowcount

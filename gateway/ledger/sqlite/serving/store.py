@@ -134,6 +134,7 @@ class SqliteStore:
             # Undone as a whole: alone, only the bad ones fail.
             report.refused.clear()
             for item in items:
+                # Once the database itself fails, the rest stays queued for another round.
                 if report.unavailable is None:
                     commit([item])
         return report
@@ -150,6 +151,7 @@ def _commit(
     try:
         committed = commit_requests(connection, items, now_ms, known_prices)
     except ITEM_ERRORS as error:
+        # The items are not to blame: each of them alone would fail, too.
         if isinstance(error, sqlite3.Error) and _is_out_of_order(error):
             report.unavailable, report.is_brief = error, is_busy(error)
             return True
