@@ -161,6 +161,7 @@ def check_holder_url(url: str, *, any_address: bool) -> None:
 def require_public(host: object) -> None:
     """Raise Forbidden unless the text is a public address; a name is none."""
     try:
+        # A scope such as `%eth0` is no part of the address.
         is_allowed = is_public(ip_address(str(host).partition("%")[0]))
     except ValueError:
         is_allowed = False
@@ -198,6 +199,7 @@ async def run_command(
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.PIPE,
+            # Nobody reads its output, and a full pipe would stop the command.
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,  # so that its children can be killed with it
@@ -215,6 +217,7 @@ async def run_command(
         # Its children may outlive it, and the group is theirs, too.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        # Until then the killed process stays as a zombie.
         await process.wait()
         if isinstance(error, TimeoutError):
             raise Undelivered(f"the command took longer than {limit_seconds:g} s") from error

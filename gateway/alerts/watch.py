@@ -245,6 +245,7 @@ def judge_providers(books: Books, config: Config) -> Providers:
     none ends what another begins, a provider fails here only by a model that somebody asked within
     the hour, and works only if none of those fails, those of others among them.
     """
+    # One snapshot, as the two are compared below.
     with books.snapshot():
         rows = observations.list_upstream(books, config)
         seen = [one for one in books.observations.read_upstream() if one.hour.calls]

@@ -115,6 +115,7 @@ async def _read_piece(http: web.Request) -> bytes:
     At malformed chunks aiohttp's parser stops without telling the body: the error is queued as the
     connection's next request. No other request can be queued while a body is not whole.
     """
+    # A body with a length has no chunks that could be malformed.
     if http.content_length is not None:
         return await http.content.readany()
     while True:
@@ -278,6 +279,7 @@ def choose_place(data: bytes, rate: int) -> Place:
     Commas in texts count, too: to tell them apart would take as long as the work.
     """
     size = len(data)
+    # A large one goes to the thread whatever is in it, so nothing of it is counted.
     return place_elements(size, 0 if size > LOOP_BYTES else bound_elements(data), rate)
 
 

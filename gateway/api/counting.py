@@ -88,6 +88,7 @@ async def _ask(
             return edit_count(reply, request.model)
         except GatewayError as error:
             candidate.report(error, call.note_failure)
+            # What is wrong with the request is wrong for every provider.
             if not isinstance(error, UpstreamError | OutOfResources):
                 raise
             failure = error

@@ -114,11 +114,15 @@ def render_error(call: Call, error: GatewayError) -> web.Response:
     )
     if error.retry_after_seconds is not None:
         milliseconds = max(1, round(error.retry_after_seconds * 1000))
+        # Rounded up: a retry that comes too early is refused again.
         response.headers["Retry-After"] = str(-(-milliseconds // 1000))
+        # OpenAI's and Anthropic's SDKs prefer it to the whole seconds.
         response.headers["retry-after-ms"] = str(milliseconds)
     if not error.should_retry:
+        # OpenAI's and Anthropic's SDKs obey it, whatever the status says.
         response.headers["x-should-retry"] = "false"
     if isinstance(error, MethodNotAllowed):
+        # A 405 has to name them (RFC 9110 §15.5.6).
         response.headers["Allow"] = error.allow
     if isinstance(error, BodyTooLarge):
         response.force_close()  # the rest of the body is not worth reading

@@ -43,6 +43,7 @@ def note_refusal(call: Call, error: GatewayError) -> None:
     An unknown key has no account. What else comes without a key, such as an unknown path, is no
     request of anybody.
     """
+    # An admitted request is in the ledger, and failures of ours or a provider's are no refusals.
     if call.outcome is not None or isinstance(error, UpstreamError | InternalError):
         return
     if call.key is None and not isinstance(error, InvalidKey):

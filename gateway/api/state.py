@@ -53,6 +53,7 @@ class Gateway:
     def reconfigure(self, config: Config, routes: Routes) -> None:
         """Serve by another configuration from now on; requests in flight keep what they began with."""
         before, self.config, self.routes = self.routes, config, routes
+        # Behind the swap, so that no new request finds a provider that is closed.
         before.close(but=routes)
 
     def close(self) -> None:
@@ -65,6 +66,7 @@ class Gateway:
         rates = self.rates.get(key)
         if (
             rates is not None
+            # By identity: memory makes other terms only where they have changed.
             and rates.terms is key.terms
             and rates.defaults is self.config
             and rates.above is not None
