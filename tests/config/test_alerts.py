@@ -1,13 +1,14 @@
-"""The table [alerts]."""
+"""Alerts, storage and providers in gateway.toml."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.config.load import load_config
+from gateway.config.load import load_config, load_storage
+from gateway.ledger.locations import DatabaseUrl
 from tests.support.rows import each_row
-from tests.support.settings import CANARY, load, refusal
-from tests.support.stand_in import URL
+from tests.support.settings import CANARY, OPENAI, SHIPPED, load, openai, refusal
+from tests.support.stand_in import PASSWORD, SHOWN, URL
 
 HOOK = 'webhook = "https://hooks.example.com/a?token=b"\n'
 
@@ -66,3 +67,107 @@ def test_backups_are_watched_where_the_gateway_makes_them(tmp_path: Path) -> Non
     assert told.startswith("gateway.toml: [alerts] backup_days: needs a database in a file")
     # An error of [storage] is told by itself.
     assert "backup_days" not in refusal(tmp_path, f"[storage]\nurl = 7\n{days}")
+
+
+def test_a_file_is_the_default(tmp_path: Path) -> None:
+    storage = load(tmp_path, "").storage
+    assert (storage.url, storage.retention_months) == (None, 0)
+    assert storage.location == storage.path == tmp_path / "gateway.db"
+
+
+@each_row("written", [URL, "env:DATABASE_URL", "file:secret", "file:$FOLDER/secret"])
+def test_an_address_is_looked_up_as_other_secrets_are(tmp_path: Path, written: str) -> None:
+    (tmp_path / "secret").write_text(f"{URL}\n")
+    environ = {"DATABASE_URL": f"{URL}\n", "FOLDER": str(tmp_path)}
+    config = load(tmp_path, f'[storage]\nurl = "{written}"\nretention_months = 2\n', environ)
+    assert config.storage.location == DatabaseUrl(URL)
+    assert str(config.storage.location) == SHOWN
+    assert config.storage.retention_months == 2
+    assert config.storage.path == tmp_path / "gateway.db", "the key file's place"
+    assert PASSWORD not in repr(config)
+
+
+@each_row("read_keys", [True, False])
+def test_commands_that_do_without_keys_know_the_database(
+    tmp_path: Path, *, read_keys: bool
+) -> None:
+    path, environ = tmp_path / "gateway.toml", {"DATABASE_URL": URL}
+    path.write_text('[storage]\nurl = "env:DATABASE_URL"\n[models.x')
+    assert load_storage(path, environ).storage.url == DatabaseUrl(URL)
+    path.write_text('[storage]\nurl = "env:DATABASE_URL"\n')
+    assert load_config(path, environ, read_keys=read_keys).storage.url == DatabaseUrl(URL)
+
+
+@each_row(
+    ("lines", "problem"),
+    [
+        ('url = "env:DATABASE_URL"', "url: the environment variable DATABASE_URL is not set"),
+        ('url = "env:EMPTY"', "url: the environment variable EMPTY is not set, or is empty; `serve`"),
+        ('url = "env:"', 'url: must name an environment variable: "env:NAME"'),
+        ('url = "env:OTHER"', "url: must begin with postgresql://, such as"),
+        ('url = "env:TWO"', "url: must be one word of printable ASCII"),
+        ('url = "file:missing"', "url: cannot be read from"),
+        (f'url = "mysql://a:{PASSWORD}@h/b"', "url: must begin with postgresql://, such as"),
+        (f'url = "postgresql://a:{PASSWORD}/@h/b"', "url: must be an address such as"),
+        ('url = ""', "url: must not be empty"),
+        ("url = 7", "url: must be a text"),
+        (f'url = ["{URL}"]', "url: must be a text"),
+        (f'url = "{URL}"\npath = "gateway.db"', "path: names a file, but url a database"),
+        ("retention_months = 12", "retention_months: needs url: a database in a file keeps all"),
+        (f'url = "{URL}"\nretention_months = 1', "retention_months: must be 0, which keeps all, or"),
+        (f'url = "{URL}"\nretention_months = -1', "retention_months: must be a whole number from 0"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_without_the_password(
+    tmp_path: Path, lines: str, problem: str
+) -> None:
+    environ = {"EMPTY": " ", "OTHER": f"https://{PASSWORD}", "TWO": f"postgresql://a b:{PASSWORD}"}
+    told = refusal(tmp_path, f"[storage]\n{lines}\n", environ)
+    assert told.startswith(f"gateway.toml: [storage] {problem}")
+    assert PASSWORD not in told
+
+
+def test_the_shipped_file_goes_on_to_name_a_file(tmp_path: Path) -> None:
+    """Its commented line works once it stands instead of `path`."""
+    shipped = SHIPPED.read_text(encoding="utf-8")
+    assert load(tmp_path, shipped).storage.url is None
+    path = next(line for line in shipped.splitlines() if line.startswith("path = "))
+    text = shipped.replace(path, "").replace("# url = ", "url = ")
+    assert load(tmp_path, text, {"DATABASE_URL": URL}).storage.url == DatabaseUrl(URL)
+
+
+def test_several_keys_share_the_requests(tmp_path: Path) -> None:
+    """Those that are missing are named, and the provider is off only without any."""
+    toml = 'api_key = ["env:FIRST", "env:SECOND", "sk-third-0123456789"]'
+    provider = openai(tmp_path, toml, {"SECOND": CANARY}).providers["openai"]
+    assert provider.api_keys == (CANARY, "sk-third-0123456789")
+    assert provider.lacking == ("the environment variable FIRST is not set",)
+    assert provider.off is None
+    none = openai(tmp_path, 'api_key = ["env:FIRST", "env:SECOND"]', {}).providers["openai"]
+    assert (none.api_keys, none.lacking) == ((), ())
+    assert none.off == "the environment variable FIRST is not set"
+
+
+def test_openais_address_takes_other_defaults(tmp_path: Path) -> None:
+    """Its models refuse `max_tokens`, and other vendors' ids."""
+    there = openai(tmp_path, "").providers["openai"]
+    assert (there.max_tokens_field, there.history) == ("max_completion_tokens", "openai")
+    lines = 'max_tokens_field = "max_tokens"\nhistory = "any"'
+    told = openai(tmp_path, lines).providers["openai"]
+    assert (told.max_tokens_field, told.history) == ("max_tokens", "any")
+    elsewhere = load(tmp_path, '[providers.a]\ndialect = "chat"\nbase_url = "http://localhost/v1"')
+    provider = elsewhere.providers["a"]
+    assert (provider.max_tokens_field, provider.history) == ("max_tokens", "any")
+
+
+@each_row(
+    ("line", "problem"),
+    [
+        ('takes = ["reasoning"]', 'did you mean "reasoning_content"'),
+        ('takes = "top_k"', "must be an array such as"),
+        ('pass_headers = ["authorization"]', "the gateway sets it"),
+        ('pass_headers = "x-title"', "must be an array such as"),
+    ],
+)
+def test_what_a_provider_cannot_take(tmp_path: Path, line: str, problem: str) -> None:
+    assert problem in refusal(tmp_path, OPENAI + line)

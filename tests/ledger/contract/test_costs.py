@@ -1,18 +1,27 @@
-"""The providers' bill is kept with each charge, and summed for operators."""
+"""Receipts and providers' bills: what callers and operators are told of requests and spending."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.ledger.call_records import Outcome, ProviderCosts, UsageGroup
+import pytest
+
+from gateway.ledger.call_records import Correction, Outcome, ProviderCosts, Spent, UsageGroup
+from gateway.money import Price, Tokens
+from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (
     NOW_MS,
+    SHORT_SECONDS,
+    TOKENS,
     Place,
     admission,
     find_key,
     key_id_of,
+    read_receipt,
     settlement,
+    until,
+    void,
 )
 
 LATER_MS = NOW_MS + DAY_MS
@@ -96,3 +105,120 @@ async def test_what_is_not_charged_has_no_cost(place: Place) -> None:
         await ledger.settle(settled, settlement(1, provider_cost_nano=3))
     assert read(place) == {"demo/echo": ProviderCosts(1, 1, 3)}
     place.assert_sound()
+
+
+async def test_a_receipt_has_all_that_was_admitted_and_settled(place: Place) -> None:
+    """The same, whether row and charge are one commit or two."""
+    digest = place.seed()
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        first = ledger.hold(key, admission(1000, stream=True, id_="req_1"))
+        await ledger.settle(first, settlement(77))
+        second = ledger.hold(key, admission(1000, stream=True, id_="req_2"))
+        await ledger.wait_admitted(second)
+        await ledger.settle(second, settlement(77))
+        for request_id in ("req_1", "req_2"):
+            receipt = await read_receipt(ledger, request_id)
+            assert (receipt.request_id, receipt.key_id) == (request_id, key_id_of(digest))
+            assert (receipt.state, receipt.outcome, receipt.status) == ("posted", "complete", 200)
+            assert (receipt.model, receipt.provider, receipt.stream) == ("demo/echo", "other", True)
+            assert (receipt.tokens, receipt.estimated) == (TOKENS, False)
+            assert receipt.price == AppliedPrice(Price(0, 0, 0, 0, 77)), "what applied in the end"
+            assert (receipt.hold_nano, receipt.cost_nano, receipt.attempts) == (1000, 77, 2)
+            assert (receipt.started_ms, receipt.ended_ms) == (NOW_MS, NOW_MS + 1000)
+            assert (receipt.first_byte_ms, receipt.corrections) == (12, ())
+
+
+MOST = 2**63 - 1
+ODD = AppliedPrice(
+    Price(10**21, 2, 3, 4, 5, 6, 7, 8, None, 0, 10**21, 1_200_000, {"maps": 9, "x_search": 10**15}),
+    "input_above 5, hours 01:00-04:00 \"'\\",
+)
+USED = Tokens(1, 2, 3, 4, 5, media={"audio_input": 1, "image_output": 4})
+CALLS = {"web_search": 3, "maps": 10_000, "a": MOST}
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["one commit", "two commits"])
+async def test_a_receipt_has_media_tools_and_the_whole_price(place: Place, *, waits: bool) -> None:
+    """Also once the process that charged it is gone."""
+    digest = place.seed()
+    end = replace(
+        settlement(5, reported_cost_nano=4), tokens=USED, tool_calls=CALLS, price=ODD, cost_nano=5
+    )
+    async with place.serve() as ledger:
+        for number in range(3):
+            asked = replace(admission(stream=True, id_=f"req_{number}"), price=ODD)
+            hold = ledger.hold(find_key(ledger, digest), asked)
+            if waits:
+                await ledger.wait_admitted(hold)
+            pending = await read_receipt(ledger, f"req_{number}")
+            assert (pending.state, pending.price) == ("pending", ODD)
+            await ledger.settle(hold, end)
+    async with place.serve() as ledger:
+        for number in range(3):
+            receipt = await read_receipt(ledger, f"req_{number}")
+            assert (receipt.tokens, receipt.tool_calls) == (USED, CALLS)
+            assert (receipt.price, receipt.price.text) == (ODD, ODD.text)
+            assert receipt.cost_nano == 5
+
+
+async def test_a_receipt_is_there_from_the_hold_on(place: Place) -> None:
+    """Admitted, settled or voided a moment ago: it is never unknown."""
+    digest = place.seed()
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        admitted = ledger.hold(key, admission(77, id_="admitted"))
+        receipt = await read_receipt(ledger, "admitted")
+        assert (receipt.state, receipt.hold_nano, receipt.attempts) == ("pending", 77, None)
+        _ = ledger.settle(admitted, settlement(5))
+        receipt = await read_receipt(ledger, "admitted")
+        assert (receipt.state, receipt.cost_nano) == ("posted", 5)
+        _ = ledger.settle(ledger.hold(key, admission(id_="failed")), void())
+        receipt = await read_receipt(ledger, "failed")
+        assert (receipt.state, receipt.outcome) == ("voided", "upstream_error")
+        assert await ledger.read_receipt("unknown") is None
+
+
+async def test_what_cannot_be_committed_is_pending(place: Place) -> None:
+    """While commits fail, and as it ended once they work again."""
+    digest = place.seed()
+    async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
+        key = find_key(ledger, digest)
+        with place.storage.fail_commits():
+            hold = ledger.hold(key, admission(stream=True, id_="req_1"))
+            _ = ledger.settle(hold, settlement(5))
+            receipt = await read_receipt(ledger, "req_1")
+            assert (receipt.state, receipt.cost_nano) == ("pending", 0)
+        await until(lambda: hold.resolved)
+        receipt = await read_receipt(ledger, "req_1")
+        assert (receipt.state, receipt.cost_nano) == ("posted", 5)
+
+
+async def test_corrections_are_on_the_receipt(place: Place) -> None:
+    digest = place.seed(credit_nano=5000)
+    async with place.serve() as ledger:
+        hold = ledger.hold(find_key(ledger, digest), admission(id_="req_1"))
+        await ledger.settle(hold, settlement(70))
+        with place.open_books(now_ms=NOW_MS + 5) as books:
+            books.entries.post("a", "correction", 20, note="half", request_id="req_1")
+            books.entries.post("a", "correction", -1, note="less", request_id="req_1")
+        assert (await read_receipt(ledger, "req_1")).corrections == (
+            Correction(20, "half", NOW_MS + 5),
+            Correction(-1, "less", NOW_MS + 5),
+        )
+
+
+async def test_spending_is_by_the_day_of_the_end(place: Place) -> None:
+    """Today, 7 and 30 days, of this key alone, and of charges alone."""
+    digest = place.seed()
+    other = place.add_key()
+    today = NOW_MS // DAY_MS
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        for days_ago, cost_nano in ((0, 1), (1, 10), (6, 100), (7, 1000), (29, 10**4), (30, 10**5)):
+            ended_ms = (today - days_ago) * DAY_MS
+            hold = ledger.hold(key, admission(started_ms=ended_ms - 5))
+            await ledger.settle(hold, settlement(cost_nano, ended_ms=ended_ms))
+        await ledger.settle(ledger.hold(key, admission()), void())
+        await ledger.settle(ledger.hold(find_key(ledger, other), admission()), settlement(7))
+        assert await ledger.read_spent(key, today) == Spent(1, 111, 11_111)

@@ -1,12 +1,17 @@
-"""Commits that fail: nobody spends, nobody waits long, nothing is lost, and it ends by itself."""
+"""Commits that fail and rows that cannot be written: nobody spends, nothing is lost."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from gateway.errors import LedgerUnavailable
+from gateway.errors import GatewayError, InternalError, LedgerUnavailable
+from gateway.ledger.base import Key
+from gateway.ledger.serving.ledger import ServingLedger
+from gateway.money import Tokens
 from tests.ledger.contract.kit import (
     SHORT_SECONDS,
     Place,
@@ -108,3 +113,118 @@ async def test_a_settlement_after_an_outage_is_still_at_most_once(place: Place) 
         await until(lambda: hold.resolved)
     assert place.read_balance() == 4300
     place.assert_sound()
+
+
+async def expect_nothing(place: Place, ledger: ServingLedger, key: Key, calls: int = 0) -> None:
+    """Nothing is held, in flight, written or charged for what was refused."""
+    await until(lambda: not ledger.open_holds)
+    assert (key.account.held_nano, key.held_nano) == (0, 0)
+    assert key.account.balance_nano == place.read_balance()
+    assert len([one for one in place.read_calls() if one.outcome == "complete"]) == calls
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"hold_nano": 2**63},
+        {"hold_nano": 10**22},
+        {"hold_nano": -1},
+        {"started_ms": 2**63},
+        {"started_ms": -1},
+        {"expected_tokens": 2**63},
+        {"model": "m" * 501},
+        {"model": "a\0b"},
+        {"model": "\ud800"},
+        {"provider": "p" * 10**6},
+        {"provider": "\0"},
+        {"request_id": "r" * 501},
+        {"request_id": "\udfff"},
+    ],
+    ids=lambda edit: f"{next(iter(edit))}-{str(next(iter(edit.values())))[:12]!a}",
+)
+async def test_what_no_row_can_say_is_never_held(place: Place, edit: dict[str, Any]) -> None:
+    digest = place.seed()
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        with pytest.raises(ValueError, match="the ledger can write"):
+            ledger.hold(key, replace(admission(), **edit))
+        await expect_nothing(place, ledger, key)
+        await charge(ledger, key, 5)
+        await expect_nothing(place, ledger, key, calls=1)
+    place.assert_sound()
+
+
+@pytest.mark.parametrize("text", ["m" * 500, "模" * 500, "\x7f\u2028'\"\\%s$1"])
+async def test_all_that_is_held_can_be_written(place: Place, text: str) -> None:
+    digest = place.seed()
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        hold = ledger.hold(key, replace(admission(2**62), model=text, provider=text))
+        await ledger.confirm(hold)
+        await ledger.wait_admitted(hold)
+    (call,) = place.read_calls()
+    assert (call.model, call.provider) == (text, text)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"cost_nano": 2**63},
+        {"provider_cost_nano": 10**19},
+        {"reported_cost_nano": 2**70},
+        {"tokens": Tokens(input=2**63)},
+        {"tokens": Tokens(media={"audio_input": 2**70})},
+        {"tool_calls": {"\ud800": 1}},
+        {"tool_calls": {"search": 2**70}},
+        {"ended_ms": 2**63},
+        {"provider": "\ud800"},
+        {"status": 2**63},
+    ],
+    ids=lambda edit: f"{next(iter(edit))}-{str(next(iter(edit.values())))[:12]!a}",
+)
+@pytest.mark.parametrize("waits", [False, True], ids=["one commit", "two commits"])
+async def test_a_charge_that_no_row_can_say_leaves_a_void(
+    place: Place, edit: dict[str, Any], *, waits: bool
+) -> None:
+    """What went wrong is ours, so nothing is charged; but the request that was sent has its row."""
+    digest = place.seed()
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        hold = ledger.hold(key, admission(id_="req_1"))
+        if waits:
+            await ledger.wait_admitted(hold)
+        with pytest.raises(InternalError):
+            await ledger.settle(hold, replace(settlement(5), **edit))
+        await expect_nothing(place, ledger, key)
+        receipt = await read_receipt(ledger, "req_1")
+        assert (receipt.state, receipt.outcome, receipt.cost_nano) == ("voided", "ledger_error", 0)
+        await charge(ledger, key, 5)
+    place.assert_sound()
+
+
+async def test_a_disk_that_fails_is_found_before_the_provider_is_asked(place: Place) -> None:
+    """A new process has no commit yet that would prove anything."""
+    digest = place.seed()
+    async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
+        key = find_key(ledger, digest)
+        with place.storage.fail_commits():
+            hold = ledger.hold(key, admission())
+            with pytest.raises(LedgerUnavailable):
+                await ledger.confirm(hold)
+        await until(lambda: ledger.writable)
+        await expect_nothing(place, ledger, key)
+    place.assert_sound()
+
+
+async def test_a_row_that_the_database_refuses_is_found_before_the_provider_is_asked(
+    place: Place,
+) -> None:
+    digest = place.seed()
+    async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
+        key = find_key(ledger, digest)
+        place.storage.refuse_rows()
+        for _ in range(3):
+            hold = ledger.hold(key, admission())
+            with pytest.raises(GatewayError):
+                await ledger.confirm(hold)
+            await expect_nothing(place, ledger, key)
