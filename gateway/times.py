@@ -21,6 +21,7 @@ def unix_ms() -> int:
 
 def to_unix_ms(moment: datetime) -> int:
     """Convert a datetime that has an offset."""
+    # In integers: `timestamp()` is a float, which rounds.
     return (moment - _EPOCH) // _MILLISECOND
 
 

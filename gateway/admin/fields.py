@@ -141,8 +141,8 @@ _WIDE: Final = "\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u207c\u207a\u20
 _FORMULA: Final = re.compile(rf"[\t\r\n]|\s*[{_SIGNS}{_WIDE}]")
 """The beginning of a cell that a spreadsheet runs."""
 _BEHIND: Final = re.compile(rf"[;|][\s\"]*(?=[{_SIGNS}{_WIDE}])")
-"""What ends a cell elsewhere, before a formula: where the decimal sign is a comma, cells end at a
-semicolon, and quotes do not keep a text together."""
+"""The end of a cell before a formula in other places: where the decimal sign is a comma, cells end at
+a semicolon, and quotes do not keep a text together."""
 
 
 class Figure(str):

@@ -1,4 +1,4 @@
-"""What the server noticed, as JSON: how the providers answer, refusals, alerts; and an audit that raises one."""
+"""The server's observations as JSON: how providers answer, refusals, alerts; an audit that raises one."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ Check = Literal["right", "wrong", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class SetUp:
-    """What an app needs. It is shown until the first code is."""
+    """The key for an authenticator app. It is shown until the first code was typed."""
 
     secret: str = field(repr=False)
     """The key in base32, to be typed."""

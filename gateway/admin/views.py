@@ -257,7 +257,7 @@ COSTS: Final = Fields[ProviderCosts](
         (">EXCESS", "reported_excess_nano"),
     ),
 )
-"""What providers bill, for operators alone; null where nothing is known of it."""
+"""The bills of providers, for operators alone; null where they are unknown."""
 
 
 def describe_call_detail(

@@ -159,7 +159,7 @@ def check_holder_url(url: str, *, any_address: bool) -> None:
 
 
 def require_public(host: object) -> None:
-    """Raise Forbidden unless the text is a public address; a name is none."""
+    """Raise Forbidden unless the text is a public address; a name is not an address."""
     try:
         # A scope such as `%eth0` is no part of the address.
         is_allowed = is_public(ip_address(str(host).partition("%")[0]))

@@ -63,7 +63,7 @@ class Completion:
     """The caller's headers that go upstream."""
     bill: Bill
     place: Place
-    """Where the request is written."""
+    """The place in which the request is written."""
 
     @property
     def affinity(self) -> str:

@@ -265,7 +265,7 @@ Result = TypeVar("Result")
 
 
 class Place(Enum):
-    """Where work is done."""
+    """A place in which work is done."""
 
     NOW = 0
     TURN = 1
@@ -310,7 +310,7 @@ class LargeBodies:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
         self._waiting: dict[Hashable, deque[_Job]] = {}
-        """By owner, such as the account; whose turn it is next comes first."""
+        """Jobs by owner, such as the account; the owner whose turn is next comes first."""
         self._busy = False
 
     async def run(

@@ -76,6 +76,7 @@ async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
         return response
     sink = JsonSink()
     await Relay(completion, sink).run()
+    # A stream cannot tell its cost so: its head leaves before the cost is known.
     return JsonReply(call, sink.body, {"x-gateway-cost": format_amount(call.cost_nano)})
 
 
@@ -107,9 +108,9 @@ class Relay:
     _attempt: Attempt | None = None
     """Under way: None as soon as its connection may serve another request."""
     _delivery: Delivery | None = None
-    """From the answer of a provider on."""
+    """The delivery of the reply; None until a provider answers."""
     _read_until: float = math.inf
-    """When a reply that is read on for its usage alone is given up."""
+    """The time at which a reply that is read on for its usage alone is given up."""
     _raise_due: float = 0.0
 
     def __post_init__(self) -> None:

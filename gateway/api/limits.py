@@ -22,7 +22,7 @@ WINDOW_SECONDS: Final = 60.0
 
 
 MAX_COUNTS: Final = 32
-"""In flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""
+"""Counts in flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""
 MAX_OWN_COUNTS: Final = 8
 """Requests of one account: an agent counts one conversation at a time."""
 

@@ -33,7 +33,7 @@ class Wire(asyncio.BufferedProtocol):
     __slots__ = ("_connection",)
 
     _buffer: Final = memoryview(bytearray(READ_BYTES))
-    """Of all connections: what is in it is copied in the same call."""
+    """Shared by all connections: what is in it is copied in the same call."""
     _stranger_buffer: Final = _buffer[:STRANGER_BYTES]
 
     def __init__(self, connection: PacedConnection) -> None:

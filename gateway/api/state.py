@@ -36,7 +36,7 @@ class Gateway:
     held_bytes: int = 0
     """The bytes of bodies and replies in memory, see `bodies`."""
     shares: dict[int, Share] = field(default_factory=dict)
-    """By account id: its part of `held_bytes`, if it has any."""
+    """Each account's part of `held_bytes`, by its id; absent if it has none."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
     counting: Counting = field(default_factory=Counting)
     rates: WeakKeyDictionary[Key | Account, Rates] = field(default_factory=WeakKeyDictionary)

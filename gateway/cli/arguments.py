@@ -1,4 +1,4 @@
-"""What a command reads and writes: parsers of its arguments, tables for people, JSON for tools."""
+"""The input and output of commands: parsers of its arguments, tables for people, JSON for tools."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Alerts:
-    """Where alerts go; without a webhook and a command there are none."""
+    """The receivers of alerts; without a webhook and a command no alert is sent."""
 
     webhook: str = field(repr=False)
     """An address, perhaps with a secret in it; "" for none."""
@@ -134,7 +134,7 @@ class Provider:
     takes: frozenset[Taken]
     history: History
     pass_headers: tuple[str, ...]
-    """In lower case."""
+    """The names of headers that are passed on, in lower case."""
     embeddings_base64: bool
     headers: Mapping[str, str] = field(repr=False)
     proxy: str = field(default="", repr=False)
@@ -178,7 +178,7 @@ class Reload:
     """The result of reading the file again while serving."""
 
     at_ms: int
-    """When it was begun, in Unix milliseconds."""
+    """The time at which it began, in Unix milliseconds."""
     ok: bool
     """False means that the file was refused and nothing changed."""
     words: str

@@ -72,7 +72,7 @@ class Pipeline(Protocol):
 
     @property
     def position(self) -> Json | None:
-        """Where the stream stands, for a dialect whose error event continues it; None for others.
+        """The position in the stream, for a dialect whose error event continues it; None for others.
 
         A translated one that has delivered something says in `usage` what that is charged for.
         """

@@ -239,7 +239,7 @@ class CountPath:
     path: str
     """Behind `/v1`, with its slash."""
     exchange: Exchange
-    """With an upstream that counts by itself."""
+    """The exchange with an upstream that counts tokens itself."""
     frame: Json
     """The fields that a reply has besides the count."""
 

@@ -70,7 +70,7 @@ class CompletionRequest:
     """The caller asked for the usage chunk of a stream."""
     n: int = 1
     max_tokens: int | None = None
-    """The largest limit that the caller gave; 0 is none."""
+    """The largest limit that the caller gave; 0 means that it gave none."""
     base64_chars: int = 0
     """The part of the body that is the content of files: all else is text."""
     file_tokens: int = 0

@@ -1,4 +1,4 @@
-"""What operators and holders are told beside the books: alerts, refusals, and calls to providers.
+"""Records of what operators and holders are told beside the books: alerts, refusals, and calls to providers.
 
 An alert is raised once for each occurrence and channel, and then queued until it is delivered. What
 stands for a while, such as a failing provider, is also kept as a condition until it ends.
@@ -75,7 +75,7 @@ class Due:
     created_ms: int
     attempts: int
     hook: Hook | None
-    """Where the holder wants it, if it goes to one."""
+    """The holder's webhook, if the alert goes to a holder."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class Admission:
     full_nano: int = 0
     """The most that it may cost: it counts as spoken for, whatever is held of it."""
     full_below_nano: int = 0
-    """Where less than this is left, `full_nano` is held."""
+    """If less than this is left, `full_nano` is held."""
 
 
 @dataclass(slots=True)

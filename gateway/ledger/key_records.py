@@ -300,7 +300,7 @@ class KeyView:
 
 @dataclass(frozen=True, slots=True)
 class EndedKey:
-    """When a key was revoked and when it expired, or expires."""
+    """The times at which a key was revoked and at which it expires."""
 
     revoked_ms: int | None
     expires_ms: int | None

@@ -1,4 +1,4 @@
-"""Where a ledger is: a file of SQLite, or a database of PostgreSQL."""
+"""The location of a ledger: a file of SQLite, or a database of PostgreSQL."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class NodeView:
     version: str
     since_ms: int
     seen_ms: int
-    """When it last said that it lives."""
+    """The time at which it last said that it lives."""
 
 
 MAX_INTEGER: Final = 2**63 - 1

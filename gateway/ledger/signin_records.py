@@ -94,7 +94,7 @@ class TokenView:
     created_ms: int
     revoked_ms: int | None
     last_used_ms: int | None
-    """When it was last used, to the minute."""
+    """The time of its last use, to the minute."""
 
     @property
     def display(self) -> str:

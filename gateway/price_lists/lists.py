@@ -341,8 +341,11 @@ def _parse(path: Path) -> object:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise PriceListError(f"{path}: is larger than {MAX_BYTES} bytes; is it a price list?")
+        # A downloaded list may begin with a byte order mark.
         text = path.read_text(encoding="utf-8-sig")
+        # Python's parser takes NaN and Infinity, which are no JSON and no prices.
         parsed: object = json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+    # Raised as it is: for a missing list the command has an exit code of its own.
     except FileNotFoundError:
         raise
     except OSError as error:

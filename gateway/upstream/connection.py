@@ -128,6 +128,8 @@ class Connection(asyncio.Protocol):
             self.paused = False
             self._push(early)
             self._read_pending()
+        # Also behind the end of the body while the receiver
+        # asks to wait: what it holds has to go out.
         while not self._stopped and (self.paused or not reader.done):
             if self.paused:
                 await receiver.unblock()

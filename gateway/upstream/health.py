@@ -1,4 +1,4 @@
-"""What should not be asked for a while: providers and models by circuit breakers, and keys that rest. No I/O.
+"""Circuit breakers of providers and models, and rests of keys: what is not asked for a while. No I/O.
 
 A breaker, after repeated failures, makes the routes of a provider, or of a model there, come last.
 
@@ -42,7 +42,7 @@ class Breaker:
 
     def __init__(self) -> None:
         self.failures = 0
-        """In a row, up to the present."""
+        """Failures in a row, up to now."""
         # A monotonic clock may begin at 0, and the first failure has to count.
         self._failed_at = -INSTANT_SECONDS
         self._open_until = 0.0

@@ -53,9 +53,9 @@ class ProviderState:
         self._load: Load = Load() if before is None else before._load  # noqa: SLF001 - of this class
         self._breaker = Breaker()
         self._model_breakers: dict[str, Breaker] = {}
-        """By upstream model, where its last request failed: it says nothing of the others."""
+        """Breakers by upstream model: a failure of one says nothing about the others."""
         self._rests_until: dict[str, float] = {}
-        """By upstream model, where the provider asked for a pause."""
+        """The ends of pauses that the provider asked for, by upstream model."""
 
     @property
     def in_flight(self) -> int:
@@ -220,7 +220,7 @@ class Routes:
     ) -> None:
         self.models = models
         self.providers = providers
-        """By name: the providers that are on and that some model needs."""
+        """The providers that are on and that some model needs, by name."""
         self._candidates = {
             (dialect, model.id): self._line_up(model, by_provider)
             for dialect, by_provider in exchanges.items()

@@ -56,6 +56,7 @@ EMPTY: Final = (
 @route("GET", "/overview", "any")
 def show_overview(books: Books, request: ConsoleRequest) -> Answer:
     today = books.clock() // DAY_MS
+    # One snapshot, so that the figures of the page add up.
     with books.snapshot():
         account = books.accounts.read(request.account.name)
         view = books.usage.read_overview(

@@ -33,7 +33,7 @@ FINISH_REASONS: Final = {
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
-"""By stop reason; an unknown one is `stop`. A paused turn is not finished, so it is `length`."""
+"""Finish reasons by stop reason; an unknown one is `stop`. A paused turn is not finished, so it is `length`."""
 REASONING: Final = "thinking_tokens"
 """The detail of the usage that says how long the model thought."""
 _TEXT_KEYS: Final = {"text": "content", "thinking": "reasoning_content"}

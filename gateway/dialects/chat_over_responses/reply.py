@@ -67,9 +67,9 @@ class Part(NamedTuple):
     """A text within an item."""
 
     key: str
-    """Where it goes in a chat message."""
+    """The member of a chat message that it goes to."""
     place: tuple[str, int]
-    """Where it stands in the item: the array and the index."""
+    """Its place in the item: the array and the index."""
     text: str
     sources: Sequence[Json] = ()
     """The pages that it is based on, with their places in it."""

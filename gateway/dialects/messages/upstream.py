@@ -36,7 +36,7 @@ class MessagesUpstream(Upstream):
     default_reasoning = "effort"
     passed_headers = ("anthropic-version", "anthropic-beta")
     models_path = "/models?limit=1000"
-    """Without a limit it is a page of 20."""
+    """Without a limit the reply is a page of 20 models."""
 
     def __init__(self, path: str = "/messages", *, is_free: bool = False) -> None:
         """Ask at `path`. `is_free`: the provider charges nothing there, as it only counts tokens."""

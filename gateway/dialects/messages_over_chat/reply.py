@@ -30,7 +30,7 @@ _REASONS: Final = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
-"""By finish reason; an unknown one is an ordinary end."""
+"""Stop reasons by finish reason; an unknown one counts as an ordinary end."""
 MAX_CITED_CHARS: Final = 150
 """Characters of a `cited_text` (Anthropic's documentation of web search)."""
 

@@ -114,7 +114,7 @@ class ResponseWriter(FirstChoiceWriter):
 
     @property
     def position(self) -> Json | None:
-        """Where the stream stands, for the event of an error that continues it."""
+        """The position in the stream, for the event of an error that continues it."""
         if not self._sequence:
             return None
         response = reply.make_response(self._context, self._output)

@@ -77,7 +77,7 @@ class CollectedReply(_HeldBody):
     _most_bytes = MAX_REPLY_BYTES
 
     def __init__(self, read: Callable[[bytes], Reply], expected: Expected) -> None:
-        """`read` turns the body into the caller's reply. It raises UpstreamError when it is none."""
+        """`read` turns the body into the caller's reply. It raises UpstreamError if the body is no reply."""
         super().__init__(expected)
         self._read = read
         self._reply: Reply | None = None

@@ -109,7 +109,7 @@ class Files:
     def make_request(
         self, body: Json, max_tokens: int | None, *, wants_usage: bool = True, n: int = 1
     ) -> CompletionRequest:
-        """Make the request of a body that was checked; a limit of 0 is none."""
+        """Make the request of a body that was checked; a limit of 0 means no limit."""
         return CompletionRequest(
             body,
             body["model"],

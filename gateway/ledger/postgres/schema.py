@@ -18,7 +18,7 @@ VERSION: Final = 4
 TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
 """The scripts of a new database."""
 UPGRADES: Final = {2: "from_2.sql", 3: "from_3.sql"}
-"""By the version that is upgraded to the next one."""
+"""Scripts by the version that they upgrade to the next one."""
 FUNCTIONS: Final = (
     "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "lives.sql",
     "months.sql",

@@ -73,7 +73,7 @@ PLAIN_WORDS: Final = (
     ("no more connections allowed", "all connections are in use; see max_client_conn of PgBouncer"),
     ("lock timeout", "another program has locked what is needed; pg_stat_activity lists programs"),
 )
-"""What the server or a pool says, and what that means. In another language it stays as it is."""
+"""Errors of the server or a pool in plain words. Those in another language stay as they are."""
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
@@ -116,7 +116,7 @@ class DatabaseClock:
 
     def __init__(self) -> None:
         self._ahead_us: int | None = None
-        """Of the monotonic clock, which nobody sets."""
+        """How far the database's time is ahead of the monotonic clock, which nobody sets."""
 
     def __call__(self) -> int:
         assert self._ahead_us is not None

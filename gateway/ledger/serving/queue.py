@@ -35,7 +35,7 @@ class Queue:
         self._holds: dict[Hold, None] = {}
         """The steps of the next batches, in order; a hold that has two of them is in it once."""
         self._aside: dict[Account, dict[Hold, None]] = {}
-        """By account, steps that wait for a lock of another program; in no batch before `_take_back`."""
+        """Steps that wait for a lock of another program, by account; in no batch before `_take_back`."""
         self._fresh: list[Hold] = []
         self._older: list[Hold] = []
         """Admissions that linger; some may have been added since."""

@@ -69,7 +69,7 @@ class Writer:
         self._begun_seconds: float = 0
         self._hang_seconds = math.inf
         self._locked_seconds: dict[Account, float] = {}
-        """By account of which another program has locked rows, since when."""
+        """The times since which another program has locked rows of accounts."""
         self._loop.call_later(POLL_SECONDS, self._run, self._watch)
 
     async def refresh(self) -> None:

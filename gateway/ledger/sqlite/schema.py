@@ -26,7 +26,7 @@ from gateway.ledger.sqlite.files import (
 VERSION: Final = 13
 """The version of `schema.sql`, kept as `PRAGMA user_version`."""
 UPGRADES: Final = {12: "from_12.sql"}
-"""By the version that is upgraded: the script that makes it the next one."""
+"""Scripts by the version that they upgrade to the next one."""
 
 OLDEST_SQLITE: Final = (3, 37, 0)
 """The first version with STRICT tables."""

@@ -1,4 +1,4 @@
-"""What a node looks for and does between its rounds: changes of others, dead nodes, months.
+"""The work of a node between its rounds: changes of others, dead nodes, months.
 
 Transactions become visible in another order than their rows were numbered in. So a look for changes
 goes back to the oldest transaction that was under way at the look before, and leaves out what it has

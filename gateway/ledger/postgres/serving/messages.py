@@ -158,7 +158,7 @@ def find_spendings(answer: Answer, items: Iterable[Item]) -> dict[int, Spending]
 
 
 def note_spent(item: Item, declined: Declined, report: Report) -> None:
-    """Report what a refusal goes by, so that the next request is refused without a question."""
+    """Report the sums behind a refusal, so that the next request is refused without asking."""
     hold = item.hold
     report.balances_nano[hold.account.id] = declined.balance_nano
     report.spent_nano[hold.key.line.id] = declined.spent_nano
