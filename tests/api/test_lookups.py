@@ -10,8 +10,6 @@ from typing import Any, cast
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from gateway import ids
-from gateway.admin import accounts, keys
 from gateway.api.lookups import (
     MAX_NAME_CHARS,
     describe_own_key,
@@ -27,8 +25,7 @@ from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from gateway.money import format_amount
-from gateway.times import DAY_MS
-from tests.ledger.kit import admission, find_key, make_place, query, settlement, void
+from tests.ledger.kit import find_key, make_place, query
 from tests.support.chat import Used, check_error, check_messages_error, say
 from tests.support.config import UPSTREAM_NAME
 from tests.support.records import make_call
@@ -171,33 +168,6 @@ def test_limits_are_those_in_force(own: int | None, default: int, told: int | No
     assert (body["models"], body["currency"], body["cap_remaining_nano"]) == (["a", "b"], "EUR", 0)
     assert (body["spent_today_nano"], body["spent_7d_nano"], body["spent_30d_nano"]) == (1, 2, 3)
     assert (body["available"], body["held_nano"]) == ("0.000000003", 2)
-
-
-async def test_days_are_utc_and_begin_at_midnight(tmp_path: Path) -> None:
-    """A request counts on the day it ended; the last millisecond belongs to its day."""
-    place = make_place(tmp_path)
-    with accounts.open_books(place.path) as books:
-        other = keys.add_key(books, "a").secret
-    ended = {  # by cost in nano-units
-        1: TODAY * DAY_MS,
-        20: TODAY * DAY_MS - 1,
-        300: (TODAY - 6) * DAY_MS,
-        4000: (TODAY - 6) * DAY_MS - 1,
-        50_000: (TODAY - 29) * DAY_MS,
-        600_000: (TODAY - 29) * DAY_MS - 1,
-    }
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
-        assert await ledger.read_spent(key, TODAY) == Spent(0, 0, 0)
-        for cost_nano, ended_ms in ended.items():
-            hold = ledger.hold(key, admission())
-            await ledger.settle(hold, settlement(cost_nano, ended_ms=ended_ms))
-        await ledger.settle(ledger.hold(key, admission()), void())
-        assert await ledger.read_spent(key, TODAY) == Spent(1, 321, 54_321)
-        assert await ledger.read_spent(key, TODAY + 1) == Spent(0, 21, 4321)
-        sibling = ledger.find_key(ids.digest(other))
-        assert sibling is not None
-        assert await ledger.read_spent(sibling, TODAY) == Spent(0, 0, 0)
 
 
 async def test_key_without_a_ledger_to_read_is_a_503(tmp_path: Path) -> None:

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.money import Price, Tokens, compute_cost_nano
 from tests.support.chat import (
-    CACHED_PRICE,
-    INPUT_PRICE,
-    OUTPUT_PRICE,
-    WRITTEN_PRICE,
     Used,
     check_messages_error,
     say,
@@ -115,30 +110,6 @@ async def test_request_ids_are_ours(stage: Stage) -> None:
         assert (await stage.settled(reply)).outcome == "complete"
 
 
-async def test_hour_long_cache_writes_have_a_price_of_their_own(stage: Stage) -> None:
-    """`cache_write` is the price of both spans; the ledger keeps the classes apart."""
-    usage = {
-        "input_tokens": 3,
-        "cache_creation_input_tokens": 30,
-        "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
-        "cache_read_input_tokens": 500,
-        "output_tokens": 7,
-        "service_tier": "standard",
-    }
-    stage.alpha.play(json_reply(make_message(usage=usage)))
-    reply = await stage.message(ask(stage.fresh("messages")))
-    assert reply.json["usage"] == usage
-    row = await stage.settled(reply)
-    assert (row.input, row.cached_input, row.cache_write, row.output) == (3, 500, 10, 7)
-    price = Price(
-        INPUT_PRICE, OUTPUT_PRICE, CACHED_PRICE, WRITTEN_PRICE, 0, -(-WRITTEN_PRICE * 8 // 5)
-    )
-    cost_nano = compute_cost_nano(Tokens(3, 500, 10, 7, 20), price)
-    assert await stage.charge_nano(reply) == cost_nano
-    receipt = await stage.gateway.ask("GET", f"/v1/receipts/{reply.request_id}", key=stage.key)
-    assert receipt.json["cache_write_1h_tokens"] == 20
-
-
 async def test_errors_of_every_path_below_speak_messages(stage: Stage) -> None:
     ask_ = stage.gateway.ask
     check_messages_error(await ask_("GET", MESSAGES), 405, "invalid_request_error")
@@ -147,41 +118,6 @@ async def test_errors_of_every_path_below_speak_messages(stage: Stage) -> None:
     reply = await stage.message(b"x=1", headers={"Content-Type": "text/plain"})
     check_messages_error(reply, 415, "invalid_request_error")
     check_messages_error(await stage.message(b" " * (1 << 20) + b"{}"), 413, "request_too_large")
-
-
-LIFECYCLES = {
-    "lifecycle[]=active": 20,
-    "lifecycle[]=deprecated": 0,
-    "lifecycle%5B%5D=deprecated&lifecycle%5B%5D=retired": 0,
-    "lifecycle[]=deprecated&lifecycle[]=active": 20,
-}
-"""All served models are active; a filter may name several states."""
-
-
-async def test_models_of_both_dialects(stage: Stage) -> None:
-    """The header that only Anthropic's SDKs send decides about the shape."""
-    ask_, key = stage.gateway.ask, stage.key
-    page = (await ask_("GET", "/v1/models?limit=2", key=key, headers=VERSION)).json
-    assert set(page) == {"data", "has_more", "first_id", "last_id"}
-    one, two = page["data"]
-    assert (page["has_more"], page["first_id"], page["last_id"]) == (True, one["id"], two["id"])
-    assert set(one) == {
-        *("type", "id", "display_name", "created_at", "lifecycle", "capabilities", "line"),
-        *("max_input_tokens", "max_tokens", "deprecated_at", "retires_at"),
-    }
-    chat = (await ask_("GET", "/v1/models?limit=2", key=key)).json
-    assert chat["object"] == "list"
-    ids = [model["id"] for model in chat["data"]]
-    assert ids[:2] == [one["id"], two["id"]]
-    end = await ask_("GET", f"/v1/models?after_id={ids[-1]}", key=key, headers=VERSION)
-    assert end.json == {"data": [], "has_more": False, "first_id": None, "last_id": None}
-    for query, count in LIFECYCLES.items():
-        reply = await ask_("GET", f"/v1/models?{query}", key=key, headers=VERSION)
-        assert len(reply.json["data"]) == count, query
-    for query in ("limit=0", "limit=1001", "limit=x", "after_id=no/such", "before_id=no/such"):
-        reply = await ask_("GET", f"/v1/models?{query}", key=key, headers=VERSION)
-        check_messages_error(reply, 400, "invalid_request_error")
-        assert query.partition("=")[0] in reply.json["error"]["message"]
 
 
 ONLY_MESSAGES: dict[str, Any] = {"top_k": 5}

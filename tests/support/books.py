@@ -81,14 +81,6 @@ class Books:
         ((cached,),) = self._all("SELECT balance_nano FROM accounts WHERE name = ?", account)
         return int(cached)
 
-    async def wait_for_settled(self, account: str, count: int) -> None:
-        """Wait until so many requests of the account are settled, if no reply names their ids."""
-        await until(
-            lambda: self.count_settled(account) >= count,
-            f"{count} settled requests of {account}",
-            seconds=SETTLE_SECONDS,
-        )
-
     def count_settled(self, account: str) -> int:
         ((count,),) = self._all(
             "SELECT count(*) FROM requests r JOIN accounts a ON a.id = r.account_id"

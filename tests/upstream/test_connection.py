@@ -15,7 +15,7 @@ from yarl import URL
 from gateway.errors import GatewayError, InternalError, UpstreamError
 from gateway.tasks import TURN_SECONDS, find_turns
 from gateway.upstream.connection import PIECE_BYTES, SMALL_BYTES, Broken, Connection
-from gateway.upstream.dial import IDLE_SECONDS, KEEPALIVE_SECONDS, Dialer, Pool, Unreachable
+from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Pool, Unreachable
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
 from tests.support.replies import chunked
@@ -242,14 +242,6 @@ async def test_a_host_that_dns_cannot_have_is_unreachable() -> None:
     with pytest.raises(Unreachable):
         await pool.connect()
     pool.close()
-
-
-async def test_a_connection_is_kept_no_longer_than_told(provider: Provider) -> None:
-    connection, _ = await provider.read(WHOLE)
-    provider.pool._idle[connection] -= IDLE_SECONDS
-    provider.pool._expire()
-    assert not await provider.is_given_again(connection)
-    await provider.wait_closed()
 
 
 async def test_a_connection_serves_no_more_while_its_request_is_on_the_way() -> None:

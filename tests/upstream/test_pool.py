@@ -15,9 +15,7 @@ from yarl import URL
 from gateway.upstream.connection import Connection
 from gateway.upstream.dial import (
     Dialer,
-    InsecureConnection,
     Pool,
-    ProxyRefused,
     Unreachable,
     open_tunnel,
 )
@@ -96,21 +94,6 @@ async def test_the_oldest_are_closed_when_their_time_has_come(
     assert not young.closed
     assert get(pool) is young
     pool.close()
-
-
-@each_row(("place", "error"), [("refused", Unreachable), ("black-hole", Unreachable)])
-async def test_who_cannot_be_reached_in_time_is_told(
-    places: Places, place: str, error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        await Pool(Dialer(URL(places.urls[place]), 0.2)).connect()
-
-
-async def test_a_provider_that_speaks_no_tls_is_insecure(places: Places, alpha: object) -> None:
-    """The request is not sent in the clear."""
-    assert alpha
-    with pytest.raises(InsecureConnection):
-        await Pool(Dialer(URL(places.urls["tls"]), 30)).connect()
 
 
 async def test_what_comes_back_after_the_close_is_closed() -> None:
@@ -302,26 +285,3 @@ async def ask(ends: Ends, answer: bytes, proxy: URL = PROXY) -> bytes:
 async def test_the_proxy_is_asked_for_host_and_port(ends: Ends) -> None:
     asked = await ask(ends, b"HTTP/1.1 200 OK\r\n\r\n")
     assert asked == b"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n"
-
-
-async def test_the_proxy_is_told_who_asks(ends: Ends) -> None:
-    asked = await ask(ends, b"HTTP/1.0 200\r\n\r\n", PROXY.with_user("me").with_password("a:b"))
-    assert b"Proxy-Authorization: Basic bWU6YTpi\r\n" in asked
-
-
-@pytest.mark.parametrize("status", [301, 403, 407, 502])
-async def test_any_other_status_is_a_refusal(ends: Ends, status: int) -> None:
-    with pytest.raises(ProxyRefused, match=f"status {status}") as caught:
-        await ask(ends, b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status)
-    assert bool(caught.value.alarm) == (status == 407), "only this is the operator's to mend"
-
-
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\n", b"SSH-2.0\r\n\r\n"])
-async def test_what_is_no_answer_is_a_refusal(ends: Ends, answer: bytes) -> None:
-    with pytest.raises(ProxyRefused, match="malformed"):
-        await ask(ends, answer)
-
-
-async def test_bytes_behind_the_answer_are_nobodys(ends: Ends) -> None:
-    with pytest.raises(ProxyRefused, match="nobody asked for"):
-        await ask(ends, b"HTTP/1.1 200 OK\r\n\r\nhello")
