@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -10,7 +10,9 @@ from tests.api.edges import COST_KINDS, KINDS, RULED_KINDS
 from tests.api.scene import RICH
 from tests.support import running as runs
 from tests.support.config import Places
+from tests.support.pairs import Clients
 from tests.support.running import Running
+from tests.support.stage import Stage
 
 
 @pytest.fixture(scope="module")
@@ -21,3 +23,11 @@ def priced(tmp_path_factory: pytest.TempPathFactory, places: Places) -> Iterator
     yield started
     started.prove_books()
     started.gateway.stop()
+
+
+@pytest.fixture
+async def clients(stage: Stage) -> AsyncIterator[Clients]:
+    """The real SDKs of the caller who has plenty of money."""
+    made = Clients(stage)
+    yield made
+    await made.close()

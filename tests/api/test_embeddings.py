@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.support.client import connect, request
 from tests.support.config import UPSTREAM_NAME, Kind, Places
 from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip
 from tests.support.messages import ask
+from tests.support.pairs import Clients
 from tests.support.process import COUNT_TOKENS, MESSAGES
 from tests.support.replies import dumps, error_reply, http, json_reply
 from tests.support.rows import each_row
@@ -198,22 +198,14 @@ async def test_megabytes_of_vectors_stop_nobody(packed: bool) -> None:
         assert await stage.charge_nano(reply) == Used(7, 0).cost_nano
 
 
-@pytest.fixture
-async def client(stage: Stage) -> AsyncIterator[openai.AsyncOpenAI]:
-    async with openai.AsyncOpenAI(
-        base_url=stage.gateway.base_url, api_key=stage.key, max_retries=0
-    ) as one:
-        yield one
-
-
 @each_row("kind", ["embed", "embed-floats"])
 async def test_a_caller_who_says_nothing_gets_floats(
-    stage: Stage, client: openai.AsyncOpenAI, kind: str
+    stage: Stage, clients: Clients, kind: str
 ) -> None:
     """The package asks for base64 then, whatever the provider can."""
     model = stage.fresh(kind)
     stage.alpha.play(json_reply(embeddings(packed=kind == "embed")))
-    made = await client.embeddings.create(model=model, input=["one", "two"])
+    made = await clients.chat.embeddings.create(model=model, input=["one", "two"])
     sent = stage.alpha.last.json
     assert sent["encoding_format"] == ("base64" if kind == "embed" else "float")
     assert [tuple(one.embedding) for one in made.data] == [*map(round_trip, VECTORS)]
@@ -223,10 +215,10 @@ async def test_a_caller_who_says_nothing_gets_floats(
 
 @each_row("value", ["one", [1, 2], [[1, 2], [3]]])
 async def test_floats_and_tokens(
-    stage: Stage, client: openai.AsyncOpenAI, value: str | list[int] | list[list[int]]
+    stage: Stage, clients: Clients, value: str | list[int] | list[list[int]]
 ) -> None:
     stage.alpha.play(json_reply(embeddings()))
-    raw = await client.embeddings.with_raw_response.create(
+    raw = await clients.chat.embeddings.with_raw_response.create(
         model=stage.fresh("embed"), input=value, encoding_format="float", dimensions=3, user="u"
     )
     made = raw.parse()
@@ -237,23 +229,23 @@ async def test_floats_and_tokens(
     assert charged == Used(11, 0).cost_nano
 
 
-async def test_errors_raise(stage: Stage, client: openai.AsyncOpenAI) -> None:
+async def test_errors_raise(stage: Stage, clients: Clients) -> None:
     model = stage.fresh("embed")
     stage.alpha.play(
         error_reply(400, "too long", code="x"), json_reply({"error": {"message": "no"}})
     )
     with pytest.raises(openai.BadRequestError, match="too long"):
-        await client.embeddings.create(model=model, input="a")
+        await clients.chat.embeddings.create(model=model, input="a")
     with pytest.raises(openai.InternalServerError, match="no"):
-        await client.embeddings.create(model=model, input="a")
+        await clients.chat.embeddings.create(model=model, input="a")
     with pytest.raises(openai.BadRequestError, match="makes no embeddings"):
-        await client.embeddings.create(model=stage.fresh("plain"), input="a")
+        await clients.chat.embeddings.create(model=stage.fresh("plain"), input="a")
 
 
 @each_row("dimensions", [64, 256])
-async def test_the_demo_embeds(client: openai.AsyncOpenAI, dimensions: int) -> None:
+async def test_the_demo_embeds(clients: Clients, dimensions: int) -> None:
     asked = {} if dimensions == 64 else {"dimensions": dimensions}
-    made = await client.embeddings.create(
+    made = await clients.chat.embeddings.create(
         model="embed-demo/0", input=["Hello", "Hello", "Bye"], extra_body=asked
     )
     first, second, third = (one.embedding for one in made.data)

@@ -26,7 +26,7 @@ from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from gateway.money import format_amount
 from tests.ledger.kit import find_key, make_place, query
-from tests.support.chat import Used, check_error, check_messages_error, say
+from tests.support.chat import Used, check_error, say
 from tests.support.config import UPSTREAM_NAME
 from tests.support.records import make_call
 from tests.support.replies import completion, json_reply, sse, sse_start, text_chunks, usage
@@ -131,14 +131,6 @@ async def test_key_asks_for_a_key_and_a_rate_and_for_no_balance(stage: Stage) ->
     replies = [await stage.gateway.ask("GET", "/v1/key", key=limited) for _ in range(2)]
     check_error(replies[-1], 429, "rate_limit_exceeded")
     assert "x-ratelimit-limit-requests" in replies[-1].headers
-
-
-async def test_key_speaks_the_dialect_that_is_asked_for(stage: Stage) -> None:
-    version = {"anthropic-version": "2023-06-01"}
-    missing = await stage.gateway.ask("GET", "/v1/key", headers=version)
-    check_messages_error(missing, 401, "authentication_error")
-    posted = await stage.gateway.ask("POST", "/v1/key", key=stage.key)
-    check_error(posted, 405, "method_not_allowed")
 
 
 async def test_key_tells_its_own_terms(stage: Stage) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -37,13 +36,6 @@ SAID = {
     "written": Told("Hi", used=Used(1000, 50, 300, 600)),
 }
 HELLO = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 100}
-
-
-@pytest.fixture
-async def clients(stage: Stage) -> AsyncIterator[Clients]:
-    made = Clients(stage)
-    yield made
-    await made.close()
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pydantic
 import pytest
 
+from tests.api.test_pairs import BONN, COLOGNE
 from tests.support.chat import MAX_OUTPUT_TOKENS
 from tests.support.pairs import Caller, Clients, Provider, each_pair
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
 
 Json = dict[str, Any]
-COLOGNE = ToolCall("call_1", "weather", {"city": "Köln", "days": [1, 2.5, None]})
-BONN = ToolCall("toolu_2", "weather", {"city": 'Bonn "am" \\Rhein\n🎉'})
-
-
-@pytest.fixture
-async def clients(stage: Stage) -> AsyncIterator[Clients]:
-    made = Clients(stage)
-    yield made
-    await made.close()
 
 
 SCHEMA: Json = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

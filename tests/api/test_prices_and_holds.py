@@ -12,6 +12,7 @@ import pytest
 from gateway.admin import accounts, keys
 from gateway.ledger.key_records import NewKey
 from gateway.money import NANO
+from tests.api.edges import read_receipt
 from tests.support.chat import (
     HOLD_OUTPUT_TOKENS,
     Used,
@@ -47,13 +48,6 @@ def running(priced: Running) -> Running:
     return priced
 
 
-async def read_receipt(stage: Stage, request_id: str) -> dict[str, Any]:
-    reply = await stage.gateway.ask("GET", f"/v1/receipts/{request_id}", key=stage.key)
-    assert reply.status == 200
-    receipt: dict[str, Any] = reply.json
-    return receipt
-
-
 SERVED = [
     ("priority", "priority", "service_tier priority", 11 * 2_000 + 7 * 4_000, False),
     ("priority", None, "service_tier priority", 11 * 2_000 + 7 * 4_000, True),
@@ -85,7 +79,7 @@ async def test_charged_is_the_tier_that_was_served(
     assert reply.status == 200
     expected = Used(11, 7).cost_nano if cost_nano is None else cost_nano
     assert await stage.charge_nano(reply) == expected
-    receipt = await read_receipt(stage, reply.request_id)
+    receipt = await read_receipt(stage, reply)
     assert (receipt["price_rule"], receipt["estimated"]) == (rule, estimated)
     assert receipt["price"]["input_nano"] == (137_000_500 if rule is None else 2 * NANO)
 
@@ -94,7 +88,7 @@ async def test_a_long_input_has_its_price_for_all_tokens(stage: Stage) -> None:
     stage.alpha.play(json_reply(completion("Hi", usage=usage(5001, 7, cached_tokens=4000))))
     reply = await stage.chat(say(RULED))
     assert await stage.charge_nano(reply) == 5001 * 1_000 + 7 * 3_000
-    receipt = await read_receipt(stage, reply.request_id)
+    receipt = await read_receipt(stage, reply)
     assert receipt["price_rule"] == "input_above 5000"
 
 
@@ -106,7 +100,7 @@ async def test_searches_are_charged_one_by_one(stage: Stage) -> None:
     reply = await stage.gateway.post(MESSAGES, stage.key, ask("searching/0", tools=tools))
     assert reply.status == 200
     assert await stage.charge_nano(reply) == 6000 * 1_000 + 7 * 3_000 + 3 * 20_000_000
-    receipt = await read_receipt(stage, reply.request_id)
+    receipt = await read_receipt(stage, reply)
     assert (receipt["web_searches"], receipt["price"]["web_search"]) == (3, "20.00")
 
 
@@ -226,7 +220,7 @@ async def test_a_reply_that_is_cut_short_is_charged_and_not_to_be_tried_again(
     check_error(reply, 502, "upstream_error")
     assert reply.headers["x-should-retry"] == "false"
     assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
-    receipt = await read_receipt(stage, reply.request_id)
+    receipt = await read_receipt(stage, reply)
     assert (receipt["outcome"], receipt["status"]) == ("upstream_error", 502)
 
 

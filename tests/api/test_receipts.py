@@ -151,16 +151,6 @@ async def test_receipt_is_for_the_key_that_made_the_request(stage: Stage, spare:
     await fetch(stage, reply.request_id)
 
 
-async def test_receipts_speak_the_dialect_that_is_asked_for(stage: Stage) -> None:
-    version = {"anthropic-version": "2023-06-01"}
-    target = "/v1/receipts/req_none"
-    missing = await stage.gateway.ask("GET", target, key=stage.key, headers=version)
-    check_messages_error(missing, 404, "not_found_error")
-    check_error(await stage.gateway.ask("GET", target), 401, "invalid_api_key")
-    posted = await stage.gateway.ask("POST", target, key=stage.key)
-    check_error(posted, 405, "method_not_allowed")
-
-
 COST_NANO = Used(11, 7).cost_nano
 
 

@@ -6,7 +6,7 @@ What is asked and said by them over every kind of provider is in `test_pairs` an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 import anthropic
@@ -28,13 +28,6 @@ SDKS: Final = ("openai", "anthropic")
 PREFIX: Final = {"openai": "", "anthropic": "messages-"}
 each_provider = each_row("provider", [CHAT_PROVIDER, MESSAGES_PROVIDER])
 Use = Callable[[Stage, Clients, str], Any]
-
-
-@pytest.fixture
-async def clients(stage: Stage) -> AsyncIterator[Clients]:
-    made = Clients(stage)
-    yield made
-    await made.close()
 
 
 def reply_to(sdk: str, text: str = "Hi") -> Script:
