@@ -31,7 +31,7 @@ from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import Tokens
 from gateway.times import unix_ms
-from tests.ledger.contract.test_observations import make_failure
+from tests.ledger.contract.test_costs import make_failure
 from tests.ledger.kit import make_place
 from tests.support.rows import each_row
 from tests.support.settings import load

@@ -17,7 +17,7 @@ from gateway.ledger.serving.memory import KEYS_BEFORE_SWEEP, KeyRow, Memory, Sna
 from gateway.ledger.serving.observer import Observer
 from gateway.ledger.serving.store import CallSum, Observations
 from tests.ledger.contract.kit import NOW_MS, admission
-from tests.ledger.contract.test_observations import make_failure
+from tests.ledger.contract.test_costs import make_failure
 from tests.support.rows import each_row
 from tests.support.waiting import until
 

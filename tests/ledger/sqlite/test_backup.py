@@ -28,7 +28,7 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from tests.ledger.contract.kit import NOW_MS
-from tests.ledger.contract.test_observations import make_failure
+from tests.ledger.contract.test_costs import make_failure
 from tests.ledger.kit import (
     Place,
     admission,
