@@ -239,6 +239,7 @@ def make_code(groups: int = GROUPS) -> str:
 
 
 def _make_id(now_ms: int, number: int) -> str:
+    # The time leads, so that codes sort by it.
     return f"code_{now_ms:012x}{number:03x}{secrets.token_hex(CODE_ID_BYTES)}"
 
 

@@ -116,6 +116,7 @@ class _Reader:
                 raise BadRecord("a line has a table and a row")
             self.counts[table] += 1
             yield MoveRecord(table, {name: _read_cell(cell) for name, cell in row.items()})
+        # A file that lost lines in a copy must not pass for the whole ledger.
         if line["end"] != self.counts:
             raise BadRecord("the file has other rows than it ended with when it was written")
 

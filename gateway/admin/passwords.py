@@ -49,6 +49,7 @@ Cost = tuple[int, int, int]
 
 def find_weakness(password: str, account: str) -> str | None:
     """Return what is easy to guess about a password, for people; None if nothing is."""
+    # A common password in other widths or cases is as easy to guess.
     folded, name = (unicodedata.normalize("NFKC", one).casefold() for one in (password, account))
     if _is_pattern(folded):
         return "one pattern that is repeated or counted up"

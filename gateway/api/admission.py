@@ -105,6 +105,7 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
         raise UnknownModel(request.model)
+    # The slowest of the routes, as the one that can carry the request is not known yet.
     place = choose_place(body, min(one.exchange.request_rate for one in routes))
     choose = partial(_choose_writable, call, request, model, routes)
     candidates, first = await run_at(call, place, choose)
@@ -121,6 +122,7 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
 async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
     """Parse a request where that takes nobody's time. Raises BodyTooLarge, BadRequest."""
     place = choose_place(body, PARSE_RATE)
+    # Only a large body can have too many values, and to count them takes time.
     read = partial(parse_large, dialect) if place is Place.THREAD else dialect.parse_request
     return await run_at(call, place, partial(read, body))
 

@@ -98,6 +98,7 @@ class Delivery:
             raise pipeline.failure
         if pipeline.complete:
             self._response.stop()
+        # A stream whose events go out at once holds next to nothing, so only what waits is counted.
         elif self._holds or (not out and pipeline.held_bytes > SMALL_BYTES):
             return self._hold(pipeline.held_bytes) and proceed
         return proceed

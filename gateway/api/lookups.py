@@ -145,6 +145,7 @@ async def show_receipt(http: web.Request, call: Call) -> web.Response:
     request_id = http.match_info["request_id"]
     is_id = is_request_id(request_id)
     receipt = await gateway.ledger.read_receipt(request_id) if is_id else None
+    # One answer for both: an id must not tell that another key made a request.
     if receipt is None or receipt.key_id != key.id:
         raise NotFound(
             "There is no receipt of that request id for this key. The id is in the reply's "

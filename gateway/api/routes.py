@@ -105,6 +105,7 @@ def make_routes(callers: Mapping[str, Caller]) -> list[Endpoint]:
 
 def _add_route(router: web.UrlDispatcher, gateway: Gateway, route: Endpoint) -> None:
     resource = router.add_resource(route.path)
+    # aiohttp would ask for the body before the key is known.
     expect = defer_continue if route.method == hdrs.METH_POST else None
     for method, handler in (
         (route.method, route.wrap()),

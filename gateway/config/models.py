@@ -292,6 +292,7 @@ def fill_defaults(amounts: dict[str, Any]) -> None:
             amounts[name] = amounts[origin]
     if amounts["cache_write_1h"] is None:
         times, over = HOUR_FACTOR
+        # Rounded up, as costs are.
         amounts["cache_write_1h"] = -(-amounts["cache_write"] * times // over)
 
 

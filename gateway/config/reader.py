@@ -116,6 +116,7 @@ def looks_secret(text: str) -> bool:
 
 def quote_key(name: str, *, always: bool = False) -> str:
     """Write a key as in a TOML table heading, in quotes if it needs them."""
+    # A secret may have been pasted in the place of a name.
     if looks_secret(name):
         return HIDDEN
     bare = _BARE_KEY.fullmatch(name) and not always

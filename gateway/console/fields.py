@@ -141,6 +141,7 @@ class Query:
         value = self.text(name)
         if value is None:
             return default
+        # `isdigit` takes digits of all scripts.
         is_number = value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS
         if not is_number or not least <= int(value) <= most:
             raise invalid_field(name, f"'{name}' must be a whole number from {least} to {most}.")

@@ -69,6 +69,7 @@ def is_same_site(
     if origin is None or origin in own_origins:
         return True
     is_told = site is not None or not is_change
+    # Nothing is left of `Origin: null`, which must not equal an empty Host.
     return is_told and origin.partition("://")[2] == (headers.get("Host") or None)
 
 

@@ -343,6 +343,7 @@ class Upstream(ABC):
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - chat tells them
         """Write a reply for a caller of the same dialect: its own bytes, but for what must change."""
         shown, ours = hide_bill(reply, text), context.request.model
+        # Bytes are edited only where no bill has to be hidden: for that, all is written anew.
         model = reply.get("model") if shown is reply else None
         out = maybe_splice(text, "model", model, ours) if type(model) is str else None
         return out or dumps_lenient({**shown, "model": ours})

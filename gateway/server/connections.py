@@ -150,6 +150,7 @@ class ConnectionWatch:
         if room > 0:
             return room
         self._closing = [one for one in self._closing if one in present]
+        # Those that were aborted end in a moment: no others have to be closed for the same caller.
         room += len(self._closing)
         if room > 0:
             return room

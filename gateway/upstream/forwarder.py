@@ -195,6 +195,7 @@ class HttpForwarder:
             place = (exchange.upstream.path, key.secret)
             head = self._heads.get(place) or self._write_head(exchange, key, {})
             self._heads[place] = head
+        # In one piece, so that head and body leave in one write.
         return b"%b%d\r\n\r\n%b" % (head, len(body), body)
 
     def _write_head(self, exchange: Exchange, key: ProviderKey, passed: Mapping[str, str]) -> bytes:
@@ -258,6 +259,7 @@ def read_retry_after(value: str) -> float | None:
     except ValueError:
         pass
     try:
+        # The date may have passed on its way, or our clock may be ahead.
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     except (ValueError, OverflowError, TypeError):
         return None

@@ -50,6 +50,8 @@ class ProviderState:
         self.forwarder = forwarder
         self.config: Provider = forwarder.provider
         self.name = self.config.name
+        # Requests by the old settings are still in flight,
+        # and `max_concurrency` holds for all of them.
         self._load: Load = Load() if before is None else before._load  # noqa: SLF001 - of this class
         self._breaker = Breaker()
         self._model_breakers: dict[str, Breaker] = {}

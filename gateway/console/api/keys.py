@@ -81,6 +81,7 @@ def add_key(books: Books, request: ConsoleRequest) -> Answer:
     account = request.find_account(books)
     request.refuse_operators(account)
     changes, own = _read_changes(request)
+    # One row, as only the count is wanted.
     live, _ = books.keys.read_page(account.id, live_at_ms=books.clock(), after=None, limit=1)
     if live >= MAX_LIVE_KEYS:
         message = (

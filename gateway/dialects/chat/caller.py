@@ -35,6 +35,7 @@ class ChatCaller(Caller):
         files = fields.Files()
         _check_messages(body["messages"], files)
         options = body.get("stream_options") or {}
+        # A provider may heed either of them, and the hold has to cover both.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
         wants_usage = options.get("include_usage") is True
         return files.make_request(body, most, wants_usage=wants_usage, n=body.get("n") or 1)

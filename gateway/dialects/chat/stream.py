@@ -113,6 +113,7 @@ class ChatReader(EventReader):
         """Read the end of a chunk too large to hold: the finish reason, and the usage in it."""
         if usage is not None:
             self.usage = merge_reports(self.usage, usage)
+        # With several choices the bytes do not tell whose finish reason it is.
         if self._n == 1 and _FINISH.search(end):
             self.repair.started.add(0)
             self.repair.finished.add(0)
@@ -177,6 +178,7 @@ class ChatStream(PassingStream):
     def _edit_event(self, block: bytes, chunk: Json) -> bytes:
         choices = chunk.get("choices")
         if not isinstance(choices, list) or not choices:
+            # OpenAI sends a chunk without choices only to callers that ask for the usage.
             if not isinstance(chunk.get("usage"), dict) or not self._context.request.wants_usage:
                 return b""
             chunk = chunk if choices == [] else {**chunk, "choices": []}

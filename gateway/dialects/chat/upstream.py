@@ -100,6 +100,7 @@ class ChatUpstream(Upstream):
                 item = {"index": index, "finish_reason": None, **rest, "delta": delta}
                 chunks.append({**head, "choices": [item]})
         chunks.append({**head, "choices": [], "usage": reply.get("usage")})
+        # A reply that is cut short must not look whole as a stream.
         return b"".join(map(render_data, chunks)) + (DONE if self.is_whole(reply) else b"")
 
     def open_stream(self, context: ReplyContext) -> Pipeline:

@@ -122,6 +122,7 @@ _IDS: Final = {"tool_use": "id", "tool_result": "tool_use_id"}
 
 def shape_id(identity: str) -> str:
     """Write an id from another provider (`functions.get:0`) in characters that Anthropic takes."""
+    # Each character becomes its number, so that two ids stay two.
     return _FOREIGN_CHARS.sub(lambda char: f"_{ord(char[0]):x}", identity)
 
 

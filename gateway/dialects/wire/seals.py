@@ -50,6 +50,7 @@ def seal(state: object, tag: str) -> str:
     if not tag:
         return ""
     packed = urlsafe_b64encode(dumps_lenient(state))
+    # Without `=`, which ids of calls may not have everywhere.
     return f"{tag}{_OURS}{packed.decode().rstrip('=')}"
 
 

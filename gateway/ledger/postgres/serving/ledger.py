@@ -86,6 +86,7 @@ async def open_postgres(
 
 
 def _tell(loop: asyncio.AbstractEventLoop, ledger: ServingLedger) -> None:
+    # The listener's thread may outlive the loop by `NOTIFY_SECONDS`.
     if not loop.is_closed():
         loop.call_soon_threadsafe(ledger.look)
 
@@ -147,6 +148,7 @@ class PostgresReader(Lookups):
             raise LedgerUnavailable from error
         except TimeoutError as error:
             if self._session is not None:
+                # The thread still waits: only a broken connection frees it for the next read.
                 self._session.break_off()
             raise LedgerUnavailable from error
 

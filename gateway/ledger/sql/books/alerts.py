@@ -177,6 +177,7 @@ class AlertBook(Part):
 
     def read_due(self, limit: int) -> list[Due]:
         """Return what is due, those of each receiver in turn."""
+        # SQLite promises no order within json_group_array; rows begin with what they are sorted by.
         rows = sorted(self._database.read_rows(_DUE, {"now": self._database.clock()}))
         return [
             Due(*(*row, Hook(*hook) if row[1] == "holder" and hook[0] else None))

@@ -323,6 +323,7 @@ def _count_few(connection: Connection, chosen: CallFilter) -> int | None:
     """Count calls one by one; return None if there are more than `MAX_COUNTED`."""
     statement, count = COUNT_FEW[choose_index(chosen)], 0
     for low, high in find_ranges(connection, chosen, None):
+        # One more than the most tells that there are too many.
         values: dict[str, Value] = {"low": low, "high": high, "limit": MAX_COUNTED + 1 - count}
         count += int(
             connection.execute(statement, {**make_parameters(chosen), **values}).fetchone()[0]

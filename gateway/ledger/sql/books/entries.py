@@ -165,6 +165,7 @@ def _read_run(
         },
     ).fetchone()
     rows = orjson.loads(found) if found else []
+    # SQLite promises no order within json_group_array.
     entries = sorted((EntryView(*row) for row in rows), key=_by_id, reverse=True)
     return EntryRun(tuple(entries), last_id if seen == limit else None)
 

@@ -128,6 +128,7 @@ class SignInBook(Part):
             return None
         with self._database.changing() as connection:
             row = connection.execute(
+                # Deleted and read in one statement: of two requests with one link, one is let in.
                 "DELETE FROM signin_links WHERE digest = ? RETURNING account_id, expires_ms",
                 (digest,),
             ).fetchone()

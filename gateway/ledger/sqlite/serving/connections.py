@@ -146,6 +146,7 @@ class SqliteReader(Lookups):
         except sqlite3.Error as error:
             raise explain(path, error) from error
         try:
+            # A recovery of the log after a crash locks readers out for a moment.
             await database.execute_fetchall(f"PRAGMA busy_timeout = {BUSY_MS}")
             yield cls(database)
         finally:
