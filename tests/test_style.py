@@ -31,7 +31,7 @@ JSON_BORDERS: Final = (
     "ledger/sql/books/database",  # rows that come as one JSON array
     "ledger/sql/audit",  # rows as a driver gives them
     "ledger/sql/connection",  # the same
-    "ledger/sql/lookups",  # the same
+    "ledger/sql/rows",  # the same
     "price_lists/",
     "upstream/demo",
     "usage",

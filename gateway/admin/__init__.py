@@ -2,10 +2,10 @@
 
     accounts   accounts, budgets, balances, usage, backups
     keys       keys, scripts' tokens and top-up codes
-    observations   how providers answer, what was refused, alerts; an audit that raises one
+    observations   how providers answer, what was refused, alerts; an audit that raises one; asks the
+               serving process to read gateway.toml again
     signin     passwords, one-time codes, sign-in links, sessions
     moves      a whole ledger to a file and back
-    reload     asks the serving process to read gateway.toml again
     checks     checks of names, notes, amounts and dates; the names of processes that serve
     passwords  weak passwords, and password hashes
     fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely

@@ -23,13 +23,14 @@ from gateway.admin.checks import (
 from gateway.ledger import opening
 from gateway.ledger.call_records import ProviderCosts, Usage, UsageGroup
 from gateway.ledger.key_records import Allowance, BudgetChanges, BudgetView, TermChanges, Terms
-from gateway.ledger.locations import DatabaseUrl, Location
 from gateway.ledger.records import (
     AccountDetail,
     AccountView,
     Conflict,
+    DatabaseUrl,
     EntryView,
     LedgerMissing,
+    Location,
     NotFound,
     Refused,
 )

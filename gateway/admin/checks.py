@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.ledger.key_records import Terms
-from gateway.ledger.locations import DatabaseUrl, Location
-from gateway.ledger.records import Refused
+from gateway.ledger.records import DatabaseUrl, Location, Refused
 from gateway.money import MAX_AMOUNT_NANO
 
 MAX_NAME_CHARS: Final = 100

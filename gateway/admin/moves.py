@@ -19,9 +19,8 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from gateway.ledger.locations import Location
 from gateway.ledger.opening import make_ledger
-from gateway.ledger.records import AuditReport, BadRecord, Conflict, MoveRecord, NotFound
+from gateway.ledger.records import AuditReport, BadRecord, Conflict, Location, MoveRecord, NotFound
 from gateway.ledger.sql.books.books import Books
 
 FILE_MODE: Final = 0o600

@@ -1,18 +1,30 @@
-"""The server's observations as JSON: how providers answer, refusals, alerts; an audit that raises one."""
+"""The serving process as operators see it: what it noticed, as JSON, and a reload that it is asked for.
+
+It notices how the providers answer, refusals and alerts; an audit raises one.
+
+A reload reads gateway.toml again. The question is SIGHUP. The answer is an event, so it is kept,
+however the question was asked. Others may serve from the same ledger, each with a gateway.toml of
+its own, so it names the process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from gateway.admin import views
+from gateway.admin.checks import name_process
 from gateway.admin.fields import describe
-from gateway.config.records import Billing, Config, Provider
+from gateway.config.records import Billing, Config, Provider, Reload
 from gateway.ledger.alert_records import Alert, CallSums, RefusalView, UpstreamFailure, UpstreamView
-from gateway.ledger.records import AuditReport, LedgerError
+from gateway.ledger.records import SYSTEM, Actor, AuditReport, LedgerError
 from gateway.ledger.sql.books.books import Books
+from gateway.times import unix_ms
 
 State = Literal["off", "probing", "resting", "not_asked", "failing", "working"]
 
@@ -148,3 +160,56 @@ def run_audit(books: Books, config: Config) -> AuditReport:
         with suppress(LedgerError):  # the report matters more
             books.alerts.raise_all([alert], config.alerts.channels)
     return report
+
+
+ACTION: Final = "config.reload"
+WAIT_SECONDS: Final = 10.0
+"""How long an answer is waited for: a reload takes milliseconds."""
+POLL_SECONDS: Final = 0.02
+"""The pause between two looks for it."""
+_TAKEN: Final = "ok; "
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The process's answer to a reload."""
+
+    at_ms: int
+    ok: bool
+    words: str
+
+
+def note(books: Books, reload: Reload, file: str, pid: int) -> None:
+    """Write the process's answer down: what changed, or why nothing did."""
+    books.actor = Actor(SYSTEM.name, name_process(pid))
+    detail = f"{_TAKEN}{reload.words}" if reload.ok else reload.words
+    if reload.restart_for:
+        detail += f"; a restart is needed for: {', '.join(reload.restart_for)}"
+    books.events.append(ACTION, target=file, detail=detail, at_ms=reload.at_ms)
+
+
+def ask(
+    books: Books,
+    pid: int,
+    *,
+    send: Callable[[int, int], None] = os.kill,
+    wait_seconds: float = WAIT_SECONDS,
+) -> Answer | None:
+    """Ask the process to read its file again; return None if it does not answer in time.
+
+    A reload that began before was not asked for here: the file may have changed since.
+    Raises PermissionError if the process is another user's.
+    """
+    asked_ms = unix_ms()
+    with suppress(ProcessLookupError):  # it ended a moment ago
+        send(pid, signal.SIGHUP)
+    answerer = name_process(pid)
+    until = time.monotonic() + wait_seconds
+    while True:
+        event = books.events.find_last(ACTION, answerer)
+        if event is not None and event.at_ms >= asked_ms:
+            words = event.detail.removeprefix(_TAKEN)
+            return Answer(event.at_ms, words != event.detail, words)
+        if time.monotonic() >= until:
+            return None
+        time.sleep(POLL_SECONDS)

@@ -12,9 +12,8 @@ from typing import Final, TypeVar
 from gateway.alerts.channels import Undelivered, post, run_command
 from gateway.config.records import Alerts
 from gateway.ledger.alert_records import Alert, Channel, Due, make_alert_id, write_alert
-from gateway.ledger.locations import DatabaseUrl, Location
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import LedgerError
+from gateway.ledger.records import DatabaseUrl, LedgerError, Location
 from gateway.ledger.sql.books.books import Books
 from gateway.tasks import spawn
 from gateway.times import DAY_MS, HOUR_MS, unix_ms

@@ -11,8 +11,7 @@ from gateway.cli import arguments as read
 from gateway.cli.arguments import render
 from gateway.cli.command import Command
 from gateway.cli.verbs import LIMIT, SINCE, arg, verb
-from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.records import AuditReport, Refused
+from gateway.ledger.records import AuditReport, DatabaseUrl, Refused
 from gateway.process import ExitCode
 
 _NEW_FILE: Final = arg("file", "FILE", read.new_file, "the new file; must not exist")

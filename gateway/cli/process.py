@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import gateway
-from gateway.admin import reload as asking
+from gateway.admin import observations as asking
 from gateway.admin.fields import describe
 from gateway.cli.command import Command
 from gateway.cli.verbs import flag, verb

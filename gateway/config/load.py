@@ -36,7 +36,7 @@ from gateway.config.secrets import find_literals, resolve_secret
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy, check_webhook
 from gateway.dialects.records import DEMO
-from gateway.ledger.locations import read_database_url
+from gateway.ledger.records import read_database_url
 
 Found = tuple[str, str | None]
 """A secret and None, or "" and why it is missing."""

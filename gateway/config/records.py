@@ -10,7 +10,7 @@ from typing import Literal
 
 from gateway.config.values import Network
 from gateway.dialects.records import History, MaxTokensField, ModelKind, Reasoning, Taken
-from gateway.ledger.locations import DatabaseUrl, Location
+from gateway.ledger.records import DatabaseUrl, Location
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 
 

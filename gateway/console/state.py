@@ -27,9 +27,8 @@ from gateway.admin import passwords
 from gateway.api.call import Call
 from gateway.console.refusals import busy
 from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
-from gateway.ledger.locations import Location
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import Actor, AuditReport
+from gateway.ledger.records import Actor, AuditReport, Location
 from gateway.ledger.sql.books.books import Books
 from gateway.tasks import measure_loop_lag
 from gateway.times import unix_ms

@@ -1,12 +1,12 @@
 """Accounts, keys, holds and charges. No other folder knows how they are stored.
 
     base             records of a serving ledger: accounts and keys in memory, holds, settlements
-    records          errors of a ledger; records of accounts, entries, codes, events and audits
+    records          errors of a ledger, and where one is: a file, or the address of a database;
+                     records of accounts, entries, codes, events and audits
     key_records      keys, their terms, budgets and their periods, rates
     call_records     calls, their receipts, and sums of usage
     signin_records   sessions, one-time codes and tokens of scripts
     alert_records    alerts, which are queued until delivered; refusals and calls to providers
-    locations        where a ledger is: a file, or the address of a database
     opening          opens, checks and makes the ledger of a location
     serving/         the contract of a serving ledger: decisions in memory, one writer over a store
     sql/             statements that databases share; `sql.books`, the operator's books made of them

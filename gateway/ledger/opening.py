@@ -13,8 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.ledger.base import COMMIT_SECONDS
-from gateway.ledger.locations import DatabaseUrl, Location
-from gateway.ledger.records import AuditReport, LedgerError, MoveRecord
+from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, Location, MoveRecord
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
 from gateway.times import unix_ms

@@ -1,12 +1,15 @@
-"""Errors of a ledger, and the records of accounts, entries, codes, events and audits.
+"""Errors of a ledger, where one is, and the records of accounts, entries, codes, events and audits.
 
-Views are copies: changing one changes nothing in the ledger.
+A ledger is in a file of SQLite or in a database of PostgreSQL. Views are copies: changing one
+changes nothing in the ledger.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Literal
 
 from gateway.ledger.call_records import Spent
@@ -325,3 +328,48 @@ class InvalidCode(Refused):
             code="code_invalid",
             field="code",
         )
+
+
+_ESCAPE: Final = "%(?!00)[0-9A-Fa-f]{2}"
+"""PostgreSQL's driver would repeat an invalid one in its error, even a password's."""
+_WORD: Final = rf"(?:[^\s:@/?#%\[\]]|{_ESCAPE})*"
+"""A user, a password or a name."""
+_HOST: Final = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s:,@/?#%\[\]]|{_ESCAPE})*)(?::[0-9]{{1,5}})?"
+"""Where the host is empty or a path, such as %2Frun%2Fpostgresql, it is a socket's folder."""
+_URL: Final = re.compile(
+    rf"postgres(?:ql)?://(?:(?P<user>{_WORD})(?::{_WORD})?@)?"
+    rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/{_WORD})?)"
+    r"(?:\?(?:[A-Za-z_]+=(?:[^\s&=%]|{_ESCAPE})*(?:&|$))*)?"
+)
+_SCHEMES: Final = ("postgresql://", "postgres://")
+_EXAMPLE: Final = '"postgresql://gateway@db.example.com:5432/gateway"'
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseUrl:
+    """The address of a database of PostgreSQL, perhaps with a password."""
+
+    value: str = field(repr=False)
+
+    def __str__(self) -> str:
+        """Return the address without its password, and without parameters, which may hold another."""
+        found = _URL.fullmatch(self.value)
+        if found is None:
+            return "postgresql://"
+        user = "" if found["user"] is None else f"{found['user']}@"
+        return f"postgresql://{user}{found['place']}"
+
+
+Location = Path | DatabaseUrl
+
+
+def read_database_url(text: str) -> DatabaseUrl:
+    """Read an address. Raises ValueError with the rule; the message never repeats the address."""
+    if not text.startswith(_SCHEMES):
+        raise ValueError(f"must begin with postgresql://, such as {_EXAMPLE}")
+    if _URL.fullmatch(text) is None:
+        raise ValueError(
+            f"must be an address such as {_EXAMPLE}; write other characters than letters, digits and"
+            " - . _ ~ in its user, password and name as %XX, such as %40 for @"
+        )
+    return DatabaseUrl(text)

@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import reload as asking
+from gateway.admin import observations as asking
 from gateway.api.state import Gateway
 from gateway.app import make_routes
 from gateway.config.load import load_config

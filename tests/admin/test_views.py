@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import checks, observations, reload, views
+from gateway.admin import checks, observations, views
 from gateway.admin.checks import name_process
 from gateway.admin.fields import Figure, csv_lines, describe
 from gateway.admin.observations import Pause, State, judge
@@ -25,8 +25,8 @@ from gateway.config.records import Reload
 from gateway.ledger.alert_records import CallSums, Hook, UpstreamView
 from gateway.ledger.call_records import CallView, Usage
 from gateway.ledger.key_records import KeyTerms, KeyView
-from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.opening import open_books
+from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import Tokens
@@ -233,10 +233,12 @@ def answer(
     books: Books, at_ms: int, *, ok: bool = True, words: str = "done", pid: int = PID
 ) -> None:
     restart_for = ("server.port",) if ok else ()
-    reload.note(books, Reload(at_ms, ok, words, restart_for), "gateway.toml", pid)
+    observations.note(books, Reload(at_ms, ok, words, restart_for), "gateway.toml", pid)
 
 
-def ask(path: Path, *at_ms: int, ok: bool = True, words: str = "done") -> reload.Answer | None:
+def ask(
+    path: Path, *at_ms: int, ok: bool = True, words: str = "done"
+) -> observations.Answer | None:
     """Ask a process that answers with these times, the latest last."""
     asked: list[tuple[int, int]] = []
     with open_books(path) as books:
@@ -246,7 +248,7 @@ def ask(path: Path, *at_ms: int, ok: bool = True, words: str = "done") -> reload
             for one in at_ms:
                 answer(books, one, ok=ok, words=words)
 
-        found = reload.ask(books, PID, send=send, wait_seconds=0.1)
+        found = observations.ask(books, PID, send=send, wait_seconds=0.1)
     assert asked == [(PID, signal.SIGHUP)]
     return found
 
@@ -259,12 +261,14 @@ def path(tmp_path: Path) -> Path:
 def test_the_answer_says_what_changed_and_what_waits(path: Path) -> None:
     now_ms = unix_ms() + 1000
     words = "done; a restart is needed for: server.port"
-    assert ask(path, now_ms) == reload.Answer(now_ms, True, words)
+    assert ask(path, now_ms) == observations.Answer(now_ms, True, words)
 
 
 def test_a_refusal_says_why(path: Path) -> None:
     now_ms = unix_ms() + 1000
-    assert ask(path, now_ms, ok=False, words="a typo") == reload.Answer(now_ms, False, "a typo")
+    assert ask(path, now_ms, ok=False, words="a typo") == observations.Answer(
+        now_ms, False, "a typo"
+    )
 
 
 def test_a_reload_that_began_before_is_no_answer(path: Path) -> None:
@@ -286,10 +290,10 @@ def test_the_answer_is_that_of_the_process_that_was_asked(path: Path) -> None:
             answer(books, now_ms, words="mine", pid=pid)
             answer(books, now_ms + 1, words="another's", pid=pid + 1)
 
-        found = reload.ask(books, PID, send=send, wait_seconds=0)
+        found = observations.ask(books, PID, send=send, wait_seconds=0)
         assert found is not None
         assert found.words.startswith("mine")
-        last = books.events.find_last(reload.ACTION)
+        last = books.events.find_last(observations.ACTION)
         assert last is not None
         assert (last.actor, last.address) == ("system", name_process(PID + 1))
 
@@ -299,4 +303,4 @@ def test_a_process_that_ended_does_not_answer(path: Path) -> None:
         raise ProcessLookupError(pid, number)
 
     with open_books(path) as books:
-        assert reload.ask(books, os.getpid(), send=send, wait_seconds=0) is None
+        assert observations.ask(books, os.getpid(), send=send, wait_seconds=0) is None

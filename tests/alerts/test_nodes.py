@@ -17,7 +17,7 @@ from gateway.api.observations import MissingUsage
 from gateway.api.state import Gateway
 from gateway.config.records import Config
 from gateway.ledger.alert_records import Alert, Hook
-from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.records import DatabaseUrl
 from gateway.times import unix_ms
 from tests.alerts.receiver import HANG, SECRET, Receiver, listen
 from tests.alerts.test_findings import Budget, Standing

@@ -17,8 +17,8 @@ from gateway.api.state import Gateway
 from gateway.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.key_records import Allowance, Rate
-from gateway.ledger.serving.holds import drop_hold, take_hold
 from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.serving.memory import drop_hold, take_hold
 from tests.api.in_flight import Scene, open_inside
 from tests.support import client
 from tests.support.client import Call, Reply, request

@@ -19,8 +19,8 @@ from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance, RateLimited
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.call_records import Outcome
-from gateway.ledger.serving.holds import drop_hold
 from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.serving.memory import drop_hold
 from gateway.ledger.sqlite.serving.ledger import open_sqlite
 from gateway.money import MAX_AMOUNT_NANO, Price, Tokens
 from gateway.prices import NOTHING_SPECIAL, UNSAID, Asked, PriceList, PriceRule, Terms

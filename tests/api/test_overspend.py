@@ -26,7 +26,7 @@ from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.holds import drop_hold, raise_to, take_hold
+from gateway.ledger.serving.memory import drop_hold, raise_to, take_hold
 from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule
 from gateway.times import unix_ms

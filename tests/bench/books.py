@@ -11,7 +11,7 @@ from typing import Final
 from gateway.admin import accounts, keys
 from gateway.config.load import load_storage
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.locations import Location
+from gateway.ledger.records import Location
 from tests import ROOT
 from tests.bench import wire
 from tests.bench.wire import Mode

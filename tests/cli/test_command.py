@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from gateway.admin import accounts
-from gateway.admin import reload as asking
+from gateway.admin import observations as asking
 from gateway.cli import main
 from gateway.cli.command import find_actor
 from gateway.process import ExitCode, find_version

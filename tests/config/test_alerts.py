@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.config.load import load_config, load_storage
-from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.records import DatabaseUrl
 from tests.support.rows import each_row
 from tests.support.settings import CANARY, OPENAI, SHIPPED, load, openai, refusal
 from tests.support.stand_in import PASSWORD, SHOWN, URL

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.ledger.locations import DatabaseUrl, read_database_url
 from gateway.ledger.opening import check_ledger, find_server, make_ledger, open_books, open_ledger
-from gateway.ledger.records import LedgerError
+from gateway.ledger.records import DatabaseUrl, LedgerError, read_database_url
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.support.rows import each_row
 from tests.support.stand_in import PACKAGE, PASSWORD, SHOWN, URL, stand_in

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.admin import accounts, keys
-from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.records import DatabaseUrl
 from tests import ROOT
 from tests.support import replies
 from tests.support.chat import say

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from gateway.ledger.call_records import CallFilter, UsageGroup
-from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session
-from gateway.ledger.records import AccountOrder, EntryFilter
+from gateway.ledger.records import AccountOrder, DatabaseUrl, EntryFilter
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS
 from tests.long.million import ACCOUNT, CREDIT_NANO, MOVES, PRICE, SUMS, Busy, History, make_pages

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import accounts
-from gateway.admin import reload as asking
+from gateway.admin import observations as asking
 from gateway.ledger.opening import find_server
 from tests.support import replies, seed
 from tests.support.books import Books

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import pytest
 
 from gateway.admin import accounts
-from gateway.admin import reload as asking
+from gateway.admin import observations as asking
 from gateway.app import make_gateway
 from gateway.config.records import Config
 from gateway.ledger.records import EventView

@@ -13,8 +13,7 @@ import pytest
 
 from gateway.app import make_gateway
 from gateway.config.records import Config
-from gateway.ledger.locations import DatabaseUrl
-from gateway.ledger.records import LedgerError, LedgerLocked, LedgerMismatch
+from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerLocked, LedgerMismatch
 from gateway.process import ExitCode
 from gateway.server import serve
 from gateway.server.connections import Signals

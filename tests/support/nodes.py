@@ -14,7 +14,7 @@ from typing import Any, Final
 import psycopg
 
 from gateway.admin import accounts
-from gateway.ledger.locations import DatabaseUrl
+from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.sql.books.books import Books
 from tests.support import config, seed
 from tests.support.process import GatewayProcess, free_port

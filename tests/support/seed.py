@@ -8,7 +8,7 @@ from typing import Final
 
 from gateway.admin import accounts, keys
 from gateway.ledger.key_records import Allowance, KeyTerms, Terms
-from gateway.ledger.locations import Location
+from gateway.ledger.records import Location
 from gateway.ledger.sql.books.books import Books
 
 NANO: Final = 10**9

@@ -12,7 +12,6 @@ from typing import Final
 import psycopg
 
 from gateway.ledger.key_records import find_span
-from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.audit import CHECKS, run_audit
 from gateway.ledger.postgres.nodes import list_nodes
 from gateway.ledger.postgres.schema import SHAPE, is_served, open_session
@@ -28,6 +27,7 @@ from gateway.ledger.postgres.session import (
 from gateway.ledger.records import (
     AuditReport,
     BadRecord,
+    DatabaseUrl,
     LedgerError,
     MoveRecord,
     NodeView,

@@ -9,9 +9,8 @@ from typing import Final
 
 import psycopg
 
-from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.session import NOW, Session, commit_at_end, connect, explain
-from gateway.ledger.records import LedgerError, LedgerMissing
+from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerMissing
 
 VERSION: Final = 4
 """The version of the tables and functions, kept in `schema_version`."""

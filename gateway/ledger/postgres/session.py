@@ -23,9 +23,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown, TextLoader
 
-from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.statements import Parameter, fetch_value, translate
-from gateway.ledger.records import LedgerError
+from gateway.ledger.records import DatabaseUrl, LedgerError
 from gateway.ledger.sql.connection import Values
 
 CONNECT_SECONDS: Final = 5

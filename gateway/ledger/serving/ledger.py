@@ -20,9 +20,14 @@ from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
-from gateway.ledger.serving.holds import make_pending_receipt, make_void, raise_to, take_hold
-from gateway.ledger.serving.memory import Memory
-from gateway.ledger.serving.observer import Observer
+from gateway.ledger.serving.health import Observer
+from gateway.ledger.serving.memory import (
+    Memory,
+    make_pending_receipt,
+    make_void,
+    raise_to,
+    take_hold,
+)
 from gateway.ledger.serving.queue import fail_wait, find_failure
 from gateway.ledger.serving.store import Store
 from gateway.ledger.serving.writer import Writer

@@ -1,18 +1,26 @@
-"""Accounts and live keys in memory. No I/O: a request reads no row.
+"""Accounts and live keys in memory, and holds, which are decided by them. No I/O: a request reads no row.
 
 Keys that end are dropped, since holders may make new ones all day: revoked ones at once, expired
 ones whenever the number of keys has doubled. Requests in flight keep theirs.
+
+A hold is checked and reserved in one step; it may be raised, and is released.
+`Account.held_nano` is the sum of the unsettled holds; a key's line and its budget have sums of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, Literal
 from weakref import WeakValueDictionary
 
-from gateway.ledger.base import Account, Key, Line
-from gateway.ledger.key_records import Budget, KeyTerms, Spending
+from gateway.errors import BalanceHeld, GatewayError, InsufficientBalance
+from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
+from gateway.ledger.call_records import Receipt
+from gateway.ledger.key_records import Budget, KeyTerms, Spending, refuse_spent
+from gateway.ledger.records import MAX_INTEGER
+from gateway.money import NONE, Tokens
 
 KEYS_BEFORE_SWEEP: Final = 1024
 """With fewer keys in memory, expired ones do not matter."""
@@ -142,3 +150,184 @@ class Memory:
         self._keys = {key.id: key for key in live.values()}
         # Doubling makes the sweeps cost a constant for each key that is added.
         self._sweep_above = max(2 * len(live), KEYS_BEFORE_SWEEP)
+
+
+MOST_SPENT_NANO: Final = 8 * 10**18
+"""The most that a key without a cap may spend, with those that it is rotated to: its sum has to fit
+the integers of both databases."""
+MAX_TEXT_CHARS: Final = 500
+"""Characters of a name in a row: PostgreSQL's indexes take 2,700 bytes."""
+
+Lack = Literal["balance", "cap", "budget", "balance held", "cap held", "budget held"]
+"""The limit that is spent, or held by requests in flight."""
+
+_SPENT: Final[dict[str, str]] = {
+    "balance": "The account's balance is used up. Top it up; requests fail until it is positive.",
+    "cap": "This key's spending cap is reached. Raise the cap or use another key.",
+}
+_HELD: Final[dict[str, str]] = {
+    "balance held": "The account's whole balance is held by requests in flight. "
+    "Try again when one has finished, or top up.",
+    "cap held": "The rest of this key's spending cap is held by requests in flight. "
+    "Try again when one has finished.",
+}
+
+
+def take_hold(key: Key, admission: Admission) -> Hold:
+    """Check and reserve in one step: all that the request may cost, where little is left.
+
+    Raises:
+        InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
+        BalanceHeld: the rest is positive, but requests in flight hold all of it.
+    """
+    check_admission(admission)
+    # Nothing awaits between the check and the reservation, so no other request can pass on the same
+    # money.
+    if _require_funds(key, admission) < admission.full_below_nano:
+        admission.hold_nano = max(admission.full_nano, admission.hold_nano)
+    hold = Hold(admission, key.account, key, 0, budget=key.budget)
+    _set_amount(hold, admission.hold_nano)
+    return hold
+
+
+def check_admission(admission: Admission) -> None:
+    """Raise ValueError for what no ledger can write: the provider must not be asked then."""
+    for amount in (
+        admission.hold_nano,
+        admission.full_nano,
+        admission.full_below_nano,
+        admission.started_ms,
+        admission.expected_tokens,
+    ):
+        if not 0 <= amount <= MAX_INTEGER:
+            raise ValueError(f"{amount} is no number that the ledger can write")
+    for text in (admission.request_id, admission.model, admission.provider):
+        if len(text) > MAX_TEXT_CHARS or not _is_text(text):
+            raise ValueError("a name is no text that the ledger can write")
+
+
+@lru_cache(maxsize=1024)
+def _is_text(text: str) -> bool:
+    """Return whether a text has no NUL, which PostgreSQL cannot store, and no lone surrogate."""
+    return "\0" not in text and text == text.encode("utf-8", "replace").decode()
+
+
+def _require_funds(key: Key, admission: Admission) -> int:
+    """Return what is left of the balance, the cap or the budget, whichever has least.
+
+    Requests in flight count with the most they may cost. What is spent is refused before what is
+    held: only the latter is worth another try.
+    """
+    account, budget, line = key.account, key.budget, key.line
+    most_nano = max(admission.hold_nano, admission.full_nano)
+    cap_nano = MOST_SPENT_NANO if key.terms.cap_nano is None else key.terms.cap_nano
+    # The order is that of `admit_requests` in PostgreSQL: both refuse in the same words.
+    if account.balance_nano <= 0:
+        raise refuse_funds("balance", budget)
+    if line.spent_nano >= cap_nano:
+        raise refuse_funds("cap", budget)
+    if budget is not None and budget.is_spent(admission.started_ms):
+        raise refuse_funds("budget", budget)
+    spoken_for_nano = account.held_nano + account.unheld_nano
+    balance_left_nano = account.balance_nano - spoken_for_nano
+    # The sum of all holds is stored, too, so it has to fit an integer of the database.
+    if balance_left_nano <= 0 or spoken_for_nano > MAX_INTEGER - most_nano:
+        raise refuse_funds("balance held", budget)
+    cap_left_nano = cap_nano - line.spent_nano - line.held_nano - line.unheld_nano
+    if cap_left_nano <= 0:
+        raise refuse_funds("cap held", budget)
+    if budget is None:
+        return min(balance_left_nano, cap_left_nano)
+    budget_left_nano = budget.find_left_nano(admission.started_ms)
+    if budget_left_nano <= 0:
+        raise refuse_funds("budget held", budget)
+    return min(balance_left_nano, cap_left_nano, budget_left_nano)
+
+
+def hold_in_full(hold: Hold) -> None:
+    """Hold all that the request may cost."""
+    hold.admission.hold_nano = hold.admission.full_nano
+    raise_to(hold, hold.admission.full_nano)
+
+
+def raise_to(hold: Hold, amount_nano: int) -> None:
+    """Raise the hold to the true cost if that exceeds it."""
+    if amount_nano > hold.amount_nano:
+        _set_amount(hold, amount_nano)
+
+
+def _set_amount(hold: Hold, amount_nano: int) -> None:
+    """Hold more; what the request may cost beyond it is less by as much."""
+    unheld_nano = max(hold.admission.full_nano - amount_nano, 0)
+    more_held, more_unheld = amount_nano - hold.amount_nano, unheld_nano - hold.unheld_nano
+    hold.amount_nano, hold.unheld_nano = amount_nano, unheld_nano
+    _add(hold, more_held, more_unheld)
+
+
+def _add(hold: Hold, held_nano: int, unheld_nano: int) -> None:
+    account, line, budget = hold.account, hold.key.line, hold.budget
+    account.held_nano += held_nano
+    account.unheld_nano += unheld_nano
+    line.held_nano += held_nano
+    line.unheld_nano += unheld_nano
+    if budget is not None:
+        budget.held_nano += held_nano
+        budget.unheld_nano += unheld_nano
+
+
+def drop_hold(hold: Hold) -> None:
+    """Release the hold, at most once."""
+    if hold.resolved:
+        return
+    hold.resolved = True  # a settlement that comes late must not release it again
+    _add(hold, -hold.amount_nano, -hold.unheld_nano)
+
+
+def make_pending_receipt(hold: Hold) -> Receipt:
+    """Return the receipt of a request whose row or end is not committed."""
+    admission = hold.admission
+    return Receipt(
+        request_id=admission.request_id,
+        key_id=hold.key.id,
+        state="pending",
+        outcome="pending",
+        model=admission.model,
+        provider=admission.provider,
+        stream=admission.stream,
+        price=admission.price,
+        hold_nano=admission.hold_nano,
+        started_ms=admission.started_ms,
+    )
+
+
+def make_void(admission: Admission) -> Settlement:
+    """Make the end of a request that the ledger failed: nothing is charged."""
+    return Settlement(
+        outcome="ledger_error",
+        provider=admission.provider,
+        attempts=0,
+        status=503,
+        tokens=Tokens(),
+        tool_calls=NONE,
+        price=admission.price,
+        cost_nano=0,
+        estimated=False,
+        first_byte_ms=None,
+        ended_ms=admission.started_ms,
+        withdraw_if_late=False,
+    )
+
+
+def refuse_funds(lack: Lack, budget: Budget | None) -> GatewayError:
+    """Make the refusal; `budget` is the key's."""
+    if lack in _SPENT:
+        return InsufficientBalance(_SPENT[lack])
+    if lack in _HELD:
+        return BalanceHeld(_HELD[lack])
+    assert budget is not None
+    if lack == "budget":
+        return refuse_spent(budget)
+    return BalanceHeld(
+        f"The rest of {budget.title} is held by requests in flight. "
+        "Try again when one has finished."
+    )

@@ -12,7 +12,7 @@ from typing import Final
 
 from gateway.errors import GatewayError, InternalError, LedgerUnavailable
 from gateway.ledger.base import Account, Hold
-from gateway.ledger.serving.holds import drop_hold, make_void
+from gateway.ledger.serving.memory import drop_hold, make_void
 from gateway.ledger.serving.store import MAX_ITEMS, Item
 
 log = logging.getLogger("gateway.ledger")

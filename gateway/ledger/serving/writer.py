@@ -18,8 +18,7 @@ from typing import Final, TypeVarTuple
 
 from gateway.ledger.base import Account
 from gateway.ledger.serving.health import BUSY_SECONDS, Health
-from gateway.ledger.serving.holds import hold_in_full
-from gateway.ledger.serving.memory import Memory
+from gateway.ledger.serving.memory import Memory, hold_in_full
 from gateway.ledger.serving.queue import Queue, end_wait
 from gateway.ledger.serving.store import Item, Report, Store
 from gateway.process import ExitCode

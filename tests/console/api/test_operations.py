@@ -14,9 +14,8 @@ import pytest
 from gateway.admin import accounts, signin
 from gateway.admin.checks import name_process
 from gateway.config.records import Reload
-from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import Actor, LedgerError
+from gateway.ledger.records import Actor, DatabaseUrl, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.process import find_version
 from tests.admin.kit import add_key, get

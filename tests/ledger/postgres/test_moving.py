@@ -16,12 +16,11 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 from gateway.admin import accounts, keys, signin
 from gateway.ledger.alert_records import Channel, Hook, UpstreamFailure
 from gateway.ledger.key_records import Allowance
-from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.opening import make_ledger, open_books, open_ledger
 from gateway.ledger.postgres.books import OF_NODES, TABLES
 from gateway.ledger.postgres.nodes import register
 from gateway.ledger.postgres.schema import SHAPE, open_session
-from gateway.ledger.records import BadRecord, LedgerError, MoveRecord
+from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveRecord
 from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks

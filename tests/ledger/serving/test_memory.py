@@ -11,10 +11,19 @@ import pytest
 from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
 from gateway.ledger.base import Account, Key
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Spending, find_span
-from gateway.ledger.serving import observer as module
-from gateway.ledger.serving.holds import Lack, drop_hold, raise_to, refuse_funds, take_hold
-from gateway.ledger.serving.memory import KEYS_BEFORE_SWEEP, KeyRow, Memory, Snapshot
-from gateway.ledger.serving.observer import Observer
+from gateway.ledger.serving import health as module
+from gateway.ledger.serving.health import Observer
+from gateway.ledger.serving.memory import (
+    KEYS_BEFORE_SWEEP,
+    KeyRow,
+    Lack,
+    Memory,
+    Snapshot,
+    drop_hold,
+    raise_to,
+    refuse_funds,
+    take_hold,
+)
 from gateway.ledger.serving.store import CallSum, Observations
 from tests.ledger.contract.kit import NOW_MS, admission
 from tests.ledger.contract.test_costs import make_failure

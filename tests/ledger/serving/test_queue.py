@@ -11,7 +11,7 @@ from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving import queue as queues
-from gateway.ledger.serving.holds import take_hold
+from gateway.ledger.serving.memory import take_hold
 from gateway.ledger.serving.queue import LINGER_SECONDS, Queue
 from gateway.ledger.serving.store import MAX_ITEMS
 from tests.ledger.contract.kit import admission, settlement, until, void

@@ -27,7 +27,7 @@ from gateway.ledger.postgres.session import (
 )
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot
-from gateway.ledger.sql.lookups import read_all, read_changed
+from gateway.ledger.sql.rows import read_all, read_changed
 
 log = logging.getLogger("gateway.ledger")
 

@@ -18,7 +18,6 @@ import psycopg
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import COMMIT_SECONDS
-from gateway.ledger.locations import DatabaseUrl
 from gateway.ledger.postgres.audit import run_audit
 from gateway.ledger.postgres.nodes import Node, leave, register
 from gateway.ledger.postgres.schema import (
@@ -30,11 +29,11 @@ from gateway.ledger.postgres.schema import (
 from gateway.ledger.postgres.serving.feed import ChangeFeed, Listener, Upkeep
 from gateway.ledger.postgres.serving.store import PostgresStore
 from gateway.ledger.postgres.session import Session, connect, explain, find_clock
-from gateway.ledger.records import LedgerError, LedgerMismatch
+from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot
 from gateway.ledger.sql.connection import Rows, Values
-from gateway.ledger.sql.lookups import Lookups
+from gateway.ledger.sql.rows import Lookups
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")

@@ -43,8 +43,7 @@ from gateway.ledger.postgres.serving.messages import (
 )
 from gateway.ledger.postgres.session import Session, describe
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.holds import make_void
-from gateway.ledger.serving.memory import Snapshot
+from gateway.ledger.serving.memory import Snapshot, make_void
 from gateway.ledger.serving.store import Item, Observations, Report
 from gateway.tasks import spawn
 

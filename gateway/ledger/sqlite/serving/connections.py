@@ -16,7 +16,7 @@ import aiosqlite
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.sql.connection import Rows, Values
-from gateway.ledger.sql.lookups import Lookups
+from gateway.ledger.sql.rows import Lookups
 from gateway.ledger.sqlite.files import explain
 from gateway.ledger.sqlite.schema import BUSY_MS
 

@@ -18,7 +18,7 @@ from typing import Final
 from gateway.ledger.records import FilesLost
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.serving.store import Item, Observations, Report
-from gateway.ledger.sql.lookups import read_all, read_changed
+from gateway.ledger.sql.rows import read_all, read_changed
 from gateway.ledger.sqlite.batch import NotPendingError, commit_requests, write_aside
 from gateway.ledger.sqlite.files import FileWatch, primary_code
 from gateway.ledger.sqlite.schema import transaction

@@ -16,7 +16,7 @@ import pytest
 from gateway.admin import accounts
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.records import LedgerError, LedgerMismatch
-from gateway.ledger.serving.holds import make_pending_receipt, take_hold
+from gateway.ledger.serving.memory import make_pending_receipt, take_hold
 from gateway.ledger.sql.audit import MAX_TO_SETTLE
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
