@@ -26,7 +26,7 @@ JSON_BORDERS: Final = (
     "config/",  # TOML
     "console/",
     "dialects/",
-    "ledger/postgres/serving/messages",  # rounds as JSON
+    "ledger/postgres/messages",  # rounds as JSON
     "ledger/postgres/session",  # rows as the driver gives them
     "ledger/sql/books/database",  # rows that come as one JSON array
     "ledger/sql/audit",  # rows as a driver gives them

@@ -59,12 +59,12 @@ def open_ledger(
     opening: Callable[..., AbstractAsyncContextManager[ServingLedger]]
     match location:
         case Path():
-            from gateway.ledger.sqlite.serving.ledger import open_sqlite
+            from gateway.ledger.sqlite.serving import open_sqlite
 
             opening = partial(open_sqlite, location, create=create)
         case DatabaseUrl(url):
             with _need_driver():
-                from gateway.ledger.postgres.serving.ledger import open_postgres
+                from gateway.ledger.postgres.serving import open_postgres
 
             opening = partial(open_postgres, url, retention_months=retention_months)
     return opening(clock=clock, commit_seconds=commit_seconds, tell=tell, note_commit=note_commit)

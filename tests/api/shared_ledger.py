@@ -113,7 +113,7 @@ class Shared:
 async def open_shared(
     folder: Path, places: Places, alpha: ScriptedUpstream
 ) -> AsyncIterator[Shared]:
-    with mock.patch("gateway.ledger.sqlite.serving.ledger.ServingLedger", SharedLedger):
+    with mock.patch("gateway.ledger.sqlite.serving.ServingLedger", SharedLedger):
         async with open_inside(folder, places, alpha, seeds=(TEAM,)) as scene:
             assert isinstance(scene.ledger, SharedLedger)
             assert scene.gateway is not None

@@ -21,7 +21,7 @@ from gateway.ledger.base import Hold, Key
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import drop_hold
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.money import MAX_AMOUNT_NANO, Price, Tokens
 from gateway.prices import NOTHING_SPECIAL, UNSAID, Asked, PriceList, PriceRule, Terms
 from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered

@@ -23,7 +23,7 @@ from gateway.errors import LedgerUnavailable, ModelNotFound, UnknownModel
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms, Terms
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.money import format_amount
 from tests.ledger.kit import find_key, make_place, query
 from tests.support.chat import Used, check_error, say

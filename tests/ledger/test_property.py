@@ -18,7 +18,7 @@ from gateway.ledger.base import Hold, Key
 from gateway.ledger.key_records import Allowance
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.kit import (

@@ -30,7 +30,7 @@ REFUSALS: Final = frozenset({402, 429})
 HOT_NODE: Final = """
 import asyncio, sys, time
 from gateway.ids import digest
-from gateway.ledger.postgres.serving.ledger import open_postgres
+from gateway.ledger.postgres.serving import open_postgres
 from tests.ledger.postgres.shared import admission, settlement
 
 url, secret, callers, seconds = sys.argv[1:]

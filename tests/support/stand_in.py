@@ -59,8 +59,7 @@ def stand_in(patch: pytest.MonkeyPatch, file: Path, *, pid: int | None = None) -
             "books": {"PostgresBooks": open_books, "make_ledger": make},
             "schema": {"check_database": check},
             "nodes": {"find_server": lambda _: pid},
-            "serving": {},
-            "serving.ledger": {"open_postgres": lambda *a, **b: (a, b)},
+            "serving": {"open_postgres": lambda *a, **b: (a, b)},
         },
     )
     return opened

@@ -1,17 +1,20 @@
 """The ledger in PostgreSQL, shared by several gateways. Needs the extra `postgres`.
 
 session   a connection, and the transaction of the books
-schema    tables and functions: made, checked, migrated. The scripts have the rules:
+schema    tables and functions: made, checked, migrated; the proof of the books in them. The scripts
+          have the rules:
           tables, requests, rules, nodes   the tables, and what nothing may do to them
           rounds, settle, admit            one round of a node, in one call
           lives                            who lives, who died, and what they left
           sums, rates                      what rounds count
           periods, months                  budgets' periods; partitions
 statements  statements in its words; one on the event loop, without a thread
-audit     the proof of the books
 books     implements `Books`; every row as records, and a ledger made of them
-nodes     the processes that serve, and what they count beside the books
-serving/  opens a `ServingLedger` on it
+nodes     the processes that serve, and what they count beside the books; what others changed, of
+          which a node hears or which it finds; dead nodes, and months
+serving   opens a `ServingLedger` on it: connects, proves, loads, registers the node; reads receipts
+store     carries out rounds; connects again when the database was away
+messages  a round's items as JSON, and its answer
 
 A request's way through it:
 

@@ -12,9 +12,8 @@ from typing import Final
 import psycopg
 
 from gateway.ledger.key_records import find_span
-from gateway.ledger.postgres.audit import CHECKS, run_audit
 from gateway.ledger.postgres.nodes import list_nodes
-from gateway.ledger.postgres.schema import SHAPE, is_served, open_session
+from gateway.ledger.postgres.schema import CHECKS, SHAPE, is_served, open_session, run_audit
 from gateway.ledger.postgres.session import (
     BEGIN_SNAPSHOT,
     BOOKS_LOCK,

@@ -23,7 +23,7 @@ CREATE INDEX nodes_alive ON nodes (seen_at) WHERE ended_at IS NULL;
 
 CREATE TABLE changes (
     seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- Rows become visible in another order than they were numbered in; see `serving/feed.py`.
+    -- Rows become visible in another order than they were numbered in; see `nodes.py`.
     xid XID8 NOT NULL DEFAULT pg_current_xact_id(),
     made_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
     kind TEXT NOT NULL CHECK (kind IN ('account', 'key', 'budget')),

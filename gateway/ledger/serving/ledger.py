@@ -4,7 +4,7 @@
             ── settle(no cost) ─> voided    (no entry)
             ── confirm declines   (no row)
 
-`sqlite.serving.ledger` and `postgres.serving.ledger` open it over their stores.
+`sqlite.serving` and `postgres.serving` open it over their stores.
 """
 
 from __future__ import annotations

@@ -4,8 +4,10 @@ schema    the file: created, opened, upgraded
 files     its lock and its names; why it cannot be used, in words for operators
 batch     the transaction that moves money
 totals    the sums that it writes: by hour and day, of budgets, of costs
-audit     the file as SQLite checks it, and the proof of the books
 backup    a copy while others write
-books     implements `Books`; every row as records, and a new database made of them
-serving/  opens a `ServingLedger` on it
+books     implements `Books`; every row as records, and a new database made of them; the file as
+          SQLite checks it, and the proof of the books
+serving   opens a `ServingLedger` on it: the lock, the audit, recovery from a crash, everything into
+          memory; then one round after the other: look for changes, commit a batch, cut the log
+connections  the writer's on a thread of its own, and the reader's for receipts and spending
 """

@@ -22,8 +22,8 @@ from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
 from gateway.ledger.serving.store import Item, Observations, Report
-from gateway.ledger.sqlite.audit import run_audit
-from gateway.ledger.sqlite.serving.store import ChangeFeed, SqliteStore
+from gateway.ledger.sqlite.books import run_audit
+from gateway.ledger.sqlite.serving import ChangeFeed, SqliteStore
 from tests.api.lives.loop import DELAYS, Log
 from tests.ledger.kit import make_place
 

@@ -19,7 +19,7 @@ from gateway.app import make_gateway
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
 from gateway.errors import BadRequest, UpstreamError
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, each_byte, play

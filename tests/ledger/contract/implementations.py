@@ -16,7 +16,7 @@ from _pytest.mark import ParameterSet
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.databases import Databases
 from tests.ledger.faults import Faults
 

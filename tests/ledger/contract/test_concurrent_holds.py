@@ -271,7 +271,7 @@ def test_a_check_and_a_hold_in_two_steps_would_be_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same race against a ledger with that mistake fails, so the race can fail."""
-    monkeypatch.setattr("gateway.ledger.sqlite.serving.ledger.ServingLedger", TwoStepLedger)
+    monkeypatch.setattr("gateway.ledger.sqlite.serving.ServingLedger", TwoStepLedger)
     steps = [Step(700, 0, 700, 0, (1, 3, 0))]
     place = Place(IMPLEMENTATIONS[0], str(tmp_path / "gateway.db"))
     with pytest.raises(ExceptionGroup) as found:

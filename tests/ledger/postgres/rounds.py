@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.ledger.postgres.nodes import Node, register
-from gateway.ledger.postgres.serving.messages import (
+from gateway.ledger.postgres.messages import (
     Answer,
     read_answer,
     write_admissions,
@@ -13,6 +12,7 @@ from gateway.ledger.postgres.serving.messages import (
     write_raises,
     write_settlements,
 )
+from gateway.ledger.postgres.nodes import Node, register
 from gateway.ledger.postgres.session import Session
 from gateway.ledger.serving.store import Item
 from gateway.times import unix_ms

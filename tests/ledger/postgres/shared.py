@@ -15,7 +15,7 @@ from gateway.ids import make_request_id
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Key, Settlement
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.postgres.schema import SILENCE_SECONDS
-from gateway.ledger.postgres.serving.ledger import open_postgres
+from gateway.ledger.postgres.serving import open_postgres
 from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books

@@ -12,9 +12,9 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 from psycopg import errors
 
 from gateway.admin import accounts
-from gateway.ledger.postgres.audit import CHECKS, run_audit
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import register
+from gateway.ledger.postgres.schema import CHECKS, run_audit
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.sql.audit import prove
 from gateway.times import DAY_MS

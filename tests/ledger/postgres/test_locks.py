@@ -18,7 +18,7 @@ from gateway.admin import accounts, keys
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.key_records import Allowance, KeyTerms, Rate
-from gateway.ledger.postgres.serving.ledger import open_postgres
+from gateway.ledger.postgres.serving import open_postgres
 from gateway.ledger.postgres.session import connect
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.ledger import ServingLedger
@@ -239,7 +239,7 @@ async def test_a_backend_that_stops_with_its_locks_keeps_the_node_alive(shared: 
 async def test_a_receipt_is_read_or_refused_in_time(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.ledger.postgres.serving.ledger.COMMIT_SECONDS", 0.5)
+    monkeypatch.setattr("gateway.ledger.postgres.serving.COMMIT_SECONDS", 0.5)
     async with serving(shared) as ledger:
         hold = await admit(ledger, shared.find_key(ledger))
         await ledger.settle(hold, settlement(7))

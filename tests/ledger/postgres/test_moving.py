@@ -25,7 +25,7 @@ from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import VERSION
-from gateway.ledger.sqlite.serving.ledger import interrupt_pending
+from gateway.ledger.sqlite.serving import interrupt_pending
 from gateway.money import NANO
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (

@@ -15,7 +15,7 @@ from gateway.ledger.serving.health import BUSY_SECONDS, TOLD_SECONDS, Health
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.writer import RETRY_SECONDS
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.faults import Faults
 from tests.ledger.kit import (
     admission,

@@ -15,7 +15,7 @@ from gateway.ledger.serving import writer
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.store import MAX_ITEMS
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.ledger import interrupt_pending, open_sqlite
+from gateway.ledger.sqlite.serving import interrupt_pending, open_sqlite
 from gateway.process import ExitCode
 from tests.ledger.contract.kit import NOW_MS, SHORT_SECONDS
 from tests.ledger.faults import Faults

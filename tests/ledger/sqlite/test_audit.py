@@ -17,10 +17,16 @@ from gateway.admin import accounts, keys
 from gateway.ledger.opening import make_ledger
 from gateway.ledger.records import BadRecord, LedgerError, LedgerMismatch, MoveRecord
 from gateway.ledger.serving.writer import POLL_SECONDS
-from gateway.ledger.sqlite.audit import check_file, read_through, run_audit
-from gateway.ledger.sqlite.books import IN_FORCE_SECONDS, SqliteBooks, read_records
+from gateway.ledger.sqlite.books import (
+    IN_FORCE_SECONDS,
+    SqliteBooks,
+    check_file,
+    read_records,
+    read_through,
+    run_audit,
+)
 from gateway.ledger.sqlite.schema import VERSION, connect
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query, until, void
 from tests.long.million import History, fill
 from tests.support.rows import each_row

@@ -26,7 +26,7 @@ from gateway.ledger.serving.store import CallSum, Item, Observations, RefusalSum
 from gateway.ledger.sqlite.batch import ROWS_AT_ONCE, NotPendingError, commit_requests, write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.contract.test_costs import make_failure
 from tests.ledger.kit import (

@@ -28,7 +28,7 @@ from gateway.ledger.sqlite.files import (
     marked,
     take_lock,
 )
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.money import NANO
 from gateway.process import ExitCode
 from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, query, until

@@ -23,7 +23,7 @@ from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.files import FILE_MODE, take_lock
 from gateway.ledger.sqlite.schema import VERSION, connect, read_version
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from tests import ROOT
 from tests.ledger.faults import Faults
 from tests.ledger.kit import Place, admission, charge, find_key, make_place, query

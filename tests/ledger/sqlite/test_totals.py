@@ -24,7 +24,7 @@ from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.rows import BUDGET_SUM
 from gateway.ledger.sqlite.batch import Committed, NotPendingError, commit_requests
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.ledger import interrupt_pending, open_sqlite
+from gateway.ledger.sqlite.serving import interrupt_pending, open_sqlite
 from gateway.ledger.sqlite.totals import Statement, count_costs, read_numbers, run_rows
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS

@@ -18,17 +18,16 @@ import psycopg
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import COMMIT_SECONDS
-from gateway.ledger.postgres.audit import run_audit
-from gateway.ledger.postgres.nodes import Node, leave, register
+from gateway.ledger.postgres.nodes import ChangeFeed, Listener, Node, Upkeep, leave, register
 from gateway.ledger.postgres.schema import (
     NOTICE_SECONDS,
     SILENCE_SECONDS,
     find_lossy_settings,
     open_session,
+    run_audit,
 )
-from gateway.ledger.postgres.serving.feed import ChangeFeed, Listener, Upkeep
-from gateway.ledger.postgres.serving.store import PostgresStore
 from gateway.ledger.postgres.session import Session, connect, explain, find_clock
+from gateway.ledger.postgres.store import PostgresStore
 from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot

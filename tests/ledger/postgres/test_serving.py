@@ -22,10 +22,7 @@ from gateway.errors import (
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Rate, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
-from gateway.ledger.postgres.nodes import TakenOver
-from gateway.ledger.postgres.serving.feed import ChangeFeed
-from gateway.ledger.postgres.serving.ledger import PostgresReader, open_postgres
-from gateway.ledger.postgres.serving.messages import (
+from gateway.ledger.postgres.messages import (
     Declined,
     find_spendings,
     make_refusal,
@@ -34,6 +31,8 @@ from gateway.ledger.postgres.serving.messages import (
     write_admissions,
     write_settlements,
 )
+from gateway.ledger.postgres.nodes import ChangeFeed, TakenOver
+from gateway.ledger.postgres.serving import PostgresReader, open_postgres
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.memory import Snapshot

@@ -1,28 +1,40 @@
-"""The writer's part of the database: look for changes of others, then commit a batch.
+"""A serving ledger in one SQLite file: lock it, recover, read everything into memory, commit batches.
 
-Failures of the database are reported, not raised, so that a commit is never taken for a failure
-because of what came after it.
+In a round the writer looks for changes of others, then commits a batch. Failures of the database are
+reported, not raised, so that a commit is never taken for a failure because of what came after it.
+
+Requests that were in flight when the gateway died become `interrupted`: nothing is charged, nothing
+is held any more, and the operator may settle each by a correction. Their status stays unknown,
+because nobody knows what the caller got; `ended_ms` is when they were found. Only a process that
+has the lock may do this: otherwise pending means in flight.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
+import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gateway.ledger.records import FilesLost
-from gateway.ledger.serving.memory import Snapshot
+from gateway.ledger.base import COMMIT_SECONDS
+from gateway.ledger.records import FilesLost, LedgerMismatch
+from gateway.ledger.serving.ledger import ServingLedger, telling
+from gateway.ledger.serving.memory import Memory, Snapshot
 from gateway.ledger.serving.store import Item, Observations, Report
 from gateway.ledger.sql.rows import read_all, read_changed
 from gateway.ledger.sqlite.batch import NotPendingError, commit_requests, write_aside
-from gateway.ledger.sqlite.files import FileWatch, primary_code
-from gateway.ledger.sqlite.schema import transaction
-from gateway.ledger.sqlite.serving.connections import ConnectionThread
+from gateway.ledger.sqlite.books import run_audit
+from gateway.ledger.sqlite.connections import ConnectionThread, SqliteReader
+from gateway.ledger.sqlite.files import FileWatch, explain, marked, primary_code, take_lock
+from gateway.ledger.sqlite.schema import connect, set_busy_timeout, transaction
+from gateway.ledger.sqlite.totals import fail_pending
+from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
 
@@ -264,3 +276,110 @@ class WalKeeper:
             return self._path.stat().st_size
         except OSError:  # no log yet; if the disk fails, the next commit reports it
             return 0
+
+
+SERVING_BUSY_MS: Final = 5
+"""SQLite's own wait for another process's transaction. SQLite backs off to 100 ms, and an operator's
+script that writes in a loop would then keep the server out for seconds. So the wait is short, and
+the writer retries at once."""
+
+_INTERRUPT: Final = """
+    UPDATE requests SET state = 'voided', outcome = 'interrupted', ended_ms = max(started_ms, ?)
+    WHERE state = 'pending'
+"""
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: Path,
+    *,
+    create: bool = True,
+    clock: Callable[[], int] = unix_ms,
+    commit_seconds: float = COMMIT_SECONDS,
+    connector: Callable[..., sqlite3.Connection] = connect,
+    tell: Callable[[str], None] = log.info,
+    note_commit: Callable[[int, float], None] | None = None,
+) -> AsyncIterator[ServingLedger]:
+    """Lock, open, audit, recover and load; at the end commit the queue and close.
+
+    `connector` is called like `schema.connect`, on the thread of the writer's connection.
+
+    Raises:
+        LedgerLocked: another process serves from this database.
+        LedgerMismatch: the audit since the last checkpoint failed.
+        LedgerError: the file cannot be used; the text says why.
+    """
+    lock = take_lock(path)
+    async with AsyncExitStack() as stack:
+        # The last to be undone: who has the lock takes what is pending for a crash's.
+        stack.callback(os.close, lock)
+        async with telling(tell) as begin:
+            opener = partial(connector, path, create=create, is_locked=True, begin=begin)
+            thread = await stack.enter_async_context(ConnectionThread.open(opener))
+            stack.enter_context(marked(lock, path))  # the opening has made the files that it names
+            memory, feed = Memory(clock), ChangeFeed()
+            with _uncollected():
+                recover = partial(recover_and_read, feed=feed, path=path, now_ms=clock())
+                memory.apply(await thread.run(partial(recover, begin=begin)))
+        store = SqliteStore(
+            thread, feed, WalKeeper(path), FileWatch(path, serving_pid=os.getpid()), clock=clock
+        )
+        reader = await stack.enter_async_context(SqliteReader.open(path))
+        ledger = ServingLedger(
+            store, memory, reader, clock, commit_seconds, note_commit=note_commit
+        )
+        stack.push_async_callback(ledger.close)
+        yield ledger
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Stop the garbage collector, which takes as long as reading: nothing that is read is garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def recover_and_read(
+    connection: sqlite3.Connection,
+    *,
+    feed: ChangeFeed,
+    path: Path,
+    now_ms: int,
+    begin: Callable[[str], None],
+) -> Snapshot:
+    """Audit, void what a crash left pending, and read everything. Needs the lock.
+
+    Nothing is written to a file that is damaged or whose books do not add up. `begin` is told each
+    step.
+    """
+    try:
+        begin("proving the books since the last audit")
+        report = run_audit(connection, full=False, now_ms=now_ms)
+        if not report.ok:
+            raise LedgerMismatch(f"{path}: the books do not add up: {'; '.join(report.problems)}")
+        begin("voiding the requests of a crash")
+        if interrupted := interrupt_pending(connection, now_ms):
+            log.warning(
+                "requests in flight when the gateway last died: %d, now interrupted and charged 0;"
+                " `audit` lists them",
+                interrupted,
+            )
+        begin("reading accounts, budgets and keys")
+        snapshot = feed.read_all(connection, now_ms)
+        set_busy_timeout(connection, SERVING_BUSY_MS)
+    except sqlite3.Error as error:
+        raise explain(path, error) from error
+    return snapshot
+
+
+def interrupt_pending(connection: sqlite3.Connection, now_ms: int) -> int:
+    """Void all pending requests in one transaction; return how many there were."""
+    with transaction(connection):
+        # Before the update, after which nothing is pending any more.
+        fail_pending(connection, now_ms)
+        return connection.execute(_INTERRUPT, (now_ms,)).rowcount

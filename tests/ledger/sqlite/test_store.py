@@ -20,14 +20,14 @@ from gateway.ledger.serving.queue import LINGER_SECONDS
 from gateway.ledger.serving.store import Item, Report
 from gateway.ledger.serving.writer import POLL_SECONDS
 from gateway.ledger.sqlite.schema import connect, connect_reader
-from gateway.ledger.sqlite.serving.ledger import open_sqlite
-from gateway.ledger.sqlite.serving.store import (
+from gateway.ledger.sqlite.serving import (
     ALARM_BYTES,
     LARGE_BYTES,
     RETRY_SECONDS,
     SqliteStore,
     WalKeeper,
     is_busy,
+    open_sqlite,
 )
 from tests.ledger.faults import Faults, make_error
 from tests.ledger.kit import (

@@ -12,11 +12,10 @@ from typing import cast
 import psycopg
 import pytest
 
+from gateway.ledger.postgres import nodes as module
 from gateway.ledger.postgres import session as sessions
 from gateway.ledger.postgres.books import PostgresBooks
-from gateway.ledger.postgres.nodes import Node, register
-from gateway.ledger.postgres.serving import feed as module
-from gateway.ledger.postgres.serving.feed import ChangeFeed, Listener, Upkeep
+from gateway.ledger.postgres.nodes import ChangeFeed, Listener, Node, Upkeep, register
 from gateway.ledger.postgres.session import Cursor, Session, connect
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.connection import Values

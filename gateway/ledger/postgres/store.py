@@ -20,17 +20,7 @@ import psycopg
 from psycopg import errors
 
 from gateway.ledger.base import Account
-from gateway.ledger.postgres.nodes import (
-    BOOKS_KEPT,
-    TAKEN_OVER,
-    Node,
-    TakenOver,
-    renew,
-    write_aside,
-)
-from gateway.ledger.postgres.schema import open_session
-from gateway.ledger.postgres.serving.feed import ChangeFeed, Upkeep
-from gateway.ledger.postgres.serving.messages import (
+from gateway.ledger.postgres.messages import (
     Answer,
     find_spendings,
     make_refusal,
@@ -41,6 +31,17 @@ from gateway.ledger.postgres.serving.messages import (
     write_raises,
     write_settlements,
 )
+from gateway.ledger.postgres.nodes import (
+    BOOKS_KEPT,
+    TAKEN_OVER,
+    ChangeFeed,
+    Node,
+    TakenOver,
+    Upkeep,
+    renew,
+    write_aside,
+)
+from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session, describe
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot, make_void

@@ -13,11 +13,10 @@ import pytest
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
-from gateway.ledger.postgres.nodes import Node, TakenOver, register
-from gateway.ledger.postgres.serving.feed import ChangeFeed, Upkeep
-from gateway.ledger.postgres.serving.store import NotPendingError, PostgresStore
+from gateway.ledger.postgres.nodes import ChangeFeed, Node, TakenOver, Upkeep, register
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.postgres.statements import Parameter
+from gateway.ledger.postgres.store import NotPendingError, PostgresStore
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.store import Item, Observations, RefusalSum, Report
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void

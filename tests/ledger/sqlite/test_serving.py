@@ -19,9 +19,9 @@ from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.memory import make_pending_receipt, take_hold
 from gateway.ledger.sql.audit import MAX_TO_SETTLE
 from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sqlite.connections import ConnectionThread, SqliteReader
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving.connections import ConnectionThread, SqliteReader
-from gateway.ledger.sqlite.serving.ledger import interrupt_pending, open_sqlite
+from gateway.ledger.sqlite.serving import interrupt_pending, open_sqlite
 from tests.ledger.kit import (
     Place,
     admission,
