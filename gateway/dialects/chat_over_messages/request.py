@@ -1,6 +1,10 @@
-"""A chat request as a messages request.
+"""A chat request as a messages request: its fields, its tools, and JSON schemas.
 
 Every field of the chat schema is in one of the tables below, so that none is lost silently.
+
+Schemas are adapted as Anthropic's own SDKs do: every object is closed, `oneOf` becomes `anyOf`, and
+what the upstream refuses (such as `minimum`) is told in the description instead. A malformed schema is
+left to the upstream to refuse.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A chat request as a Responses request, its tools, and which of them may be called.
+"""A chat request as a Responses request: its conversation as input items, its tools, its settings.
 
 Every field of the chat schema is in one of the tables below, so that none is lost silently.
 """
