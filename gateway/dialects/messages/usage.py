@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.dialects.records import Json
+from gateway.dialects.records import Json, Usage
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import read_bill_nano, read_tool_calls
 from gateway.money import NONE, Tokens, name_tool
 from gateway.prices import Terms, name_tier
-from gateway.usage import Expected, Reported, are_counts, count_text
+from gateway.usage import Expected, Reported, are_counts, count_text, read_count
 
 _NO_REGION: Final = "not_available"
 """The `inference_geo` of models that are served in one place."""
@@ -158,3 +158,32 @@ def is_made(block: Json) -> bool:
 
 
 _FILLED_LATER: Final = frozenset({"text", "thinking"})
+
+
+def make_usage(usage: Usage) -> Json:
+    """Write a message's usage: the caller is told what is charged."""
+    creation = {
+        "ephemeral_5m_input_tokens": usage.tokens.cache_write,
+        "ephemeral_1h_input_tokens": usage.tokens.cache_write_1h,
+    }
+    return {
+        **make_delta_usage(usage),
+        "cache_creation": creation,
+        "inference_geo": None,
+        "service_tier": None,
+    }
+
+
+def make_delta_usage(usage: Usage) -> Json:
+    """Write the cumulative usage of a message_delta event, which has fewer keys."""
+    tokens = usage.tokens
+    details = get_object(usage.reported or {}, "completion_tokens_details")
+    thinking = read_count(details.get("reasoning_tokens"))
+    return {
+        "input_tokens": tokens.input,
+        "cache_creation_input_tokens": tokens.cache_write + tokens.cache_write_1h,
+        "cache_read_input_tokens": tokens.cached_input,
+        "output_tokens": tokens.output,
+        "output_tokens_details": None if thinking is None else {"thinking_tokens": thinking},
+        "server_tool_use": None,
+    }

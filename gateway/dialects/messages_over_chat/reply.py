@@ -1,23 +1,42 @@
-"""A chat completion as a message: its blocks, its ending and its usage, with every key of the schema.
+"""A chat completion, or a stream of one, as a message: its blocks, its ending and its usage.
 
 What a chat upstream cannot tell is null, or 0 where a number stands: strict readers of Anthropic's
 published schema want the keys all the same.
+
+Blocks have contiguous indexes and never overlap, while a chat upstream may mix the fragments of
+several tool calls. So blocks wait in a queue in the order of their first fragment; only the head
+of it is open, and its fragments go out as they come. Text and reasoning end when something else
+begins. A tool call ends when something else begins and its arguments are a whole JSON object, or
+when the message ends; until then what comes behind it waits.
+
+`message_delta`, which has the stop reason and the whole usage, waits until the upstream's stream is
+over: usage may come with the finish reason, behind it, or in every chunk, and what the caller is
+told is what is charged.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
 
 from gateway.dialects.chat.parts import move_source
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
-from gateway.dialects.messages.history import read_arguments, wrap_arguments
+from gateway.dialects.messages.history import read_arguments, read_input, wrap_arguments
+from gateway.dialects.messages.stream import STOP
+from gateway.dialects.messages.usage import make_delta_usage, make_usage
 from gateway.dialects.records import Json, ReplyContext, Usage
-from gateway.dialects.to_chat import read_call, read_said
-from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.to_chat import FirstChoiceWriter, Kind, read_call, read_said, unnamed_call
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    get_list,
+    get_text,
+    maybe_loads,
+)
+from gateway.dialects.wire.sse import render_event
 from gateway.errors import UndeliverableReply
-from gateway.usage import read_count
 
 MESSAGE_PREFIX: Final = "msg_"
 TOOL_USE_PREFIX: Final = "toolu_"
@@ -148,35 +167,6 @@ def make_tool_use_id(context: ReplyContext, position: int) -> str:
     return f"{TOOL_USE_PREFIX}{context.request_id}_{position}"
 
 
-def make_usage(usage: Usage) -> Json:
-    """Write a message's usage: the caller is told what is charged."""
-    creation = {
-        "ephemeral_5m_input_tokens": usage.tokens.cache_write,
-        "ephemeral_1h_input_tokens": usage.tokens.cache_write_1h,
-    }
-    return {
-        **make_delta_usage(usage),
-        "cache_creation": creation,
-        "inference_geo": None,
-        "service_tier": None,
-    }
-
-
-def make_delta_usage(usage: Usage) -> Json:
-    """Write the cumulative usage of a message_delta event, which has fewer keys."""
-    tokens = usage.tokens
-    details = get_object(usage.reported or {}, "completion_tokens_details")
-    thinking = read_count(details.get("reasoning_tokens"))
-    return {
-        "input_tokens": tokens.input,
-        "cache_creation_input_tokens": tokens.cache_write + tokens.cache_write_1h,
-        "cache_read_input_tokens": tokens.cached_input,
-        "output_tokens": tokens.output,
-        "output_tokens_details": None if thinking is None else {"thinking_tokens": thinking},
-        "server_tool_use": None,
-    }
-
-
 def map_stop(choice: Json, context: ReplyContext, *, called_tools: bool, refusal: str) -> Json:
     """Map a choice's ending. Raises UpstreamError for a choice that ended in an error."""
     check_finish(choice.get("finish_reason"))
@@ -190,3 +180,205 @@ def map_stop(choice: Json, context: ReplyContext, *, called_tools: bool, refusal
     if reason == "end_turn" and told and told in asked:
         return make_stop("stop_sequence", told)
     return make_stop(reason)
+
+
+BlockKind = Literal["text", "thinking", "tool_use"]
+_DELTAS: Final[dict[BlockKind, tuple[str, str]]] = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "tool_use": ("input_json_delta", "partial_json"),
+}
+"""The type of a delta, and the key of its text."""
+
+
+@dataclass(slots=True)
+class _Block:
+    kind: BlockKind
+    pending: list[str] = field(default_factory=list)
+    """Fragments that have come and were not sent."""
+    sent: list[str] = field(default_factory=list)
+    """Fragments of text or arguments that were sent."""
+    identity: str = ""
+    name: str = ""
+    index: int = -1
+    """The block's place in the message, once it is open."""
+    closed: bool = False
+    signature: str = ""
+    """The seals of thinking, if they are known before its end."""
+
+
+class MessageWriter(FirstChoiceWriter):
+    """A `EventWriter` of messages events. It raises UndeliverableReply for calls that cannot be told apart."""
+
+    __slots__ = ("_last", "_queue", "_refusal", "_tools")
+
+    position: Final = None
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context)
+        self._last: Json = {}
+        """The choice as it was when it had its finish reason."""
+        self._queue: deque[_Block] = deque()
+        self._refusal = ""
+        self._tools: dict[int, _Block] = {}
+
+    def open(self, usage: Usage) -> None:
+        message = make_message(self._context, [], make_stop(None), make_usage(usage))
+        self._emit({"type": "message_start", "message": message})
+
+    def flush(self) -> None:
+        """Write everything that waits, and close the last block: no fragment is missing."""
+        if self._tools:  # coding agents take a last block of thinking for the whole answer
+            self._add_state()
+        while self._queue:
+            block = self._queue[0]
+            if block.kind == "tool_use":
+                if not block.name:
+                    raise unnamed_call()
+                block.identity = block.identity or make_tool_use_id(self._context, self._next_index)
+            self._write_block(block, closing=True)
+            self._close_head()
+
+    def close(self, usage: Usage) -> None:
+        called, refusal = bool(self._tools), self._refusal
+        stop = map_stop(self._last, self._context, called_tools=called, refusal=refusal)
+        told = make_delta_usage(usage)
+        self._emit({"type": "message_delta", "delta": stop, "usage": told})
+
+    def finish(self) -> bytes:
+        return STOP
+
+    def _finish(self, choice: Json) -> None:
+        self._last = choice
+
+    def _write_text(self, kind: Kind, text: str) -> None:
+        if kind == "refusal":
+            self._refusal += text
+        ours: BlockKind = "thinking" if kind == "reasoning" else "text"
+        begins = not self._queue or self._queue[-1].kind != ours
+        if begins:
+            if ours == "text":  # what is sealed led to the text, so it comes before it
+                self._add_state()
+            self._queue.append(_Block(ours))
+        block = self._queue[-1]
+        block.pending.append(text)
+        self._advance(begins=begins)
+        if ours == "text" or block.pending:  # text that was sent is kept for its citations
+            self._hold(text)
+
+    def _add_sources(self, sources: list[Json]) -> None:
+        """Add sources of the text. They wait for the end of a block, as they quote from it."""
+        self._sources += sources
+
+    def _add_media(self, media: Any) -> None:  # noqa: ARG002 - no kind of it has a place
+        raise refuse_media()
+
+    def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
+        block = self._tools.get(position)
+        begins = block is None
+        if block is None:
+            self._add_state()
+            block = self._tools[position] = _Block("tool_use")
+            self._queue.append(block)
+        block.identity = block.identity or identity
+        block.name = block.name or name
+        if block.closed:
+            if arguments.strip():  # some upstreams send blanks behind a call
+                raise UndeliverableReply("The upstream added to a tool call that was complete.")
+            return
+        if arguments:
+            block.pending.append(arguments)
+            self._hold(arguments)
+        self._advance(begins=begins)
+
+    def _add_state(self) -> None:
+        """Let what the upstream wants back go out with the thinking that is open, else by itself."""
+        last = self._queue[-1] if self._queue else None
+        if (last is None or last.kind != "thinking") and (signature := self._state.take()):
+            self._queue.append(_Block("thinking", signature=signature))
+
+    def _advance(self, *, begins: bool) -> None:
+        """Write what can be written. Only when a block `begins` is the head checked for its end.
+
+        The check parses its arguments; at each fragment that would take quadratic time.
+        """
+        while self._queue:
+            self._write_block(self._queue[0])
+            if not begins or len(self._queue) == 1 or not _is_over(self._queue[0]):
+                return
+            self._close_head()
+
+    def _write_block(self, block: _Block, *, closing: bool = False) -> None:
+        """Open the block if enough is known of it, and write what is pending.
+
+        Arguments that begin no object wait until they are whole: then they are put into one.
+        """
+        if block.index < 0:
+            if block.kind == "tool_use" and not (block.identity and block.name):
+                return
+            self._open_block(block)
+        if not block.pending:
+            return
+        text = "".join(block.pending)
+        block.pending.clear()
+        if block.kind == "tool_use":
+            # A call without arguments may bring spaces: no SDK reads those as JSON.
+            text = text if block.sent else text.lstrip()
+            if not text:
+                return
+            if not block.sent and not text.startswith("{"):
+                if not closing:
+                    block.pending.append(text)
+                    return
+                text = dumps_lenient(read_input(text)).decode("utf-8", "replace")
+        if block.kind != "thinking":
+            block.sent.append(text)
+        kind, key = _DELTAS[block.kind]
+        self._emit_delta(block, {"type": kind, key: text})
+
+    def _open_block(self, block: _Block) -> None:
+        block.index = self._next_index
+        self._next_index += 1
+        if block.kind == "tool_use":
+            start = make_tool_use(block.identity, block.name, {})
+        else:
+            start = make_text("") if block.kind == "text" else make_thinking("")
+        self._emit({"type": "content_block_start", "index": block.index, "content_block": start})
+
+    def _close_head(self) -> None:
+        block = self._queue.popleft()
+        block.closed = True
+        if block.kind == "text":  # citations quote from the whole block
+            self._cite(block)
+        if block.kind == "thinking":
+            if block.index < 0:
+                self._open_block(block)
+            # SDKs drop thinking without a signature, so an empty seal stands for none.
+            if signature := block.signature or self._state.take_any():
+                self._emit_delta(block, {"type": "signature_delta", "signature": signature})
+        self._emit({"type": "content_block_stop", "index": block.index})
+
+    def _cite(self, block: _Block) -> None:
+        text = "".join(block.sent)
+        for citation in make_citations(self._sources, text, self._content_chars):
+            self._emit_delta(block, {"type": "citations_delta", "citation": citation})
+        self._sources.clear()
+        self._content_chars += len(text)
+
+    def _emit_delta(self, block: _Block, delta: Json) -> None:
+        self._emit({"type": "content_block_delta", "index": block.index, "delta": delta})
+
+    def _emit(self, event: Json) -> None:
+        self._out.append(render_event(event))
+
+
+def _is_over(block: _Block) -> bool:
+    """Return whether nothing more can come for a block that something else follows."""
+    if block.kind != "tool_use":
+        return True
+    if block.index < 0:
+        return False
+    arguments = "".join(block.sent).rstrip()
+    if not arguments.endswith("}"):
+        return False
+    return maybe_loads(arguments.encode("utf-8", "surrogatepass")) is not None

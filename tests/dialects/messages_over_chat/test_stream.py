@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.messages_over_chat.stream import MessageWriter
+from gateway.dialects.messages_over_chat.reply import MessageWriter
 from gateway.errors import UndeliverableReply
 from gateway.money import Tokens
 from gateway.usage import Metered
