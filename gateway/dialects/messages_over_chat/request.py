@@ -11,8 +11,11 @@ from hashlib import sha256
 from typing import Final
 
 from gateway.dialects.messages.caller import MarkedField, MessagesField, is_default
-from gateway.dialects.messages_over_chat.conversation import translate_conversation
-from gateway.dialects.messages_over_chat.tools import is_strict, translate_tools
+from gateway.dialects.messages_over_chat.conversation import (
+    is_strict,
+    translate_conversation,
+    translate_tools,
+)
 from gateway.dialects.records import CompletionRequest, Json, Taken, Target
 from gateway.errors import BadRequest
 

@@ -10,6 +10,7 @@ import orjson
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 
+from gateway.dialects.messages_over_chat.conversation import is_strict
 from gateway.dialects.messages_over_chat.request import (
     CARRIED,
     DROPPED,
@@ -17,7 +18,6 @@ from gateway.dialects.messages_over_chat.request import (
     PASSED,
     REFUSED,
 )
-from gateway.dialects.messages_over_chat.tools import is_strict
 from gateway.dialects.records import Taken, Target
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json

@@ -11,7 +11,7 @@ from openai.types.responses import ResponseInputItemParam
 from gateway.dialects.chat.parts import FILES_NOTE
 from gateway.dialects.records import Target
 from gateway.dialects.responses.history import SUMMARIES
-from gateway.dialects.responses_over_chat.conversation import DROPPED
+from gateway.dialects.responses_over_chat.request import DROPPED_ITEMS
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
 from tests.dialects.responses_over_chat.kit import (
@@ -154,7 +154,7 @@ def test_what_another_agent_says_is_the_users_word_unless_it_is_sealed() -> None
     assert write_messages({"type": "agent_message", "content": [sealed]}, HI) == [HI]
 
 
-@each_row("kind", sorted(DROPPED - {"additional_tools"}))
+@each_row("kind", sorted(DROPPED_ITEMS - {"additional_tools"}))
 def test_what_only_the_vendor_can_use_is_left_out_with_its_result(kind: str) -> None:
     hosted = {"type": kind, "id": "x", "call_id": "c7", "encrypted_content": "e"}
     items = (message("user", "hi"), hosted, output("c7"), {"type": "reasoning", "summary": []})
@@ -170,7 +170,7 @@ def test_a_summary_that_no_chat_provider_can_read_is_refused(kind: str) -> None:
 
 def test_every_item_of_the_schema_is_known() -> None:
     known = {"message", "function_call", "function_call_output", "item_reference"}
-    known |= DROPPED | SUMMARIES
+    known |= DROPPED_ITEMS | SUMMARIES
     known |= {"custom_tool_call", "custom_tool_call_output", "reasoning"}
     kinds: set[Any] = set()
     for model in get_args(ResponseInputItemParam):
