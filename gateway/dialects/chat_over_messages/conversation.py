@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.dialects import from_chat
 from gateway.dialects.chat.state import read_state
-from gateway.dialects.messages.history import maybe_thinking, read_input, shape_id
+from gateway.dialects.messages.upstream import maybe_thinking, read_input, shape_id
 from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url
 

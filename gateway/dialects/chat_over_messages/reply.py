@@ -20,8 +20,7 @@ from gateway.dialects.chat.writer import (
     uses_functions,
 )
 from gateway.dialects.from_chat import make_usage
-from gateway.dialects.messages.history import THINKING, maybe_thinking
-from gateway.dialects.messages.upstream import dump_arguments, read_blocks
+from gateway.dialects.messages.upstream import THINKING, dump_arguments, maybe_thinking, read_blocks
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.seals import seal

@@ -26,7 +26,7 @@ from gateway.dialects.chat.writer import (
 from gateway.dialects.from_chat import make_usage
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses.history import maybe_reasoning
-from gateway.dialects.responses.usage import read_items
+from gateway.dialects.responses.stream import read_items
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.seals import seal
 from gateway.dialects.wire.stream import PICTURE_BYTES

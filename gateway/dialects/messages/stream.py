@@ -1,4 +1,4 @@
-"""Messages streams: reading a messages upstream's events (and JSON replies), and the stream that passes.
+"""Messages replies and streams read: usage, text to estimate tokens from, and the stream that passes.
 
 For a messages caller bytes pass, but for edits: the stream edits `message.model` in message_start, and
 adds the `event:` line, which the SDKs need and some imitations of the API leave out. `message_stop` is
@@ -8,23 +8,203 @@ held back until the charge is committed.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.messages.usage import (
-    count_block_text,
-    count_start_text,
-    find_tool,
-    is_made,
-    read_messages_usage,
+from gateway.dialects.records import Event, Json, ReplyContext, Usage
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    get_list,
+    get_object,
+    get_text,
+    maybe_replace,
 )
-from gateway.dialects.records import Event, Json, ReplyContext
-from gateway.dialects.wire.jsonbytes import get_object, maybe_replace
 from gateway.dialects.wire.passing import PROBE, PassingStream
 from gateway.dialects.wire.sse import read_object, render_event
+from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.upstream_errors import make_failure
+from gateway.dialects.wire.usage import read_bill_nano, read_tool_calls
 from gateway.errors import UpstreamError
-from gateway.usage import Expected, Reported, merge_reports
+from gateway.money import NONE, Tokens, name_tool
+from gateway.prices import Terms, name_tier
+from gateway.usage import Expected, Reported, are_counts, count_text, merge_reports, read_count
+
+_NO_REGION: Final = "not_available"
+"""The `inference_geo` of models that are served in one place."""
+_RESULT: Final = "_tool_result"
+_PARTS: Final = {
+    "bash_code_execution": "code_execution",
+    "text_editor_code_execution": "code_execution",
+}
+"""Tools that callers declare by another name."""
+
+
+def read_messages_usage(
+    usage: object, expected: Expected, came: Mapping[str, int] = NONE, *, counted: bool = True
+) -> Reported:
+    """Read a usage object. Null is absence, field by field.
+
+    Args:
+        usage: the object; None where there is none.
+        expected: says how long the input was to be cached, where the usage does not.
+        came: results of the provider's tools, by name, should the usage not count their calls.
+        counted: the usage covers the whole reply, not only its beginning.
+    """
+    none: Json = dict.fromkeys(expected.asked.tool_calls, 0)  # the blocks tell of what was run
+    if not isinstance(usage, dict):
+        return Reported(tool_calls={**none, **came}, guessed=bool(came))
+    terms = Terms(
+        service_tier=name_tier(usage.get("service_tier")),
+        speed=get_text(usage, "speed"),
+        inference_geo=get_text(usage, "inference_geo").replace(_NO_REGION, ""),
+    )
+    told = read_tool_calls(usage) or {}
+    used = get_object(usage, "server_tool_use")
+    more = {
+        name: count
+        for name, count in came.items()
+        if count > told.get(name, 0) and not (counted and f"{name}_requests" in used)
+    }
+    tokens, has_input, has_output, unsure = _read_all_tokens(
+        usage, hour=expected.asked.cache == "1h"
+    )
+    return Reported(
+        tokens,
+        has_input,
+        has_output,
+        {**none, **told, **more},
+        terms,
+        guessed=bool(more) or unsure,
+        cost_nano=read_bill_nano(usage),
+    )
+
+
+_Read = tuple[Tokens, bool, bool, bool]
+"""The counts; whether input and output are told; whether the lifetime of cache writes is a guess."""
+
+
+def _read_all_tokens(usage: Json, *, hour: bool) -> _Read:
+    """Read the counts.
+
+    `iterations` complete them: with compaction the figures beside them leave some out.
+    """
+    parts = [one for one in get_list(usage, "iterations") if type(one) is dict]
+    if not parts:
+        return _read_tokens(usage, hour=hour)
+    found = [_read_tokens({**_NOTHING, **_drop_nulls(one)}, hour=hour) for one in (usage, *parts)]
+    # With compaction the figures beside leave some iterations out: the larger count is right.
+    top, total = found[0][0], _add([tokens for tokens, *_ in found[1:]])
+    writes = max(top, total, key=lambda one: one.cache_write + one.cache_write_1h)
+    tokens = Tokens(
+        max(top.input, total.input),
+        max(top.cached_input, total.cached_input),
+        writes.cache_write,
+        max(top.output, total.output),
+        writes.cache_write_1h,
+    )
+    inputs, outputs, unsure = zip(*(rest for _, *rest in found), strict=True)
+    return tokens, all(inputs), all(outputs), any(unsure)
+
+
+_NOTHING: Final[Json] = {"input_tokens": 0, "output_tokens": 0}
+"""The counts of an iteration that leaves them out."""
+
+
+def _read_tokens(usage: Json, *, hour: bool) -> _Read:
+    """Read one object of counts; cache writes that it does not class are as asked for (`hour`)."""
+    fresh: Any = usage.get("input_tokens")
+    output: Any = usage.get("output_tokens")
+    cached: Any = usage.get("cache_read_input_tokens") or 0
+    written: Any = usage.get("cache_creation_input_tokens") or 0
+    creation = get_object(usage, "cache_creation")
+    short: Any = creation.get("ephemeral_5m_input_tokens") or 0
+    long: Any = creation.get("ephemeral_1h_input_tokens") or 0
+    has_input, has_output = are_counts(fresh, cached, written, short, long), are_counts(output)
+    tokens = Tokens(output=output if has_output else 0)
+    if not has_input:
+        return tokens, False, has_output, False
+    rest = max(written - short - long, 0)
+    tokens.input, tokens.cached_input = fresh, cached
+    tokens.cache_write, tokens.cache_write_1h = (
+        (short, long + rest) if hour else (short + rest, long)
+    )
+    return tokens, True, has_output, hour and rest > 0
+
+
+def _drop_nulls(usage: Json) -> Json:
+    return {key: value for key, value in usage.items() if value is not None}
+
+
+def _add(counts: list[Tokens]) -> Tokens:
+    names = ("input", "cached_input", "cache_write", "output", "cache_write_1h")
+    return Tokens(*(sum(getattr(one, name) for one in counts) for name in names))
+
+
+def find_tool(block: object) -> str | None:
+    """Return the tool of the provider that a block is the result of; errors are not charged."""
+    kind = block.get("type") if type(block) is dict else None
+    if type(block) is not dict or type(kind) is not str or not kind.endswith(_RESULT):
+        return None
+    name = kind.removesuffix(_RESULT)
+    failed = get_text(get_object(block, "content"), "type").endswith("_error")
+    return None if failed or name == "mcp" else _PARTS.get(name, name_tool(name))
+
+
+def count_message_text(message: Json) -> int:
+    """Count the UTF-8 bytes that a message's blocks bring."""
+    return sum(count_block_text(block) for block in message["content"] if isinstance(block, dict))
+
+
+def count_block_text(block: Json) -> int:
+    """Count the UTF-8 bytes that a block or a delta brings: text, thinking and a tool's input."""
+    if block.get("type") == "image":
+        return PICTURE_BYTES
+    total = count_text(block.get("text"), block.get("thinking"), block.get("partial_json"))
+    return total + len(dumps_lenient(block["input"])) if "input" in block else total
+
+
+def count_start_text(block: Json) -> int:
+    """Count the UTF-8 bytes of a block as it begins: an empty input is filled by its deltas."""
+    return 0 if block.get("input") == {} else count_block_text(block)
+
+
+def is_made(block: Json) -> bool:
+    """Return whether a block that begins brings something by itself, such as a tool's name."""
+    return get_text(block, "type") not in _FILLED_LATER
+
+
+_FILLED_LATER: Final = frozenset({"text", "thinking"})
+
+
+def make_usage(usage: Usage) -> Json:
+    """Write a message's usage: the caller is told what is charged."""
+    creation = {
+        "ephemeral_5m_input_tokens": usage.tokens.cache_write,
+        "ephemeral_1h_input_tokens": usage.tokens.cache_write_1h,
+    }
+    return {
+        **make_delta_usage(usage),
+        "cache_creation": creation,
+        "inference_geo": None,
+        "service_tier": None,
+    }
+
+
+def make_delta_usage(usage: Usage) -> Json:
+    """Write the cumulative usage of a message_delta event, which has fewer keys."""
+    tokens = usage.tokens
+    details = get_object(usage.reported or {}, "completion_tokens_details")
+    thinking = read_count(details.get("reasoning_tokens"))
+    return {
+        "input_tokens": tokens.input,
+        "cache_creation_input_tokens": tokens.cache_write + tokens.cache_write_1h,
+        "cache_read_input_tokens": tokens.cached_input,
+        "output_tokens": tokens.output,
+        "output_tokens_details": None if thinking is None else {"thinking_tokens": thinking},
+        "server_tool_use": None,
+    }
+
 
 _UNAVAILABLE: Final = frozenset({"overloaded_error", "rate_limit_error"})
 _OUTPUT: Final = "output_tokens"

@@ -27,7 +27,7 @@ from gateway.dialects.chat.parts import (
 )
 from gateway.dialects.chat.state import STATE, add_state
 from gateway.dialects.messages.caller import MessagesField
-from gateway.dialects.messages.history import THINKING
+from gateway.dialects.messages.upstream import THINKING
 from gateway.dialects.records import Json, Target
 from gateway.dialects.to_chat import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.wire.fields import dump_request, is_link

@@ -24,9 +24,8 @@ from typing import Any, Final, Literal
 from gateway.dialects.chat.parts import move_source
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
-from gateway.dialects.messages.history import read_arguments, read_input, wrap_arguments
-from gateway.dialects.messages.stream import STOP
-from gateway.dialects.messages.usage import make_delta_usage, make_usage
+from gateway.dialects.messages.stream import STOP, make_delta_usage, make_usage
+from gateway.dialects.messages.upstream import read_arguments, read_input, wrap_arguments
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.to_chat import FirstChoiceWriter, Kind, read_call, read_said, unnamed_call
 from gateway.dialects.wire.jsonbytes import (

@@ -2,7 +2,6 @@
 
 caller    what callers send, and the errors they get
 upstream  how providers are asked, and their JSON replies
-stream    replies and events read, and the stream that passes
+stream    replies and events read: usage, the text to estimate it from, and the stream that passes
 history   what only its provider can read, and tools that have no price
-usage     what a reply used, and the text to estimate it from
 """

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gateway.dialects.base import Caller
 from gateway.dialects.records import CompletionRequest, Json
-from gateway.dialects.responses.usage import make_usage
+from gateway.dialects.responses.stream import make_usage
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.sse import render_event

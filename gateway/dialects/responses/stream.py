@@ -1,4 +1,4 @@
-"""Responses streams: reading a Responses upstream's events (and JSON replies), and the stream that passes.
+"""Responses replies and streams read: usage, text to estimate tokens from, and the stream that passes.
 
 For a Responses caller bytes pass, but for edits: the stream edits `response.model` in the events that
 have a response, tags sealed content, and adds what is missing: the `event:` line, and the items of the
@@ -9,29 +9,118 @@ back until the charge is committed.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.records import Event, Json, ReplyContext
+from gateway.dialects.records import Event, Json, ReplyContext, Usage
 from gateway.dialects.responses.history import tag_sealed
-from gateway.dialects.responses.usage import (
-    count_item_text,
-    count_tool_calls,
-    find_tool,
-    find_usage,
-    is_made,
-    read_items,
-    read_responses_usage,
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    get_list,
+    get_object,
+    get_text,
+    maybe_replace,
 )
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, maybe_replace
 from gateway.dialects.wire.numbered import NumberedTemplate, maybe_learn_numbered
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.sse import Framer, read_object, render_event
-from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
+from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES
 from gateway.dialects.wire.upstream_errors import make_failure
-from gateway.dialects.wire.usage import hide_bill
+from gateway.dialects.wire.usage import hide_bill, make_cache_details, read_openai_usage
 from gateway.errors import UpstreamError
-from gateway.usage import Expected, Reported, count_text, merge_reports
+from gateway.money import name_tool
+from gateway.usage import Expected, Reported, count_text, merge_reports, read_count
+
+_CALLERS_CALLS: Final = frozenset(
+    {f"{name}_call" for name in ("apply_patch", "computer", "custom_tool", "function")}
+    | {"local_shell_call", "shell_call", "tool_search_call"}
+)
+"""Types of items by which the caller is asked to run a tool, or that cost tokens alone."""
+_FILLED_LATER: Final = frozenset({"message", "reasoning"})
+"""Types of items that bring nothing but their text."""
+
+
+def read_responses_usage(
+    usage: object, tier: object, calls: Mapping[str, int], expected: Expected
+) -> Reported:
+    """Read a usage object, given the service tier of the response and its items' calls of tools.
+
+    What the usage counts is right: items may tell of calls that are free.
+    """
+    reported = read_openai_usage(usage, tier, expected)
+    none = dict.fromkeys(expected.asked.tool_calls, 0)  # the items tell of what was run
+    reported.tool_calls = {**none, **calls, **(reported.tool_calls or {})}
+    return reported
+
+
+def find_usage(response: Json) -> Json | None:
+    """Return the usage of a response, with the calls of tools that OpenAI counts beside it."""
+    usage, beside = response.get("usage"), get_object(response, "tool_usage")
+    if type(usage) is not dict:
+        return None
+    return (
+        {**usage, "tool_usage": {**beside, **get_object(usage, "tool_usage")}} if beside else usage
+    )
+
+
+def read_items(response: Json) -> list[Json]:
+    """Return the items of a response's output."""
+    return [item for item in get_list(response, "output") if type(item) is dict]
+
+
+def count_tool_calls(items: Iterable[Json]) -> Counter[str]:
+    """Count the calls of tools that the provider ran, by the tool's name."""
+    return Counter(name for item in items if (name := find_tool(item)) is not None)
+
+
+def find_tool(item: Json) -> str | None:
+    """Return the tool that an item is a call of, if the provider ran it and charges for it.
+
+    A web search is charged; opening a page that it found is not. The result of a shell is in a reply
+    only if it was the provider's.
+    """
+    kind = get_text(item, "type")
+    if kind == "shell_call_output":
+        return "shell"
+    if not kind.endswith("_call") or kind in _CALLERS_CALLS or item.get("status") == "failed":
+        return None
+    is_opening = get_object(item, "action").get("type") not in (None, "search")
+    is_free = kind == "web_search_call" and is_opening
+    return None if is_free else name_tool(kind.removesuffix("_call"))
+
+
+def is_made(item: Json) -> bool:
+    """Return whether an item brings something by itself, such as a function's name."""
+    return get_text(item, "type") not in _FILLED_LATER
+
+
+def count_item_text(item: Json) -> int:
+    """Count the UTF-8 bytes that an item brings: text, reasoning, arguments; pictures as text."""
+    total = count_text(item.get("arguments"), item.get("input"), item.get("code"))
+    if item.get("type") == "image_generation_call":
+        total += PICTURE_BYTES
+    for key in ("content", "summary"):
+        for part in get_list(item, key):
+            if type(part) is dict:
+                total += count_text(part.get("text"), part.get("refusal"))
+    return total
+
+
+def make_usage(usage: Usage) -> Json:
+    """Write a response's usage: the caller is told what is charged."""
+    tokens = usage.tokens
+    details = get_object(usage.reported or {}, "completion_tokens_details")
+    return {
+        "input_tokens": tokens.all_input,
+        "input_tokens_details": make_cache_details(tokens),
+        "output_tokens": tokens.output,
+        "output_tokens_details": {
+            "reasoning_tokens": read_count(details.get("reasoning_tokens")) or 0
+        },
+        "total_tokens": tokens.total,
+    }
+
 
 ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 WHOLE: Final = frozenset({"completed", "incomplete"})

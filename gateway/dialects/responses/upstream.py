@@ -9,12 +9,15 @@ from typing import Any, Final
 from gateway.dialects.base import Pipeline, Upstream
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.responses.history import strip_tools, tag_sealed, untag_items
-from gateway.dialects.responses.stream import WHOLE, ResponsesReader, ResponsesStream, make_error
-from gateway.dialects.responses.usage import (
+from gateway.dialects.responses.stream import (
+    WHOLE,
+    ResponsesReader,
+    ResponsesStream,
     count_item_text,
     count_tool_calls,
     find_usage,
     is_made,
+    make_error,
     read_items,
     read_responses_usage,
 )
