@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from gateway.config.records import Model, Provider, Route
+from gateway.dialects.chat.state import tag_provider
 from gateway.dialects.exchanges import Exchange, Exchanges
 from gateway.dialects.records import Target
-from gateway.dialects.wire.seals import tag_provider
 from gateway.errors import BadRequest, Blame, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.upstream.forwarder import Forwarder, rename
 from gateway.upstream.health import Breaker, BreakerState

@@ -4,22 +4,114 @@ Gemini signs calls (`extra_content`), OpenRouter gives `reasoning_details`, Deep
 `reasoning_content` again. A `StateCollector` seals the first two for the caller. On the way back an
 assistant's message has seals behind the ids of its calls, or in a member of its own, where a
 translation puts what its caller carried.
+
+A seal travels where SDKs return a text untouched: in the signature of a thinking block, in the encrypted
+content of a reasoning item, behind the id of a tool call. It has the tag of its provider, and goes
+back to that one alone. It keeps nothing secret, and proves nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import is_not
 from typing import Any, Final
 
+import orjson
+
 from gateway.dialects.chat.usage import read_reasoning
 from gateway.dialects.records import History, Json, Target
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
-from gateway.dialects.wire.seals import join_seals, open_seals, seal, split_id
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    get_list,
+    get_object,
+    get_text,
+    has_more_elements,
+    spend_elements,
+)
 from gateway.errors import UndeliverableReply
+
+ANY_TAG: Final = "gw1."
+"""The beginning of all tags."""
+_TAG_HEX_CHARS: Final = 8
+"""Hex characters in a tag: they tell a few providers apart."""
+_OURS: Final = "~"
+"""Stands between a tag and what the gateway sealed itself: no provider's own seal begins with it."""
+_SEPARATOR: Final = ","
+"""Stands between the seals of one text."""
+_LEAST_ELEMENTS: Final = 100
+"""Values that a state of any length may have."""
+_BYTES_PER_ELEMENT: Final = 16
+"""Bytes of a state for each further value, as nearly all of it is text."""
+_ID_MARK: Final = "-gw1-"
+"""Stands between an id and a seal."""
+_SEALED: Final = re.compile(r"([0-9a-f]{8})-([A-Za-z0-9_-]+)")
+
+
+def tag_provider(name: str, base_url: str) -> str:
+    """Make the tag of a provider."""
+    # Callers see the tag, so it does not name the provider.
+    digest = hashlib.sha256(f"{name}\n{base_url}".encode()).hexdigest()
+    return f"{ANY_TAG}{digest[:_TAG_HEX_CHARS]}."
+
+
+def is_ours(sealed: str, tag: str) -> bool:
+    """Return whether a text with this tag was sealed by the gateway, not by the provider."""
+    return sealed.startswith(_OURS, len(tag))
+
+
+def seal(state: object, tag: str) -> str:
+    """Seal a state for the provider of a tag. Without a tag nothing is sealed: ""."""
+    if not tag:
+        return ""
+    packed = urlsafe_b64encode(dumps_lenient(state))
+    # Without `=`, which ids of calls may not have everywhere.
+    return f"{tag}{_OURS}{packed.decode().rstrip('=')}"
+
+
+def join_seals(seals: list[str]) -> str:
+    return _SEPARATOR.join(filter(None, seals))
+
+
+def open_seals(sealed: object, tag: str) -> list[Any]:
+    """Return the states in a text that were sealed for the provider of a tag, in order."""
+    if not isinstance(sealed, str) or not tag:
+        return []
+    begin = tag + _OURS
+    found = (one.removeprefix(begin) for one in sealed.split(_SEPARATOR) if one.startswith(begin))
+    return [state for packed in found if (state := _maybe_unpack(packed)) is not None]
+
+
+def seal_id(identity: str, sealed: str) -> str:
+    """Put a seal behind an id, in characters that ids may have everywhere."""
+    tag, _, packed = sealed.partition(_OURS)
+    return f"{identity}-{tag.replace('.', '-')}{packed}" if packed else identity
+
+
+def split_id(identity: str) -> tuple[str, str]:
+    """Return a provider's own id, and the seal behind it or ""."""
+    own, _, behind = identity.partition(_ID_MARK)
+    found = _SEALED.fullmatch(behind)
+    return (own, f"{ANY_TAG}{found[1]}.{_OURS}{found[2]}") if found else (identity, "")
+
+
+def _maybe_unpack(packed: str) -> Any:
+    """Read a state; return None if it is malformed or has far more values than a state."""
+    try:
+        text = urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+    except ValueError:
+        return None
+    # A caller may forge a seal, so its values count like those of the request.
+    spend_elements(text)
+    dense = has_more_elements(text, _LEAST_ELEMENTS + len(text) // _BYTES_PER_ELEMENT)
+    try:  # what the request cannot be written with, such as half a character, is no state either
+        return None if dense else orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
 
 STATE: Final = "gateway_state"
 """The member of an assistant's message, or of a delta, that no upstream and no caller sees: an object

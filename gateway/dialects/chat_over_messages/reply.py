@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from gateway.dialects.chat.parts import make_annotation
+from gateway.dialects.chat.state import seal
 from gateway.dialects.chat.writer import (
     NO_ARGUMENTS,
     ChoiceWriter,
     carry_state,
+    make_annotation,
     make_completion,
     make_message,
     uses_functions,
@@ -23,7 +24,6 @@ from gateway.dialects.from_chat import make_usage
 from gateway.dialects.messages.upstream import THINKING, dump_arguments, maybe_thinking, read_blocks
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
-from gateway.dialects.wire.seals import seal
 
 _PAGE: Final = "web_search_result_location"
 FINISH_REASONS: Final = {

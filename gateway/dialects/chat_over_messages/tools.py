@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.dialects import from_chat
-from gateway.dialects.chat.parts import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
+from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.chat_over_messages.conversation import CACHE_MARK
 from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field

@@ -12,15 +12,18 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
-from gateway.dialects.chat.parts import make_annotation, maybe_source, move_source
+from gateway.dialects.chat.state import seal
 from gateway.dialects.chat.writer import (
     ARGUMENTS,
     NO_ARGUMENTS,
     ChoiceWriter,
     ToolKind,
     carry_state,
+    make_annotation,
     make_completion,
     make_message,
+    maybe_source,
+    move_source,
     uses_functions,
 )
 from gateway.dialects.from_chat import make_usage
@@ -28,7 +31,6 @@ from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses.history import maybe_reasoning
 from gateway.dialects.responses.stream import read_items
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
-from gateway.dialects.wire.seals import seal
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.upstream_errors import read_error
 from gateway.errors import UpstreamError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gateway.dialects import from_chat
-from gateway.dialects.chat.parts import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
+from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.chat_over_responses.conversation import (
     lift_instructions,
     translate_conversation,

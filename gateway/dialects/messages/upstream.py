@@ -15,6 +15,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.dialects.base import Pipeline, Upstream
+from gateway.dialects.chat.state import ANY_TAG
 from gateway.dialects.messages.stream import (
     MessagesReader,
     MessagesStream,
@@ -28,7 +29,6 @@ from gateway.dialects.messages.stream import (
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_loads
-from gateway.dialects.wire.seals import ANY_TAG
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.usage import hide_bill
 from gateway.errors import BadRequest, UpstreamError

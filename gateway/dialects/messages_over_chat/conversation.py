@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from gateway.dialects.chat.parts import (
+from gateway.dialects.chat.state import STATE, add_state
+from gateway.dialects.chat.writer import (
     BLOCK_SEPARATOR,
     SEARCH_CHOICE,
     add_search,
@@ -25,7 +26,6 @@ from gateway.dialects.chat.parts import (
     make_search,
     pack_parts,
 )
-from gateway.dialects.chat.state import STATE, add_state
 from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages.upstream import THINKING
 from gateway.dialects.records import Json, Target

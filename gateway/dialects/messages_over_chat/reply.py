@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gateway.dialects.chat.parts import move_source
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
+from gateway.dialects.chat.writer import move_source
 from gateway.dialects.messages.stream import STOP, make_delta_usage, make_usage
 from gateway.dialects.messages.upstream import read_arguments, read_input, wrap_arguments
 from gateway.dialects.records import Json, ReplyContext, Usage

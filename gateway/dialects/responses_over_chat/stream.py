@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.dialects.chat.parts import move_source
+from gateway.dialects.chat.writer import move_source
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses_over_chat import reply
 from gateway.dialects.responses_over_chat.tools import InputDecoder, ToolName, read_tool_names

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from gateway.dialects.chat.parts import SEARCH_CHOICE, add_search, is_search, make_search
+from gateway.dialects.chat.writer import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import maybe_loads

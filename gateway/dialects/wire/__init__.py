@@ -7,7 +7,6 @@ numbered         templates of events that carry a number
 collected        replies that are read whole before any of them goes out
 jsonbytes        tolerant JSON, bounds on its size, and edits that leave all other bytes alone
 billed           what changes the provider's bill
-seals            what a provider wants back, carried by callers of other dialects
 fields           checks of a request's fields and files, and typed access to them
 upstream_errors  errors of upstreams, mapped to errors for the caller
 usage            usage objects in OpenAI's shape and its variants, and the provider's bill

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects.chat.state import STATE, StateCollector, write_history
+from gateway.dialects.chat.state import (
+    STATE,
+    StateCollector,
+    open_seals,
+    seal,
+    seal_id,
+    tag_provider,
+    write_history,
+)
 from gateway.dialects.records import Target
-from gateway.dialects.wire.seals import open_seals, seal, seal_id, tag_provider
 from gateway.errors import UndeliverableReply
 from tests.dialects.chat.kit import Json
 from tests.support.rows import each_row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.dialects.chat.parts import FILES_NOTE
+from gateway.dialects.chat.writer import FILES_NOTE
 from gateway.dialects.records import Target
 from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.kit import (

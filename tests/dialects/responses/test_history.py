@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.dialects.chat.state import tag_provider
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import Target
 from gateway.dialects.responses.history import SUMMARIES, strip_tools, tag_sealed, untag_items
 from gateway.dialects.wire.billed import BILLED_NAMES
-from gateway.dialects.wire.seals import tag_provider
 from gateway.errors import BadRequest
 from gateway.prices import NOTHING_SPECIAL, Asked, Terms
 from tests.dialects.billed import PRICES, SEARCHING, ruled

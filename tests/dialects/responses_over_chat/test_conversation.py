@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from openai.types.responses import ResponseInputItemParam
 
-from gateway.dialects.chat.parts import FILES_NOTE
+from gateway.dialects.chat.writer import FILES_NOTE
 from gateway.dialects.records import Target
 from gateway.dialects.responses.history import SUMMARIES
 from gateway.dialects.responses_over_chat.request import DROPPED_ITEMS
