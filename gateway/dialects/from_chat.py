@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from gateway.dialects.chat.repair import make_translated_usage
 from gateway.dialects.chat.state import open_history
-from gateway.dialects.chat.usage import make_translated_usage
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, uses_functions
 from gateway.dialects.records import CompletionRequest, Json, Target, Usage
 from gateway.dialects.wire.fields import Field

@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gateway.dialects.chat.repair import list_media, read_content, read_reasoning
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_fragment
-from gateway.dialects.chat.usage import list_media, read_content, read_reasoning
 from gateway.dialects.chat.writer import read_sources
 from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.dialects.chat.usage import read_reasoning
+from gateway.dialects.chat.repair import read_reasoning
 from gateway.dialects.records import History, Json, Target
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,

@@ -9,8 +9,7 @@ import re
 from typing import Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.chat.repair import ChunkRepair
-from gateway.dialects.chat.usage import carries, count_choices_text, find_chunk_usage
+from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text, find_chunk_usage
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,

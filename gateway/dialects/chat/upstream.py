@@ -7,6 +7,14 @@ from operator import is_not
 from typing import Any, Final
 
 from gateway.dialects.base import Pipeline, Upstream
+from gateway.dialects.chat.repair import (
+    carries,
+    count_choices_text,
+    find_chunk_usage,
+    lift_usage,
+    make_chat_usage,
+    maybe_repair_chat_usage,
+)
 from gateway.dialects.chat.state import write_history
 from gateway.dialects.chat.stream import (
     DONE,
@@ -15,14 +23,6 @@ from gateway.dialects.chat.stream import (
     ChatStream,
     check_error,
     shape_id,
-)
-from gateway.dialects.chat.usage import (
-    carries,
-    count_choices_text,
-    find_chunk_usage,
-    lift_usage,
-    make_chat_usage,
-    maybe_repair_chat_usage,
 )
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire.billed import check_fields, check_tools

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.chat.usage import (
+from gateway.dialects.chat.repair import (
     count_message_text,
     make_chat_usage,
     maybe_repair_chat_usage,

@@ -18,7 +18,7 @@ from typing import Any
 
 from gateway.dialects import exchanges
 from gateway.dialects.base import Caller, EventReader, EventWriter, Pipeline, Translation, Upstream
-from gateway.dialects.chat.usage import make_chat_usage
+from gateway.dialects.chat.repair import make_chat_usage
 from gateway.dialects.chat.writer import ChoiceWriter, make_completion, make_message
 from gateway.dialects.records import (
     CompletionRequest,
