@@ -1,12 +1,11 @@
 """`/v1`: everything between a caller's request and its reply.
 
-    routes          the endpoints, each wrapped in the layers that it needs
-    front           the outermost layer: request id and dialect, errors as replies
+    routes          the endpoints, each wrapped in the layers that it needs; counts of tokens
+    front           the outermost layer: request id and dialect, errors as replies, also to what no parser takes
     keys            the layer of whoever has a key: account, rates, balance
     limits          the rates of keys and accounts
     state           the state that all requests share
     call            the record that each request carries
-    reading         the caller's connection: what the parser refuses is answered
     aiohttp_insides   what is used of aiohttp beyond its documented API
     bodies          bodies: read within deadlines, counted in memory, parsed where it delays nobody
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
@@ -15,7 +14,6 @@
     lifecycle       the life of a completion, without I/O; the table of who pays when
     delivery        the provider's reply on its way to the caller
     sink            the caller's side of a reply
-    counting        the handler of counts of tokens
     lookups         the other endpoints: models, the caller's key, receipts, health
     observations    counts for operators, and the log line of each request
 

@@ -23,8 +23,8 @@ from gateway.alerts.delivery import tell_at_once
 from gateway.alerts.watch import Watch
 from gateway.api.aiohttp_insides import has_slow_parser, name_server
 from gateway.api.call import Call
+from gateway.api.front import make_connection
 from gateway.api.observations import AccessLog
-from gateway.api.reading import make_connection
 from gateway.api.sink import SERVER
 from gateway.api.state import Gateway
 from gateway.app import make_app, make_gateway

@@ -9,8 +9,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from gateway.api.counting import MAX_COUNT_BYTES, _count
 from gateway.api.limits import MAX_OWN_COUNTS
+from gateway.api.routes import MAX_COUNT_BYTES, _count
 from gateway.dialects.exchanges import COUNTERS
 from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS
 from gateway.errors import BodyTooLarge

@@ -15,8 +15,14 @@ from aiohttp.test_utils import make_mocked_request
 from gateway.api.aiohttp_insides import HEAD_BYTES
 from gateway.api.bodies import defer_continue
 from gateway.api.call import Call
-from gateway.api.front import UNSERVED, explain_path, make_front, refuse_method, render_error
-from gateway.api.reading import choose_caller
+from gateway.api.front import (
+    UNSERVED,
+    choose_caller,
+    explain_path,
+    make_front,
+    refuse_method,
+    render_error,
+)
 from gateway.api.routes import add_api, make_routes
 from gateway.api.state import Gateway
 from gateway.dialects.base import Caller

@@ -22,7 +22,7 @@ from gateway.api.aiohttp_insides import (
     note_known,
     want_body,
 )
-from gateway.api.reading import Wire
+from gateway.api.front import Wire
 from tests.support.client import request
 from tests.support.loops import LOOPS, run_on
 
