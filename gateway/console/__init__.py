@@ -5,9 +5,8 @@
     routes      the records of one request, the decorators of handlers, idempotency
     api/        the handlers
     state       what all requests share: threads for books and passwords, failures, lag, last audit
-    fields      a request's fields and query
+    fields      a request's fields and query, and errors as JSON
     lists       lists in pages, and as CSV
-    refusals    errors as JSON
     throttle    rate limits for what can be guessed; cookies of browsers that are known
     origin      where a request comes from: site, address, device; headers and cookies
     pages  static/    the page's files

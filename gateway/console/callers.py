@@ -16,6 +16,7 @@ from aiohttp import hdrs, web
 from gateway.admin import checks, keys, signin
 from gateway.api.call import Call
 from gateway.config.records import Config
+from gateway.console.fields import ConsoleError, invalid_token, too_many_changes, too_many_tries
 from gateway.console.origin import (
     describe_device,
     find_own_origins,
@@ -23,7 +24,6 @@ from gateway.console.origin import (
     is_trusted,
     read_session_token,
 )
-from gateway.console.refusals import ConsoleError, invalid_token, too_many_changes, too_many_tries
 from gateway.console.routes import Caller, find_local
 from gateway.console.state import ConsoleState
 from gateway.console.throttle import network_of

@@ -23,8 +23,7 @@ from gateway.api.state import Gateway
 from gateway.console import origin, pages
 from gateway.console.api import ROUTES
 from gateway.console.callers import find_caller, read_tokens
-from gateway.console.origin import API_HEADERS, write_device_cookie, write_session_cookie
-from gateway.console.refusals import (
+from gateway.console.fields import (
     ConsoleError,
     explain,
     not_for_token,
@@ -34,6 +33,7 @@ from gateway.console.refusals import (
     too_many_changes,
     unavailable,
 )
+from gateway.console.origin import API_HEADERS, write_device_cookie, write_session_cookie
 from gateway.console.routes import API_PREFIX, Answer, Caller, ConsoleRequest, Route, find_local
 from gateway.console.state import BooksThread, ConsoleState, ProcessState
 from gateway.dialects.wire.jsonbytes import dumps_lenient

@@ -23,9 +23,8 @@ from aiohttp import web
 from gateway.admin import checks
 from gateway.api.call import Call
 from gateway.api.state import Gateway
-from gateway.console.fields import Fields, Query, read_id
+from gateway.console.fields import ConsoleError, Fields, Query, not_for_token, read_id
 from gateway.console.origin import read_local
-from gateway.console.refusals import ConsoleError, not_for_token
 from gateway.console.state import ConsoleState
 from gateway.console.throttle import DeviceCookie
 from gateway.ledger.records import AccountView, Actor, OtherRequest, RepeatableRequest, StoredReply

@@ -25,7 +25,7 @@ from typing import Final, TypeVar
 
 from gateway.admin import passwords
 from gateway.api.call import Call
-from gateway.console.refusals import busy
+from gateway.console.fields import busy
 from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, AuditReport, Location

@@ -9,8 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.console.fields import Fields, Query, parse_moment_ms
-from gateway.console.refusals import ConsoleError
+from gateway.console.fields import ConsoleError, Fields, Query, parse_moment_ms
 from gateway.times import DAY_MS
 from tests.support.rows import each_row
 

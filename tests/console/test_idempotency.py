@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from gateway.admin import accounts, views
-from gateway.console.refusals import ConsoleError
+from gateway.console.fields import ConsoleError
 from gateway.console.routes import Answer, ConsoleRequest, run_once
 from gateway.console.state import BooksThread
 from gateway.ledger.records import AccountView, Conflict

@@ -21,10 +21,9 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.admin import accounts, views
-from gateway.console.fields import Query
+from gateway.console.fields import ConsoleError, Query
 from gateway.console.lists import Page, read_page, stream_csv
 from gateway.console.origin import API_HEADERS
-from gateway.console.refusals import ConsoleError
 from gateway.console.routes import Answer, ConsoleRequest
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books.books import Books

@@ -19,7 +19,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.admin import accounts
-from gateway.console.refusals import (
+from gateway.console.fields import (
     ConsoleError,
     explain,
     invalid_field,

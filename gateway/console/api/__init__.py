@@ -4,9 +4,8 @@ session     sign in, sign out, who is signed in
 activity    the overview; one's requests to models
 keys        the signed-in account's keys, and budgets that keys share; operators: tokens of scripts
 usage       usage by day, hour, model or key; the models; operators: what providers bill
-billing     the balance and its entries, top-up codes
 settings    one's password, one-time codes and sessions; alerts
-accounts    operators: all accounts
+accounts    the balance and its entries, top-up codes; operators: all accounts
 operations  operators: health, how providers answer, refusals, audit, the log of events
 """
 
@@ -17,7 +16,6 @@ from typing import Final
 from gateway.console.api import (  # noqa: F401 - their decorators register the routes
     accounts,
     activity,
-    billing,
     keys,
     operations,
     session,

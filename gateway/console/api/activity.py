@@ -16,8 +16,8 @@ from gateway.admin import observations, views
 from gateway.admin.fields import describe
 from gateway.config.records import Billing
 from gateway.console.api.keys import SPENT_DAYS
+from gateway.console.fields import invalid_field
 from gateway.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
-from gateway.console.refusals import invalid_field
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.ledger.call_records import (
     ENDINGS,

@@ -11,9 +11,8 @@ from typing import Final, cast, get_args
 
 from gateway.admin import accounts, keys, views
 from gateway.console.api.session import require_fresh
-from gateway.console.fields import Fields, read_id
+from gateway.console.fields import ConsoleError, Fields, invalid_field, read_id
 from gateway.console.lists import read_page
-from gateway.console.refusals import ConsoleError, invalid_field
 from gateway.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
 from gateway.ledger.key_records import (
     LIMITS,

@@ -14,8 +14,8 @@ from gateway.admin import checks, observations, views
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.config.records import Config, Provider
+from gateway.console.fields import ConsoleError
 from gateway.console.lists import read_page
-from gateway.console.refusals import ConsoleError
 from gateway.console.routes import (
     OPERATORS,
     READERS,

@@ -14,8 +14,8 @@ from aiohttp import hdrs
 
 from gateway.admin import observations, passwords, signin, views
 from gateway.admin.fields import describe
+from gateway.console.fields import ConsoleError, busy, too_many_passwords, wrong_code
 from gateway.console.origin import describe_device, read_device_cookie
-from gateway.console.refusals import ConsoleError, busy, too_many_passwords, wrong_code
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.console.throttle import DeviceCookie, find_device, make_cookie
 from gateway.ledger.records import LedgerError

@@ -18,7 +18,7 @@ from gateway.console.api.session import (
     make_visitor,
     require_fresh,
 )
-from gateway.console.refusals import (
+from gateway.console.fields import (
     ConsoleError,
     busy,
     invalid_field,

@@ -14,9 +14,8 @@ from aiohttp import web
 from gateway.admin import accounts, views
 from gateway.api.state import Gateway
 from gateway.config.records import Model
-from gateway.console.fields import Query
+from gateway.console.fields import ConsoleError, Query, invalid_field
 from gateway.console.lists import stream_csv
-from gateway.console.refusals import ConsoleError, invalid_field
 from gateway.console.routes import (
     EVERY_TOKEN,
     READERS,
