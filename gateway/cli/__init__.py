@@ -3,7 +3,7 @@
     command     runs a command: configuration, books, who asks, errors, exit codes
     verbs       the decorator that makes a verb of a function; the words, and argparse's parser
     arguments   parses amounts, durations, times and lists; writes data to stdout, messages to stderr
-    books  process  check  accounts  keys  calls  prices
+    process  check  accounts  keys  calls  prices
                 the verbs of these subjects, with their arguments, help and examples
 
 May import: the leaves, `config`, `ledger`, `upstream`, `price_lists`, `admin`, `alerts`, `server`.
