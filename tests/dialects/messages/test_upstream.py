@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.messages.stream import count_message_text, read_messages_usage
 from gateway.dialects.messages.upstream import edit_count
-from gateway.dialects.messages.usage import count_message_text, read_messages_usage
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits

@@ -11,14 +11,14 @@ import pytest
 
 from gateway.dialects.exchanges import CALLERS, COUNTERS, EXCHANGES
 from gateway.dialects.records import Target
-from gateway.dialects.responses.upstream import ResponsesUpstream, replay_response
-from gateway.dialects.responses.usage import (
+from gateway.dialects.responses.stream import (
     count_item_text,
     find_tool,
     is_made,
     read_items,
     read_responses_usage,
 )
+from gateway.dialects.responses.upstream import ResponsesUpstream, replay_response
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import UNSAID, Terms

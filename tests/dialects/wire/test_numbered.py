@@ -9,9 +9,7 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
-from gateway.dialects.wire.numbered import NumberedTemplate, maybe_learn_numbered
-from gateway.dialects.wire.seals import (
+from gateway.dialects.chat.state import (
     is_ours,
     join_seals,
     open_seals,
@@ -20,6 +18,8 @@ from gateway.dialects.wire.seals import (
     split_id,
     tag_provider,
 )
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.numbered import NumberedTemplate, maybe_learn_numbered
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
