@@ -10,13 +10,199 @@ left to the upstream to refuse.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from gateway.dialects import from_chat
+from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.chat_over_messages.conversation import CACHE_MARK, Turns
-from gateway.dialects.chat_over_messages.tools import adapt_schema, is_forced, translate_tools
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.wire.fields import Field
+from gateway.money import WEB_SEARCH
+
+_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+_FORCING: Final = frozenset({"any", "tool"})
+
+_SEARCH: Final[Json] = {"type": "web_search_20250305", "name": WEB_SEARCH}
+"""The version of the tool that all of the upstream's models take."""
+_SEARCH_FIELDS: Final = frozenset({"allowed_domains", "blocked_domains", "max_uses"})
+_KNOWN_OF_SEARCH: Final = _SEARCH_FIELDS | {"search_context_size", "user_location"}
+"""The upstream decides itself how much of what it found the model reads."""
+
+
+def translate_tools(body: Field, called: Sequence[str]) -> Json:
+    """Write `tools` and `tool_choice`. Raises BadRequest for tools that are no functions.
+
+    Tools that were called earlier and are offered no more are still declared, since the upstream
+    refuses a conversation with calls and no tools; `none` keeps them from being called.
+    """
+    tools = from_chat.read_tools(body, _read_tool, _read_function)
+    choice, search = from_chat.find_choice(body), _read_search(body[SEARCH_OPTIONS])
+    if tools or search:
+        chosen: Json | None
+        if search and choice.value == SEARCH_CHOICE:
+            chosen = {"type": "tool", "name": WEB_SEARCH}
+        else:
+            chosen, tools = _read_choice(choice, tools)
+        tools += search
+        if from_chat.read_parallel(body) is False and (chosen is None or chosen["type"] != "none"):
+            chosen = {**(chosen or {"type": "auto"}), "disable_parallel_tool_use": True}
+        return {"tools": tools, "tool_choice": chosen} if chosen else {"tools": tools}
+    from_chat.check_no_choice(choice)
+    if not called:
+        return {}
+    empty = {"type": "object", "properties": {}}
+    declared = [{"name": tool, "input_schema": empty} for tool in dict.fromkeys(called)]
+    return {"tools": declared, "tool_choice": {"type": "none"}}
+
+
+def is_forced(made: Json) -> bool:
+    """Return whether the upstream's request leaves the model no reply but a call."""
+    return made.get("tool_choice", {}).get("type") in _FORCING
+
+
+def _read_tool(tool: Field) -> Json:
+    if tool.read_object().get("type", "function") != "function":
+        raise tool["type"].refuse("This model's provider takes functions alone.")
+    return from_chat.copy_mark(CACHE_MARK, tool, _read_function(tool["function"]))
+
+
+def _read_function(function: Field) -> Json:
+    tool = from_chat.read_function(function, "input_schema")
+    schema = tool["input_schema"]
+    tool["input_schema"] = schema if "type" in schema else {"type": "object", **schema}
+    if function.get("strict") is True:
+        tool |= {"input_schema": adapt_schema(tool["input_schema"]), "strict": True}
+    return tool
+
+
+def _read_search(options: Field) -> list[Json]:
+    if options.value is None:
+        return []
+    options.check_fields(_KNOWN_OF_SEARCH, {})
+    given = {name: value for name, value in options.value.items() if name in _SEARCH_FIELDS}
+    return [{**_SEARCH, **given, **read_location(options)}]
+
+
+def _read_choice(choice: Field, tools: list[Json]) -> tuple[Json | None, list[Json]]:
+    match choice.value:
+        case None:
+            return None, tools
+        case "auto" | "required" | "none" as word:
+            return {"type": _CHOICES[word]}, tools
+        case {"type": "function", "function": {"name": str(tool)}}:
+            return {"type": "tool", "name": tool}, tools
+        case {"name": str(tool)} if choice.name == "function_call":
+            return {"type": "tool", "name": tool}, tools
+        case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required" as mode}}:
+            return {"type": _CHOICES[mode]}, _keep_allowed(choice["allowed_tools"]["tools"], tools)
+        case _:
+            raise choice.refuse(
+                "This model's provider takes auto, required, none, the name of a function, or "
+                "allowed functions."
+            )
+
+
+def _keep_allowed(allowed: Field, tools: list[Json]) -> list[Json]:
+    by_name = {tool["name"]: tool for tool in tools}
+    wanted = set()
+    for item in allowed.read_items():
+        match item.value:
+            case {"type": "function", "function": {"name": str(name)}} if name in by_name:
+                wanted.add(name)
+            case _:
+                raise item.refuse("It is no function among `tools`.")
+    if not wanted:
+        raise allowed.refuse("At least one tool must be allowed.")
+    return [tool for tool in tools if tool["name"] in wanted]
+
+
+_FORMATS: Final = (
+    *("date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"),
+)
+_DEFINITIONS: Final = ("$defs", "definitions")
+_SCHEMAS: Final = (*_DEFINITIONS, "properties")
+_UNIONS: Final = ("anyOf", "allOf")
+
+
+def adapt_schema(schema: Any) -> Any:
+    """Return a schema that the upstream takes; what is no object is returned as it is."""
+    if type(schema) is not dict:
+        return schema
+    if "$ref" in schema:  # nothing but definitions may stand beside it
+        schema = {key: schema[key] for key in ("$ref", *_DEFINITIONS) if key in schema}
+    elif "oneOf" in schema and "anyOf" not in schema:
+        schema = {"anyOf" if key == "oneOf" else key: item for key, item in schema.items()}
+    kinds, takes = _read_kinds(schema), dict(_TAKES)
+    for kind in kinds:
+        takes |= _TAKES_OF_KIND.get(kind, {})
+    kept = {key for key, value in schema.items() if key in takes and takes[key](value)}
+    made = {key: _adapt_inner(key, schema[key]) for key in schema if key in kept}
+    left = {key: value for key, value in schema.items() if key not in kept}
+    left.pop("type", None)
+    if kinds and made.keys().isdisjoint(_UNIONS):
+        made["type"] = schema.get("type", "object")
+    if "object" in kinds:
+        left.pop("additionalProperties", None)
+        made = {"properties": {}, **made, "additionalProperties": False}
+    return {**made, **_describe(left, made.get("description"))} if left else made
+
+
+def _read_kinds(schema: Json) -> list[Any]:
+    """Return the types of a schema; none for one of literals, which says more."""
+    if _is_enum(schema.get("enum")) or ("const" in schema and _is_primitive(schema["const"])):
+        return []
+    kind = schema.get("type", "object" if "properties" in schema else None)
+    kinds = kind if isinstance(kind, list) else [kind]
+    return [one for one in kinds if isinstance(one, str)]
+
+
+def _describe(left: Json, description: Any) -> Json:
+    """Say in words what cannot be enforced, so that the model may follow it all the same."""
+    said = "{" + ", ".join(f"{key}: {value}" for key, value in left.items()) + "}"
+    return {"description": f"{description}\n\n{said}" if description is not None else said}
+
+
+def _adapt_inner(key: str, value: Any) -> Any:
+    """Adapt the schemas within a keyword's value, if it has any."""
+    if key in _SCHEMAS:
+        return {name: adapt_schema(schema) for name, schema in value.items()}
+    if key in _UNIONS:
+        return [adapt_schema(schema) for schema in value]
+    return adapt_schema(value) if key == "items" else value
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_primitive(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool | None)
+
+
+def _is_enum(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(map(_is_primitive, value))
+
+
+_Takes = Mapping[str, Callable[[Any], bool]]
+"""Whether the upstream takes the value of a keyword; it takes no other keywords."""
+_TAKES: Final[_Takes] = {
+    **dict.fromkeys(_DEFINITIONS, _is_object),
+    **dict.fromkeys(_UNIONS, _is_list),
+    **dict.fromkeys(("$ref", "description", "title"), lambda _: True),
+    "enum": _is_enum,
+    "const": _is_primitive,
+}
+_TAKES_OF_KIND: Final[Mapping[str, _Takes]] = {
+    "object": {"properties": _is_object, "required": _is_list},
+    "array": {"items": _is_object, "minItems": (0, 1).__contains__},
+    "string": {"format": _FORMATS.__contains__},
+}
+
 
 CARRIED: Final = from_chat.CARRIED | {"stop"}
 DROPPED: Final = frozenset(

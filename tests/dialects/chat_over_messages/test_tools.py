@@ -9,7 +9,7 @@ from typing import Any, Literal
 from anthropic import transform_schema
 from pydantic import BaseModel, Field
 
-from gateway.dialects.chat_over_messages.tools import adapt_schema
+from gateway.dialects.chat_over_messages.request import adapt_schema
 from tests.dialects.chat_over_messages.kit import check_request, find_refusal, translate
 from tests.support.rows import each_row
 
