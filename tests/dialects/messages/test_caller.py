@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects.chat.state import seal, tag_provider
 from gateway.dialects.exchanges import CALLERS, COUNT_TOKENS, EXCHANGES
 from gateway.dialects.messages.caller import MessagesCaller
-from gateway.dialects.messages.history import (
+from gateway.dialects.messages.upstream import (
     may_think,
     maybe_thinking,
     read_arguments,
@@ -21,7 +22,6 @@ from gateway.dialects.messages.history import (
     wrap_arguments,
 )
 from gateway.dialects.records import ListedModel, Target
-from gateway.dialects.wire.seals import seal, tag_provider
 from gateway.errors import BadRequest
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
