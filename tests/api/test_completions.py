@@ -12,8 +12,6 @@ from tests.support.chat import Used, read_stream, say, split_events
 from tests.support.config import UPSTREAM_NAME
 from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import (
-    DONE,
-    LAST_CHUNK,
     chunk,
     chunked,
     completion,
@@ -24,12 +22,10 @@ from tests.support.replies import (
     sse_reply,
     sse_start,
     stream_chunks,
-    stream_head,
     text_chunks,
 )
 from tests.support.rows import each_row
 from tests.support.stage import Stage
-from tests.support.upstream import Wait
 
 
 async def test_json_reply_is_the_upstreams_under_our_name(stage: Stage) -> None:
@@ -80,23 +76,6 @@ async def test_request_ids_are_ours_and_differ(stage: Stage) -> None:
         await stage.chat(say(model), headers={"x-request-id": "callers-own"}) for _ in range(2)
     ]
     assert len({one.request_id, two.request_id, "callers-own"}) == 3
-
-
-async def test_stream_is_passed_on_as_it_comes(stage: Stage) -> None:
-    """No event waits for the next one."""
-    go_on = asyncio.Event()
-    model = stage.fresh("plain")
-    first, second, *rest = (chunked(sse(one)) for one in stream_chunks(["Hel", "lo"]))
-    stage.alpha.play([stream_head(), first, second, Wait(go_on), *rest, chunked(DONE), LAST_CHUNK])
-    async with stage.chatting(say(model, stream=True)) as call:
-        await call.read_head()
-        assert call.headers["content-type"].startswith("text/event-stream")
-        early = b""
-        while b"Hel" not in early:
-            early += await call.read_piece()
-        go_on.set()
-        reply = await call.read_all()
-    assert read_stream(early + reply.body, model).text == "Hello"
 
 
 async def test_one_connection_serves_many_requests(stage: Stage) -> None:

@@ -32,7 +32,6 @@ from tests.api.endings import (
     STREAM,
     UNREAD,
     Ending,
-    play,
 )
 from tests.api.heard import LAST_EVENTS, check_last
 from tests.api.in_flight import (
@@ -48,7 +47,6 @@ from tests.support.books import Books
 from tests.support.client import Call, Cut, Reply, request
 from tests.support.config import Kind, Places
 from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
-from tests.support.rows import each_row
 from tests.support.running import Running
 from tests.support.stage import Stage
 from tests.support.upstream import Drip, Exchange, Script, ScriptedUpstream
@@ -314,28 +312,6 @@ async def read_to_end(one: socket.socket) -> bytes:
         while data := await asyncio.get_running_loop().sock_recv(one, 2**16):
             got += data
     return got
-
-
-REFUSED: Final[dict[str, tuple[bytes, dict[str, str], int]]] = {
-    "no JSON": (b"hello", {}, 400),
-    "an unknown model": (b'{"model": "none", "messages": [{"role": "user"}]}', {}, 400),
-    "no key": (b"{}", {"Authorization": "Bearer sk-ru-none"}, 401),
-    "no JSON by its type": (b"{}", {"Content-Type": "text/plain"}, 415),
-}
-
-
-@each_row("caller", PATHS)
-@each_row("name", REFUSED)
-async def test_a_refusal_before_the_hold_leaves_a_line_in_the_log(
-    stage: Stage, name: str, caller: str
-) -> None:
-    body, headers, status = REFUSED[name]
-    sent = {"Content-Type": "application/json", "Authorization": f"Bearer {stage.key}"} | headers
-    answer = await stage.gateway.ask("POST", PATHS[caller], headers=sent, body=body)
-    assert answer.status == status
-    assert stage.alpha.connections == 0
-    assert stage.books.request(answer.request_id) is None
-    await check_log(stage, answer.request_id, Ending(play(), "refused", status))
 
 
 LEAVERS: Final = 200

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.support.chat import Used, estimate, estimate_sent, say
+from tests.support.chat import Used, say
 from tests.support.chat import read_stream as read_chat_stream
 from tests.support.client import Call
 from tests.support.config import Kind
 from tests.support.messages import (
     ask,
     make_message,
-    read_broken_stream,
     read_events,
 )
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Provider
@@ -27,29 +26,26 @@ from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
 from tests.support.told import Told, of_chat, of_events
-from tests.support.upstream import End, Script, Wait
+from tests.support.upstream import Script, Wait
 
 PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER]
 each_provider = each_row("provider", PROVIDERS)
 
 
-async def test_stream_is_passed_on_as_it_comes(stage: Stage) -> None:
-    """No event waits for the next one, in either pair with a messages caller."""
-    for provider in PROVIDERS:
-        go_on = asyncio.Event()
-        *events, last = provider.events(Told("Hello"))
-        head, tail = (map(chunked, part) for part in (events[:3], [*events[3:], last]))
-        script: Script = [stream_head(), *head, Wait(go_on), *tail, LAST_CHUNK]
-        stage.alpha.play(script)
-        body = ask(stage.fresh(provider.kind), stream=True)
-        async with stage.gateway.chatting(stage.key, body, MESSAGES) as call:
-            await call.read_head()
-            early = b""
-            while b"Hel" not in early:
-                early += await call.read_piece()
-            go_on.set()
-            rest = (await call.read_all()).body
-        assert of_events(read_events(early + rest)).text == "Hello"
+@each_provider
+@each_row("path", [MESSAGES, CHAT])
+async def test_stream_is_passed_on_as_it_comes(stage: Stage, provider: Provider, path: str) -> None:
+    """No event waits for the next one."""
+    go_on = asyncio.Event()
+    *events, last = provider.events(Told("Hello"))
+    head, tail = (map(chunked, part) for part in (events[:3], [*events[3:], last]))
+    stage.alpha.play([stream_head(), *head, Wait(go_on), *tail, LAST_CHUNK])
+    body = (ask if path == MESSAGES else say)(stage.fresh(provider.kind), stream=True)
+    async with stage.gateway.chatting(stage.key, body, path) as call:
+        await call.read_until(b"Hel")
+        go_on.set()
+        end = b"message_stop" if path == MESSAGES else b"[DONE]"
+        assert end in (await call.read_all()).body
 
 
 async def test_charge_is_on_the_ledger_before_the_last_event(stage: Stage) -> None:
@@ -59,53 +55,8 @@ async def test_charge_is_on_the_ledger_before_the_last_event(stage: Stage) -> No
         before = stage.books.balance_nano("rich")
         body = ask(stage.fresh(provider.kind), stream=True)
         async with stage.gateway.chatting(stage.key, body, MESSAGES) as call:
-            await call.read_head()
-            read = b""
-            while b"message_stop" not in read:
-                read += await call.read_piece()
+            await call.read_until(b"message_stop")
             assert stage.books.balance_nano("rich") == before - Used(11, 7).cost_nano
-
-
-@each_provider
-@each_row("end", ["error", "cut", "reset"])
-async def test_broken_stream_ends_with_one_error_event(
-    stage: Stage, provider: Provider, end: str
-) -> None:
-    """Input and delivered output are paid; `message_stop` never comes."""
-    model = stage.fresh(provider.kind)
-    text = "Grüße, Welt! " * 8
-    events = [*provider.events(Told(text))[:3]]
-    seen = asyncio.Event()
-    last: dict[str, Script] = {
-        "error": [chunked(provider.error_event("out of steam")), LAST_CHUNK],
-        "cut": [LAST_CHUNK],
-        "reset": [Wait(seen), End.RST],
-    }
-    stage.alpha.play([stream_head(), *map(chunked, events), *last[end]])
-    body = ask(model, "x" * 40, stream=True)
-    async with stage.gateway.chatting(stage.key, body, MESSAGES) as call:
-        await call.read_head()
-        early = b""
-        while b"Gr" not in early:
-            early += await call.read_piece()
-        seen.set()
-        reply = await call.read_all()
-    overloaded = end == "error" and provider is MESSAGES_PROVIDER
-    kind = "overloaded_error" if overloaded else "api_error"
-    whole = early + reply.body
-    said = [event for event in read_events(whole) if event["type"] != "error"]
-    delivered = "".join(one["delta"]["text"] for one in said if "delta" in one)
-    assert text.startswith(delivered)
-    if provider is CHAT_PROVIDER:
-        read_broken_stream(whole, model, kind, reply.request_id)
-    error = read_events(whole)[-1]
-    assert (error["type"], error["error"]["type"]) == ("error", kind)
-    assert error["request_id"] == reply.headers["request-id"]
-    row = await stage.settled(reply)
-    assert (row.outcome, row.output) == ("upstream_error", max(estimate(delivered), 1))
-    sent = estimate_sent(stage.alpha.last.body)
-    assert row.input == (11 if provider is MESSAGES_PROVIDER else sent)
-    assert row.state == "posted"
 
 
 @each_provider
@@ -154,15 +105,11 @@ def speak_slowly(provider: Provider, first: asyncio.Event, second: asyncio.Event
 
 async def listen(call: Call, mark: bytes, first: asyncio.Event, second: asyncio.Event) -> bytes:
     """Return all that came, after a keep-alive before the first event and one in the middle."""
-    await call.read_head()
+    read = await call.read_until(mark)
     assert call.status == 200
-    read = b""
-    while mark not in read:
-        read += await call.read_piece()
     assert b"data: {" not in read.replace(PING, b"")
     first.set()
-    while b"Hel" not in read:
-        read += await call.read_piece()
+    read += await call.read_until(b"Hel")
     heard = read.count(mark)
     while read.count(mark) == heard:
         read += await call.read_piece()

@@ -100,6 +100,15 @@ class Call:
                 raise Cut("cut") from error
         return piece
 
+    async def read_until(self, mark: bytes) -> bytes:
+        """Read on until these bytes have come, with the head if that was not read yet."""
+        if self.status < 200:
+            await self.read_head()
+        read = b""
+        while mark not in read:
+            read += await self.read_piece()
+        return read
+
     async def _read_chunk(self) -> bytes:
         size = int((await self._reader.readuntil(b"\r\n")).split(b";")[0], 16)
         data = await self._reader.readexactly(size + 2)
