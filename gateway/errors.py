@@ -241,6 +241,7 @@ class UpstreamError(GatewayError):
         self.next_route = next_route
         self.cause = cause
         self.blame = blame
+        # Bounded, as a wrong date must not silence a provider for days.
         self.rest_seconds = min(rest_seconds, MAX_RETRY_AFTER_SECONDS)
         """How long the provider asked us to send nothing; 0 if it did not ask."""
         self.alarm = alarm

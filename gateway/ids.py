@@ -45,6 +45,7 @@ def make_key() -> str:
 def is_well_formed(key: str) -> bool:
     """Return whether format and checksum are right; the key need not exist."""
     is_shaped = _KEY_SHAPE.fullmatch(key) is not None
+    # No secret is compared: anybody can compute a checksum.
     return is_shaped and key[-CHECKSUM_CHARS:] == _checksum(key[:-CHECKSUM_CHARS])
 
 

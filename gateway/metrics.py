@@ -62,6 +62,7 @@ class Counter:
         self._values[labels] = self._values.get(labels, 0) + amount
 
     def freeze(self) -> Callable[[], Iterator[str]]:
+        # A copy, as the text is made in a thread while the counting goes on.
         values = dict(self._values)
         return lambda: render_values(self.name, "counter", values)
 
@@ -246,6 +247,7 @@ class Metrics:
     def note_call(self, call: Call, status: int) -> None:
         """Count a request that ended with this status."""
         model, fault = _name_model(call), find_fault(call.outcome, status)
+        # Admission names a provider before any is asked.
         provider = call.provider if call.attempts else ""
         self._requests.add((call.surface, model, provider, str(status), fault))
         if call.outcome is not None:
@@ -331,6 +333,7 @@ def _name_model(call: Call) -> str:
     """Return a configured model, `OTHER`, or "" where the request concerns none."""
     if call.model:
         return call.model if call.model in call.gateway.routes.models else OTHER
+    # One series for all of them, as callers make names up.
     return OTHER if call.error_code == "model_not_found" else ""
 
 

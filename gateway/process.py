@@ -85,6 +85,7 @@ def _find_file_obstacle(path: Path, found: os.stat_result, needs: int) -> str | 
 
 
 def _may(path: Path, needs: int) -> bool:
+    # os.access asks for the real user by default, while files are opened by the effective one.
     return os.access(path, needs, effective_ids=os.access in os.supports_effective_ids)
 
 

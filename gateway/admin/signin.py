@@ -245,6 +245,7 @@ def finish(books: Books, account: AccountView, code: str) -> tuple[str, ...] | N
     if step is None:
         return None
     made = tuple(keys.make_code(RECOVERY_GROUPS) for _ in range(RECOVERY_CODES))
+    # With its step, so that the code that was just typed signs nobody in.
     books.totp.confirm(account, view.secret, step, [keys.digest_code(one) for one in made])
     return made
 

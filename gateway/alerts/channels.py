@@ -40,6 +40,7 @@ class Undelivered(Exception):
 
 def sign(secret: str, body: bytes, at_seconds: int) -> str:
     """Return the value of the header: the time, and the HMAC-SHA256 of time and body."""
+    # The time is signed as well, so that a receiver can refuse what somebody repeats later.
     signed = f"{at_seconds}.".encode() + body
     return f"t={at_seconds},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 

@@ -98,6 +98,7 @@ class PacedConnection(RequestHandler):
             return
         if self._unread_bytes is not None:
             data = self._take_unwanted(data)
+        # Behind what waits, so that bytes keep their order.
         if self._pending:
             self._pending += data
         elif (
@@ -146,6 +147,7 @@ class PacedConnection(RequestHandler):
         """Return what is still parsed of a body that nobody wants: all or nothing."""
         body, left = self._body, self._unread_bytes
         assert left is not None
+        # The body has ended: what comes now is the next request's head.
         if body is None or body.is_eof():
             self._unread_bytes = None
             return data

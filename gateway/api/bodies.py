@@ -139,6 +139,7 @@ def _check_type(headers: Mapping[str, str]) -> None:
             "Content-Encoding is not supported here; send the body as it is."
         )
     kind = _read_token(headers.get(hdrs.CONTENT_TYPE, ""))
+    # Types that end so are JSON as well (RFC 6839).
     if kind != "application/json" and not kind.endswith("+json"):
         raise UnsupportedMediaType("Send the body with 'Content-Type: application/json'.")
 

@@ -221,6 +221,7 @@ class Relay:
             )
             await self._delivery.run()
         except BaseException as error:
+            # A cancelled one went out, too, so it is counted.
             note_upstream_call(completion.call, candidate, error)
             raise
         else:

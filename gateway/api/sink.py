@@ -185,6 +185,7 @@ class StreamSink(Sink):
         if since is not None:
             if now - since >= self.stall_seconds:
                 self.abort()
+        # Not while the caller is stalled: it would have more to read, and reads nothing.
         elif now >= self._comment_due and not self._ended and not mid_event:
             self._comment_due = now + self.comment_seconds
             if self._flowing:

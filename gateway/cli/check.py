@@ -321,6 +321,7 @@ def list_losses(config: Config) -> Iterator[str]:
     """Yield a warning for each model, provider and rule with a price below its cost."""
     for model in config.models.values():
         for provider, costs in model.costs.items():
+            # Rules of both sides may lead to the same warning.
             yield from dict.fromkeys(_compare(model, provider, costs))
 
 

@@ -126,6 +126,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     output = Output(_tolerant(sys.stdout), _tolerant(sys.stderr))
     try:
         code = _run(words, os.environ if environ is None else environ, output)
+        # Here, where an error can be told; at its exit Python would raise it.
         output.out.flush()
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

@@ -133,6 +133,7 @@ def origin(value: object) -> str:
     parts = urlsplit(base_url(value))
     if parts.path:
         raise ValueError(f"must end after host and port, without a path, not {show(value)}")
+    # Browsers leave the scheme's own port out of an origin (RFC 6454 §6.2).
     default = {"http": 80, "https": 443}[parts.scheme]
     port = "" if parts.port in (None, default) else f":{parts.port}"
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
@@ -176,6 +177,7 @@ def array(read_item: Read, example: str) -> Callable[[object], tuple[Any, ...]]:
 
 def _network(value: object) -> Network:
     try:
+        # Strict: an address with a mask in place of a network is taken for a typing error.
         return ip_network(text(value))
     except ValueError as error:
         raise ValueError(

@@ -146,6 +146,7 @@ async def _admit(
     """Find the caller, check the role and read the body. Raises ConsoleError."""
     caller = await find_caller(http, call, console)
     _check_role(route, caller)
+    # Behind the check: the connection of somebody who is refused may be closed for others.
     if caller is not None:
         note_known(http)
     body = b"" if route.method == hdrs.METH_GET else await _read_body(http)

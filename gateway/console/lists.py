@@ -108,6 +108,7 @@ def read_page(request: ConsoleRequest, *kinds: type) -> Page:
 
 
 def _encode(position: Position) -> str:
+    # `=` would have to be escaped in the address of the next page.
     return base64.urlsafe_b64encode(orjson.dumps(position)).decode().rstrip("=")
 
 

@@ -62,6 +62,7 @@ class Tries:
         times = self._times.get(key)
         if times is None or len(times) < self._count:
             return 0
+        # The oldest try is the first to leave the window.
         return math.ceil(max(times[0] + self._seconds - self._clock(), 0))
 
     def take(self, key: Hashable) -> int:

@@ -65,6 +65,7 @@ def read_amount(value: object, where: str, *, power: int = 0) -> int:
     if not number or number.adjusted() + power < _LEAST_DIGIT:
         number = Decimal(0)
     with localcontext() as context:
+        # The default of 28 digits would round some amounts before they are compared.
         context.prec = _DIGITS
         if number < 0 or number.adjusted() > _DIGITS or number.scaleb(power) > MAX_PRICE:
             raise PriceListError(f"{where}: must be a price from 0 to {MAX_PRICE} per million")

@@ -359,6 +359,7 @@ class Drain:
             if left <= 0:
                 return
             with contextlib.suppress(TimeoutError):
+                # A second signal ends this wait at once.
                 await asyncio.wait_for(hurry.wait(), min(left, IDLE_POLL_SECONDS))
 
 

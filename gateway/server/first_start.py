@@ -65,6 +65,7 @@ def show_first_accounts(config: Config, address: str, first: FirstAccounts) -> s
     CannotShow.
     """
     text = _describe(config, address, first)
+    # Otherwise stderr is a log, which others may read and which is kept.
     if sys.stderr.isatty():
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -90,6 +91,7 @@ def find_key_file(config: Config) -> Path:
     service, as it may not write beside gateway.toml.
     """
     path = config.storage.path
+    # Several folders are separated by colons (systemd.exec(5)).
     folder = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     if config.storage.url is not None and folder:
         path = Path(folder) / path.name

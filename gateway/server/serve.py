@@ -84,6 +84,7 @@ def run(config: Config) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     manager = systemd.take_manager(os.environ)
     with (
+        # The last to be closed, as all others log until their end.
         closing(set_up_logging()) as writer,
         asyncio.Runner(loop_factory=find_loop_factory()) as runner,
     ):

@@ -298,6 +298,7 @@ def take_sockets(environ: MutableMapping[str, str]) -> tuple[socket.socket, ...]
 
 def _count_descriptors(taken: Mapping[str, str]) -> int:
     """Return the number of passed sockets; 0 if they are meant for another process."""
+    # A parent may have left the variables of its own in the environment (sd_listen_fds(3)).
     is_meant = taken["PID"] == str(os.getpid()) and taken["FDS"].isdecimal()
     return int(taken["FDS"]) if is_meant else 0
 

@@ -95,6 +95,7 @@ class Connection(asyncio.Protocol):
     @property
     def was_idle(self) -> bool:
         """Return whether the request went out a moment ago by a connection that had served before."""
+        # Only a connection that has served before can have been closed while it was idle.
         return self.served > 0 and time.monotonic() - self._sent_at < STALE_SECONDS
 
     def start(self, request: bytes) -> None:

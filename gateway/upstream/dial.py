@@ -176,6 +176,7 @@ async def race(addresses: Sequence[Address]) -> socket.socket:
             )
             for one in done:
                 if (error := one.exception()) is None:
+                    # The socket of the winner must not be closed below.
                     tries.remove(one)
                     return one.result()
                 errors.append(error)
@@ -311,6 +312,7 @@ class Pool:
 
     def put(self, connection: Connection) -> None:
         """Keep a connection that may serve again."""
+        # A response has ended after a reload: nobody takes from this pool any more.
         if self._closed:
             connection.close()
             return

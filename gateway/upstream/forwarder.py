@@ -273,6 +273,7 @@ def make_own_headers(provider: Provider, url: URL, auth: Mapping[str, str]) -> d
 
 def format_headers(*sources: Mapping[str, str]) -> list[str]:
     """Write header lines. Of names that differ only in case the last one counts."""
+    # Names ignore case (RFC 9110 §5.1), and a provider may take either of two.
     by_name = {name.lower(): (name, value) for source in sources for name, value in source.items()}
     return [f"{name}: {value}" for name, value in by_name.values()]
 

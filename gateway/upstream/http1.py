@@ -123,6 +123,7 @@ class ResponseReader:
             if self.head is None:
                 return b""
         if self.done:
+            # Kept as a proof that the connection must not be reused: see `leftover`.
             self._buffer += data
             return b""
         if self._chunked:

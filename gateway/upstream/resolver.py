@@ -111,4 +111,5 @@ class Resolver:
             )
         if isinstance(outcome, Exception):
             self._error = outcome
+        # Never an error: whoever waits may still use the last good answer.
         running.set_result(None)

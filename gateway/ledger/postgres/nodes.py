@@ -234,6 +234,7 @@ class Listener:
         self._url = url
         self._tell = tell
         self._over = threading.Event()
+        # A daemon, so that the end of the process does not wait for it to connect.
         self._thread = threading.Thread(target=self._run, name="ledger-listener", daemon=True)
         self._thread.start()
 

@@ -208,6 +208,7 @@ class PostgresStore:
     ) -> None:
         """Settle and admit; requests that came and ended since the last round take another one."""
         await self._commit(items, report, apart=apart)
+        # By identity, as items cannot be hashed.
         turned_away = {id(item) for item, _ in (*report.declined, *report.refused)}
         over = [one for one in items if one.insert and one.settlement is not None]
         admitted = [

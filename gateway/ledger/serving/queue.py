@@ -87,6 +87,7 @@ class Queue:
 
         Two lists, because one timer serves all: each row lingers for one turn of it at least.
         """
+        # Those that somebody has come to wait for are queued already.
         ripe = [one for one in self._older if one.admitted is None and one.settled is None]
         self._older, self._fresh = self._fresh, []
         self._holds.update(dict.fromkeys(ripe))

@@ -205,6 +205,7 @@ class Writer:
         elif self._polls.due_seconds <= now_seconds:
             self._rounds.hurry()
         times = (self._polls.due_seconds, self._hang_seconds, now_seconds + POLL_SECONDS)
+        # What is past was dealt with above, or the round that has just begun deals with it.
         next_seconds = min(one for one in times if one > now_seconds)
         self._loop.call_at(next_seconds, self._run, self._watch)
 

@@ -170,6 +170,7 @@ def take_lock(path: Path) -> int:
     """
     lock_path = _add(path, ".lock")
     try:
+        # Not truncated: it may have the mark of a gateway that serves.
         descriptor = os.open(lock_path, os.O_CREAT | os.O_RDWR, FILE_MODE)
     except OSError as error:
         raise explain(path, error) from error
@@ -223,6 +224,7 @@ def check_names(path: Path) -> None:
 def check_served(path: Path) -> None:
     """Raise FilesLost if a gateway serves from other files than these names have now."""
     words = _read_mark(_add(path, ".lock")).split()
+    # No gateway serves, or it is just beginning to.
     if len(words) != _MARK_WORDS:
         return
     try:

@@ -142,6 +142,7 @@ class SqliteStore:
             report.unavailable, report.is_brief = error, is_busy(error)
             return report
         commit = partial(_commit, connection, now_ms, self._known_prices, report)
+        # An item that was alone in its batch is refused by now.
         if items and not commit(items) and len(items) > 1:
             # Undone as a whole: alone, only the bad ones fail.
             report.refused.clear()

@@ -85,6 +85,7 @@ class Database(ABC):
     def snapshot(self) -> Iterator[Connection]:
         """Read with several statements that see one state of the database."""
         with self.reading() as connection:
+            # Within a change it reads what the change has written.
             if connection.in_transaction:
                 yield connection
                 return
