@@ -1,4 +1,4 @@
-"""Messages callers over Responses upstreams, by way of chat."""
+"""Composed translations that are used: messages callers over Responses, Responses callers over messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from gateway.dialects.base import Pipeline
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.composed import compose
-from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS
+from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
 from gateway.dialects.records import Target, Usage
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import MODEL, play
@@ -42,6 +42,15 @@ from tests.dialects.messages_over_chat.kit import (
     text_of,
     thinking_of,
     tools_of,
+)
+from tests.dialects.responses_over_chat.kit import (
+    PATCH,
+    SPACE,
+    TOOL,
+    custom_call,
+    function_call,
+    make_request,
+    output,
 )
 from tests.support.rows import each_row
 
@@ -219,3 +228,70 @@ def test_a_reply_that_failed_fails_the_stream() -> None:
     played = play_items(message(text("a")), status="failed", error={"message": "It broke."})
     assert (played.complete, played.failure) == (False, "It broke.")
     assert b"message_stop" not in played.out
+
+
+RESPONSES_OVER_MESSAGES = compose(
+    TRANSLATIONS["responses", "chat"],
+    TRANSLATIONS["chat", "messages"],
+    (CALLERS["chat"], UPSTREAMS["chat"]),
+)
+EXCHANGE = Exchange(CALLERS["chat"], UPSTREAMS["messages"], RESPONSES_OVER_MESSAGES)
+
+
+PDF: Json = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0x"}
+
+
+def ask_messages(**body: Any) -> Json:
+    request = make_request({"model": "m", "input": "hi", **body})
+    asked: Json = json.loads(EXCHANGE.write_request(request, Target("theirs")).data)
+    return asked
+
+
+def test_a_request_with_tools() -> None:
+    items = [
+        {"role": "user", "content": "hi"},
+        custom_call("c1", "patch", "x"),
+        function_call("c2", namespace="ns"),
+        output("c1", "ok", "custom_tool_call_output"),
+        output("c2"),
+    ]
+    body = {"model": "m", "instructions": "a", "input": items, "tools": [TOOL, PATCH, SPACE]}
+    asked = json.loads(EXCHANGE.write_request(make_request(body), Target("theirs")).data)
+    assert [tool["name"] for tool in asked["tools"]] == ["f", "patch", "ns__f", "ns__c"]
+    uses = [
+        {"type": "tool_use", "id": "c1", "name": "patch", "input": {"input": "x"}},
+        {"type": "tool_use", "id": "c2", "name": "ns__f", "input": {}},
+    ]
+    assert asked["messages"][1] == {"role": "assistant", "content": uses}
+    results = asked["messages"][2]["content"]
+    assert [block["tool_use_id"] for block in results] == ["c1", "c2"]
+
+
+@each_row(
+    ("file", "block"),
+    [
+        ({"file_url": LINK}, {"source": {"type": "url", "url": LINK}}),
+        ({"file_url": LINK, "filename": "a"}, {"source": {"type": "url", "url": LINK}, "title": "a"}),
+        ({"file_data": "JVBERi0x"}, {"source": PDF}),
+        ({"file_data": "data:application/pdf;base64,JVBERi0x"}, {"source": PDF}),
+        ({"file_data": "data:text/plain;base64,aGk=", "filename": "a"},
+         {"source": {"type": "text", "media_type": "text/plain", "data": "hi"}, "title": "a"}),
+    ],
+)  # fmt: skip
+def test_documents(file: Json, block: Json) -> None:
+    part = {"type": "input_file", **file}
+    document = {"type": "document", **block}
+    assert ask_messages(input=[{"role": "user", "content": [part]}])["messages"][0]["content"] == [
+        document
+    ]
+    results = ask_messages(input=[function_call(), output("c1", [part])])["messages"]
+    assert document in results[1]["content"]
+
+
+@each_row("link", ["http://example.com/a.pdf", 7])
+def test_links_that_the_upstream_cannot_follow_are_refused(link: object) -> None:
+    with pytest.raises(BadRequest) as refused:
+        ask_messages(
+            input=[{"role": "user", "content": [{"type": "input_file", "file_url": link}]}]
+        )
+    assert refused.value.param == "input[0].content[0].file_url"

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from tests.dialects.chat.kit import Json, choice
 from tests.dialects.messages_over_chat.kit import call, completion, fragment, stream
-from tests.dialects.messages_over_chat.test_property import check_results
+from tests.dialects.messages_over_chat.test_conversation import check_results
 from tests.dialects.responses_over_chat.kit import (
     PATCH,
     PNG,
