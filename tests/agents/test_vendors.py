@@ -60,14 +60,11 @@ def test_it_takes_back_what_it_gave(name: str) -> None:
     assert [take_turn(name, agent) for _ in range(ALL_TURNS)] == [0, 1, 2, 2]
 
 
-def drop(*path: Any) -> Callable[[list[Json]], None]:
-    def damage(history: list[Json]) -> None:
-        value: Any = history
-        for part in path[:-1]:
-            value = value[part]
-        del value[path[-1]]
+GONE: Final = object()
 
-    return damage
+
+def drop(*path: Any) -> Callable[[list[Json]], None]:
+    return put(GONE, *path)
 
 
 def put(value: Any, *path: Any) -> Callable[[list[Json]], None]:
@@ -75,7 +72,10 @@ def put(value: Any, *path: Any) -> Callable[[list[Json]], None]:
         place: Any = history
         for part in path[:-1]:
             place = place[part]
-        place[path[-1]] = value
+        if value is GONE:
+            del place[path[-1]]
+        else:
+            place[path[-1]] = value
 
     return damage
 

@@ -54,8 +54,25 @@ class Record:
 
 
 @dataclass(slots=True)
-class Figures:
-    """The results of a run. All but the first six must be 0."""
+class Findings:
+    """What must not be: the lists must be empty."""
+
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not (self.lost or self.doubled or self.wrong)
+
+    @property
+    def problems(self) -> str:
+        return "\n".join((*self.lost, *self.doubled, *self.wrong)[:50])
+
+
+@dataclass(slots=True)
+class Figures(Findings):
+    """The results of a run."""
 
     kills: int = 0
     requests: int = 0
@@ -66,13 +83,6 @@ class Figures:
     charged_not_whole: int = 0
     """Replies cut by a kill between the commit and the last bytes."""
     slowest_start_seconds: float = 0
-    lost: list[str] = field(default_factory=list)
-    doubled: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        return not (self.lost or self.doubled or self.wrong)
 
     def __str__(self) -> str:
         return (

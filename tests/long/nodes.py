@@ -12,12 +12,12 @@ import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import psycopg
 
-from tests.long.killing import CREDIT_NANO, RICH, answer, used
+from tests.long.killing import CREDIT_NANO, RICH, Findings, answer, used
 from tests.support import replies
 from tests.support.chat import say
 from tests.support.client import Cut
@@ -90,8 +90,8 @@ class Row:
 
 
 @dataclass(slots=True)
-class Figures:
-    """The results of a run. The lists must be empty."""
+class Figures(Findings):
+    """The results of a run."""
 
     faults: int = 0
     requests: int = 0
@@ -103,13 +103,6 @@ class Figures:
     looks: int = 0
     slowest_release_seconds: float = 0
     slowest_return_seconds: float = 0
-    lost: list[str] = field(default_factory=list)
-    doubled: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        return not (self.lost or self.doubled or self.wrong)
 
     def __str__(self) -> str:
         return (
@@ -120,10 +113,6 @@ class Figures:
             f" {self.slowest_release_seconds:.1f} s, slowest return"
             f" {self.slowest_return_seconds:.2f} s"
         )
-
-    @property
-    def problems(self) -> str:
-        return "\n".join((*self.lost, *self.doubled, *self.wrong)[:50])
 
 
 class Load:

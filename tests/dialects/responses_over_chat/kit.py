@@ -208,19 +208,13 @@ def items_of(response: Json) -> list[Any]:
     return facts
 
 
-TOOL: Json = {
-    "type": "function",
-    "name": "f",
-    "description": "Does f.",
-    "parameters": {"type": "object", "properties": {}},
-    "strict": True,
-}
 FUNCTION: Json = {
     "name": "f",
     "description": "Does f.",
     "parameters": {"type": "object", "properties": {}},
     "strict": True,
 }
+TOOL: Json = {"type": "function", **FUNCTION}
 PNG_URL = "data:image/png;base64,iVBO"
 PNG: Json = {"type": "input_image", "image_url": PNG_URL, "detail": "auto"}
 PNG_PART: Json = {"type": "image_url", "image_url": {"url": PNG_URL, "detail": "auto"}}
