@@ -1,10 +1,9 @@
 """The ledger in one SQLite file: one serving process, and operators beside it.
 
-schema    the file: created, opened, upgraded
+schema    the file: created, opened, upgraded, copied while others write
 files     its lock and its names; why it cannot be used, in words for operators
 batch     the transaction that moves money
 totals    the sums that it writes: by hour and day, of budgets, of costs
-backup    a copy while others write
 books     implements `Books`; every row as records, and a new database made of them; the file as
           SQLite checks it, and the proof of the books
 serving   opens a `ServingLedger` on it: the lock, the audit, recovery from a crash, everything into

@@ -28,7 +28,6 @@ from gateway.ledger.sql.audit import (
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.rows import end_period
-from gateway.ledger.sqlite.backup import sync_folder, write_backup
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
 from gateway.ledger.sqlite.schema import (
     VERSION,
@@ -37,7 +36,9 @@ from gateway.ledger.sqlite.schema import (
     make_tables,
     read_version,
     set_busy_timeout,
+    sync_folder,
     transaction,
+    write_backup,
 )
 from gateway.times import unix_ms
 
