@@ -213,22 +213,6 @@ async def test_a_caller_who_says_nothing_gets_floats(
     assert (made.model, made.usage.prompt_tokens, made.usage.total_tokens) == (model, 11, 11)
 
 
-@each_row("value", ["one", [1, 2], [[1, 2], [3]]])
-async def test_floats_and_tokens(
-    stage: Stage, clients: Clients, value: str | list[int] | list[list[int]]
-) -> None:
-    stage.alpha.play(json_reply(embeddings()))
-    raw = await clients.chat.embeddings.with_raw_response.create(
-        model=stage.fresh("embed"), input=value, encoding_format="float", dimensions=3, user="u"
-    )
-    made = raw.parse()
-    assert [tuple(one.embedding) for one in made.data] == [*VECTORS]
-    sent = stage.alpha.last.json
-    assert (sent["input"], sent["dimensions"], sent["user"]) == (value, 3, "u")
-    charged = await stage.books.charge_nano(raw.headers["x-request-id"])
-    assert charged == Used(11, 0).cost_nano
-
-
 async def test_errors_raise(stage: Stage, clients: Clients) -> None:
     model = stage.fresh("embed")
     stage.alpha.play(

@@ -248,21 +248,19 @@ async def test_retry_after_is_passed_on_up_to_a_minute(
         assert int(reply.headers["retry-after-ms"]) == expected * 1000
 
 
-async def test_json_of_another_content_type_is_a_reply(stage: Stage) -> None:
-    """JSON is accepted whatever its content type."""
-    stage.alpha.play([http(BODY, content_type="text/plain")])
+@each_row(
+    "script",
+    [
+        pytest.param([http(BODY, content_type="text/plain")], id="another content type"),
+        pytest.param([http(b"\n\n\n" + BODY)], id="blank lines, to keep the connection alive"),
+    ],
+)
+async def test_what_is_odd_in_a_json_reply_is_no_fault(stage: Stage, script: Script) -> None:
+    stage.alpha.play(script)
     reply = await stage.chat(say(stage.fresh("brisk")))
     assert reply.status == 200
     assert reply.json["choices"][0]["message"]["content"] == "Hello, world!"
     assert await stage.charge_nano(reply) > 0
-
-
-async def test_blank_lines_before_json_are_no_fault(stage: Stage) -> None:
-    """Some providers send blank lines to keep the connection alive."""
-    stage.alpha.play([http(b"\n\n\n" + BODY)])
-    reply = await stage.chat(say(stage.fresh("brisk")))
-    assert reply.status == 200
-    assert reply.json["choices"][0]["finish_reason"] == "stop"
 
 
 SAID: Final = "the provider's words, perhaps with a prompt"

@@ -341,8 +341,11 @@ PROXY: Final = URL("http://us%40er:pass%3Aword@proxy.test:3128")
 OPEN: Final = b"HTTP/1.1 200 Connection established\r\nContent-Length: 5\r\n\r\n"
 
 
+@pytest.mark.parametrize("proxy", [PROXY, PROXY.with_user(None)])
 @pytest.mark.parametrize("kind", URLS)
-def test_a_proxy_is_asked_for_the_provider_and_told_who_asks(loop: str, kind: str) -> None:
+def test_a_proxy_is_asked_for_the_provider_and_told_who_asks(
+    loop: str, kind: str, proxy: URL
+) -> None:
     """Behind its 200, which has no body, come the provider's bytes: here what is no TLS."""
     asked: list[tuple[str, int]] = []
 
@@ -351,7 +354,7 @@ def test_a_proxy_is_asked_for_the_provider_and_told_who_asks(loop: str, kind: st
             asked.append((host, port))
             return [server.address]
 
-        dialer = Dialer(URLS[kind], SECONDS, proxy=PROXY, ask=ask)
+        dialer = Dialer(URLS[kind], SECONDS, proxy=proxy, ask=ask)
         if kind == "http":
             await (await dialer.dial(Heard)).close()
         else:
@@ -364,7 +367,7 @@ def test_a_proxy_is_asked_for_the_provider_and_told_who_asks(loop: str, kind: st
         assert head.decode().split("\r\n") == [
             f"CONNECT provider.test:{port} HTTP/1.1",
             f"Host: provider.test:{port}",
-            "Proxy-Authorization: Basic dXNAZXI6cGFzczp3b3Jk",
+            *["Proxy-Authorization: Basic dXNAZXI6cGFzczp3b3Jk"] * (proxy is PROXY),
         ]
         assert (b"provider.test" in rest) == (kind == "https")
 

@@ -1,4 +1,4 @@
-"""Connections that are kept, addresses, and tunnels."""
+"""Connections that are kept, and addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from gateway.upstream.dial import (
     Dialer,
     Pool,
     Unreachable,
-    open_tunnel,
 )
 from gateway.upstream.resolver import FRESH_SECONDS, Address, Resolver, look_up
 from tests.support.config import Places
@@ -256,32 +255,3 @@ def test_a_look_up_may_outlive_its_loop() -> None:
 
 def test_the_system_knows_where_this_machine_is() -> None:
     assert (socket.AF_INET, ("127.0.0.1", 80)) in look_up("localhost", 80)
-
-
-PROXY = URL("http://proxy.test:3128")
-
-
-@pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Our end of a connection to the proxy, and the proxy's."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.setblocking(False)
-        yield ours, theirs
-
-
-Ends = tuple[socket.socket, socket.socket]
-
-
-async def ask(ends: Ends, answer: bytes, proxy: URL = PROXY) -> bytes:
-    """Have the proxy answer; return what it was asked."""
-    ours, theirs = ends
-    theirs.sendall(answer)
-    theirs.shutdown(socket.SHUT_WR)
-    await open_tunnel(ours, "api.test:443", proxy)
-    return theirs.recv(4096)
-
-
-async def test_the_proxy_is_asked_for_host_and_port(ends: Ends) -> None:
-    asked = await ask(ends, b"HTTP/1.1 200 OK\r\n\r\n")
-    assert asked == b"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n"
