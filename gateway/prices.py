@@ -59,7 +59,7 @@ class Asked:
 
 
 NOTHING_SPECIAL: Final = Asked(any_tier=True)
-"""Where a request names no service tier, the provider chooses."""
+"""If a request names no service tier, the provider chooses."""
 
 
 @dataclass(frozen=True, slots=True)

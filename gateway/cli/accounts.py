@@ -32,7 +32,7 @@ from gateway.times import format_moment
 Role = Literal["holder", "operator"]
 
 _MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
-"""How much of the line is read: a longer one is refused anyway."""
+"""Bytes of the line that are read: a longer one is refused anyway."""
 
 
 _NAME: Final = arg("name", "NAME", read.word, "the account's name")

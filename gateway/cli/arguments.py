@@ -1,4 +1,4 @@
-"""The input and output of commands: parsers of its arguments, tables for people, JSON for tools."""
+"""The input and output of commands: parsers of arguments, tables for people, JSON for tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 """Seconds of each unit that a duration can have."""
 _DAYS_AGO: Final = {"today": 0, "yesterday": 1}
-"""How many days ago a day that has a word for a name began."""
+"""The number of days since the day of a word began."""
 _DURATION = re.compile(r"([0-9]{1,10})([smhdw])")
 
 

@@ -65,6 +65,7 @@ def reload(command: Command) -> int:
         return ExitCode.UNAVAILABLE
     command.show(describe(answer, "ok", "at_ms", "words"))
     command.say(answer.words if answer.ok else f"Refused, nothing changed: {answer.words}")
+    # The code that a start with the same file would have.
     return ExitCode.OK if answer.ok else ExitCode.CONFIG
 
 

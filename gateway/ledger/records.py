@@ -335,7 +335,7 @@ _ESCAPE: Final = "%(?!00)[0-9A-Fa-f]{2}"
 _WORD: Final = rf"(?:[^\s:@/?#%\[\]]|{_ESCAPE})*"
 """A user, a password or a name."""
 _HOST: Final = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s:,@/?#%\[\]]|{_ESCAPE})*)(?::[0-9]{{1,5}})?"
-"""Where the host is empty or a path, such as %2Frun%2Fpostgresql, it is a socket's folder."""
+"""An empty host, or a path such as %2Frun%2Fpostgresql, is the folder of a socket."""
 _URL: Final = re.compile(
     rf"postgres(?:ql)?://(?:(?P<user>{_WORD})(?::{_WORD})?@)?"
     rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/{_WORD})?)"

@@ -15,7 +15,7 @@ HOLDER_IDLE_MS: Final = 7 * DAY_MS
 SESSION_MS: Final = 30 * DAY_MS
 """The longest a holder's session can last, however often it is used: a month."""
 OPERATOR_SESSION_MS: Final = 12 * HOUR_MS
-"""The longest an operator's session can last: a working day, as NIST SP 800-63B-4 has it for AAL2."""
+"""The longest an operator's session can last: a working day, as in NIST SP 800-63B-4 for AAL2."""
 
 OpenedBy = Literal["password", "link", "identity header"]
 FailedBy = OpenedBy | Literal["token", "code"]

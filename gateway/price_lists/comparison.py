@@ -160,7 +160,7 @@ _THREE_DIGITS: Final = Context(prec=3)
 
 
 def propose(compared: Sequence[Comparison], today: date) -> str:
-    """Write the tables of all models of which anything drifts; a comment alone if there is none."""
+    """Write the tables of all models with prices that drift, or a comment alone if none does."""
     drifting = {one.model.id for one in compared if one.proposed is not None}
     if not drifting:
         return f"# {today}: nothing drifts from the list."

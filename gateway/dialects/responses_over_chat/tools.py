@@ -170,7 +170,7 @@ def _keep_allowed(allowed: Field, tools: list[tuple[str, Field]]) -> list[tuple[
 
 
 def _maybe_search(body: Field, target: Target) -> Json | None:
-    """Write the options of a search; None where there is none, or one in a cache alone."""
+    """Write the options of a search; None without a search, or for one in a cache alone."""
     for declared in _iter_lists(body):
         for tool in declared.read_items():
             if is_search(tool, target) and tool.get("external_web_access") is not False:

@@ -147,7 +147,7 @@ class Field:
         return f"{outer}.{self._key}" if outer else self._key
 
     def __getitem__(self, key: str) -> Self:
-        """Return the member of an object; its value is None where there is none."""
+        """Return the member of an object; its value is None if it is absent."""
         if type(self.value) is not dict:
             raise self.wrong_type("an object")
         return self.__class__(self.value.get(key), key, self)

@@ -1,4 +1,4 @@
-"""Whether commits work, and counts of what is noted beside them: refusals, and calls to providers.
+"""The state of commits, and counts of what is noted beside them: refusals, and calls to providers.
 
 Health: when a failure becomes an outage, how it is retried, and its log lines.
 
