@@ -5,7 +5,7 @@
     keys            the layer of whoever has a key: account, rates, balance
     limits          the rates of keys and accounts
     state           the state that all requests share
-    call            the record that each request carries
+    call            the record that each request carries, its log line, and counts for operators
     aiohttp_insides   what is used of aiohttp beyond its documented API
     bodies          bodies: read within deadlines, counted in memory, parsed where it delays nobody
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
@@ -15,7 +15,6 @@
     delivery        the provider's reply on its way to the caller
     sink            the caller's side of a reply
     lookups         the other endpoints: models, the caller's key, receipts, health
-    observations    counts for operators, and the log line of each request
 
 May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.
 """

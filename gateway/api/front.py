@@ -19,8 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection
-from gateway.api.call import Call, make_headers
-from gateway.api.observations import find_code, note_refusal
+from gateway.api.call import Call, find_code, make_headers, note_refusal
 from gateway.api.state import Gateway
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS

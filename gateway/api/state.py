@@ -9,9 +9,8 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from gateway.api.bodies import LargeBodies, Share
-from gateway.api.call import Call
+from gateway.api.call import Call, MissingUsages
 from gateway.api.limits import Bucket, Counting, Rates
-from gateway.api.observations import MissingUsages
 from gateway.config.records import Config, Limits, Reload
 from gateway.ledger.base import Account, Key
 from gateway.ledger.key_records import Terms

@@ -22,9 +22,8 @@ from gateway.addresses import join_address
 from gateway.alerts.delivery import tell_at_once
 from gateway.alerts.watch import Watch
 from gateway.api.aiohttp_insides import has_slow_parser, name_server
-from gateway.api.call import Call
+from gateway.api.call import AccessLog, Call
 from gateway.api.front import make_connection
-from gateway.api.observations import AccessLog
 from gateway.api.sink import SERVER
 from gateway.api.state import Gateway
 from gateway.app import make_app, make_gateway

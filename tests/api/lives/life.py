@@ -14,10 +14,10 @@ from multidict import CIMultiDict
 from gateway.api.admission import Completion, Prepared
 from gateway.api.billing import Bill
 from gateway.api.bodies import LargeBodies, Place
+from gateway.api.call import MissingUsages
 from gateway.api.completions import Relay
 from gateway.api.lifecycle import Case
 from gateway.api.limits import Rates
-from gateway.api.observations import MissingUsages
 from gateway.api.sink import JsonSink
 from gateway.config.records import Model
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
