@@ -12,9 +12,8 @@
     admin/      the operator's verbs, shared by command line and console
     console/    the web page and its JSON API
     metrics     what `GET /metrics` tells: counts, times and tokens, for Prometheus
-    server/     the process: sockets, signals, draining, systemd, the first start
+    server/     the process: the application, sockets, signals, draining, systemd, the first start
     cli/        the command line
-    app         the application: the API and the console around one `Gateway`
     __main__    `python -m gateway`
 
 How a completion is served, such as `POST /v1/chat/completions`:

@@ -7,7 +7,8 @@ from typing import Any, Final, cast
 
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.app import make_app, make_gateway, make_routes
+from gateway.api.state import make_gateway, make_routes
+from gateway.server.serve import make_app
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder

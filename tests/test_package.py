@@ -49,9 +49,8 @@ MAY_IMPORT: Final = {
     "admin": {*LEAVES, "config", "ledger"},
     "alerts": {*LEAVES, "admin", "api", "config", "ledger", "upstream"},
     "console": {*LEAVES, "admin", "alerts", "api", "config", "dialects", "ledger", "upstream"},
-    "app": {*LEAVES, "api", "config", "console", "dialects", "ledger", "upstream"},
     "metrics": {*LEAVES, "api", "ledger"},
-    "server": {*LEAVES, "admin", "alerts", "api", "app", "config", "ledger", "metrics"},
+    "server": {*LEAVES, "admin", "alerts", "api", "config", "console", "ledger", "metrics"},
     "price_lists": {*LEAVES, "config"},
     "cli": {
         *LEAVES,

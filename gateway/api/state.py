@@ -1,4 +1,4 @@
-"""The state that all requests share."""
+"""The state that all requests share, made with routes to all providers that are on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from weakref import WeakKeyDictionary
 from gateway.api.bodies import LargeBodies, Share
 from gateway.api.call import Call, MissingUsages
 from gateway.api.limits import Bucket, Counting, Rates
-from gateway.config.records import Config, Limits, Reload
+from gateway.config.records import Config, Limits, Provider, Reload
+from gateway.dialects.exchanges import EMBEDDINGS, EXCHANGES, Exchanges
+from gateway.dialects.records import DEMO, EMBEDDERS
 from gateway.ledger.base import Account, Key
 from gateway.ledger.key_records import Terms
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.upstream.attempt import Ticker
-from gateway.upstream.routing import Routes
+from gateway.upstream.demo import DemoForwarder
+from gateway.upstream.forwarder import Forwarder, HttpForwarder
+from gateway.upstream.routing import ProviderState, Routes
 
 LOOKUPS_PER_MINUTE: Final = 600
 """For all callers together: made-up keys must not keep the ledger busy."""
@@ -102,3 +106,43 @@ def find_limits(terms: Terms, defaults: Limits) -> Limits:
 
 def _first(own: int | None, default: int) -> int:
     return default if own is None else own
+
+
+def make_gateway(
+    config: Config,
+    ledger: ServingLedger,
+    log_call: Callable[[Call, int], None],
+    exchanges: Exchanges = EXCHANGES,
+) -> Gateway:
+    """Make the shared state, with a forwarder for every provider that is on."""
+    return Gateway(config, ledger, make_routes(config, exchanges), Ticker(), log_call)
+
+
+def make_routes(
+    config: Config, exchanges: Exchanges = EXCHANGES, *, before: Routes | None = None
+) -> Routes:
+    """Route every model that can be served in some dialect.
+
+    Providers of the routes `before` whose settings are the same keep their connections and breakers.
+    """
+    servable = {dialect for row in exchanges.values() for dialect in row}
+    models = {
+        model.id: model
+        for model in config.active_models().values()
+        if any(config.providers[route.provider].dialect in servable for route in model.routes)
+    }
+    used = {route.provider for model in models.values() for route in model.routes}
+    known = {} if before is None else before.providers
+    providers = {name: _make_state(config.providers[name], known.get(name)) for name in used}
+    embeddings = {EMBEDDINGS.caller.name: dict.fromkeys(EMBEDDERS, EMBEDDINGS)}
+    return Routes(models, providers, {**exchanges, **embeddings})
+
+
+def _make_state(provider: Provider, before: ProviderState | None) -> ProviderState:
+    if before is not None and before.config == provider:
+        return before
+    return ProviderState(_make_forwarder(provider), before)
+
+
+def _make_forwarder(provider: Provider) -> Forwarder:
+    return DemoForwarder(provider) if provider.dialect == DEMO else HttpForwarder(provider)

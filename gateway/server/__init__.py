@@ -10,8 +10,7 @@
     systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
     first_start  makes an account with the demo credit, a key and a sign-in link
 
-May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`,
-`app`, `metrics`.
+May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`, `console`, `metrics`.
 """
 
 from __future__ import annotations

@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import observations as asking
-from gateway.api.state import Gateway
-from gateway.app import make_routes
+from gateway.api.state import Gateway, make_routes
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload

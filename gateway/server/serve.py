@@ -24,11 +24,12 @@ from gateway.alerts.watch import Watch
 from gateway.api.aiohttp_insides import has_slow_parser, name_server
 from gateway.api.call import AccessLog, Call
 from gateway.api.front import make_connection
+from gateway.api.routes import add_api
 from gateway.api.sink import SERVER
-from gateway.api.state import Gateway
-from gateway.app import make_app, make_gateway
+from gateway.api.state import Gateway, make_gateway
 from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
+from gateway.console.dispatch import add_console
 from gateway.ids import digest
 from gateway.ledger.alert_records import Alert
 from gateway.ledger.opening import open_ledger
@@ -73,6 +74,13 @@ ALERT_SECONDS: Final = 15.0
 """How long an alert may hold up the end of a start that failed: two tries."""
 CLEANUP_SECONDS: Final = 0.5
 """Time for aiohttp to close connections. The drain has ended their requests before."""
+
+
+def make_app(gateway: Gateway) -> web.Application:
+    app = web.Application()
+    add_console(app, gateway)
+    add_api(app, gateway)
+    return app
 
 
 def run(config: Config) -> int:

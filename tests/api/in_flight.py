@@ -16,11 +16,11 @@ from typing import Final
 from aiohttp import web
 
 from gateway.admin import accounts
-from gateway.api.state import Gateway
-from gateway.app import make_app, make_gateway
+from gateway.api.state import Gateway, make_gateway
 from gateway.config.load import load_config
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.serving import open_sqlite
+from gateway.server.serve import make_app
 from tests.api.endings import FORMS, PIECES, PROMPT, Ending, Form
 from tests.api.scene import ASKS, PATHS, RICH, end_process
 from tests.ledger.faults import Faults

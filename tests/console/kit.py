@@ -27,12 +27,12 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from gateway.admin import accounts, signin
-from gateway.api.state import Gateway
-from gateway.app import make_app, make_gateway
+from gateway.api.state import Gateway, make_gateway
 from gateway.config.load import load_config
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO
+from gateway.server.serve import make_app
 from tests.support.process import GatewayProcess, free_port
 
 HOLDER: Final = "holder"

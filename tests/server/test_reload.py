@@ -14,7 +14,7 @@ import pytest
 
 from gateway.admin import accounts
 from gateway.admin import observations as asking
-from gateway.app import make_gateway
+from gateway.api.state import make_gateway
 from gateway.config.records import Config
 from gateway.ledger.records import EventView
 from gateway.process import ExitCode

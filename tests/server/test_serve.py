@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.app import make_gateway
+from gateway.api.state import make_gateway
 from gateway.config.records import Config
 from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerLocked, LedgerMismatch
 from gateway.process import ExitCode

@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from gateway.api.routes import add_api
-from gateway.app import make_gateway
+from gateway.api.state import make_gateway
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.dialects.wire.sse import render_data
 from gateway.errors import BadRequest, UpstreamError
