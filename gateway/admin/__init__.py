@@ -6,9 +6,9 @@
                serving process to read gateway.toml again
     signin     passwords, one-time codes, sign-in links, sessions
     moves      a whole ledger to a file and back
-    checks     checks of names, notes, amounts and dates; the names of processes that serve
     passwords  weak passwords, and password hashes
-    fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely
+    fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; checks of
+               names, notes, amounts and dates; the names of processes that serve
     views      the fields of accounts, keys, entries, codes and calls
 
 Other folders import these modules, not what is in them: `from gateway.admin import keys`.

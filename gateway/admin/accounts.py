@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gateway.admin.checks import (
+from gateway.admin.fields import (
     MAX_IDEMPOTENCY_KEY_CHARS,
     MAX_NAME_CHARS,
     MAX_NOTE_CHARS,

@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway import ids
 from gateway.admin.accounts import require_allowance
-from gateway.admin.checks import (
+from gateway.admin.fields import (
     MAX_NAME_CHARS,
     MAX_NOTE_CHARS,
     name_once,

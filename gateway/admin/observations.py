@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gateway.admin import views
-from gateway.admin.checks import name_process
-from gateway.admin.fields import describe
+from gateway.admin.fields import describe, name_process
 from gateway.config.records import Billing, Config, Provider, Reload
 from gateway.ledger.alert_records import Alert, CallSums, RefusalView, UpstreamFailure, UpstreamView
 from gateway.ledger.records import SYSTEM, Actor, AuditReport, LedgerError

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import groupby
 from typing import Final, Protocol
 
-from gateway.admin import checks, observations
+from gateway.admin import fields, observations
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.api.call import MissingUsage
 from gateway.api.state import Gateway
@@ -55,7 +55,7 @@ class Watch:
         self._outage: asyncio.Task[None] | None = None
         """Tells that the ledger cannot be written, as long as it cannot."""
         self._outage_began_ms = 0
-        self._node = checks.name_node(self._location)
+        self._node = fields.name_node(self._location)
         """This process, if others may serve from the same ledger: each tells of its own outage."""
         self._outage_alerts: Alerts | None = None
         """The channels that are told of it."""

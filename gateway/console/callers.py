@@ -13,7 +13,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
-from gateway.admin import checks, keys, signin
+from gateway.admin import fields, keys, signin
 from gateway.api.call import Call
 from gateway.config.records import Config
 from gateway.console.fields import ConsoleError, invalid_token, too_many_changes, too_many_tries
@@ -59,7 +59,7 @@ def read_identity(http: web.Request, config: Config) -> str | None:
         len(values) > 1
         or "," in name
         or not name.isprintable()
-        or len(name) > checks.MAX_NAME_CHARS
+        or len(name) > fields.MAX_NAME_CHARS
     ):
         raise ConsoleError(
             400,

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 import orjson
 from aiohttp import web
 
-from gateway.admin import checks
+from gateway.admin import fields
 from gateway.api.call import Call
 from gateway.api.state import Gateway
 from gateway.console.fields import ConsoleError, Fields, Query, not_for_token, read_id
@@ -242,12 +242,12 @@ def _read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
             f"Send the header {IDEMPOTENCY_KEY} with a value of your own, so that a repeated request"
             " does not move money again.",
         )
-    if len(key) > checks.MAX_IDEMPOTENCY_KEY_CHARS or not (key.isascii() and key.isprintable()):
+    if len(key) > fields.MAX_IDEMPOTENCY_KEY_CHARS or not (key.isascii() and key.isprintable()):
         raise ConsoleError(
             400,
             "invalid_field",
             f"The header {IDEMPOTENCY_KEY} must be printable ASCII of at most"
-            f" {checks.MAX_IDEMPOTENCY_KEY_CHARS} characters.",
+            f" {fields.MAX_IDEMPOTENCY_KEY_CHARS} characters.",
         )
     body_hash = hashlib.sha256(request.body).digest()
     # Two callers may choose the same key, so it counts for its caller and path alone.

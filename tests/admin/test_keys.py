@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from gateway import ids
-from gateway.admin import accounts, checks, keys
+from gateway.admin import accounts, fields, keys
 from gateway.ledger.key_records import Allowance, KeyTerms, Terms
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.signin_records import TokenTerms
@@ -189,13 +189,13 @@ def test_the_limit_is_accepted_and_one_more_refused(
 
 @each_row("text", ["a", "a" * 10, "a b", "Größe 🎉"])
 def test_a_printable_text_passes(text: str) -> None:
-    checks.require_text("the name", text, 10)
+    fields.require_text("the name", text, 10)
 
 
 @each_row("text", ["", "a" * 11, " a", "a\tb", "\x1b[2J", "a\u202eb", "\u200b"])
 def test_a_text_that_could_deceive_is_refused(text: str) -> None:
     with pytest.raises(Refused, match=r"^the name m"):
-        checks.require_text("the name", text, 10)
+        fields.require_text("the name", text, 10)
 
 
 # ---- what is kept --------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import checks, observations, views
-from gateway.admin.checks import name_process
-from gateway.admin.fields import Figure, csv_lines, describe
+from gateway.admin import fields, observations, views
+from gateway.admin.fields import Figure, csv_lines, describe, name_process
 from gateway.admin.observations import Pause, State, judge
 from gateway.config.records import Reload
 from gateway.ledger.alert_records import CallSums, Hook, UpstreamView
@@ -215,13 +214,13 @@ def test_an_account_has_a_threshold_of_its_own_or_that_of_the_configuration(tmp_
 
 
 def test_a_process_is_named_by_its_number_and_host() -> None:
-    assert checks.name_process(7, "host-a") == "process 7 on host-a"
-    assert checks.name_process(7) == f"process 7 on {socket.gethostname()}"
+    assert fields.name_process(7, "host-a") == "process 7 on host-a"
+    assert fields.name_process(7) == f"process 7 on {socket.gethostname()}"
 
 
 def test_this_process_is_a_node_on_postgresql_alone() -> None:
-    assert checks.name_node(Path("gateway.db")) is None
-    assert checks.name_node(DatabaseUrl("postgresql:///g")) == checks.name_process(os.getpid())
+    assert fields.name_node(Path("gateway.db")) is None
+    assert fields.name_node(DatabaseUrl("postgresql:///g")) == fields.name_process(os.getpid())
 
 
 # ---- the reload that a process is asked for -----------------------------------------------------

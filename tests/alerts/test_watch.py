@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.admin.checks import name_process
+from gateway.admin.fields import name_process
 from gateway.alerts.watch import Watch
 from gateway.api.state import Gateway
 from gateway.config.records import Alerts

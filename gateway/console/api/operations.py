@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from yarl import URL
 
-from gateway.admin import checks, observations, views
+from gateway.admin import fields, observations, views
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.config.records import Config, Provider
@@ -57,7 +57,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
     stored, checkpoint_ms = await request.run(_read_stored)
     return Answer(
         {
-            "node": checks.name_node(gateway.config.storage.location),
+            "node": fields.name_node(gateway.config.storage.location),
             "version": find_version(),
             "started": format_iso(process.started_ms),
             "uptime_seconds": process.uptime_seconds,
@@ -93,7 +93,7 @@ def _read_stored(books: Books) -> tuple[dict[str, object], int | None]:
     database_bytes, wal_bytes = books.measure()
     nodes = [
         {
-            "name": checks.name_process(node.pid, node.host),
+            "name": fields.name_process(node.pid, node.host),
             **describe(node, "version", "since_ms", "seen_ms"),
         }
         for node in books.list_nodes()
@@ -190,7 +190,7 @@ async def list_providers(request: ConsoleRequest) -> Answer:
         _describe_provider(one, gateway, rows[one.name])
         for one in gateway.config.providers.values()
     ]
-    node = checks.name_node(gateway.config.storage.location)
+    node = fields.name_node(gateway.config.storage.location)
     return Answer({"count": len(providers), "providers": providers, "node": node})
 
 

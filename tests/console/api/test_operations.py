@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.admin import accounts, signin
-from gateway.admin.checks import name_process
+from gateway.admin.fields import name_process
 from gateway.config.records import Reload
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, DatabaseUrl, LedgerError
