@@ -19,7 +19,7 @@ from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import ReplyContext
-from gateway.dialects.wire.collected import looks_like_json
+from gateway.dialects.wire.replies import looks_like_json
 from gateway.errors import UpstreamError
 from gateway.upstream.attempt import Response
 from gateway.upstream.routing import Candidate

@@ -20,7 +20,7 @@ from gateway.dialects.chat.upstream import ChatUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
-from gateway.dialects.wire.upstream_errors import make_failure
+from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import BadRequest, UpstreamError
 from gateway.money import Tokens

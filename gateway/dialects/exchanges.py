@@ -31,12 +31,6 @@ from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.dialects.responses.upstream import ResponsesUpstream
 from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
 from gateway.dialects.wire.billed import check_audio, read_asked
-from gateway.dialects.wire.collected import (
-    MAX_REPLY_BYTES,
-    MAX_REPLY_ELEMENTS,
-    CollectedReply,
-    ReplayedReply,
-)
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
@@ -45,6 +39,12 @@ from gateway.dialects.wire.jsonbytes import (
     limit_elements,
     refuse_elements,
     refuse_reply,
+)
+from gateway.dialects.wire.replies import (
+    MAX_REPLY_BYTES,
+    MAX_REPLY_ELEMENTS,
+    CollectedReply,
+    ReplayedReply,
 )
 from gateway.dialects.wire.stream import TranslatedStream
 from gateway.errors import UndeliverableReply, UpstreamError

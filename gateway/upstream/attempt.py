@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gateway.config.records import Provider
-from gateway.dialects.wire.collected import MAX_REPLY_BYTES
+from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 from gateway.errors import Blame, GatewayError, InternalError, UpstreamError, UpstreamTimeout
 from gateway.tasks import STALL_SECONDS
 from gateway.upstream.connection import Broken, Connection, Receiver

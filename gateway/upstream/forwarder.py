@@ -17,7 +17,7 @@ from yarl import URL
 
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.wire.upstream_errors import map_status
+from gateway.dialects.wire.replies import map_status
 from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable
 from gateway.upstream.attempt import Attempt, CollectedBody, Response, Ticker, accept, break_off
 from gateway.upstream.connection import Broken, Connection

@@ -13,8 +13,7 @@ from yarl import URL
 
 from gateway.config.records import Config, Provider
 from gateway.dialects.exchanges import UPSTREAMS
-from gateway.dialects.wire.collected import looks_like_json
-from gateway.dialects.wire.upstream_errors import map_status
+from gateway.dialects.wire.replies import looks_like_json, map_status
 from gateway.errors import UpstreamError
 from gateway.ids import find_last4
 from gateway.upstream.attempt import CollectedBody

@@ -15,8 +15,8 @@ from typing import Any, Final
 from gateway.dialects.chat.state import tag_provider
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
-from gateway.dialects.wire.collected import MAX_REPLY_BYTES
 from gateway.dialects.wire.jsonbytes import count_elements
+from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 from gateway.usage import Expected, UsageLimits
 
 COUNT: Final = 1500

@@ -18,8 +18,8 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_splice,
 )
 from gateway.dialects.wire.passing import PROBE, PROBE_BYTES, PassingStream, maybe_cut
+from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.sse import read_object, render_data
-from gateway.dialects.wire.upstream_errors import make_failure
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.prices import name_tier

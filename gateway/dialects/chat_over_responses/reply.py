@@ -31,8 +31,8 @@ from gateway.dialects.records import Json, ReplyContext, Usage
 from gateway.dialects.responses.history import maybe_reasoning
 from gateway.dialects.responses.stream import read_items
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.replies import read_error
 from gateway.dialects.wire.stream import PICTURE_BYTES
-from gateway.dialects.wire.upstream_errors import read_error
 from gateway.errors import UpstreamError
 
 SEPARATOR: Final = "\n\n"

@@ -24,9 +24,9 @@ from gateway.dialects.wire.jsonbytes import (
 )
 from gateway.dialects.wire.numbered import NumberedTemplate, maybe_learn_numbered
 from gateway.dialects.wire.passing import PassingStream
+from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.sse import Framer, read_object, render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES
-from gateway.dialects.wire.upstream_errors import make_failure
 from gateway.dialects.wire.usage import hide_bill, make_cache_details, read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.money import name_tool

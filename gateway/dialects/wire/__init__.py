@@ -4,10 +4,9 @@ sse              server-sent events as bytes, whole ones out of any slicing
 stream           the part that all streams share, and translated streams
 passing          streams between equal dialects, and templates of their events
 numbered         templates of events that carry a number
-collected        replies that are read whole before any of them goes out
 jsonbytes        tolerant JSON, bounds on its size, and edits that leave all other bytes alone
 billed           what changes the provider's bill
 fields           checks of a request's fields and files, and typed access to them
-upstream_errors  errors of upstreams, mapped to errors for the caller
+replies          what comes whole: replies that are held back, errors of upstreams mapped for the caller
 usage            usage objects in OpenAI's shape and its variants, and the provider's bill
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.dialects.exchanges import EXCHANGES
-from gateway.dialects.wire.collected import (
+from gateway.dialects.wire.replies import (
     MAX_REPLAYED_BYTES,
     MAX_REPLY_BYTES,
     MAX_REPLY_ELEMENTS,

@@ -11,6 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.records import Event
+from gateway.dialects.wire.replies import (
+    MAX_MESSAGE_CHARS,
+    ErrorText,
+    make_failure,
+    map_status,
+    read_error,
+)
 from gateway.dialects.wire.sse import (
     SHORT_BYTES,
     Carry,
@@ -18,13 +25,6 @@ from gateway.dialects.wire.sse import (
     is_canonical,
     parse_event,
     render_event,
-)
-from gateway.dialects.wire.upstream_errors import (
-    MAX_MESSAGE_CHARS,
-    ErrorText,
-    make_failure,
-    map_status,
-    read_error,
 )
 from gateway.errors import (
     BadRequest,
