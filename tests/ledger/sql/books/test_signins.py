@@ -16,7 +16,7 @@ from gateway.ledger.signin_records import (
     TokenView,
     TotpView,
 )
-from gateway.ledger.sql.books.credentials import USED_EVERY_MS
+from gateway.ledger.sql.books.books import USED_EVERY_MS
 from gateway.ledger.sql.books.signins import MAX_SESSIONS, SEEN_EVERY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
