@@ -165,11 +165,9 @@ async def test_a_thousand_tries_at_once_take_no_memory(tmp_path: Path) -> None:
             assert (await console.get("/healthz", as_=None)).status == 200
             await asyncio.wait([tries], timeout=0.05)
         statuses = [one.status for one in await tries]
-        after = read_rss_mib(status)
     assert set(statuses) == {401, 429}
     assert 4 * 5 <= statuses.count(401) <= 4 * 12, "five of each, then fewer and fewer"
     assert max(peaks) - before <= 64 + 16  # the two hashes, and a hundred connections
-    assert after - before <= 64
 
 
 def read_rss_mib(status: Path) -> float:
