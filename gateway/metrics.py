@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Protocol
 
-from gateway.api.call import Call
-from gateway.api.state import Gateway
+from gateway.api.state import Call, Gateway
 from gateway.ledger.call_records import Outcome
 from gateway.money import Tokens
 

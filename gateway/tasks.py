@@ -1,4 +1,4 @@
-"""The event loop's time: background tasks, how late the loop is, and fair shares of its turns."""
+"""The event loop's time: background tasks, how late the loop is, fair shares of its turns and of a thread."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -24,6 +28,11 @@ STEP_SECONDS: Final = 0.25
 """How often a wait looks whether the loop stood meanwhile."""
 MAX_STRETCH: Final = 4
 """Times its length that a wait takes at most, however often the loop stands."""
+
+REST_SECONDS: Final = 0.05
+"""The longest rest of the thread. It rests for as long as a job took: a call of orjson lets no other
+thread run, 30 ms at most, and the loop, which gives way in each call of the system, would meet one
+after another."""
 
 Result = TypeVar("Result")
 
@@ -181,6 +190,83 @@ def find_turns() -> Turns:
     if loop not in _turns:
         _turns[loop] = Turns(loop)
     return _turns[loop]
+
+
+class Place(Enum):
+    """A place in which work is done."""
+
+    NOW = 0
+    TURN = 1
+    """On the event loop, in a turn that has time left."""
+    THREAD = 2
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    begin: Callable[[], None]
+    is_unwanted: Callable[[], bool]
+
+
+class LargeBodies:
+    """One thread for long work: one job at a time, so that memory stays bounded, fair by owner."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
+        self._waiting: dict[Hashable, deque[_Job]] = {}
+        """Jobs by owner, such as the account; the owner whose turn is next comes first."""
+        self._busy = False
+
+    async def run(
+        self, function: Callable[[], Result], place: Place, owner: Hashable = None
+    ) -> Result:
+        """Call a function in its place; what waits does so behind what its owner has waiting."""
+        if place is Place.NOW:
+            return function()
+        if place is Place.TURN:
+            return await find_turns().run(owner, function)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
+
+        def begin() -> None:
+            begun = loop.run_in_executor(self._thread, function)
+            begun.add_done_callback(partial(self._finish, done, loop.time()))
+
+        self._waiting.setdefault(owner, deque()).append(_Job(begin, done.done))
+        if not self._busy:
+            self._begin_next()
+        return await done
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _begin_next(self) -> None:
+        """Give the thread the next job, of the owner that has waited longest since its last one."""
+        self._busy = False
+        while self._waiting:
+            owner = next(iter(self._waiting))
+            queue = self._waiting.pop(owner)
+            job = queue.popleft()
+            if queue:
+                self._waiting[owner] = queue  # at the end
+            # What nobody waits for any more is dropped unread: its caller's time-out must not cost the others.
+            if not job.is_unwanted():  # its caller's task was cancelled
+                self._busy = True
+                job.begin()
+                return
+
+    def _finish(
+        self, done: asyncio.Future[Result], began: float, begun: asyncio.Future[Result]
+    ) -> None:
+        loop = begun.get_loop()
+        loop.call_later(min(loop.time() - began, REST_SECONDS), self._begin_next)
+        if begun.cancelled():
+            done.cancel()
+        elif done.done():
+            begun.exception()  # nobody wants it
+        elif (error := begun.exception()) is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(begun.result())
 
 
 def _finish(task: asyncio.Task[None]) -> None:

@@ -13,8 +13,7 @@ from typing import Final, Protocol
 
 from gateway.admin import fields, observations
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
-from gateway.api.call import MissingUsage
-from gateway.api.state import Gateway
+from gateway.api.state import Gateway, MissingUsage
 from gateway.config.records import Alerts, Config
 from gateway.ledger.alert_records import Alert, AlertKind, AlertState, UpstreamView
 from gateway.ledger.records import LedgerError

@@ -4,8 +4,8 @@
     front           the outermost layer: request id and dialect, errors as replies, also to what no parser takes
     keys            the layer of whoever has a key: account, rates, balance
     limits          the rates of keys and accounts
-    state           the state that all requests share, and what it is made of: routes, providers
-    call            the record that each request carries, its log line, and counts for operators
+    state           the state that all requests share, and the record that each one carries
+    notes           the headers of a request's reply, its log line, and counts for operators
     aiohttp_insides   what is used of aiohttp beyond its documented API
     bodies          bodies: read within deadlines, counted in memory, parsed where it delays nobody
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes

@@ -11,10 +11,10 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from gateway.api.billing import Bill, expect_usage
-from gateway.api.bodies import PARSE_RATE, Place, choose_place, run_at
-from gateway.api.call import Call
+from gateway.api.bodies import PARSE_RATE, choose_place, run_at
 from gateway.api.keys import catch_up, check_balance, check_standing
 from gateway.api.lookups import find_problem
+from gateway.api.state import Call
 from gateway.config.records import Model
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import EMBEDDINGS
@@ -33,6 +33,7 @@ from gateway.errors import (
     UpstreamUnavailable,
     name_model,
 )
+from gateway.tasks import Place
 from gateway.upstream.routing import Candidate
 
 AFFINITY_CHARS: Final = 256

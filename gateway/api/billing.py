@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import assert_never
 
-from gateway.api.call import Call
 from gateway.api.lifecycle import Owed, Verdict
+from gateway.api.state import Call
 from gateway.config.records import Model
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import CompletionRequest, Payload

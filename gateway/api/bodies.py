@@ -18,18 +18,14 @@ import asyncio
 import functools
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import has_queued_message, has_tiny_chunks, want_body
-from gateway.api.call import Call
+from gateway.api.state import Call, Share
 from gateway.dialects.wire.jsonbytes import bound_elements
 from gateway.errors import (
     BadRequest,
@@ -39,7 +35,7 @@ from gateway.errors import (
     RateLimited,
     UnsupportedMediaType,
 )
-from gateway.tasks import find_turns
+from gateway.tasks import Place
 
 FRAMING_SECONDS: Final = 1.0
 """How often a chunked body that does not arrive is checked for malformed chunks."""
@@ -163,15 +159,6 @@ SMALL_BYTES: Final = 64 << 10
 """Bytes of a reply that are not counted: a transport takes as many before it asks to wait."""
 
 
-@dataclass(slots=True, eq=False)
-class Share:
-    """The bytes that the requests and replies of one account take in memory."""
-
-    held_bytes: int = 0
-    ahead: Call | None = None
-    """The request whose reply is read to its end although the share is full."""
-
-
 def count_body(call: Call, size: int) -> None:
     """Reserve room for bytes of a request that have arrived, until it ends.
 
@@ -255,23 +242,9 @@ SHORT_MS: Final = 0.5
 """Work that need not wait for a turn with time left: the request itself takes about as long."""
 LOOP_BYTES: Final = 1 << 19
 """Bytes that are read or written on the loop at most, whatever is in them: so many take 1 ms."""
-REST_SECONDS: Final = 0.05
-"""The longest rest of the thread. It rests for as long as a job took: a call of orjson lets no other
-thread run, 30 ms at most, and the loop, which gives way in each call of the system, would meet one
-after another."""
 PARSE_RATE: Final = 4_000
 """Values that are parsed and validated in a millisecond, in the slowest dialect: Responses."""
-
 Result = TypeVar("Result")
-
-
-class Place(Enum):
-    """A place in which work is done."""
-
-    NOW = 0
-    TURN = 1
-    """On the event loop, in a turn that has time left."""
-    THREAD = 2
 
 
 def choose_place(data: bytes, rate: int) -> Place:
@@ -297,71 +270,3 @@ async def run_at(call: Call, place: Place, function: Callable[[], Result]) -> Re
         return function()
     owner = None if call.key is None else call.key.account.id
     return await call.gateway.large_bodies.run(function, place, owner)
-
-
-@dataclass(slots=True, eq=False)
-class _Job:
-    begin: Callable[[], None]
-    is_unwanted: Callable[[], bool]
-
-
-class LargeBodies:
-    """One thread for long work: one job at a time, so that memory stays bounded, fair by owner."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
-        self._waiting: dict[Hashable, deque[_Job]] = {}
-        """Jobs by owner, such as the account; the owner whose turn is next comes first."""
-        self._busy = False
-
-    async def run(
-        self, function: Callable[[], Result], place: Place, owner: Hashable = None
-    ) -> Result:
-        """Call a function in its place; what waits does so behind what its owner has waiting."""
-        if place is Place.NOW:
-            return function()
-        if place is Place.TURN:
-            return await find_turns().run(owner, function)
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Result] = loop.create_future()
-
-        def begin() -> None:
-            begun = loop.run_in_executor(self._thread, function)
-            begun.add_done_callback(partial(self._finish, done, loop.time()))
-
-        self._waiting.setdefault(owner, deque()).append(_Job(begin, done.done))
-        if not self._busy:
-            self._begin_next()
-        return await done
-
-    def close(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    def _begin_next(self) -> None:
-        """Give the thread the next job, of the owner that has waited longest since its last one."""
-        self._busy = False
-        while self._waiting:
-            owner = next(iter(self._waiting))
-            queue = self._waiting.pop(owner)
-            job = queue.popleft()
-            if queue:
-                self._waiting[owner] = queue  # at the end
-            # What nobody waits for any more is dropped unread: its caller's time-out must not cost the others.
-            if not job.is_unwanted():  # its caller's task was cancelled
-                self._busy = True
-                job.begin()
-                return
-
-    def _finish(
-        self, done: asyncio.Future[Result], began: float, begun: asyncio.Future[Result]
-    ) -> None:
-        loop = begun.get_loop()
-        loop.call_later(min(loop.time() - began, REST_SECONDS), self._begin_next)
-        if begun.cancelled():
-            done.cancel()
-        elif done.done():
-            begun.exception()  # nobody wants it
-        elif (error := begun.exception()) is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(begun.result())

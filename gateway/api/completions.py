@@ -21,7 +21,6 @@ from aiohttp import web
 
 from gateway.api.admission import Completion, Prepared, admit
 from gateway.api.bodies import count_reply, read_body
-from gateway.api.call import Call, make_headers, note_upstream_call
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import (
     UNCONCLUDED,
@@ -35,7 +34,9 @@ from gateway.api.lifecycle import (
     find_ending,
     lose_charge,
 )
+from gateway.api.notes import make_headers, note_upstream_call
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
+from gateway.api.state import Call
 from gateway.dialects.base import Pipeline
 from gateway.errors import (
     STOPPED,

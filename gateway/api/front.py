@@ -19,8 +19,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection
-from gateway.api.call import Call, find_code, make_headers, note_refusal
-from gateway.api.state import Gateway
+from gateway.api.notes import find_code, make_headers, note_refusal
+from gateway.api.state import Call, Gateway
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (

@@ -12,10 +12,9 @@ from aiohttp import hdrs, web
 from gateway import ids
 from gateway.api.aiohttp_insides import note_known
 from gateway.api.bodies import release
-from gateway.api.call import Call
 from gateway.api.front import Handler
 from gateway.api.limits import Rates
-from gateway.api.state import Gateway
+from gateway.api.state import Call, Gateway
 from gateway.errors import (
     RESTARTING,
     AccountSuspended,

@@ -8,8 +8,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from gateway.api.call import Call
-from gateway.api.state import Gateway, find_limits
+from gateway.api.state import Call, Gateway, find_limits
 from gateway.config.records import Config, Limits, Model
 from gateway.dialects.records import Json, ListedModel
 from gateway.dialects.wire.jsonbytes import dumps_lenient

@@ -24,8 +24,7 @@ from multidict import MultiMapping
 
 from gateway.api.admission import find_model, parse, pick_headers
 from gateway.api.billing import estimate_input
-from gateway.api.bodies import Place, choose_place, defer_continue, read_body, run_at
-from gateway.api.call import Call
+from gateway.api.bodies import choose_place, defer_continue, read_body, run_at
 from gateway.api.completions import serve_completion
 from gateway.api.front import Handler, make_front, refuse_method, refuse_path
 from gateway.api.keys import require_key
@@ -37,13 +36,14 @@ from gateway.api.lookups import (
     show_key,
     show_receipt,
 )
-from gateway.api.state import Gateway
+from gateway.api.state import Call, Gateway
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, COUNTERS, EMBEDDINGS, CountPath, Exchange
 from gateway.dialects.messages.upstream import edit_count
 from gateway.dialects.records import CompletionRequest
 from gateway.dialects.wire.fields import dump_request
 from gateway.errors import GatewayError, OutOfResources, UpstreamError
+from gateway.tasks import Place
 from gateway.upstream.forwarder import fetch
 from gateway.upstream.routing import Candidate, order_routes
 

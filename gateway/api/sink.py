@@ -19,7 +19,7 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.bodies import SMALL_BYTES, count_reply, release
-from gateway.api.call import Call
+from gateway.api.state import Call
 from gateway.errors import GatewayError, drop_frames
 from gateway.tasks import spawn
 

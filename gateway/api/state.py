@@ -2,28 +2,83 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from gateway.api.bodies import LargeBodies, Share
-from gateway.api.call import Call, MissingUsages
 from gateway.api.limits import Bucket, Counting, Rates
 from gateway.config.records import Config, Limits, Provider, Reload
+from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import EMBEDDINGS, EXCHANGES, Exchanges
 from gateway.dialects.records import DEMO, EMBEDDERS
 from gateway.ledger.base import Account, Key
+from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Terms
 from gateway.ledger.serving.ledger import ServingLedger
+from gateway.money import Tokens
+from gateway.tasks import LargeBodies
+from gateway.times import HOUR_MS
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import Forwarder, HttpForwarder
 from gateway.upstream.routing import ProviderState, Routes
 
+log = logging.getLogger("gateway.usage")
+
 LOOKUPS_PER_MINUTE: Final = 600
 """For all callers together: made-up keys must not keep the ledger busy."""
+
+
+@dataclass(slots=True, eq=False)
+class Share:
+    """The bytes that the requests and replies of one account take in memory."""
+
+    held_bytes: int = 0
+    ahead: Call | None = None
+    """The request whose reply is read to its end although the share is full."""
+
+
+@dataclass(slots=True)
+class MissingUsage:
+    """The replies of one provider and model without a usage, since the start."""
+
+    provider: str
+    model: str
+    count: int = 0
+    last_ms: int = 0
+    logged_hour: int = -1
+
+
+class MissingUsages:
+    """The counts by provider and model. The configuration bounds their number."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], MissingUsage] = {}
+
+    def note(self, provider: str, model: str, now_ms: int) -> None:
+        """Count a reply; log the first of each hour."""
+        found = self._found.setdefault((provider, model), MissingUsage(provider, model))
+        found.count += 1
+        found.last_ms = now_ms
+        hour = now_ms // HOUR_MS
+        if found.logged_hour != hour:
+            found.logged_hour = hour
+            log.warning(
+                "provider %s reports no usage, or an implausible one, for model %s: %d replies are"
+                " charged by an estimate since the start",
+                provider,
+                model,
+                found.count,
+            )
+
+    def list_latest(self) -> list[MissingUsage]:
+        """Return the counts, the latest first."""
+        return sorted(self._found.values(), key=lambda one: -one.last_ms)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -93,6 +148,59 @@ class Gateway:
             rates.terms = terms
         own.defaults = config
         return own
+
+
+@dataclass(slots=True)
+class Call:
+    """One request: what is known of it, and what its log line says."""
+
+    gateway: Gateway
+    request_id: str
+    dialect: Caller
+    started: float
+    """Monotonic seconds."""
+    started_ms: int
+    """Wall clock, Unix milliseconds."""
+    surface: str = ""
+    """The part of the application that the path belongs to."""
+    key: Key | None = None
+    rates: Rates | None = None
+    balance_nano: int | None = None
+    """The available balance when the hold was taken."""
+    asked_model: str = ""
+    """The model that was named, if that can be one; `model` is one that the caller may use."""
+    model: str = ""
+    provider: str = ""
+    attempts: int = 0
+    failed: str = ""
+    """The routes that failed, each with its cause."""
+    stream: bool = False
+    outcome: Outcome | None = None
+    status: int | None = None
+    """The status in the ledger: what the caller got, or would have got if it had stayed."""
+    error_code: str | None = None
+    """The code of an error reply, see `find_code`."""
+    tokens: Tokens = field(default_factory=Tokens)
+    cost_nano: int = 0
+    estimated: bool = False
+    first_byte_ms: int | None = None
+    waited_seconds: float = 0.0
+    """The time in which the caller's body, or a provider, was waited for."""
+    held_bytes: int = 0
+    """The request's part of its account's `Share`."""
+    reply_bytes: int = 0
+    """The reply's part of `held_bytes`."""
+    console: Mapping[str, str] = field(default_factory=dict)
+    """For the log line of a console request: method, template of the path, address of the visitor."""
+
+    def note_failure(self, route: str, cause: str) -> None:
+        """Note that a route did not serve the request."""
+        self.failed += f"{'; ' if self.failed else ''}{route}: {cause}"
+
+    def note_first_byte(self) -> None:
+        """Note that the caller's first byte leaves now; later calls change nothing."""
+        if self.first_byte_ms is None:
+            self.first_byte_ms = int((time.monotonic() - self.started) * 1000)
 
 
 def find_limits(terms: Terms, defaults: Limits) -> Limits:

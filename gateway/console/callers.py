@@ -14,7 +14,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.admin import fields, keys, signin
-from gateway.api.call import Call
+from gateway.api.state import Call
 from gateway.config.records import Config
 from gateway.console.fields import ConsoleError, invalid_token, too_many_changes, too_many_tries
 from gateway.console.origin import (

@@ -17,9 +17,8 @@ import orjson
 from aiohttp import hdrs, web
 
 from gateway.api.aiohttp_insides import has_tiny_chunks, note_known, want_body
-from gateway.api.call import Call
 from gateway.api.front import Handler, make_front
-from gateway.api.state import Gateway
+from gateway.api.state import Call, Gateway
 from gateway.console import origin, pages
 from gateway.console.api import ROUTES
 from gateway.console.callers import find_caller, read_tokens

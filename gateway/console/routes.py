@@ -21,8 +21,7 @@ import orjson
 from aiohttp import web
 
 from gateway.admin import fields
-from gateway.api.call import Call
-from gateway.api.state import Gateway
+from gateway.api.state import Call, Gateway
 from gateway.console.fields import ConsoleError, Fields, Query, not_for_token, read_id
 from gateway.console.origin import read_local
 from gateway.console.state import ConsoleState

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from gateway.admin import passwords
-from gateway.api.call import Call
+from gateway.api.state import Call
 from gateway.console.fields import busy
 from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
 from gateway.ledger.opening import open_books

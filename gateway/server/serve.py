@@ -22,11 +22,11 @@ from gateway.addresses import join_address
 from gateway.alerts.delivery import tell_at_once
 from gateway.alerts.watch import Watch
 from gateway.api.aiohttp_insides import has_slow_parser, name_server
-from gateway.api.call import AccessLog, Call
 from gateway.api.front import make_connection
+from gateway.api.notes import AccessLog
 from gateway.api.routes import add_api
 from gateway.api.sink import SERVER
-from gateway.api.state import Gateway, make_gateway
+from gateway.api.state import Call, Gateway, make_gateway
 from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
 from gateway.console.dispatch import add_console

@@ -16,7 +16,7 @@ from gateway.alerts.watch import (
     find_sign_in_changes,
     judge_providers,
 )
-from gateway.api.call import MissingUsage
+from gateway.api.state import MissingUsage
 from gateway.ledger.records import Actor
 from gateway.ledger.serving.store import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside

@@ -13,8 +13,7 @@ import pytest
 
 from gateway.alerts.delivery import LEASE_MS, MAX_PER_RECEIVER, Deliveries
 from gateway.alerts.watch import Watch
-from gateway.api.call import MissingUsage
-from gateway.api.state import Gateway
+from gateway.api.state import Gateway, MissingUsage
 from gateway.config.records import Config
 from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.records import DatabaseUrl

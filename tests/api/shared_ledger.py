@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from gateway.api.call import Call as ServedCall
+from gateway.api.state import Call as ServedCall
 from gateway.api.state import Gateway
 from gateway.errors import GatewayError
 from gateway.ledger.base import Admission, Hold, Key, Settlement

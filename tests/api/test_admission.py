@@ -11,13 +11,14 @@ import pytest
 from multidict import CIMultiDict
 
 from gateway.api.admission import AFFINITY_CHARS, Completion, Prepared, _choose_writable, find_model
-from gateway.api.bodies import LargeBodies, Place, Result
+from gateway.api.bodies import Result
 from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload, Target
 from gateway.errors import BadRequest, ModelNotAllowed, UnknownModel, UpstreamUnavailable
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
+from gateway.tasks import LargeBodies, Place
 from tests.support.records import make_call
 from tests.support.rows import each_row
 

@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 import pytest
 
 from gateway.api.billing import Bill, expect_usage
-from gateway.api.call import Call
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Bucket, Rates
+from gateway.api.state import Call
 from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance, RateLimited

@@ -18,10 +18,7 @@ from gateway.api.admission import parse_large
 from gateway.api.bodies import (
     LOOP_BYTES,
     LOOP_MS,
-    REST_SECONDS,
     SHORT_MS,
-    LargeBodies,
-    Place,
     choose_place,
     count_body,
     count_reply,
@@ -32,6 +29,7 @@ from gateway.api.state import Gateway
 from gateway.dialects.exchanges import CALLERS
 from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, count_elements
 from gateway.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
+from gateway.tasks import REST_SECONDS, LargeBodies, Place
 from tests.api.scene import check_nobody_waits, set_stage
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request

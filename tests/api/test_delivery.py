@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.api.bodies import LOOP_BYTES, LargeBodies, Place, count_reply, release
+from gateway.api.bodies import LOOP_BYTES, count_reply, release
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import LedgerUnavailable, UpstreamError
-from gateway.tasks import spawn
+from gateway.tasks import LargeBodies, Place, spawn
 from gateway.upstream.connection import Receiver
 from tests.api.test_bodies import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours

@@ -14,7 +14,6 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.api.aiohttp_insides import HEAD_BYTES
 from gateway.api.bodies import defer_continue
-from gateway.api.call import Call
 from gateway.api.front import (
     UNSERVED,
     choose_caller,
@@ -24,7 +23,7 @@ from gateway.api.front import (
     render_error,
 )
 from gateway.api.routes import add_api, make_routes
-from gateway.api.state import Gateway
+from gateway.api.state import Call, Gateway
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (

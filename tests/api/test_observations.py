@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, cast
 
 import pytest
 
-from gateway.api.call import AccessLog, Call, MissingUsages, describe_call, find_code
+from gateway.api.notes import AccessLog, describe_call, find_code
+from gateway.api.state import Call, MissingUsages
 from gateway.errors import BadRequest, name_model
 from gateway.ledger.alert_records import RefusalView, UpstreamView
 from gateway.ledger.base import Account, Key, Line
@@ -263,7 +264,7 @@ async def test_lines_are_for_people_or_for_tools() -> None:
 
 
 async def test_lines_are_collected_and_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.api.call.FLUSH_SECONDS", 0)
+    monkeypatch.setattr("gateway.api.notes.FLUSH_SECONDS", 0)
     log, written = collect("json")
     log.write(make_call(), 200)
     log.write(make_call(), 200)
@@ -275,7 +276,7 @@ async def test_lines_are_collected_and_written_together(monkeypatch: pytest.Monk
 
 async def test_many_lines_come_in_batches_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that makes them lets the event loop run between two batches."""
-    monkeypatch.setattr("gateway.api.call.BATCH_LINES", 3)
+    monkeypatch.setattr("gateway.api.notes.BATCH_LINES", 3)
     log, written = collect("json")
     for status in range(200, 208):
         log.write(make_call(), status)

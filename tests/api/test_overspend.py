@@ -17,9 +17,9 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from gateway.api.billing import Bill, expect_usage, find_output_limit
-from gateway.api.call import Call, MissingUsages
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Rates
+from gateway.api.state import Call, MissingUsages
 from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gateway.api.call import Call
+from gateway.api.state import Call
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import CALLERS
 

@@ -13,12 +13,11 @@ from multidict import CIMultiDict
 
 from gateway.api.admission import Completion, Prepared
 from gateway.api.billing import Bill
-from gateway.api.bodies import LargeBodies, Place
-from gateway.api.call import MissingUsages
 from gateway.api.completions import Relay
 from gateway.api.lifecycle import Case
 from gateway.api.limits import Rates
 from gateway.api.sink import JsonSink
+from gateway.api.state import MissingUsages
 from gateway.config.records import Model
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
@@ -26,6 +25,7 @@ from gateway.errors import STOPPED, GatewayError, Overloaded
 from gateway.ledger.serving import writer
 from gateway.money import Price
 from gateway.prices import PriceList
+from gateway.tasks import LargeBodies, Place
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.routing import Candidate, ProviderState
 from gateway.usage import Expected, UsageLimits
