@@ -313,3 +313,6 @@ async def test_a_reader_needs_a_file(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match=r"gateway\.db"):
         async with SqliteReader.open(tmp_path / "nowhere" / "gateway.db"):
             pass
+    for thread in threading.enumerate():  # aiosqlite's tells this loop that it has ended
+        if "_connection_worker_thread" in thread.name:
+            await asyncio.to_thread(thread.join, 10)
