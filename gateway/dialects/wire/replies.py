@@ -1,4 +1,4 @@
-"""What an upstream sends whole: replies held back until they are charged, and errors, mapped for callers.
+"""Upstream replies that come whole: replies held back until they are charged, and errors, mapped for callers.
 
 An upstream's fault never looks like the caller's: only 400, 413 and 422 are passed on as the
 caller's, with their message. What else an upstream says of an error is withheld, since it may echo

@@ -271,7 +271,7 @@ def hide_bill(told: Json, text: bytes) -> Json:
 
 
 _MAY_TELL: Final = (b"cost", b"Cost", b"pric", b"Pric", b"byok", rb"\u00")
-"""What stands in the bytes of a bill; a letter of its name may be escaped."""
+"""Every bill has one of these in its bytes; a letter of its name may be escaped."""
 _TELLS: Final = re.compile(r"[Cc]ost|[Pp]ric|byok")
 """Names of members, such as `total_cost`, `marketCost`, `request_pricing`."""
 _DEEP: Final = frozenset({"usage", "provider_metadata", "providerMetadata", "_hidden_params"})
