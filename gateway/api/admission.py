@@ -21,7 +21,9 @@ from gateway.dialects.exchanges import EMBEDDINGS
 from gateway.dialects.records import CompletionRequest, ModelKind, ReplyContext
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
+    MAX_ESCAPES,
     count_elements,
+    has_more_escapes,
     limit_elements,
     refuse_elements,
 )
@@ -129,10 +131,15 @@ async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
 
 
 def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
-    """Parse a request whose values are counted first. Raises BodyTooLarge, BadRequest."""
+    """Parse a request whose values and escapes are counted first. Raises BodyTooLarge, BadRequest."""
     elements = count_elements(body, MAX_ELEMENTS)
     if elements > MAX_ELEMENTS:
         raise BodyTooLarge(f"The request body has more than {MAX_ELEMENTS:,} JSON values.")
+    if has_more_escapes(body, MAX_ESCAPES):
+        raise BodyTooLarge(
+            f"The request body has more than {MAX_ESCAPES:,} backslashes. Send text as UTF-8, without"
+            " escapes such as \\u00e9."
+        )
     with limit_elements(MAX_ELEMENTS - elements, refuse_elements):
         return replace(dialect.parse_request(body), elements=elements)
 

@@ -27,7 +27,7 @@ from gateway.api.bodies import (
 )
 from gateway.api.state import Gateway
 from gateway.dialects.exchanges import CALLERS
-from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, count_elements
+from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES, count_elements
 from gateway.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
 from gateway.tasks import REST_SECONDS, LargeBodies, Place
 from tests.api.scene import check_nobody_waits, set_stage
@@ -260,6 +260,16 @@ def test_a_body_of_tiny_elements_is_refused_before_it_is_parsed(element: bytes) 
     assert choose_place(body, 10_000) is Place.THREAD
     with pytest.raises(BodyTooLarge):
         parse_large(CALLERS["chat"], body)
+
+
+@each_row("escape", [rb"\"", rb"\u4e2d", rb"\\"])
+def test_a_body_of_escapes_is_refused_before_it_is_parsed(escape: bytes) -> None:
+    """orjson takes tens of ms for them, and no other thread runs meanwhile."""
+    escapes = MAX_ESCAPES // escape.count(b"\\")
+    head, tail = b'{"model":"m","messages":[{"role":"user","content":"', b'"}]}'
+    assert parse_large(CALLERS["chat"], head + escape * escapes + tail).elements < 20
+    with pytest.raises(BodyTooLarge, match="2,000,000 backslashes"):
+        parse_large(CALLERS["chat"], head + escape * (escapes + 1))
 
 
 def test_commas_in_a_text_are_no_elements() -> None:

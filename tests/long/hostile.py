@@ -267,8 +267,9 @@ async def send_strings(stage: Stage) -> None:
 
 
 async def send_quotes(stage: Stage) -> None:
-    """A holder sends 26 MB of strings of escaped quotes, which are no JSON and so cost nothing."""
-    body = b"[" + (b'"' + b'\\"' * (16 << 10) + b'",') * 800
+    """A holder sends 26 MB with as many escaped quotes as are read, no JSON and so free of charge."""
+    quotes, text = b'"' + b'\\"' * (16 << 10) + b'",', b'"' + b"x" * (32 << 10) + b'",'
+    body = b"[" + quotes * 122 + text * 678
     await many(2, lambda: stage.gateway.chat(stage.key, body), 5.0)
 
 

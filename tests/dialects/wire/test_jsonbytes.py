@@ -18,6 +18,7 @@ from gateway.dialects.records import Json, Target
 from gateway.dialects.wire import jsonbytes
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
+    MAX_ESCAPES,
     PIECE_BYTES,
     STRING_REST,
     bound_elements,
@@ -88,6 +89,15 @@ def test_without_a_budget_one_text_has_a_limit() -> None:
     spend_elements(b"[" + b"0," * (MAX_ELEMENTS - 2) + b"0]")
     with pytest.raises(UndeliverableReply):
         maybe_loads(b"[" + b"0," * MAX_ELEMENTS + b"0]")
+
+
+def test_a_reply_of_escapes_is_not_parsed() -> None:
+    exchange = EXCHANGES["messages"]["chat"]
+    with pytest.raises(UndeliverableReply, match="too many JSON values or escapes"):
+        exchange.replay_reply(b'{"a":"' + rb"\n" * (MAX_ESCAPES + 1) + b'"}')
+    with pytest.raises(UndeliverableReply):
+        maybe_loads(b'"' + rb"\n" * (MAX_ESCAPES + 1) + b'"')
+    assert maybe_loads(b'"' + rb"\n" * MAX_ESCAPES + b'"') == "\n" * MAX_ESCAPES
 
 
 DENSE: Final = "[" + "{}," * MAX_ELEMENTS
