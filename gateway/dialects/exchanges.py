@@ -50,6 +50,9 @@ from gateway.dialects.wire.stream import TranslatedStream
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.usage import meter
 
+SMALL_BYTES: Final = 1 << 16
+"""Bytes of a reply whose values need no counting: each takes a byte at least, so a dozen readings of
+all of them stay below `MAX_REPLY_ELEMENTS`."""
 SLOWEST: Final = (750, 900)
 """The rates of a pair that is not in `RATES`."""
 
@@ -111,6 +114,8 @@ class Exchange:
 
         Raises UpstreamError if it is not a reply of the upstream's dialect.
         """
+        if len(body) <= SMALL_BYTES:
+            return self._read_reply(body, context)
         with limit_elements(self.max_elements, refuse_reply):
             return self._read_reply(body, context)
 
@@ -268,5 +273,11 @@ EMBEDDINGS: Final = Exchange(
 
 def _says_effort(asked: Json) -> bool:
     """Return whether an upstream's request, of any dialect, says how much to reason."""
+    if _EFFORT.isdisjoint(asked):
+        return False
     inner = (get_object(asked, name).get("effort") for name in ("output_config", "reasoning"))
     return any((asked.get("reasoning_effort"), asked.get("thinking"), *inner))
+
+
+_EFFORT: Final = frozenset({"output_config", "reasoning", "reasoning_effort", "thinking"})
+"""The members of a request that may say so; most requests have none."""

@@ -56,14 +56,22 @@ def maybe_repair_chat_usage(usage: Json) -> Json | None:
     counts = read_counts(usage)
     if not (counts.has_input and counts.has_output):
         return None
-    wanted = make_chat_usage(counts.tokens)
-    if all(type(usage.get(name)) is int and usage[name] == n for name, n in wanted.items()):
+    if tells(usage, counts.tokens):
         return None
-    repaired = {**usage, **wanted}
+    repaired = {**usage, **make_chat_usage(counts.tokens)}
     if counts.beside:
         told = get_object(usage, "prompt_tokens_details")
         repaired["prompt_tokens_details"] = told | make_cache_details(counts.tokens)
     return repaired
+
+
+def tells(usage: Json, tokens: Tokens) -> bool:
+    """Return whether a usage has just these counts of input and output, and their sum."""
+    for name, count in make_chat_usage(tokens).items():
+        told = usage.get(name)
+        if type(told) is not int or told != count:
+            return False
+    return True
 
 
 def make_chat_usage(tokens: Tokens) -> Json:

@@ -14,6 +14,7 @@ from gateway.dialects.chat.repair import (
     lift_usage,
     make_chat_usage,
     maybe_repair_chat_usage,
+    tells,
 )
 from gateway.dialects.chat.state import write_history
 from gateway.dialects.chat.stream import (
@@ -44,7 +45,10 @@ class ChatUpstream(Upstream):
 
     def check_reply(self, reply: Json) -> bool:
         check_error(reply)
-        return any(type(choice) is dict for choice in get_list(reply, "choices"))
+        for choice in get_list(reply, "choices"):
+            if type(choice) is dict:
+                return True
+        return False
 
     def ask(self, body: Json, target: Target) -> Json:
         check_fields(body, target)
@@ -121,7 +125,8 @@ def _maybe_repair(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | 
         fixes["id"] = ID_PREFIX + context.request_id
     if type(usage) is not dict:
         fixes["usage"] = make_chat_usage(tokens)
-    elif (sums := maybe_repair_chat_usage(usage)) is not None:
+    # What is charged agrees with the report in nearly all replies, which then is read only once.
+    elif not tells(usage, tokens) and (sums := maybe_repair_chat_usage(usage)) is not None:
         fixes["usage"] = sums
     choices = [*map(_repair_choice, count(), lifted["choices"])]
     if any(map(is_not, choices, lifted["choices"])):

@@ -47,6 +47,8 @@ _ROLES: Final = {
 }
 """The members of a usage, of the details of its input, and of cache writes by how long they last. Chat
 providers use the names of Responses providers, too, and the other way round."""
+_WRITES: Final = frozenset({"written", "lifetimes", "written_5m", "written_1h"})
+"""The roles that tell of cache writes, of which most replies have none."""
 _READ_BESIDE: Final = "cache_read_input_tokens"
 """Anthropic's name, whose own counts do not overlap."""
 _INPUT_MEDIA: Final = {"audio_tokens": "audio_input", "image_tokens": "image_input"}
@@ -90,7 +92,7 @@ def read_counts(usage: Json, *, hour: bool = False) -> Counts:
     given: Any = told.get("input")
     made: Any = told.get("output")
     details, made_details = get_object(told, "details"), get_object(told, "output_details")
-    within = _sort(details)
+    within = _sort(details) if details else details
     cached: Any = within.get("cached") or told.get("cached") or 0
     writes = _read_writes(usage, told, within)
     has_input = are_counts(given, cached, writes[0])
@@ -117,10 +119,8 @@ def read_counts(usage: Json, *, hour: bool = False) -> Counts:
     output = made + max(rest, hidden if hidden > made else 0, 0)
     fresh = given - (cached - read) - (written - wrote)
     short, long, guessed = _split_written(written, writes[1], writes[2], hour=hour)
-    media = {
-        **_read_media(details, _INPUT_MEDIA, fresh),
-        **_read_media(made_details, _OUTPUT_MEDIA, output),
-    }
+    media = _read_media(details, _INPUT_MEDIA, fresh)
+    media |= _read_media(made_details, _OUTPUT_MEDIA, output)
     tokens = Tokens(fresh, cached, short, output if has_output else 0, long, media or NONE)
     return Counts(tokens, has_input, has_output, read + wrote > 0, guessed)
 
@@ -129,17 +129,22 @@ def _sort(holder: Json) -> Json:
     """Return the members by their roles; of several with one role the first of `_ROLES`, but zeros."""
     found: Json = {}
     for name, value in holder.items():
-        role = _ROLES.get(name)
-        if role is None or value is None:
+        if value is None or name not in _ROLES:
             continue
-        if found.get(role) and value and value != found[role]:
-            value = next(holder[one] for one in _ROLES if _ROLES[one] == role and holder.get(one))  # noqa: PLW2901
-        found[role] = value or found.get(role, value)
+        role = _ROLES[name]
+        if role not in found or (value and not found[role]):
+            found[role] = value
+        elif value and value != found[role]:
+            found[role] = next(
+                holder[one] for one in _ROLES if _ROLES[one] == role and holder.get(one)
+            )
     return found
 
 
 def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
     """Read the tokens that were written to a cache: all of them, and those for 5 minutes and an hour."""
+    if _WRITES.isdisjoint(told) and _WRITES.isdisjoint(within) and "x_details" not in usage:
+        return 0, None, None
     lasting = _sort(get_object(told, "lifetimes") or get_object(within, "lifetimes")) or told
     short, long = lasting.get("written_5m"), lasting.get("written_1h")
     written: Any = within.get("written") or told.get("written") or lasting.get("written") or 0
@@ -196,10 +201,10 @@ def _split_written(written: int, short: Any, long: Any, *, hour: bool) -> tuple[
 def _read_media(details: Json, names: Mapping[str, str], most: int) -> dict[str, int]:
     """Read the counts of other media in one part of the tokens, together at most `most`."""
     found: dict[str, int] = {}
-    for told, name in names.items():
+    for told in names:
         # Media have prices of their own: a detail beyond its total must not raise the bill above it.
         if told in details and (count := min(read_count(details[told]) or 0, most)):
-            found[name] = count
+            found[names[told]] = count
             most -= count
     return found
 
