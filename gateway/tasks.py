@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -101,6 +102,60 @@ class limit_seconds:  # noqa: N801 - like asyncio.timeout
             self._wait()
 
 
+class PromptFuture(asyncio.Future[None]):
+    """A future whose task can go on in the very call that ends the wait, not in a later turn.
+
+    `end` does so. After `set_result`, `go_on` has to be called. Another end, such as a cancellation, is
+    told in a later turn, as by any future. One task at a time may wait.
+    """
+
+    _step: Callable[[PromptFuture], object] | None = None
+    _context: Context | None = None
+
+    def add_done_callback(
+        self, fn: Callable[[PromptFuture], object], /, *, context: Context | None = None
+    ) -> None:
+        """Keep the step of the task that waits, which alone adds one."""
+        self._step, self._context = fn, context
+
+    def end(self) -> None:
+        """End the wait; the task takes its next step in this call, unless another task is running."""
+        if not self.done():
+            self.set_result(None)
+            self.go_on()
+
+    def end_later(self) -> None:
+        """End the wait; the task takes its next step in a later turn."""
+        if not self.done():
+            self.set_result(None)
+            self._tell()
+
+    def go_on(self) -> None:
+        """Let the task take its next step, if `set_result` ended the wait and it has not gone on yet."""
+        if self._step is None:
+            return
+        if asyncio.current_task() is None and self._context is not None:
+            step, self._step = self._step, None
+            self._context.run(step, self)
+        else:
+            self._tell()
+
+    def set_exception(self, exception: type[BaseException] | BaseException, /) -> None:
+        super().set_exception(exception)
+        self._tell()
+
+    def cancel(self, msg: object = None) -> bool:
+        is_ended = super().cancel(msg)
+        self._tell()
+        return is_ended
+
+    def _tell(self) -> None:
+        """Let the task take its next step in a later turn."""
+        step, self._step = self._step, None
+        if step is not None:
+            super().add_done_callback(step, context=self._context)
+
+
 class Turns:
     """Shares of the event loop's turns: what would make a turn long waits, fair by owner.
 
@@ -112,7 +167,7 @@ class Turns:
         self._waiting: dict[Hashable, deque[Callable[[], object]]] = {}
         """By owner; whose turn it is next comes first."""
         self._begun: dict[Hashable, int] = {}
-        """The pieces of work in this turn, by owner."""
+        """The pieces of work in this turn, by owner; while nothing counts, those of some turns."""
         self._until = 0.0
         self._counts = False
         """This turn is under way; its end is scheduled."""
@@ -122,7 +177,9 @@ class Turns:
         begun = self._begun.get(owner, 0)
         if begun >= SHARE or owner in self._waiting:
             return False
-        if not self._counts:
+        # The end of a turn is looked for only where the share may be used up in it: else one caller's
+        # request would make a turn of its own for that.
+        if begun >= SHARE // 2 and not self._counts:
             self._count()
         self._begun[owner] = begun + 1
         return True

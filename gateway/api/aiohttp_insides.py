@@ -10,13 +10,16 @@ a stream, and the whole of a JSON reply, to the transport.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Hashable
 from typing import Final
 
-from aiohttp import StreamReader, http_parser, web, web_response
+from aiohttp import StreamReader, http_parser, web, web_protocol, web_response
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.tasks import Turns, find_turns
+from gateway.tasks import PromptFuture, Turns, find_turns
 
 READ_BYTES: Final = 64 << 10
 """Bytes that are read at a time, and parsed in a body with a length, where bytes are cheap."""
@@ -38,6 +41,9 @@ TINY_BYTES: Final = 32
 
 KEPT_HEAD_BYTES: Final = 2048
 """Bytes of an unfinished head that are kept: its target, and most often the header that tells a dialect."""
+
+
+log = logging.getLogger("gateway.connection")
 
 
 class PacedConnection(RequestHandler):
@@ -62,6 +68,8 @@ class PacedConnection(RequestHandler):
         "owner",
         "was_known",
     )
+
+    _waiter: PromptFuture | None
 
     def __init__(self, server: web.Server) -> None:
         # As the server itself makes its connections.
@@ -116,6 +124,80 @@ class PacedConnection(RequestHandler):
         self._pending = b""
         self._body = None
         super().connection_lost(exc)
+
+    async def start(self) -> None:
+        """Serve one request after the other, in this task.
+
+        aiohttp's own makes a task of each request, whose begin and end take a turn of the loop each.
+        """
+        while not self._force_close:
+            if not self._messages:
+                # `parse` lets the task go on, so a request is served in the turn in which it is read.
+                self._waiter = PromptFuture()
+                try:
+                    await self._waiter
+                finally:
+                    self._waiter = None
+            message, payload = self._messages.popleft()
+            if self._parser is not None:
+                self._parser.message_consumed()
+            if self._buffer_paused and len(self._messages) <= self._msg_queue_resume_size:
+                self._resume_reading_if_drained()
+            if not await self._serve(message, payload):
+                break
+            self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+            if self._keepalive_handle is None:
+                self._keepalive_handle = self._loop.call_at(
+                    self._next_keepalive_close_time, self._process_keepalive
+                )
+        if not self._force_close:
+            self._task_handler = None
+            if self.transport is not None:
+                self.transport.close()
+
+    async def _serve(
+        self, message: RawRequestMessage | web_protocol._ErrInfo, payload: StreamReader
+    ) -> bool:
+        """Serve a request; return whether the connection may serve another one."""
+        assert self._manager is not None
+        assert self._request_factory is not None
+        handler = self._request_handler
+        self._manager.requests_count += 1
+        if isinstance(message, web_protocol._ErrInfo):
+            handler, message = self._make_error_handler(message), web_protocol.ERROR
+        assert handler is not None
+        task = self._task_handler or asyncio.current_task()
+        assert task is not None
+        request = self._request_factory(
+            message, payload, self, StreamWriter(self, self._loop), task
+        )
+        try:
+            response, is_lost = await self._handle_request(request, None, handler)
+            if is_lost:
+                return False
+            self._keepalive = bool(response.keep_alive)
+            if not payload.is_eof():
+                await self._read_rest(payload)
+        except ConnectionError:
+            return False
+        except Exception:
+            log.exception("a connection's request could not be answered")
+            self.force_close()
+        except BaseException:
+            self.force_close()
+            raise
+        finally:
+            del request._task  # a cycle, which would keep the request
+        return self._keepalive and not self._close and not self._force_close
+
+    async def _read_rest(self, payload: StreamReader) -> None:
+        """Read the rest of a body that nobody wants, for a while; else the connection is closed."""
+        try:
+            async with asyncio.timeout(self._lingering_time):
+                while not payload.is_eof() and not self._force_close:
+                    await payload.readany()
+        except TimeoutError:
+            self.close()
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -179,6 +261,8 @@ class PacedConnection(RequestHandler):
             elif body is not self._body:
                 self._body, self._chunked = body, getattr(message, "chunked", False)
                 self.chunks = _count_chunks(body) if self._chunked else 0
+            if self._waiter is not None and self._waiter.done():
+                self._waiter.go_on()
 
     def _parse_piece(self) -> None:
         """Parse a piece of what was read, and let the rest wait for its turn."""

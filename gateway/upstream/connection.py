@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 from gateway.errors import GatewayError, InternalError
-from gateway.tasks import Turns, find_turns
+from gateway.tasks import PromptFuture, Turns, find_turns
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 
 log = logging.getLogger("gateway.connection")
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         """Bytes that were read and wait for their turn. While there are any, no more are read."""
         self._reads = True
         """The transport reads."""
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: PromptFuture | None = None
         self._error: Exception | None = None
         self._stopped = False
         self._linger: asyncio.TimerHandle | None = None
@@ -202,15 +202,6 @@ class Connection(asyncio.Protocol):
         had_head = reader.head is not None
         try:
             body = reader.feed(data)
-            # Reads without body bytes, such as chunk sizes alone, must not renew the idle deadline.
-            if body:
-                self.body_reads += 1
-                if self._receiver is None:
-                    self._hold(body)
-                # `receive` may have called `stop`: a paused
-                # connection could not return to the pool.
-                elif not self._receiver.receive(body) and not self._stopped:
-                    self._pause()
         except BadResponse as error:
             # What came before the fault in the same read
             # counts as if it had come in a read of its own.
@@ -218,12 +209,16 @@ class Connection(asyncio.Protocol):
                 self._push(error.body)
             self._cut(Broken(str(error)))
             return
-        except Exception as error:  # noqa: BLE001 - a receiver's
-            self._cut(error)
-        # Only the head and the end wake the waiter: the body needs no switch of tasks.
+        # Reads without body bytes, such as chunk sizes alone, must not renew the idle deadline.
+        if body:
+            self.body_reads += 1
+            self._push(body)
+        # Only the head and the end wake the waiter, whose task goes on in this call: the body needs no
+        # switch of tasks.
         if reader.done or not had_head:
-            self._wake()
-            if self._linger is not None:
+            if self._waiter is not None:
+                self._waiter.end()
+            if self._linger is not None and reader.done:
                 self._finish()
 
     def eof_received(self) -> None:
@@ -257,11 +252,12 @@ class Connection(asyncio.Protocol):
                 self._pause()
 
     def _push(self, body: bytes) -> None:
-        """Hand over what came before; `data_received` does the same without this call."""
+        """Hand over a part of the body, or keep it until there is a receiver."""
         if self._receiver is None:
             self._hold(body)
             return
         try:
+            # `receive` may have called `stop`: a paused connection could not return to the pool.
             if not self._receiver.receive(body) and not self._stopped:
                 self._pause()
         except Exception as error:  # noqa: BLE001 - a receiver's
@@ -339,19 +335,20 @@ class Connection(asyncio.Protocol):
             self._linger.cancel()
             self._linger = None
 
-    def _next_wake(self) -> asyncio.Future[None]:
+    def _next_wake(self) -> PromptFuture:
         """Return the future of the next wake-up; no coroutine, as each costs a call at every wake-up.
 
         Errors are raised on the next call, so data that came before an error is handled first.
         """
         if self._error is not None:
             raise self._error
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = PromptFuture()
         return self._waiter
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        """Let whoever waits go on, in a later turn: who calls this may not be done yet."""
+        if self._waiter is not None:
+            self._waiter.end_later()
 
     def _abort(self) -> None:
         self._pending = b""

@@ -7,7 +7,15 @@ import inspect
 
 import aiohttp
 import pytest
-from aiohttp import StreamReader, base_protocol, http_parser, http_writer, web, web_response
+from aiohttp import (
+    StreamReader,
+    base_protocol,
+    http_parser,
+    http_writer,
+    web,
+    web_protocol,
+    web_response,
+)
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web_protocol import RequestHandler
 
@@ -21,23 +29,42 @@ NAMES = [
         (RequestHandler, name)
         for name in (
             "_buffer_paused",
+            "_close",
             "_current_request",
+            "_force_close",
+            "_handle_request",
+            "_keepalive",
+            "_keepalive_handle",
+            "_keepalive_timeout",
+            "_lingering_time",
             "_loop",
+            "_make_error_handler",
+            "_manager",
             "_messages",
+            "_msg_queue_resume_size",
             "_next_keepalive_close_time",
+            "_parser",
             "_pause_transport_reading",
+            "_process_keepalive",
             "_reading_paused",
             "_request_count",
+            "_request_factory",
+            "_request_handler",
             "_request_in_progress",
+            "_resume_reading_if_drained",
             "_resume_transport_reading",
+            "_task_handler",
             "_waiter",
             "finish_response",
             "force_close",
             "handle_error",
             "resume_reading",
+            "start",
         )
     ),
-    *((web.Server, name) for name in ("_connections", "_kwargs")),
+    *((web.Server, name) for name in ("_connections", "_kwargs", "requests_count")),
+    (web.BaseRequest, "_task"),
+    *((web_protocol, name) for name in ("ERROR", "_ErrInfo")),
     *((web.StreamResponse, name) for name in ("_keep_alive", "prepare", "write_eof")),
     (StreamReader, "_http_chunk_splits"),
     (base_protocol.BaseProtocol, "writing_paused"),

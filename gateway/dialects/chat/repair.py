@@ -67,11 +67,8 @@ def maybe_repair_chat_usage(usage: Json) -> Json | None:
 
 def tells(usage: Json, tokens: Tokens) -> bool:
     """Return whether a usage has just these counts of input and output, and their sum."""
-    for name, count in make_chat_usage(tokens).items():
-        told = usage.get(name)
-        if type(told) is not int or told != count:
-            return False
-    return True
+    wanted = make_chat_usage(tokens)
+    return all(type(usage.get(name)) is int and usage[name] == n for name, n in wanted.items())
 
 
 def make_chat_usage(tokens: Tokens) -> Json:
