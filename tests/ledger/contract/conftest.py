@@ -1,8 +1,8 @@
 """Every test of the suite runs once for each implementation that has what the test needs.
 
 The money rules are stated in Python (for SQLite) and in PL/pgSQL (`ledger/postgres/*.sql`).
-Here each rule is played against both: balance, hold and cap in test_holds and test_concurrent_holds,
-budget in test_budgets, cost in test_holds, test_costs and test_audit; rates in
+Here each rule is played against both: balance, hold, cap and budget in test_confirm, test_budgets
+and test_concurrent_holds, cost in test_holds, test_costs and test_audit; rates in
 postgres/test_rates, which asks the API's own limits for the same decisions. Those runs are slow.
 """
 
