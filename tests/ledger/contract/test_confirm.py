@@ -13,7 +13,6 @@ from gateway.errors import (
     BalanceHeld,
     GatewayError,
     InsufficientBalance,
-    LedgerUnavailable,
     RateLimited,
 )
 from gateway.ledger.base import Hold, Key
@@ -24,7 +23,6 @@ from gateway.tasks import spawn
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
     NOW_MS,
-    SHORT_SECONDS,
     TOKENS,
     Place,
     admission,
@@ -269,25 +267,6 @@ async def test_a_refusal_counts_as_the_end_of_a_request_that_had_ended(place: Pl
             await confirming
         assert (two.key.account.held_nano, two.ledger.open_holds) == (0, 0)
     assert (place.read_balance(), len(place.read_calls())) == (0, 1)
-
-
-@needs(Needs.NODES)
-async def test_a_wait_in_vain_leaves_a_void_behind(place: Place) -> None:
-    """It may be admitted yet, for nobody: so it is ended, and charged nothing."""
-    digest = place.seed()
-    async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
-        key = find_key(ledger, digest)
-        with place.storage.fail_commits():
-            hold = ledger.hold(key, admission())
-            with pytest.raises(LedgerUnavailable):
-                await ledger.confirm(hold)
-        await until(lambda: hold.resolved)
-        assert (key.account.held_nano, ledger.open_holds) == (0, 0)
-        with place.open_books() as books:
-            assert books.calls.measure_pending() == (0, 0)
-    assert {call.outcome for call in place.read_calls()} <= {"ledger_error"}
-    assert place.read_balance() == 10**12
-    place.assert_sound()
 
 
 def limit(*, requests: int = 0, tokens: int = 0, concurrency: int = 0) -> Rate:

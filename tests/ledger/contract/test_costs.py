@@ -14,7 +14,6 @@ from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import (
     NOW_MS,
-    SHORT_SECONDS,
     TOKENS,
     Place,
     admission,
@@ -22,7 +21,6 @@ from tests.ledger.contract.kit import (
     key_id_of,
     read_receipt,
     settlement,
-    until,
     void,
 )
 
@@ -179,21 +177,6 @@ async def test_a_receipt_is_there_from_the_hold_on(place: Place) -> None:
         receipt = await read_receipt(ledger, "failed")
         assert (receipt.state, receipt.outcome) == ("voided", "upstream_error")
         assert await ledger.read_receipt("unknown") is None
-
-
-async def test_what_cannot_be_committed_is_pending(place: Place) -> None:
-    """While commits fail, and as it ended once they work again."""
-    digest = place.seed()
-    async with place.serve(commit_seconds=SHORT_SECONDS) as ledger:
-        key = find_key(ledger, digest)
-        with place.storage.fail_commits():
-            hold = ledger.hold(key, admission(stream=True, id_="req_1"))
-            _ = ledger.settle(hold, settlement(5))
-            receipt = await read_receipt(ledger, "req_1")
-            assert (receipt.state, receipt.cost_nano) == ("pending", 0)
-        await until(lambda: hold.resolved)
-        receipt = await read_receipt(ledger, "req_1")
-        assert (receipt.state, receipt.cost_nano) == ("posted", 5)
 
 
 async def test_corrections_are_on_the_receipt(place: Place) -> None:

@@ -115,17 +115,6 @@ async def test_end_during_an_outage_gives_up_in_time(tmp_path: Path) -> None:
     assert query(place.path, "SELECT count(*) FROM requests") == [(0,)]
 
 
-async def test_who_waits_for_a_row_is_not_told_of_an_outage_too_soon(tmp_path: Path) -> None:
-    place, faults = make_place(tmp_path), Faults()
-    async with open_short(place, faults) as ledger:
-        faults.failing = True
-        began = asyncio.get_running_loop().time()
-        with pytest.raises(LedgerUnavailable):
-            await ledger.wait_admitted(ledger.hold(find_key(ledger, place), admission()))
-        assert asyncio.get_running_loop().time() - began >= SHORT_SECONDS
-        faults.failing = False
-
-
 async def test_a_writer_that_fails_leaves_nobody_waiting(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
