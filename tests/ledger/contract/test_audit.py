@@ -54,14 +54,6 @@ def prove(place: Place) -> None:
         assert books.find_last_checkpoint_ms() == NOW_MS + 5
 
 
-async def test_each_entry_has_the_balance_after_it(place: Place) -> None:
-    await write_history(place)
-    balance_nano = 0
-    for entry in reversed(place.read_entries()):
-        balance_nano += entry.amount_nano
-        assert entry.balance_after_nano == balance_nano
-
-
 async def test_spoiled_books_are_named_and_not_served_from(place: Place) -> None:
     await write_history(place)
     with place.open_books(now_ms=NOW_MS + 5) as books:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final
 
 import pytest
@@ -14,7 +15,6 @@ from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import (
     NOW_MS,
-    TOKENS,
     Place,
     admission,
     find_key,
@@ -107,28 +107,6 @@ async def test_what_is_not_charged_has_no_cost(place: Place) -> None:
     place.assert_sound()
 
 
-async def test_a_receipt_has_all_that_was_admitted_and_settled(place: Place) -> None:
-    """The same, whether row and charge are one commit or two."""
-    digest = place.seed()
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
-        first = ledger.hold(key, admission(1000, stream=True, id_="req_1"))
-        await ledger.settle(first, settlement(77))
-        second = ledger.hold(key, admission(1000, stream=True, id_="req_2"))
-        await ledger.wait_admitted(second)
-        await ledger.settle(second, settlement(77))
-        for request_id in ("req_1", "req_2"):
-            receipt = await read_receipt(ledger, request_id)
-            assert (receipt.request_id, receipt.key_id) == (request_id, key_id_of(digest))
-            assert (receipt.state, receipt.outcome, receipt.status) == ("posted", "complete", 200)
-            assert (receipt.model, receipt.provider, receipt.stream) == ("demo/echo", "other", True)
-            assert (receipt.tokens, receipt.estimated) == (TOKENS, False)
-            assert receipt.price == AppliedPrice(Price(0, 0, 0, 0, 77)), "what applied in the end"
-            assert (receipt.hold_nano, receipt.cost_nano, receipt.attempts) == (1000, 77, 2)
-            assert (receipt.started_ms, receipt.ended_ms) == (NOW_MS, NOW_MS + 1000)
-            assert (receipt.first_byte_ms, receipt.corrections) == (12, ())
-
-
 MOST = 2**63 - 1
 ODD = AppliedPrice(
     Price(10**21, 2, 3, 4, 5, 6, 7, 8, None, 0, 10**21, 1_200_000, {"maps": 9, "x_search": 10**15}),
@@ -159,7 +137,13 @@ async def test_a_receipt_has_media_tools_and_the_whole_price(place: Place, *, wa
             receipt = await read_receipt(ledger, f"req_{number}")
             assert (receipt.tokens, receipt.tool_calls) == (USED, CALLS)
             assert (receipt.price, receipt.price.text) == (ODD, ODD.text)
-            assert receipt.cost_nano == 5
+            assert (receipt.request_id, receipt.key_id) == (f"req_{number}", key_id_of(digest))
+            assert (receipt.state, receipt.outcome, receipt.status) == ("posted", "complete", 200)
+            assert (receipt.model, receipt.provider, receipt.stream) == ("demo/echo", "other", True)
+            assert (receipt.hold_nano, receipt.cost_nano, receipt.attempts) == (1000, 5, 2)
+            assert (receipt.started_ms, receipt.ended_ms) == (NOW_MS, NOW_MS + 1000)
+            assert (receipt.first_byte_ms, receipt.estimated) == (12, False)
+            assert receipt.corrections == ()
 
 
 async def test_a_receipt_is_there_from_the_hold_on(place: Place) -> None:
@@ -229,35 +213,37 @@ def read_upstream(place: Place, now_ms: int = NOW_MS) -> list[UpstreamView]:
         return books.observations.read_upstream()
 
 
-async def test_refusals_are_summed_by_account_code_and_model(place: Place) -> None:
+async def test_refusals_are_summed_over_lives_by_account_code_and_model(place: Place) -> None:
     place.seed()
     with place.open_books() as books:
         ann = books.accounts.find_id("a")
-    async with place.serve() as ledger:
-        for number in range(3):
-            ledger.note_refusal(ann, "rate_limit_exceeded", "", f"req_{number}")
-        ledger.note_refusal(ann, "model_not_allowed", "m", "req_3")
-        ledger.note_refusal(None, "invalid_api_key", "", "req_4")
-    rates = RefusalView("a", "rate_limit_exceeded", "", 3, NOW_MS, "req_2")
-    model = RefusalView("a", "model_not_allowed", "m", 1, NOW_MS, "req_3")
-    nobody = RefusalView(None, "invalid_api_key", "", 1, NOW_MS, "req_4")
-    assert sorted(read_refusals(place), key=lambda one: one.last_request_id) == [
-        rates, model, nobody,
-    ]  # fmt: skip
-    mine = read_refusals(place, ann)
-    assert sorted(mine, key=lambda one: one.last_request_id) == [rates, model]
-
-
-async def test_sums_of_several_lives_add_up_and_the_last_request_is_known(place: Place) -> None:
-    place.seed()
     for life in range(3):
         async with place.serve(now_ms=NOW_MS + life * HOUR_MS) as ledger:
+            ledger.note_refusal(ann, "rate_limit_exceeded", "", f"req_{life}")
             ledger.note_refusal(None, "invalid_api_key", "", f"req_{life}")
             ledger.note_refusal(None, "invalid_api_key", "", f"req_{life}b")
+            if life == 2:
+                ledger.note_refusal(ann, "model_not_allowed", "m", "req_3")
     now_ms = NOW_MS + 2 * HOUR_MS
-    assert read_refusals(place) == [RefusalView(None, "invalid_api_key", "", 6, now_ms, "req_2b")]
-    (late,) = read_refusals(place, since_ms=now_ms)
-    assert late.count == 2
+    rates = RefusalView("a", "rate_limit_exceeded", "", 3, now_ms, "req_2")
+    nobody = RefusalView(None, "invalid_api_key", "", 6, now_ms, "req_2b")
+    model = RefusalView("a", "model_not_allowed", "m", 1, now_ms, "req_3")
+    by_request = attrgetter("last_request_id")
+    assert sorted(read_refusals(place), key=by_request) == [rates, nobody, model]
+    assert sorted(read_refusals(place, ann), key=by_request) == [rates, model]
+    late = read_refusals(place, since_ms=now_ms)
+    assert sorted(one.count for one in late) == [1, 1, 2]
+
+
+async def test_the_last_failure_is_kept_whole_behind_successes(place: Place) -> None:
+    place.seed()
+    failures = [make_failure(NOW_MS, 401), make_failure(NOW_MS + 1, None)]
+    later_ms = NOW_MS + DAY_MS
+    for now_ms, what in ((NOW_MS, failures[0]), (NOW_MS, failures[1]), (later_ms, None)):
+        async with place.serve(now_ms=now_ms) as ledger:
+            ledger.note_upstream_call("p", "m", what)
+    (view,) = read_upstream(place, later_ms)
+    assert (view.failure, view.hour, view.latest) == (failures[1], CallSums(1), CallSums(1))
 
 
 async def test_calls_are_summed_for_the_last_hour_and_the_day(place: Place) -> None:
@@ -282,26 +268,6 @@ async def test_calls_are_summed_for_the_last_hour_and_the_day(place: Place) -> N
     assert mine == UpstreamView(
         "p", "m", CallSums(3, 1), CallSums(7, 3), CallSums(2, 1), make_failure(noon - MINUTE_MS)
     )
-
-
-async def test_a_success_does_not_hide_the_last_failure(place: Place) -> None:
-    place.seed()
-    failure = make_failure(status=None)
-    for now_ms, what in ((NOW_MS, failure), (NOW_MS, None), (NOW_MS + DAY_MS, None)):
-        async with place.serve(now_ms=now_ms) as ledger:
-            ledger.note_upstream_call("p", "m", what)
-    (view,) = read_upstream(place, NOW_MS + DAY_MS)
-    assert (view.failure, view.hour, view.latest) == (failure, CallSums(1), CallSums(1))
-
-
-async def test_a_later_failure_replaces_an_earlier_one_whole(place: Place) -> None:
-    place.seed()
-    async with place.serve() as ledger:
-        ledger.note_upstream_call("p", "m", make_failure(NOW_MS, 401))
-    async with place.serve() as ledger:
-        ledger.note_upstream_call("p", "m", make_failure(NOW_MS + 1, None))
-    (view,) = read_upstream(place)
-    assert view.failure == make_failure(NOW_MS + 1, None)
 
 
 async def test_sums_are_forgotten_after_a_month(place: Place) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from gateway.ids import find_first_id
-from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.call_records import (
     CallFilter,
     ChartUnit,
@@ -19,15 +18,14 @@ from gateway.ledger.call_records import (
 )
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import NotFound
-from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.books import calls
 from gateway.ledger.sql.books.usage import POINTS
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS, HOUR_MS
 from tests.console.calls import check_plan, explain
-from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
+from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement, void
 from tests.ledger.sql.books.places import AnyBooks
-from tests.ledger.sql.requests import add_requests
+from tests.ledger.sql.requests import add_requests, make_item
 from tests.support.rows import each_row
 
 DAY = 19_700
@@ -43,19 +41,12 @@ CALLS = (
 @pytest.fixture
 def ids(books: AnyBooks) -> list[str]:
     """Store `CALLS` and return their ids."""
-    keys = [key_id_of(create_key(books, "a")) for _ in range(2)]
-    account, items = Account(1, "a", suspended=False, balance_nano=1000), []
+    keys, items = [key_id_of(create_key(books, "a")) for _ in range(2)], []
     for key, model, begun_ms, ended_ms in CALLS:
-        started_ms = DAY * DAY_MS + begun_ms
-        begun = admission(id_=f"{find_first_id(started_ms)}{key:016x}", started_ms=started_ms)
-        hold = Hold(
-            replace(begun, model=model),
-            account,
-            Key(keys[key], account, KeyTerms(), Line(keys[key])),
-            1000,
-        )
         end = None if ended_ms is None else settlement(1, ended_ms=DAY * DAY_MS + ended_ms)
-        items.append(Item(hold, insert=True, settlement=end))
+        item = make_item(1, keys[key], DAY * DAY_MS + begun_ms, end)
+        item.hold.admission = replace(item.hold.admission, model=model)
+        items.append(item)
     add_requests(books.connection, items, 1)
     return [item.hold.admission.request_id for item in items]
 
@@ -188,26 +179,13 @@ TODAY = NOW_MS // DAY_MS
 def keys(books: AnyBooks) -> list[str]:
     """Charge 1 and 10 to one key and 100 to another on two days, and void one; return the keys."""
     ids = [key_id_of(create_key(books, "a")) for _ in range(2)]
-    account = Account(1, "a", suspended=False, balance_nano=1000)
     ends = [
         (0, settlement(1, ended_ms=TODAY * DAY_MS)),
         (0, settlement(10, ended_ms=TODAY * DAY_MS - 1)),
         (1, settlement(100, ended_ms=TODAY * DAY_MS + HOUR_MS)),
         (1, void()),
     ]
-    items = [
-        Item(
-            Hold(
-                admission(started_ms=NOW_MS - DAY_MS),
-                account,
-                Key(ids[n], account, KeyTerms(), Line(ids[n])),
-                9,
-            ),
-            True,
-            end,
-        )
-        for n, end in ends
-    ]
+    items = [make_item(1, ids[key], NOW_MS - DAY_MS, end) for key, end in ends]
     add_requests(books.connection, items, NOW_MS)
     return ids
 
