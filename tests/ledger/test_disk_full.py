@@ -1,7 +1,6 @@
 """A real server on a disk that fills up: nobody spends, nobody waits long, and it comes back.
 
-Two disks: a tmpfs of a few MiB (where this may be mounted), and one that takes no file beyond a
-limit that the kernel keeps for the process.
+The disk takes no file beyond a limit that the kernel keeps for the process.
 """
 
 from __future__ import annotations
@@ -10,12 +9,9 @@ import asyncio
 import contextlib
 import resource
 import sqlite3
-import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -43,65 +39,14 @@ from tests.support.waiting import until
 KINDS = {"plain": config.Kind(("alpha",), 1)}
 MODEL = "plain/0"
 COST = Used(USAGE["prompt_tokens"], USAGE["completion_tokens"]).cost_nano
-TMPFS_BYTES = 4 << 20
 COMMIT_SECONDS = 5.0
 
 
-class Disk(Protocol):
-    def fill(self, one: Running) -> None: ...
-
-    def free(self, one: Running) -> None: ...
-
-
-@dataclass
-class Tmpfs:
-    """A file that takes all the space there is."""
-
-    ballast: Path
-
-    def fill(self, one: Running) -> None:
-        """The log has pages that are written again and again, so they are used up first."""
-        with contextlib.closing(sqlite3.connect(one.gateway.database)) as other:
-            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        with self.ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while file.write(b"\0" * 4096):
-                pass
-
-    def free(self, one: Running) -> None:  # noqa: ARG002 - the protocol's
-        self.ballast.unlink()
-
-
-class Limited:
-    """No file of the gateway's grows any more."""
-
-    def fill(self, one: Running) -> None:
-        with contextlib.closing(sqlite3.connect(one.gateway.database)) as other:
-            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._limit(one, 0)
-
-    def free(self, one: Running) -> None:
-        self._limit(one, resource.RLIM_INFINITY)
-
-    def _limit(self, one: Running, size: int) -> None:
-        assert one.gateway.process is not None
-        pid = one.gateway.process.pid
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-
-@pytest.fixture(params=["tmpfs", "limit"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, Disk]]:
-    if request.param == "limit":
-        yield tmp_path, Limited()
-        return
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={TMPFS_BYTES}", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a tmpfs cannot be mounted here")
-    try:
-        yield folder, Tmpfs(folder / "ballast")
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
+def limit_files(one: Running, size: int) -> None:
+    """Let no file of the gateway's grow beyond a size."""
+    assert one.gateway.process is not None
+    pid = one.gateway.process.pid
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 @contextlib.contextmanager
@@ -127,19 +72,20 @@ async def ask(one: Running) -> int:
 
 @pytest.mark.slow
 async def test_full_disk_refuses_at_once_and_passes(
-    place: tuple[Path, Disk], places: config.Places, alpha: ScriptedUpstream
+    tmp_path: Path, places: config.Places, alpha: ScriptedUpstream
 ) -> None:
-    folder, disk = place
     last = asyncio.Event()
     text = [sse(one) for one in text_chunks(["half "], finish=None)]
     end = [chunked(sse(one)) for one in (chunk({}, finish="stop"), chunk(None, usage=USAGE))]
-    with serving(folder, places) as one:
+    with serving(tmp_path, places) as one:
         key = one.callers["rich"].key
         alpha.play([*sse_start(text), Wait(last), *end, chunked(DONE), LAST_CHUNK])
         async with one.gateway.chatting(key, say(MODEL, stream=True)) as stream:
             await stream.read_head()
             before = stream.headers["x-request-id"]
-            disk.fill(one)
+            with contextlib.closing(sqlite3.connect(one.gateway.database)) as other:
+                other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            limit_files(one, 0)
             alpha.always(json_reply(completion()))
             loop = asyncio.get_running_loop()
             in_flight = [loop.create_task(json_in_flight(one))]
@@ -151,7 +97,7 @@ async def test_full_disk_refuses_at_once_and_passes(
             assert (await one.gateway.ask("GET", "/readyz")).status == 503
             assert (await one.gateway.ask("GET", "/healthz")).status == 200
             await asyncio.gather(*in_flight)
-        disk.free(one)
+        limit_files(one, resource.RLIM_INFINITY)
         freed = time.monotonic()
         await until(
             lambda: one.books.cached_balance_nano("rich") != one_hundred(),

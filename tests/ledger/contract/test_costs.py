@@ -151,9 +151,11 @@ async def test_a_receipt_is_there_from_the_hold_on(place: Place) -> None:
     digest = place.seed()
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
-        admitted = ledger.hold(key, admission(77, id_="admitted"))
+        admitted = ledger.hold(key, admission(77, id_="admitted", stream=True))
         receipt = await read_receipt(ledger, "admitted")
-        assert (receipt.state, receipt.hold_nano, receipt.attempts) == ("pending", 77, None)
+        assert (receipt.state, receipt.outcome, receipt.hold_nano) == ("pending", "pending", 77)
+        assert (receipt.stream, receipt.attempts, receipt.status) == (True, None, None)
+        assert receipt.ended_ms is None
         _ = ledger.settle(admitted, settlement(5))
         receipt = await read_receipt(ledger, "admitted")
         assert (receipt.state, receipt.cost_nano) == ("posted", 5)

@@ -12,7 +12,7 @@ from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving import queue as queues
 from gateway.ledger.serving.memory import take_hold
-from gateway.ledger.serving.queue import LINGER_SECONDS, Queue
+from gateway.ledger.serving.queue import Queue
 from gateway.ledger.serving.store import MAX_ITEMS
 from tests.ledger.contract.kit import admission, settlement, until, void
 from tests.support.rows import each_row
@@ -83,19 +83,6 @@ async def test_what_is_refused_holds_nothing_and_tells_all_who_wait(key: Key) ->
         assert future is not None
         with pytest.raises(InternalError):
             future.result()
-
-
-async def test_an_admission_lingers_a_whole_period_and_is_found_meanwhile(key: Key) -> None:
-    woken: list[bool] = []
-    queue = Queue(lambda: woken.append(True))
-    hold = take_hold(key, admission(10))
-    queue.linger(hold)
-    await asyncio.sleep(LINGER_SECONDS)
-    assert queue.find(hold.admission.request_id) is hold
-    assert (len(queue), woken) == (0, []), "it may have come a moment ago"
-    await until(lambda: bool(woken))
-    assert [item.hold for item in queue.make_batch()] == [hold]
-    assert woken == [True]
 
 
 async def test_what_lingers_is_committed_once(key: Key) -> None:

@@ -12,7 +12,7 @@ from gateway.ledger.base import COMMIT_SECONDS, Account, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import Memory, take_hold
 from gateway.ledger.serving.queue import LINGER_SECONDS
-from gateway.ledger.serving.store import Item, Observations, Report, Store
+from gateway.ledger.serving.store import MAX_ITEMS, Item, Observations, Report, Store
 from gateway.ledger.serving.writer import (
     POLL_SECONDS,
     RETRY_SECONDS,
@@ -270,13 +270,13 @@ def test_a_commit_hangs_after_its_time_and_not_before() -> None:
     play(scene)
 
 
-def test_what_comes_during_a_round_is_one_batch() -> None:
+def test_what_comes_during_a_round_is_the_next_batches() -> None:
     async def scene(writer: Writer, store: PlayedStore) -> None:
-        for _ in range(3):
+        for _ in range(MAX_ITEMS + 3):
             writer.queue.add(make_hold())
-        assert [len(items) for _, items, _ in store.begun] == [1]
-        store.end_round()
-        assert [len(items) for _, items, _ in store.begun] == [1, 2]
+        for sizes in ([1], [1, MAX_ITEMS], [1, MAX_ITEMS, 2]):
+            assert [len(items) for _, items, _ in store.begun] == sizes
+            store.end_round()
 
     play(scene)
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import AbstractAsyncContextManager, ExitStack, closing
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
-from gateway.ledger.serving import writer
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.serving.store import MAX_ITEMS
-from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving import interrupt_pending, open_sqlite
+from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.process import ExitCode
 from tests.ledger.contract.kit import NOW_MS, SHORT_SECONDS
 from tests.ledger.faults import Faults
@@ -49,20 +46,6 @@ async def test_settlement_during_its_admissions_commit_is_the_next_batch(tmp_pat
         assert (key.account.balance_nano, key.account.held_nano) == (4900, 0)
 
 
-async def test_many_settlements_are_batch_after_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """More than one batch holds: the next one does not wait for the poll, or this takes an hour."""
-    monkeypatch.setattr(writer, "POLL_SECONDS", 3600)
-    place = make_place(tmp_path)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
-        holds = [ledger.hold(key, admission(1)) for _ in range(20 * MAX_ITEMS)]
-        futures = [ledger.settle(hold, settlement(1)) for hold in holds]
-        await asyncio.gather(*futures)
-        assert key.spent_nano == len(holds)
-
-
 async def test_bad_item_fails_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One item the database refuses: 500 for it alone, its hold free, its batch committed."""
     place = make_place(tmp_path, credit_nano=10**6)
@@ -87,21 +70,6 @@ async def test_bad_item_fails_alone(tmp_path: Path, caplog: pytest.LogCaptureFix
         assert len(caplog.records) == len(bad)
         assert ledger.writable
     assert (key.account.balance_nano, key.account.held_nano) == (10**6 - 1600, 0)
-    assert_sound(place.path)
-
-
-async def test_row_settled_behind_our_back_is_not_charged(tmp_path: Path) -> None:
-    """pending → posted or voided happens once, even if another process did it."""
-    place = make_place(tmp_path, credit_nano=5000)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
-        hold = ledger.hold(key, admission())
-        await ledger.wait_admitted(hold)
-        with closing(connect(place.path)) as other:
-            interrupt_pending(other, 1)
-        with pytest.raises(InternalError):
-            await ledger.settle(hold, settlement(100))
-    assert (key.account.balance_nano, key.account.held_nano) == (5000, 0)
     assert_sound(place.path)
 
 
@@ -185,22 +153,6 @@ async def test_a_hanging_commit_does_not_hold_up_the_stop(
     await charged
 
 
-async def test_closing_commits_what_lingers(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
-    async with open_sqlite(place.path) as ledger:
-        ledger.hold(find_key(ledger, place), admission())
-    assert query(place.path, "SELECT state FROM requests") == [("pending",)]
-
-
-async def test_a_row_that_somebody_waits_for_takes_those_that_linger_along(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
-        ledger.hold(key, admission())
-        await ledger.wait_admitted(ledger.hold(key, admission()))
-        assert query(place.path, "SELECT count(*) FROM requests") == [(2,)]
-
-
 async def test_who_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path) -> None:
     place, faults = make_place(tmp_path), Faults()
     async with open_sqlite(place.path, connector=faults.connect) as ledger:
@@ -230,3 +182,14 @@ async def test_each_commit_is_noted_with_its_requests(tmp_path: Path) -> None:
         )
     assert sum(requests for requests, _ in noted) == 5
     assert all(0 < seconds < 60 for _, seconds in noted)
+
+
+async def test_what_lingers_is_committed_with_others_and_at_the_end(tmp_path: Path) -> None:
+    place = make_place(tmp_path)
+    async with open_sqlite(place.path) as ledger:
+        key = find_key(ledger, place)
+        ledger.hold(key, admission())
+        await ledger.wait_admitted(ledger.hold(key, admission()))
+        assert query(place.path, "SELECT count(*) FROM requests") == [(2,)]
+        ledger.hold(key, admission())
+    assert query(place.path, "SELECT state FROM requests") == [("pending",)] * 3

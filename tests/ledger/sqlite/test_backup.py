@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -30,10 +27,8 @@ from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.contract.test_costs import make_failure
 from tests.ledger.kit import (
-    Place,
     admission,
     assert_sound,
-    charge,
     find_key,
     make_place,
     query,
@@ -44,8 +39,6 @@ from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
 
 CREDIT = 10**12
-RATE = 200
-"""Requests per second."""
 
 
 @pytest.fixture
@@ -165,89 +158,6 @@ def test_backup_begins_again_if_its_file_is_taken_for_a_remain(
     assert target.stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(target)) as copy:
         assert copy.execute("SELECT count(*) FROM accounts").fetchall() == [(1,)]
-
-
-async def keep_charging(place: Place, stop: asyncio.Event, seconds: list[float]) -> int:
-    """Charge 1 nano-unit RATE times a second; what each took, and how many there were."""
-    loop = asyncio.get_running_loop()
-    async with open_sqlite(place.path) as ledger, asyncio.TaskGroup() as group:
-        key = find_key(ledger, place)
-
-        async def request() -> None:
-            started = time.perf_counter()
-            hold = ledger.hold(key, admission(1))
-            await ledger.wait_admitted(hold)
-            await ledger.settle(hold, settlement(1))
-            seconds.append(time.perf_counter() - started)
-
-        begun, count = loop.time(), 0
-        while not stop.is_set():
-            group.create_task(request())
-            count += 1
-            await asyncio.sleep(max(0.0, begun + count / RATE - loop.time()))
-    return count
-
-
-async def back_up_by_cli(place: Place, target: Path) -> None:
-    (place.path.parent / "gateway.toml").write_text(
-        '[providers.demo]\ndialect = "demo"\n[models."m"]\nroutes = ["demo/m"]\nprice = "free"\n'
-    )
-    words = ("--config", str(place.path.parent / "gateway.toml"), "backup", str(target))
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "gateway", *words)
-    assert await process.wait() == 0
-
-
-@pytest.mark.slow
-async def test_backups_under_load_restore_and_add_up(tmp_path: Path) -> None:
-    """At 200 requests a second: each backup audits, the server charges on, nothing is lost."""
-    place = make_place(tmp_path, credit_nano=CREDIT)
-    stop, seconds = asyncio.Event(), list[float]()
-    copies = [tmp_path / f"copy-{number}.db" for number in range(3)]
-    async with asyncio.TaskGroup() as group:
-        charging = group.create_task(keep_charging(place, stop, seconds))
-        for copy in copies:
-            await back_up_by_cli(place, copy)
-        stop.set()
-    count = charging.result()
-    assert query(place.path, "SELECT balance_nano FROM accounts") == [(CREDIT - count,)]
-    print(f"{count} requests beside {len(copies)} backups, the slowest {max(seconds):.3f} s")
-    assert place.path.with_name("gateway.db-wal").exists() is False, "closed cleanly"
-    charged = 0
-    for copy in copies:
-        folder = tmp_path / copy.stem
-        folder.mkdir()
-        shutil.copyfile(copy, folder / "gateway.db")
-        restored = Place(folder / "gateway.db", place.key_id, place.digest)
-        assert_sound(restored.path)
-        ((balance, posted),) = query(
-            restored.path,
-            "SELECT balance_nano, (SELECT count(*) FROM requests WHERE state = 'posted')"
-            " FROM accounts",
-        )
-        assert balance == CREDIT - int(str(posted))
-        assert int(str(posted)) >= charged, "a later copy has more"
-        charged = int(str(posted))
-        await serve_from(restored, int(str(balance)))
-
-
-async def serve_from(restored: Place, balance: int) -> None:
-    """A restored ledger serves: what was in flight in it is interrupted, and it charges on."""
-    async with open_sqlite(restored.path) as ledger:
-        key = find_key(ledger, restored)
-        await charge(ledger, key, 3)
-        assert key.account.balance_nano == balance - 3
-    assert_sound(restored.path)
-
-
-async def test_backup_has_what_is_only_in_the_log(tmp_path: Path) -> None:
-    """Copying the file alone would miss it: that is why there is a verb."""
-    place = make_place(tmp_path, credit_nano=CREDIT)
-    async with open_sqlite(place.path) as ledger:
-        await charge(ledger, find_key(ledger, place), 7)
-        with accounts.open_books(place.path) as books:
-            accounts.back_up(books, tmp_path / "copy.db")
-    with closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
-        assert copy.execute("SELECT balance_nano FROM accounts").fetchall() == [(CREDIT - 7,)]
 
 
 @each_row("first", [settlement(100), void()])

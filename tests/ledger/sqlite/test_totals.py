@@ -24,16 +24,13 @@ from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.rows import BUDGET_SUM
 from gateway.ledger.sqlite.batch import Committed, NotPendingError, commit_requests
 from gateway.ledger.sqlite.schema import connect
-from gateway.ledger.sqlite.serving import interrupt_pending, open_sqlite
+from gateway.ledger.sqlite.serving import interrupt_pending
 from gateway.ledger.sqlite.totals import Statement, count_costs, read_numbers, run_rows
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.kit import (
     admission,
     assert_sound,
-    charge,
-    find_key,
-    make_place,
     query,
     settlement,
 )
@@ -271,24 +268,6 @@ def test_a_connection_meets_few_statements(numbers: sqlite3.Connection) -> None:
         read_numbers(numbers, READ, [""] * count)
     shapes = {text.count("(''") + text.count("(NULL") for text in seen}
     assert shapes == {1, 2, 4, 8, 16, 32, 64}
-
-
-async def test_without_costs_nothing_is_written(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
-    async with open_sqlite(place.path) as ledger:
-        await charge(ledger, find_key(ledger, place), 70)
-    assert query(place.path, "SELECT * FROM daily_costs") == []
-    columns = "SELECT provider_cost_nano, reported_cost_nano FROM requests"
-    assert query(place.path, columns) == [(None, None)]
-
-
-def test_only_a_charge_can_have_a_cost(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
-    with closing(sqlite3.connect(place.path)) as connection:
-        (sql,) = connection.execute(
-            "SELECT sql FROM sqlite_schema WHERE name = 'requests'"
-        ).fetchone()
-    assert sql.count("state = 'posted'))") == 2
 
 
 def test_the_excess_is_of_requests_with_both_costs() -> None:
