@@ -4,78 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+from typing import Any
 
 import pytest
 
-from tests.support import messages
-from tests.support.chat import Used, read_stream, say, split_events
-from tests.support.config import UPSTREAM_NAME
+from tests import streams
+from tests.streams import Stream, drop_comments, get_stream
+from tests.support import chat, messages
+from tests.support.chat import Used, estimate, say, split_events
+from tests.support.client import Call, Reply, request
+from tests.support.config import Kind
+from tests.support.messages import ask, read_events
+from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Provider
 from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import (
+    LAST_CHUNK,
     chunk,
     chunked,
     completion,
-    dumps,
-    http,
     json_reply,
+    sliced_reply,
     sse,
     sse_reply,
     sse_start,
     stream_chunks,
+    stream_head,
     text_chunks,
 )
 from tests.support.rows import each_row
+from tests.support.running import Launch
+from tests.support.said import accumulate
 from tests.support.stage import Stage
-
-
-async def test_json_reply_is_the_upstreams_under_our_name(stage: Stage) -> None:
-    """A vendor's own fields stay."""
-    model = stage.fresh("plain")
-    value = completion("Hallo, Wölt", system_fingerprint="fp_1", vendor={"a": [1, None]})
-    stage.alpha.play(json_reply(value))
-    reply = await stage.chat(say(model))
-    assert reply.headers["content-type"].startswith("application/json")
-    assert reply.json == value | {"model": model}
-    assert int(reply.headers["content-length"]) == len(reply.body)
-
-
-async def test_upstream_gets_its_own_name_key_and_path(stage: Stage) -> None:
-    model = stage.fresh("plain")
-    body = say(model, "Grüße 🎉", temperature=0.5, stop=["a"], seed=7, reasoning={"effort": "low"})
-    stage.alpha.play(json_reply(completion()))
-    await stage.chat(body, headers={"X-Custom": "1", "Cookie": "a=b", "User-Agent": "me"})
-    sent = stage.alpha.last
-    assert (sent.method, sent.target) == ("POST", "/v1/chat/completions")
-    assert sent.json == body | {"model": UPSTREAM_NAME}
-    assert sent.headers["authorization"] == f"Bearer {stage.secret}"
-    assert sent.headers["content-type"] == "application/json"
-    assert sent.headers["accept-encoding"] == "identity"
-    assert not {"x-custom", "cookie", "x-api-key"} & set(sent.headers)
-
-
-async def test_headers_of_the_upstream_stay_there(stage: Stage) -> None:
-    """Headers pass by an allow-list, not a deny-list."""
-    headers = {
-        "Set-Cookie": "session=upstream",
-        "Server": "nginx/upstream",
-        "X-Internal-Key": stage.secret,
-        "x-request-id": "theirs",
-        "openai-organization": "our-organisation",
-    }
-    stage.alpha.play([http(dumps(completion()), headers=headers)])
-    reply = await stage.chat(say(stage.fresh("plain")))
-    assert not {"set-cookie", "x-internal-key", "openai-organization"} & set(reply.headers)
-    assert "upstream" not in reply.headers.get("server", "")
-    assert reply.request_id != "theirs"
-
-
-async def test_request_ids_are_ours_and_differ(stage: Stage) -> None:
-    stage.alpha.always(json_reply(completion()))
-    model = stage.fresh("plain")
-    one, two = [
-        await stage.chat(say(model), headers={"x-request-id": "callers-own"}) for _ in range(2)
-    ]
-    assert len({one.request_id, two.request_id, "callers-own"}) == 3
+from tests.support.told import Told, of_chat, of_events
+from tests.support.upstream import Script, Wait
 
 
 async def test_one_connection_serves_many_requests(stage: Stage) -> None:
@@ -85,25 +47,11 @@ async def test_one_connection_serves_many_requests(stage: Stage) -> None:
     statuses = []
     async with stage.gateway.connect() as call:
         for body in (say(model), say(model, stream=True), say("none")):
-            data = json.dumps(body).encode()
-            head = (
-                f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n"
-                f"Content-Type: application/json\r\nAuthorization: Bearer {stage.key}\r\n\r\n"
-            )
-            await call.send(head.encode() + data)
+            headers = {"Content-Type": "application/json", "x-api-key": stage.key}
+            await call.send(request("POST", CHAT, headers, json.dumps(body).encode()))
             call.status = 0
-            reply = await call.read_all()
-            statuses.append(reply.status)
+            statuses.append((await call.read_all()).status)
     assert statuses == [200, 200, 400]
-
-
-async def test_comments_of_the_upstream_pass_between_events(stage: Stage) -> None:
-    model = stage.fresh("plain")
-    first, *rest = stream_chunks(["Hi"])
-    stage.alpha.play(sse_reply([b": OPENROUTER PROCESSING\n\n", first, b": wait\n\n", *rest]))
-    reply = await stage.chat(say(model, stream=True))
-    assert read_stream(reply.body, model).text == "Hi"
-    assert b": wait\n\n" in reply.body
 
 
 async def test_large_stream_to_a_slow_reader_is_held_back(stage: Stage) -> None:
@@ -118,11 +66,6 @@ async def test_large_stream_to_a_slow_reader_is_held_back(stage: Stage) -> None:
             await asyncio.wait_for(exchange.played.wait(), 0.5)
         call.reset()
     await asyncio.wait_for(exchange.closed.wait(), 2)
-
-
-async def test_head_and_unknown_versions(stage: Stage) -> None:
-    headers = {"anthropic-version": "3000-01-01", "x-api-key": stage.key}
-    assert (await stage.gateway.ask("GET", "/v1/models", headers=headers)).status == 200
 
 
 async def test_what_a_provider_wants_passes_and_what_a_model_refuses_does_not(stage: Stage) -> None:
@@ -144,11 +87,10 @@ async def test_what_a_provider_wants_passes_and_what_a_model_refuses_does_not(st
     assert "x-title" not in stage.alpha.last.headers
 
 
-@each_row("mib", [1, 5])
-async def test_event_of_a_mebibyte_and_more_arrives_whole(stage: Stage, mib: int) -> None:
+async def test_an_event_of_many_mebibytes_arrives_whole(stage: Stage) -> None:
     """One line of several MiB, then a normal end."""
     model = stage.fresh("plain")
-    long = "0123456789abcdef" * (mib * 2**16)
+    long = "0123456789abcdef" * (5 * 2**16)
     stage.alpha.play(sse_reply(stream_chunks(["a", long, "z"])))
     reply = await stage.chat(say(model, stream=True))
     chunks = [json.loads(event) for event in split_events(reply.body)[:-1]]
@@ -156,3 +98,143 @@ async def test_event_of_a_mebibyte_and_more_arrives_whole(stage: Stage, mib: int
     assert "".join(said) == f"a{long}z"
     assert split_events(reply.body)[-1] == b"[DONE]"
     assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
+
+
+PROVIDERS = [CHAT_PROVIDER, MESSAGES_PROVIDER]
+each_provider = each_row("provider", PROVIDERS)
+
+
+@each_provider
+@each_row("path", [MESSAGES, CHAT])
+async def test_stream_is_passed_on_as_it_comes(stage: Stage, provider: Provider, path: str) -> None:
+    """No event waits for the next one."""
+    go_on = asyncio.Event()
+    *events, last = provider.events(Told("Hello"))
+    head, tail = (map(chunked, part) for part in (events[:3], [*events[3:], last]))
+    stage.alpha.play([stream_head(), *head, Wait(go_on), *tail, LAST_CHUNK])
+    body = (ask if path == MESSAGES else say)(stage.fresh(provider.kind), stream=True)
+    async with stage.gateway.chatting(stage.key, body, path) as call:
+        await call.read_until(b"Hel")
+        go_on.set()
+        end = b"message_stop" if path == MESSAGES else b"[DONE]"
+        assert end in (await call.read_all()).body
+
+
+KEEP_ALIVE_SECONDS = 0.1
+QUIET = {"plain": Kind(("alpha",), 1), "messages": Kind(("alpha",), 1, dialects=("messages",))}
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+
+
+def speak_slowly(provider: Provider, first: asyncio.Event, second: asyncio.Event) -> Script:
+    """Be silent before the first event and in the middle, until the test has seen enough."""
+    pieces = [chunked(event) for event in provider.events(Told("Hello!"))]
+    return [stream_head(), Wait(first), *pieces[:3], Wait(second), *pieces[3:], LAST_CHUNK]
+
+
+async def listen(call: Call, mark: bytes, first: asyncio.Event, second: asyncio.Event) -> bytes:
+    """Return all that came, after a keep-alive before the first event and one in the middle."""
+    read = await call.read_until(mark)
+    assert call.status == 200
+    assert b"data: {" not in read.replace(PING, b"")
+    first.set()
+    read += await call.read_until(b"Hel")
+    heard = read.count(mark)
+    while read.count(mark) == heard:
+        read += await call.read_piece()
+    second.set()
+    return read + (await call.read_all()).body
+
+
+async def test_silent_streams_are_kept_alive(launch: Launch, stage: Stage) -> None:
+    """By pings to messages callers, before the first event too, and by comments to chat callers."""
+    quiet = launch(server=f"comment_seconds = {KEEP_ALIVE_SECONDS}", kinds=QUIET)
+    key = quiet.callers["rich"].key
+
+    for path, mark in ((MESSAGES, PING), (CHAT, b"\n: ")):
+        for provider in PROVIDERS:
+            model = f"{provider.kind}/0"
+            first, second = asyncio.Event(), asyncio.Event()
+            stage.alpha.play(speak_slowly(provider, first, second))
+            body = ask(model, stream=True) if path == MESSAGES else say(model, stream=True)
+            async with quiet.gateway.chatting(key, body, path) as call:
+                heard = await listen(call, mark, first, second)
+            if path == MESSAGES:
+                assert of_events(read_events(heard)) == Told("Hello!")
+            else:
+                assert chat.read_stream(heard, model).text == "Hello!"
+
+
+MODELS = {"chat": "streams/0", "messages": "message-streams/0"}
+"""Models by the provider's dialect. Complete streams never fail here, so one serves all."""
+
+
+async def send(stage: Stage, caller: str, stream: Stream, model: str = "", **extra: Any) -> Reply:
+    """Ask as a caller of that dialect; the provider sends the stream in random slices."""
+    sizes = [random.choice((1, 2, 3, 7, 50, 200, 1500)) for _ in stream.body]
+    stage.alpha.play(sliced_reply(stream.body, sizes))
+    model = model or MODELS[stream.dialect]
+    if caller == "chat":
+        return await stage.chat(say(model, stream=True, **extra))
+    return await stage.message(ask(model, stream=True))
+
+
+def check_head(reply: Reply) -> None:
+    assert (reply.status, reply.complete) == (200, True)
+    assert reply.headers["content-type"].startswith("text/event-stream")
+
+
+@each_row("caller", ["chat", "messages"])
+@streams.each(*streams.CHAT, *streams.MESSAGES)
+async def test_a_stream_says_the_same_and_is_charged(
+    stage: Stage, stream: Stream, caller: str
+) -> None:
+    """What each dialect's rules ask of it is checked in `tests.dialects`, in all slicings."""
+    model = MODELS[stream.dialect]
+    is_chat = stream.dialect == "chat"
+    expected = of_chat(accumulate(stream.objects)) if is_chat else of_events(stream.objects)
+    reply = await send(stage, caller, stream, stream_options={"include_usage": True})
+    check_head(reply)
+    if caller == "chat":
+        told = of_chat(chat.read_stream(reply.body, model, usage_asked=True))
+    else:
+        told = of_events(read_events(drop_comments(reply.body)))
+    assert told == expected
+    assert told.used is not None
+    assert await stage.charge_nano(reply) == told.used.cost_nano
+    row = await stage.settled(reply)
+    assert (row.state, row.outcome, row.estimated) == ("posted", "complete", False)
+    assert row.input + row.cached_input + row.cache_write == told.used.prompt
+    assert row.output == told.used.completion
+
+
+@each_row("caller", ["chat", "messages"])
+@streams.each(*streams.FAILING)
+async def test_failing_stream_ends_with_one_error_and_is_paid_as_far_as_it_came(
+    stage: Stage, stream: Stream, caller: str
+) -> None:
+    """The error is the gateway's own event, with the provider's message; nothing follows it."""
+    before = stream.objects[:-1]
+    is_chat = stream.dialect == "chat"
+    told = of_chat(accumulate(before)) if is_chat else of_events(before)
+    model = stage.fresh("plain" if is_chat else "messages")
+    reply = await send(stage, caller, stream, model)
+    check_head(reply)
+    body = drop_comments(reply.body)
+    if caller == "chat":
+        *said, error = map(json.loads, chat.split_events(body))
+        assert accumulate(said).text == told.text
+    else:
+        *said, error = read_events(body)
+        assert of_events(said).text == told.text
+    assert error["error"]["message"] == stream.error
+    row = await stage.settled(reply)
+    assert (row.state, row.outcome) == ("posted", "upstream_error")
+    reported = told.used.completion if told.used else 0
+    assert row.output == max(estimate(told.text), reported)
+
+
+async def test_upstream_is_always_asked_for_usage(stage: Stage) -> None:
+    await send(stage, "chat", get_stream("openai-text"))
+    assert stage.alpha.last.json["stream_options"]["include_usage"] is True
+    await send(stage, "chat", get_stream("mistral-text"), stage.fresh("no-usage"))
+    assert "stream_options" not in stage.alpha.last.json

@@ -16,13 +16,11 @@ from tests.api.in_flight import Happening, open_scene
 from tests.api.scene import check_nobody_waits, set_stage
 from tests.api.test_endings import check_log, check_row, follow
 from tests.api.test_faults import FAULTS, Fault
-from tests.support.chat import Used, check_error, check_messages_error, say
+from tests.support.chat import Used, check_error
 from tests.support.client import connect, request
 from tests.support.config import UPSTREAM_NAME, Kind, Places
 from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip
-from tests.support.messages import ask
 from tests.support.pairs import Clients
-from tests.support.process import COUNT_TOKENS, MESSAGES
 from tests.support.replies import dumps, error_reply, http, json_reply
 from tests.support.rows import each_row
 from tests.support.stage import Stage
@@ -32,24 +30,6 @@ from tests.support.waiting import until
 
 async def post(stage: Stage, body: object, *, key: str | None = None) -> Any:
     return await stage.gateway.post(EMBEDDINGS, key or stage.key, body)
-
-
-@each_row("kind", ["embed", "embed-responses"])
-async def test_a_reply_is_the_providers_under_our_name(stage: Stage, kind: str) -> None:
-    model, value = stage.fresh(kind), embeddings(packed=True, vendor={"x": [1, None]})
-    stage.alpha.play(json_reply(value))
-    reply = await post(stage, embed(model, ["Grüße", "🎉"], encoding_format="base64", user="u"))
-    assert (reply.status, reply.complete) == (200, True)
-    assert reply.body == dumps(value | {"model": model})
-    sent = stage.alpha.last
-    assert sent.target == "/v1/embeddings"
-    assert sent.headers["authorization"] == f"Bearer {stage.secret}"
-    assert sent.json == embed(UPSTREAM_NAME, ["Grüße", "🎉"], encoding_format="base64", user="u")
-    assert await stage.charge_nano(reply) == Used(11, 0).cost_nano
-    assert reply.headers["x-gateway-cost"]
-    receipt = await stage.gateway.ask("GET", f"/v1/receipts/{reply.request_id}", key=stage.key)
-    assert (receipt.json["input_tokens"], receipt.json["output_tokens"]) == (11, 0)
-    await stage.check_log(reply)
 
 
 @each_row(
@@ -74,39 +54,6 @@ async def test_floats_are_packed_where_the_provider_has_no_base64(stage: Stage) 
     packed = await post(stage, embed(model, encoding_format="base64"))
     assert packed.json == embeddings(packed=True, model=model)
     assert [one.json["encoding_format"] for one in stage.alpha.exchanges[-2:]] == ["float"] * 2
-
-
-async def test_a_model_of_another_kind_is_refused(stage: Stage) -> None:
-    """Nothing is sent, and nothing held."""
-    talks, embeds = stage.fresh("plain"), stage.fresh("embed")
-    before = len(stage.alpha.exchanges)
-    reply = await post(stage, embed(talks))
-    said = check_error(reply, 400, "unsupported_value", param="model")
-    assert (
-        said == f"The model '{talks}' makes no embeddings: /v1/embeddings needs a model that does."
-    )
-    reply = await stage.chat(say(embeds))
-    said = check_error(reply, 400, "unsupported_value", param="model")
-    assert said == f"The model '{embeds}' makes embeddings alone: send it to /v1/embeddings."
-    for path in (MESSAGES, COUNT_TOKENS):
-        reply = await stage.gateway.post(path, stage.key, ask(embeds))
-        check_messages_error(reply, 400, "invalid_request_error")
-    check_error(await post(stage, embed("no/such")), 400, "model_not_found")
-    assert len(stage.alpha.exchanges) == before
-
-
-async def test_refusals_are_those_of_other_surfaces(stage: Stage) -> None:
-    model = stage.fresh("embed")
-    check_error(await post(stage, embed(model), key="sk-ru-none"), 401, "invalid_api_key")
-    check_error(
-        await post(stage, embed(model), key=stage.callers["empty"].key), 402, "insufficient_quota"
-    )
-    check_error(await post(stage, b"{"), 400, None)
-    check_error(await post(stage, embed(model, "")), 400, "empty_string", param="input")
-    check_error(await post(stage, embed(model, "x" * 2**20)), 413, "request_too_large")
-    got = await stage.gateway.ask("GET", EMBEDDINGS, key=stage.key)
-    check_error(got, 405, "method_not_allowed")
-    check_error(await stage.gateway.post(f"{EMBEDDINGS}/x", stage.key, b"{}"), 404, "unknown_url")
 
 
 async def test_the_next_route_serves_the_same_model(stage: Stage) -> None:

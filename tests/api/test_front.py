@@ -141,16 +141,6 @@ def test_nothing_of_an_unknown_path_is_repeated() -> None:
     assert "secret" not in explain_path("/models/secret", SERVED)
 
 
-@each_row("path", [one.replace("...", "x") for one in UNSERVED])
-async def test_each_is_a_404_in_its_callers_words(stage: Stage, path: str) -> None:
-    for method in ("GET", "POST"):
-        reply = await stage.gateway.ask(method, path, key=stage.key)
-        if path.startswith("/v1/messages/"):
-            assert (reply.status, reply.json["error"]["type"]) == (404, "not_found_error")
-        else:
-            assert "is not served here" in check_error(reply, 404, "unknown_url")
-
-
 NOTHING = cast("Any", None)
 TIMELESS = cast("Any", SimpleNamespace(clock=lambda: 0))
 SHARED = Gateway(NOTHING, TIMELESS, NOTHING, NOTHING, NOTHING)

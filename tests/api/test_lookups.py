@@ -246,19 +246,3 @@ def test_the_words_say_what_to_do(error: type[UnknownModel]) -> None:
     listed = "GET /v1/models lists the models."
     assert error("x").message == f"The model 'x' does not exist here. {listed}"
     assert error("x", IS_OFF).message == f"The model 'x' {IS_OFF} {listed}"
-
-
-async def test_every_caller_gets_the_suggestion(stage: Stage) -> None:
-    meant = "did you mean 'embed-demo/0'?"
-    for path, body in (
-        ("/v1/chat/completions", say("embed-dmeo/0")),
-        ("/v1/embeddings", {"model": "embed-dmeo/0", "input": "x"}),
-        ("/v1/responses", {"model": "embed-dmeo/0", "input": "x"}),
-    ):
-        reply = await stage.gateway.post(path, stage.key, body)
-        assert meant in check_error(reply, 400, "model_not_found", param="model")
-    reply = await stage.message(say("embed-dmeo/0", max_tokens=1))
-    assert (reply.status, reply.json["error"]["type"]) == (400, "invalid_request_error")
-    assert meant in reply.json["error"]["message"]
-    reply = await stage.gateway.ask("GET", "/v1/models/embed-dmeo/0", key=stage.key)
-    assert meant in check_error(reply, 404, "model_not_found", param="model")

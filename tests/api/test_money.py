@@ -68,18 +68,6 @@ async def test_reply_without_usage_is_estimated(stage: Stage, *, stream: bool) -
     assert (await stage.settled(reply)).estimated
 
 
-@each_row("account", ["empty"])
-@each_row("stream", [False, True])
-async def test_no_balance_is_a_402(stage: Stage, account: str, *, stream: bool) -> None:
-    key = stage.callers[account].key
-    reply = await stage.chat(say("plain/0", stream=stream), key=key)
-    told = check_error(reply, 402, "insufficient_quota")
-    assert told.startswith("The balance is 0.00 USD. Top it up in the console under Billing")
-    assert "retry-after" not in reply.headers
-    assert stage.alpha.connections == 0
-    assert (await stage.gateway.ask("GET", "/v1/models", key=key)).status == 200
-
-
 async def test_spent_cap_of_a_key_is_a_402(stage: Stage) -> None:
     """The account has plenty, but the key may not spend more."""
     stage.alpha.always(json_reply(completion()))
