@@ -201,36 +201,21 @@ async def test_a_refusal_that_came_before_confirm_is_told_by_it(place: Place) ->
 
 @pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
 @needs(Needs.NODES)
-async def test_what_another_spent_is_spent(place: Place, make: Callable[[Place], bytes]) -> None:
-    async with two_sides(place, make(place)) as (one, two):
-        await charge(one.ledger, one.key, 1000)
-        assert describe(await two.refuse()) == describe(refuse_here(one))
-        with place.open_books() as books:
-            assert books.calls.measure_pending() == (0, 0)
-
-
-@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
-@needs(Needs.NODES)
-async def test_what_another_holds_is_held(place: Place, make: Callable[[Place], bytes]) -> None:
-    """Until it ends there: then it is free here at once."""
+async def test_what_another_holds_and_spends_counts(
+    place: Place, make: Callable[[Place], bytes]
+) -> None:
+    """What it holds is free at once when it ends there. Once refused, the next request is so at once."""
     async with two_sides(place, make(place)) as (one, two):
         hold = await one.confirm(1000)
         assert describe(await two.refuse()) == describe(refuse_here(one))
         await one.ledger.settle(hold, void())
         await two.ledger.settle(await two.confirm(), void())
-
-
-@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
-@needs(Needs.NODES)
-async def test_a_refusal_goes_by_what_is_in_memory(
-    place: Place, make: Callable[[Place], bytes]
-) -> None:
-    """So the next request is refused without a question."""
-    async with two_sides(place, make(place)) as (one, two):
         await charge(one.ledger, one.key, 1000)
         refusal = await two.refuse()
         assert isinstance(refusal, InsufficientBalance)
-        assert describe(refuse_here(two)) == describe(refusal)
+        assert describe(refusal) == describe(refuse_here(one)) == describe(refuse_here(two))
+        with place.open_books() as books:
+            assert books.calls.measure_pending() == (0, 0)
 
 
 @needs(Needs.NODES)

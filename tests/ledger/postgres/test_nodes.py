@@ -236,21 +236,6 @@ def observe(codes: list[str]) -> Observations:
     )
 
 
-def test_sums_are_added_to_what_is_stored(session: Session) -> None:
-    for _ in range(2):
-        write_aside(session, observe(["x"]), NOW_MS)
-    assert not session.in_transaction
-    assert session.execute("SELECT code, refused FROM refusals").fetchall() == [("x", 4)]
-    calls = session.execute("SELECT calls, failures, failed_status FROM upstream_calls")
-    assert calls.fetchall() == [(6, 2, 401)]
-    assert session.execute("SELECT count(*) FROM upstream_failures").fetchall() == [(2,)]
-
-
-def test_nothing_is_written_of_nothing(session: Session) -> None:
-    write_aside(session, Observations(), NOW_MS)
-    assert session.execute("SELECT count(*) FROM refusals").fetchall() == [(0,)]
-
-
 def test_a_failure_undoes_all(session: Session) -> None:
     session.run("ALTER TABLE upstream_failures RENAME TO gone")
     with pytest.raises(psycopg.Error):

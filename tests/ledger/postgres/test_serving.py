@@ -15,7 +15,6 @@ from gateway.errors import (
     BudgetSpent,
     GatewayError,
     InsufficientBalance,
-    InternalError,
     LedgerUnavailable,
     RateLimited,
 )
@@ -31,10 +30,10 @@ from gateway.ledger.postgres.messages import (
     write_admissions,
     write_settlements,
 )
-from gateway.ledger.postgres.nodes import ChangeFeed, TakenOver
+from gateway.ledger.postgres.nodes import ChangeFeed
 from gateway.ledger.postgres.serving import PostgresReader, open_postgres
 from gateway.ledger.postgres.session import Session, connect
-from gateway.ledger.records import LedgerError, LedgerMismatch
+from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.serving.store import Item, Report
 from gateway.times import DAY_MS
@@ -88,43 +87,6 @@ async def test_the_time_is_the_databases(ledger_url: str, digest: bytes) -> None
     with closing(connect(ledger_url)) as session:
         age = "SELECT now() - to_timestamp(ended_ms / 1000) < INTERVAL '1 minute' FROM requests"
         assert ask(session, f"{age} WHERE id = 'req_2'") is True
-
-
-async def test_one_that_was_taken_over_ends_with_that(ledger_url: str, digest: bytes) -> None:
-    async with open_postgres(ledger_url) as ledger:
-        key = find_key(ledger, digest)
-        hold = ledger.hold(key, admission())
-        await ledger.confirm(hold)
-        with closing(connect(ledger_url)) as session:
-            session.run("UPDATE nodes SET epoch = epoch + 1")
-        with pytest.raises(LedgerUnavailable):
-            await ledger.settle(hold, void())
-        with pytest.raises(TakenOver, match="was taken over"):
-            await ledger.wait_ended()
-        assert not ledger.writable
-        with pytest.raises(LedgerUnavailable):
-            ledger.hold(key, admission())
-
-
-async def test_a_hold_that_was_refused_cannot_be_waited_for(ledger_url: str, digest: bytes) -> None:
-    async with open_postgres(ledger_url) as ledger:
-        key = find_key(ledger, digest)
-        await ledger.confirm(ledger.hold(key, admission(id_="req_1")))
-        again = ledger.hold(key, admission(id_="req_1"))
-        for _ in range(2):
-            with pytest.raises(InternalError):
-                await ledger.confirm(again)
-        assert key.account.held_nano == 1000
-
-
-async def test_books_that_do_not_add_up_are_not_served_from(ledger_url: str, digest: bytes) -> None:
-    assert digest
-    with closing(connect(ledger_url)) as session:
-        session.run("UPDATE accounts SET balance_nano = 1")
-        with pytest.raises(LedgerMismatch, match=r"postgresql://gateway@.*: the books do not"):
-            async with open_postgres(ledger_url):
-                pass
-        assert ask(session, NODES) == 0
 
 
 async def test_settings_that_can_lose_what_was_committed_are_warned_of(

@@ -353,15 +353,6 @@ async def test_a_round_at_another_isolation_level_is_an_outage(desk: Desk) -> No
     assert "set default_transaction_isolation" in str(report.unavailable)
 
 
-async def test_requests_of_a_batch_are_decided_in_order(desk: Desk) -> None:
-    """The holds of the first ones leave nothing for the last."""
-    store = desk.make_store()
-    items = [desk.item(f"req_{number}") for number in range(7)]
-    report = await run(store, *items)
-    assert (report.done, [item for item, _ in report.declined]) == (items[:5], items[5:])
-    assert desk.read() == (CREDIT, CREDIT, 5)
-
-
 @pytest.mark.parametrize(
     "error", [psycopg.errors.DeadlockDetected(), psycopg.errors.SerializationFailure()]
 )
