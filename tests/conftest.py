@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -29,6 +30,7 @@ from tests.console.session import LOG2_N, P  # noqa: E402 - after the rewriting 
 from tests.support import config  # noqa: E402
 from tests.support import running as runs  # noqa: E402
 from tests.support.books import Books  # noqa: E402
+from tests.support.memory import MEMORY  # noqa: E402
 from tests.support.process import GatewayProcess  # noqa: E402
 from tests.support.running import (  # noqa: E402
     Launch,
@@ -38,6 +40,10 @@ from tests.support.running import (  # noqa: E402
 from tests.support.seed import SEEDS, Caller, Seed  # noqa: E402
 from tests.support.stage import Stage  # noqa: E402
 from tests.support.upstream import ScriptedUpstream, listen, port_of, serve_scripts  # noqa: E402
+
+# Each commit to a database waits for the disk, and no test can tell whether it did.
+if MEMORY is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def pytest_collection_finish() -> None:

@@ -32,9 +32,7 @@ from tests.ledger.kit import (
     void,
 )
 from tests.support.fuzz import fuzz
-
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Thousands of commits, whose claim is not about the disk: so they need not wait for it."""
+from tests.support.memory import MEMORY
 
 AMOUNTS = st.one_of(st.integers(0, 3000), st.integers(0, 10**15))
 

@@ -18,15 +18,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from tests.support.memory import MEMORY
 from tests.support.process import free_port
 
 USERS: Final = ("postgres", "nobody")
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.01
-MEMORY: Final = Path("/dev/shm")
-ROOM: Final = 2**31
-"""The free bytes without which nothing is put into memory: a container may have next to none."""
 
 
 @functools.cache
@@ -53,8 +51,7 @@ def make_folder(name: str, *, durable: bool = True) -> Path:
 
     Without `durable` it is in memory, where there is room.
     """
-    memory = not durable and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM
-    folder = Path(tempfile.mkdtemp(prefix=f"gateway-{name}-", dir=MEMORY if memory else None))
+    folder = Path(tempfile.mkdtemp(prefix=f"gateway-{name}-", dir=None if durable else MEMORY))
     user = find_user()
     if user is not None:
         os.chown(folder, user.pw_uid, user.pw_gid)

@@ -24,7 +24,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, tmp_path: Path, quick_polls: None) -> Iterator[Place]:
+    del quick_polls
     implementation: Implementation = request.param
     with implementation.lend(request, tmp_path) as location:
         yield Place(implementation, location)

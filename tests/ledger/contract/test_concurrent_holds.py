@@ -31,10 +31,9 @@ from tests.ledger.contract.kit import (
     void,
 )
 from tests.support.fuzz import fuzz
+from tests.support.memory import MEMORY
 
 CREDIT: Final = 1000
-MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Hundreds of commits, whose claim is not about the disk: so they need not wait for it."""
 
 
 @dataclass(frozen=True)

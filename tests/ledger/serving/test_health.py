@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import Key
 from gateway.ledger.serving.health import BUSY_SECONDS, TOLD_SECONDS, Health
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.serving.writer import RETRY_SECONDS
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.faults import Faults
@@ -26,6 +24,8 @@ from tests.ledger.kit import (
     settlement,
     until,
 )
+
+pytestmark = pytest.mark.usefixtures("quick_polls")
 
 CREDIT = 10**12
 
@@ -73,25 +73,6 @@ async def test_lock_of_another_process_is_an_outage_only_while_it_lasts(
         await future
         assert ledger.writable
         assert key.account.balance_nano == CREDIT - 9
-
-
-async def test_broken_disk_is_tried_now_and_then(tmp_path: Path) -> None:
-    """Some times a second, so that it is noticed at once when it is back; not all the time."""
-    place, faults = make_place(tmp_path, credit_nano=CREDIT), Faults()
-    tries = 0
-
-    def count_tries() -> int:
-        nonlocal tries
-        tries += 1
-        return tries
-
-    async with open_sqlite(place.path, clock=count_tries, connector=faults.connect) as ledger:
-        with faults.fail_commits():
-            ledger.hold(find_key(ledger, place), admission(1))
-            await until(lambda: not ledger.writable)
-            before, begun = tries, time.monotonic()
-            await until(lambda: tries > before + 2)
-            assert tries - before <= 2 + (time.monotonic() - begun) / RETRY_SECONDS
 
 
 def note(health: Health, now_seconds: float, *, is_brief: bool) -> tuple[bool, bool]:

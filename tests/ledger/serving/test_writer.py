@@ -28,6 +28,8 @@ from tests.ledger.kit import (
     void,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_polls")
+
 
 def open_short(place: Place, faults: Faults) -> AbstractAsyncContextManager[ServingLedger]:
     """Open a ledger on which nobody waits long."""

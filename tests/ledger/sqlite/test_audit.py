@@ -31,6 +31,8 @@ from tests.ledger.kit import Place, admission, charge, find_key, make_place, que
 from tests.long.million import History, fill
 from tests.support.rows import each_row
 
+pytestmark = pytest.mark.usefixtures("quick_polls")
+
 OPEN_UP = "DROP TRIGGER entries_no_update; DROP TRIGGER entries_no_delete;"
 OPEN_UP += "DROP TRIGGER requests_settle_once; DROP TRIGGER requests_no_delete;"
 OPEN_UP += "DROP TRIGGER codes_end_once; DROP TRIGGER codes_no_delete; PRAGMA foreign_keys = OFF;"
@@ -201,8 +203,11 @@ def test_a_ledger_that_cannot_be_written_can_be_backed_up(
     assert books.events.find_last("ledger.backup") is None
 
 
-async def test_a_change_is_in_force_where_a_process_serves(tmp_path: Path) -> None:
+async def test_a_change_is_in_force_where_a_process_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without one there is nothing to wait for; `IN_FORCE_SECONDS` is more than the pause of polls."""
+    monkeypatch.setattr("gateway.ledger.sqlite.books.IN_FORCE_SECONDS", 0.05)
     place = make_place(tmp_path)
     async with open_sqlite(place.path) as ledger:
         key = find_key(ledger, place)

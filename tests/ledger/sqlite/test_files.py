@@ -34,6 +34,8 @@ from gateway.process import ExitCode
 from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, query, until
 from tests.support.rows import each_row
 
+pytestmark = pytest.mark.usefixtures("quick_polls")
+
 CREDIT = 10**12
 CONFIG = '[providers.demo]\ndialect = "demo"\n[models."m"]\nroutes = ["demo/m"]\nprice = "free"\n'
 

@@ -30,6 +30,8 @@ from tests.ledger.kit import Place, admission, charge, find_key, make_place, que
 from tests.long.million import END_MS, History, fill_previous
 from tests.support.rows import each_row
 
+pytestmark = pytest.mark.usefixtures("quick_polls")
+
 PRAGMAS = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
 
 

@@ -43,6 +43,8 @@ from tests.ledger.kit import (
 )
 from tests.support.rows import each_row
 
+pytestmark = pytest.mark.usefixtures("quick_polls")
+
 CREDIT = 10**12
 
 

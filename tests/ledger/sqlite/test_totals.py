@@ -34,9 +34,9 @@ from tests.ledger.kit import (
     query,
     settlement,
 )
+from tests.support.memory import MEMORY
 from tests.support.rows import each_row
 
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 MIDNIGHT_MS = 20_000 * DAY_MS
 MODELS = ("demo/echo", "vendor/large", "='x'")
 SUMS = (
