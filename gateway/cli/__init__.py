@@ -1,6 +1,7 @@
 """The command line: `python -m gateway VERB`.
 
-    command     runs a command: configuration, books, who asks, errors, exit codes
+    main        runs a command: errors become messages and exit codes
+    command     what a verb sees of it: configuration, books, who asks, output
     verbs       the decorator that makes a verb of a function; the words, and argparse's parser
     arguments   parses amounts, durations, times and lists; writes data to stdout, messages to stderr
     process  check  accounts  keys  calls  prices
@@ -9,6 +10,6 @@
 May import: the leaves, `config`, `ledger`, `upstream`, `price_lists`, `admin`, `alerts`, `server`.
 """
 
-from gateway.cli.command import main
+from gateway.cli.main import main
 
 __all__ = ["main"]

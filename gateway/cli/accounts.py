@@ -58,10 +58,10 @@ def account_add(
 ) -> None:
     """Add an account; create the database, or PostgreSQL's tables, if there is none."""
     warn_of_unknown_models(command, terms)
-    with command.open_books(create=True) as books:
-        account = accounts.add_account(
-            books, name, credit_nano=credit, operator=operator, terms=Terms(**terms)
-        )
+    books = command.open_books(create=True)
+    account = accounts.add_account(
+        books, name, credit_nano=credit, operator=operator, terms=Terms(**terms)
+    )
     _tell_account(command, account, "added")
 
 
@@ -79,23 +79,22 @@ def account_edit(
     """Change what all keys of an account may use together, or its role."""
     warn_of_unknown_models(command, changes)
     operator = None if role is None else role == "operator"
-    with command.forbid() as books:
-        account = accounts.edit_account(books, name, changes, operator=operator)
+    books = command.open_books()
+    account = accounts.edit_account(books, name, changes, operator=operator)
+    books.wait_in_force()
     _tell_account(command, account, "changed")
 
 
 @verb("account list", "account list", "account list --json")
 def account_list(command: Command) -> None:
     """List the accounts with their balances."""
-    with command.open_books() as books:
-        command.show_list(books.accounts.read_all(), views.ACCOUNT)
+    command.show_list(command.open_books().accounts.read_all(), views.ACCOUNT)
 
 
 @verb("account show", "account show alice", _NAME)
 def account_show(command: Command, name: str) -> None:
     """Show an account with its keys and latest entries."""
-    with command.open_books() as books:
-        detail = accounts.show_account(books, name)
+    detail = accounts.show_account(command.open_books(), name)
     command.show(views.ACCOUNT_DETAIL.describe(detail), page_account(detail, command.currency))
 
 
@@ -112,10 +111,8 @@ def account_credit(
     command: Command, name: str, amount: int, note: str | None, idempotency_key: str | None
 ) -> None:
     """Add money to an account's balance."""
-    with command.open_books() as books:
-        entry = accounts.credit(
-            books, name, amount, note=note or "", idempotency_key=idempotency_key
-        )
+    books = command.open_books()
+    entry = accounts.credit(books, name, amount, note=note or "", idempotency_key=idempotency_key)
     _tell_entry(command, entry)
 
 
@@ -140,19 +137,20 @@ def account_correct(
     idempotency_key: str | None,
 ) -> None:
     """Correct a balance, up or down."""
-    with command.open_books() as books:
-        entry = accounts.correct(
-            books, name, amount, note=note, request_id=request, idempotency_key=idempotency_key
-        )
+    books = command.open_books()
+    entry = accounts.correct(
+        books, name, amount, note=note, request_id=request, idempotency_key=idempotency_key
+    )
     _tell_entry(command, entry)
 
 
 @verb("account suspend", "account suspend alice", _NAME)
 def account_suspend(command: Command, name: str) -> None:
     """Refuse an account's requests until it is resumed."""
-    with command.forbid() as books:
-        account = accounts.suspend(books, name)
-        has_operator = any(one.operator and not one.suspended for one in books.accounts.read_all())
+    books = command.open_books()
+    account = accounts.suspend(books, name)
+    has_operator = any(one.operator and not one.suspended for one in books.accounts.read_all())
+    books.wait_in_force()
     _tell_account(command, account, "suspended")
     if account.operator and not has_operator:
         command.say("It was the last operator: nobody can manage accounts in the console now.")
@@ -161,8 +159,7 @@ def account_suspend(command: Command, name: str) -> None:
 @verb("account resume", "account resume alice", _NAME)
 def account_resume(command: Command, name: str) -> None:
     """Accept a suspended account's requests again."""
-    with command.open_books() as books:
-        _tell_account(command, books.accounts.resume(name), "resumed")
+    _tell_account(command, command.open_books().accounts.resume(name), "resumed")
 
 
 @verb(
@@ -177,10 +174,10 @@ def account_passwd(command: Command, name: str) -> None:
 
     Its sessions end.
     """
-    with command.open_books() as books:
-        # An unknown name is refused before a password is asked for.
-        books.accounts.read(name)
-        ended = signin.set_password(books, name, _read_password())
+    books = command.open_books()
+    # An unknown name is refused before a password is asked for.
+    books.accounts.read(name)
+    ended = signin.set_password(books, name, _read_password())
     note = f" Sessions ended: {ended}." if ended else ""
     command.say(f"The password of account {name} is set.{note}")
 
@@ -192,8 +189,7 @@ def account_signin_link(command: Command, name: str) -> None:
     # First: without an address no link is made, and the earlier one stays valid.
     base_url = signin.find_base_url(server)
     tunnel = make_tunnel_command(server.host, server.port, os.environ)
-    with command.open_books() as books:
-        link = signin.make_signin_link(books, name)
+    link = signin.make_signin_link(command.open_books(), name)
     command.say(
         f"This link signs in as {name} once, until"
         f" {format_moment(link.expires_ms)} UTC. Earlier links no longer work."
@@ -206,16 +202,14 @@ def account_signin_link(command: Command, name: str) -> None:
 @verb("account remove-totp", "account remove-totp alice", _NAME, json=False)
 def account_remove_totp(command: Command, name: str) -> None:
     """Ask an account for no one-time codes any more, as when its authenticator app is lost."""
-    with command.open_books() as books:
-        books.totp.remove(name)
+    command.open_books().totp.remove(name)
     command.say(f"Account {name} signs in without one-time codes. Its recovery codes are void.")
 
 
 @verb("account end-sessions", "account end-sessions alice", _NAME)
 def account_end_sessions(command: Command, name: str) -> None:
     """Sign an account out of the console everywhere. Its password stays."""
-    with command.open_books() as books:
-        ended = books.signins.end_all_sessions(name)
+    ended = command.open_books().signins.end_all_sessions(name)
     command.show({"account": name, "ended": ended})
     command.say(f"Account {name} is signed out; sessions ended: {ended}. Sign-in links end too.")
 
@@ -288,8 +282,7 @@ _NEW_FILE: Final = arg("file", "FILE", read.new_file, "the new file; must not ex
 
 @verb("audit", "audit", "audit --json")
 def audit(command: Command) -> int:
-    with command.open_books() as books:
-        report = observations.run_audit(books, command.config)
+    report = observations.run_audit(command.open_books(), command.config)
     text = (
         f"accounts {report.accounts}, entries {report.entries}, "
         f"requests pending {report.pending}, interrupted {report.interrupted}"
@@ -318,8 +311,7 @@ def audit(command: Command) -> int:
     LIMIT,
 )
 def events(command: Command, search: str | None, since: int | None, limit: int) -> None:
-    with command.open_books() as books:
-        found = books.events.read_page(search, None, limit + 1)
+    found = command.open_books().events.read_page(search, None, limit + 1)
     rows = [event for event in found if event.at_ms >= (since or 0)]
     command.show_latest("events", rows, views.EVENT, limit)
 
@@ -332,21 +324,20 @@ def backup(command: Command, file: Path) -> None:
             f"{location} is not copied to a file: backups of a database of PostgreSQL are its own,"
             " pg_dump, or base backups with WAL archiving. `export` writes a ledger to a file"
         )
-    with command.open_books() as books:
-        size = accounts.back_up(books, file)
+    size = accounts.back_up(command.open_books(), file)
     command.show({"file": str(file), "bytes": size})
     command.say(f"{location} is copied to {file}, {size} bytes.")
 
 
 @verb("export", "export ledger.jsonl", _NEW_FILE)
 def export_ledger(command: Command, file: Path) -> int:
-    with command.open_books() as books:
-        # An import would refuse books that do not add up.
-        report = books.audit()
-        if not report.ok:
-            command.say("Nothing is exported: see `audit`.")
-            return _report_problems(command, report)
-        counts = moves.export_ledger(books, file)
+    books = command.open_books()
+    # An import would refuse books that do not add up.
+    report = books.audit()
+    if not report.ok:
+        command.say("Nothing is exported: see `audit`.")
+        return _report_problems(command, report)
+    counts = moves.export_ledger(books, file)
     command.show({"file": str(file), "rows": counts})
     command.say(f"The books are in order. {file} has {_list_counts(counts)}.")
     if report.pending:

@@ -63,18 +63,18 @@ def list_calls(
     until: int | None,
     limit: int,
 ) -> None:
-    with command.open_books() as books:
-        chosen = CallFilter(
-            None if account is None else books.accounts.find_id(account),
-            key_id=key,
-            model=model,
-            provider=provider,
-            outcome=outcome,
-            status=status,
-            since_ms=since,
-            until_ms=until,
-        )
-        found = books.calls.read_page(chosen, None, limit + 1)
+    books = command.open_books()
+    chosen = CallFilter(
+        None if account is None else books.accounts.find_id(account),
+        key_id=key,
+        model=model,
+        provider=provider,
+        outcome=outcome,
+        status=status,
+        since_ms=since,
+        until_ms=until,
+    )
+    found = books.calls.read_page(chosen, None, limit + 1)
     command.show_latest("calls", found, views.CALL, limit)
 
 
@@ -85,8 +85,7 @@ def list_calls(
     arg("id", "ID", read.word, "the request id, from the reply's x-request-id"),
 )
 def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argument's name
-    with command.open_books() as books:
-        detail = books.calls.read_detail(id)
+    detail = command.open_books().calls.read_detail(id)
     described = views.describe_call_detail(detail, command.currency, for_operator=True)
     command.show(described, page_receipt(detail, command.currency))
 
@@ -179,11 +178,9 @@ def usage(
     *,
     csv: bool,
 ) -> None:
-    with command.open_books() as books:
-        rows = accounts.usage_with_costs(
-            books, account=account, by=by, since_ms=since, until_ms=until
-        )
-        named = _name_groups(books, by, [group for group, *_ in rows])
+    books = command.open_books()
+    rows = accounts.usage_with_costs(books, account=account, by=by, since_ms=since, until_ms=until)
+    named = _name_groups(books, by, [group for group, *_ in rows])
     lines = [(names, sums, costs) for names, (_, sums, costs) in zip(named, rows, strict=True)]
     described = [
         {**names, **views.USAGE.describe(sums), **views.COSTS.describe(costs)}
@@ -246,9 +243,7 @@ def table_usage(
 )
 def list_alerts(command: Command, limit: int) -> None:
     """List the latest alerts to the operator, and whether they were delivered."""
-    with command.open_books() as books:
-        rows = books.alerts.read_latest(limit)
-    command.show_list(rows, views.ALERT)
+    command.show_list(command.open_books().alerts.read_latest(limit), views.ALERT)
 
 
 @verb("alerts test", "alerts test", "alerts test --json", load=load_config)
@@ -286,8 +281,7 @@ _PROVIDERS: Final[Columns[tuple[str, str, UpstreamState]]] = (
 
 @verb("providers", "providers", "providers --json")
 def providers(command: Command) -> None:
-    with command.open_books() as books:
-        rows = observations.list_upstream(books, command.config)
+    rows = observations.list_upstream(command.open_books(), command.config)
     judged = [
         (row.provider.name, row.upstream_model, observations.judge([row.seen])) for row in rows
     ]
@@ -302,9 +296,9 @@ def providers(command: Command) -> None:
 
 @verb("refusals", "refusals", "refusals --account alice --since yesterday", ACCOUNT, SINCE)
 def refusals(command: Command, account: str | None, since: int | None) -> None:
-    with command.open_books() as books:
-        since_ms = books.clock() - RECENT_MS if since is None else since
-        rows = observations.list_refusals(books, account, since_ms)
+    books = command.open_books()
+    since_ms = books.clock() - RECENT_MS if since is None else since
+    rows = observations.list_refusals(books, account, since_ms)
     command.show_list(rows, views.REFUSAL)
 
 

@@ -1,31 +1,19 @@
-"""Run one command: `python -m gateway VERB`. What a verb sees of it, and its exit code (see `process`).
-
-Errors that people can cause become a message on stderr; any other one is a bug and shows its
-traceback.
-"""
+"""What a verb sees of the command that it runs: configuration, books, who asks, output."""
 
 from __future__ import annotations
 
-import os
-import pwd
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from io import TextIOWrapper
-from pathlib import Path
-from typing import Final, TextIO, TypeVar
+from typing import TypeVar
 
 from gateway.admin import accounts
 from gateway.admin.fields import Fields
 from gateway.cli.arguments import Json, Output, render
-from gateway.cli.verbs import PROGRAM, parse
-from gateway.config.reader import ConfigError
 from gateway.config.records import Config
-from gateway.ledger.records import CLI, Actor, LedgerError, NotFound, Refused
+from gateway.ledger.records import Actor
 from gateway.ledger.sql.books.books import Books
 from gateway.money import format_amount
-from gateway.process import ExitCode, find_version
 from gateway.times import unix_ms
 
 Row = TypeVar("Row")
@@ -37,10 +25,12 @@ class Command:
 
     config: Config
     output: Output
-    actor: Actor = CLI
+    actor: Actor
     """The one under whose name changes are kept as events."""
-    as_json: bool = False
+    as_json: bool
     """Data are written as JSON, not as text."""
+    closing: ExitStack
+    """Closes what the verb opens, when it has ended."""
 
     @property
     def currency(self) -> str:
@@ -49,14 +39,7 @@ class Command:
     def open_books(self, *, create: bool = False) -> Books:
         books = accounts.open_books(self.config.storage.location, create=create)
         books.actor = self.actor
-        return books
-
-    @contextmanager
-    def forbid(self) -> Iterator[Books]:
-        """Open the books for a change that forbids something: it is in force when the command ends."""
-        with self.open_books() as books:
-            yield books
-            books.wait_in_force()
+        return self.closing.enter_context(books)
 
     def format_money(self, amount_nano: int) -> str:
         return f"{format_amount(amount_nano)} {self.currency}"
@@ -84,95 +67,3 @@ class Command:
         self.show_list(shown, fields)
         if len(rows) > len(shown):
             self.say(f"These are the latest {len(shown)} {what}; --limit N shows more.")
-
-
-MAX_USER_CHARS: Final = 64
-"""Characters of a user's name: twice what Linux allows. SUDO_USER may hold anything."""
-
-
-def find_actor(environ: Mapping[str, str], find_user_id: Callable[[], int] = os.getuid) -> Actor:
-    """Return `cli (alice)`, or `cli (alice via sudo)` if sudo says who called it.
-
-    It helps people to ask each other. It proves nothing: who may write the database may set
-    SUDO_USER too.
-    """
-    caller = environ.get("SUDO_USER", "")
-    if caller.isprintable() and 0 < len(caller) <= MAX_USER_CHARS:
-        return Actor(f"cli ({caller} via sudo)")
-    return Actor(f"cli ({_find_user_name(find_user_id())})")
-
-
-def _find_user_name(user_id: int) -> str:
-    try:
-        return pwd.getpwuid(user_id).pw_name
-    except KeyError:  # as in a container that runs under a number
-        return f"user {user_id}"
-
-
-FAILURES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
-    (NotFound, ExitCode.NOT_FOUND),
-    (Refused, ExitCode.FAILED),
-    (LedgerError, ExitCode.UNAVAILABLE),
-    (ConfigError, ExitCode.CONFIG),
-)
-"""Errors that people can cause. The first match counts, as NotFound is also Refused."""
-
-DEFAULT_CONFIG: Final = "gateway.toml"
-
-
-def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
-    """Run one command and return its exit code."""
-    words = sys.argv[1:] if argv is None else list(argv)
-    output = Output(_tolerant(sys.stdout), _tolerant(sys.stderr))
-    try:
-        code = _run(words, os.environ if environ is None else environ, output)
-        # Here, where an error can be told; at its exit Python would raise it.
-        output.out.flush()
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    except OSError as error:  # stdout itself may be what failed, so nothing more goes there
-        _silence(output.out)
-        if not isinstance(error, BrokenPipeError):  # `head` and the like close the pipe on purpose
-            output.say(f"{PROGRAM}: {_describe(error)}")
-        return ExitCode.FAILED
-    return code
-
-
-def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> int:
-    """Parse the words, load the configuration and run the verb; turn known errors into a message."""
-    try:
-        options = parse(words)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
-    if options.version:
-        output.print(f"gateway {find_version()}")
-        return ExitCode.OK
-    path = Path(options.config or environ.get("GATEWAY_CONFIG") or DEFAULT_CONFIG)
-    try:
-        config = options.verb.load(path, environ)
-        command = Command(config, output, find_actor(environ), options.json)
-        code = options.verb.run(command, **options.find_arguments())
-    except tuple(kind for kind, _ in FAILURES) as error:
-        for line in str(error).splitlines():
-            output.say(f"{PROGRAM}: {line}")
-        return next(code for kind, code in FAILURES if isinstance(error, kind))
-    return code or ExitCode.OK
-
-
-def _describe(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
-
-
-def _tolerant(stream: TextIO | None) -> TextIO:
-    """Make a stream write characters that its encoding lacks as escapes; discard if it is closed."""
-    if stream is None:
-        return Path(os.devnull).open("w")
-    if isinstance(stream, TextIOWrapper):
-        stream.reconfigure(errors="backslashreplace")
-    return stream
-
-
-def _silence(stream: TextIO) -> None:
-    """Redirect a broken stream to nowhere: Python would report the error again when it exits."""
-    with Path(os.devnull).open("w") as nowhere:
-        os.dup2(nowhere.fileno(), stream.fileno())

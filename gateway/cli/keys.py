@@ -21,10 +21,20 @@ from gateway.ledger.key_records import (
 )
 from gateway.ledger.records import CodeStatus
 from gateway.ledger.signin_records import TokenRole, TokenTerms
+from gateway.ledger.sql.books.books import Books
 
 _KEY: Final = arg(
     "key", "KEY", read.word, "the key's id, as `key list` shows it, or its name if no other has it"
 )
+
+
+class _KeyOptions(KeyChanges, total=False):
+    """Terms of a key as they are typed."""
+
+    budget: Allowance | str | None
+    expires: read.Expiry | None
+
+
 _BUDGET: Final = (
     "--budget",
     "AMOUNT/PERIOD|NAME",
@@ -57,27 +67,12 @@ _BUDGET: Final = (
     ),
     arg(*_BUDGET),
 )
-def key_add(
-    command: Command,
-    account: str,
-    expires: read.Expiry | None,
-    budget: Allowance | str | None,
-    **terms: Unpack[KeyChanges],
-) -> None:
+def key_add(command: Command, account: str, **options: Unpack[_KeyOptions]) -> None:
     """Make a key and print it on stdout. It is shown only once."""
-    warn_of_unknown_models(command, terms)
-    with command.open_books() as books:
-        # The clock of the ledger, which may be another machine's, decides when a key ends.
-        terms["expires_ms"] = read.resolve_expiry(expires, books.clock())
-        if isinstance(budget, str):
-            terms["budget_id"] = accounts.find_budget(books, budget, account).id
-        own = budget if isinstance(budget, Allowance) else None
-        _hand_out(command, keys.add_key(books, account, KeyTerms(**terms), own=own))
-
-
-class _KeyOptions(KeyChanges, total=False):
-    budget: Allowance | str | None
-    expires: read.Expiry | None
+    warn_of_unknown_models(command, options)
+    books = command.open_books()
+    terms, own = _look_up(books, account, options)
+    _hand_out(command, keys.add_key(books, account, KeyTerms(**terms), own=own))
 
 
 @verb(
@@ -100,24 +95,34 @@ class _KeyOptions(KeyChanges, total=False):
 def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None:
     """Change a key. Options that are left out change nothing."""
     warn_of_unknown_models(command, options)
+    books = command.open_books()
+    key_id = keys.find_key_id(books, key)
+    changes, own = _look_up(books, books.keys.read(key_id).account, options)
+    changed = keys.edit_key(books, key_id, changes, own=own)
+    books.wait_in_force()
+    _tell_key(command, changed, "changed")
+
+
+def _look_up(
+    books: Books, account: str, options: _KeyOptions
+) -> tuple[KeyChanges, Allowance | None]:
+    """Return the terms, with a shared budget by its id, and the key's own budget."""
     # An absent option changes nothing; `none` clears, and comes as None.
     has_budget, budget = "budget" in options, options.pop("budget", None)
     has_expiry, expires = "expires" in options, options.pop("expires", None)
     changes: KeyChanges = options
     if "name" in changes:
         changes["name"] = changes["name"] or ""
-    with command.forbid() as books:
-        key_id = keys.find_key_id(books, key)
-        if has_expiry:
-            changes["expires_ms"] = read.resolve_expiry(expires, books.clock())
-        if isinstance(budget, str):
-            account = books.keys.read(key_id).account
-            changes["budget_id"] = accounts.find_budget(books, budget, account).id
-        elif has_budget and budget is None:
-            changes["budget_id"] = None
-        own = budget if isinstance(budget, Allowance) else None
-        changed = keys.edit_key(books, key_id, changes, own=own)
-    _tell_key(command, changed, "changed")
+    if has_expiry:
+        # The clock of the ledger, which may be another machine's, decides when a key ends.
+        changes["expires_ms"] = read.resolve_expiry(expires, books.clock())
+    if isinstance(budget, Allowance):
+        return changes, budget
+    if budget is not None:
+        changes["budget_id"] = accounts.find_budget(books, budget, account).id
+    elif has_budget:
+        changes["budget_id"] = None
+    return changes, None
 
 
 @verb(
@@ -128,8 +133,7 @@ def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None
 )
 def key_list(command: Command, account: str | None) -> None:
     """List keys, without their secrets."""
-    with command.open_books() as books:
-        command.show_list(books.keys.read_all(account), views.KEY)
+    command.show_list(command.open_books().keys.read_all(account), views.KEY)
 
 
 @verb(
@@ -147,16 +151,18 @@ def key_list(command: Command, account: str | None) -> None:
 )
 def key_rotate(command: Command, key: str, grace: int) -> None:
     """Replace a key by one on the same terms, which is printed on stdout and shown only once."""
-    with command.forbid() as books:
-        key_id = keys.find_key_id(books, key)
-        _hand_out(command, keys.rotate_key(books, key_id, grace_seconds=grace))
+    books = command.open_books()
+    key_id = keys.find_key_id(books, key)
+    _hand_out(command, keys.rotate_key(books, key_id, grace_seconds=grace))
+    books.wait_in_force()
 
 
 @verb("key revoke", "key revoke laptop", "key revoke ID", _KEY)
 def key_revoke(command: Command, key: str) -> None:
     """Revoke a key for good."""
-    with command.forbid() as books:
-        revoked = books.keys.revoke(keys.find_key_id(books, key))
+    books = command.open_books()
+    revoked = books.keys.revoke(keys.find_key_id(books, key))
+    books.wait_in_force()
     _tell_key(command, revoked, "revoked")
 
 
@@ -202,9 +208,9 @@ def warn_of_unknown_models(command: Command, terms: TermChanges) -> None:
 )
 def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry | None) -> None:
     """Make a token for scripts that use the console's API, and print it. It is shown only once."""
-    with command.open_books() as books:
-        expires_ms = read.resolve_expiry(expires, books.clock())
-        made = keys.add_token(books, TokenTerms(name, role, expires_ms))
+    books = command.open_books()
+    expires_ms = read.resolve_expiry(expires, books.clock())
+    made = keys.add_token(books, TokenTerms(name, role, expires_ms))
     command.say(f"Token {name} ({made.token.id}), role {role}, shown this once:")
     described = views.TOKEN.describe(made.token)
     command.show({"secret": made.secret, **described}, made.secret)
@@ -213,9 +219,7 @@ def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry
 @verb("token list", "token list", "token list --json")
 def token_list(command: Command) -> None:
     """List tokens, without their secrets."""
-    with command.open_books() as books:
-        found = books.tokens.read_all()
-    command.show_list(found, views.TOKEN)
+    command.show_list(command.open_books().tokens.read_all(), views.TOKEN)
 
 
 @verb(
@@ -226,8 +230,7 @@ def token_list(command: Command) -> None:
 )
 def token_revoke(command: Command, token: str) -> None:
     """Revoke a token for good."""
-    with command.open_books() as books:
-        revoked = books.tokens.revoke(token)
+    revoked = command.open_books().tokens.revoke(token)
     command.show(views.TOKEN.describe(revoked))
     command.say(f"Token {revoked.terms.name} ({revoked.id}) is revoked.")
 
@@ -250,9 +253,9 @@ def code_make(
     command: Command, amount: int, count: int, expires: read.Expiry | None, note: str | None
 ) -> None:
     """Make top-up codes and print them on stdout, one per line. They are shown only once."""
-    with command.open_books() as books:
-        expires_ms = read.resolve_expiry(expires, books.clock())
-        made = keys.make_codes(books, amount, count, expires_ms=expires_ms, note=note or "")
+    books = command.open_books()
+    expires_ms = read.resolve_expiry(expires, books.clock())
+    made = keys.make_codes(books, amount, count, expires_ms=expires_ms, note=note or "")
     worth = command.format_money(made.amount_nano)
     # First, on stderr: if the codes get lost, their batch can be voided.
     command.say(f"Batch {made.batch}: {count} of {worth}, shown this once:")
@@ -267,8 +270,7 @@ def code_make(
 )
 def code_list(command: Command, status: CodeStatus | None) -> None:
     """List codes, without their secrets."""
-    with command.open_books() as books:
-        _, found = books.codes.read_page(status, None, None, None)
+    _, found = command.open_books().codes.read_page(status, None, None, None)
     command.show_list(found, views.CODE)
 
 
@@ -281,15 +283,15 @@ def code_list(command: Command, status: CodeStatus | None) -> None:
 )
 def code_void(command: Command, id: str, *, batch: bool) -> None:  # noqa: A002 - the argument's name
     """Void a code, or all open codes of a batch."""
-    with command.open_books() as books:
-        if batch:
-            count = books.codes.void_batch(id)
-            command.show({"voided": count})
-            command.say(f"Batch {id}: {count} open codes are void.")
-        else:
-            code = books.codes.void(id)
-            command.show(views.CODE.describe(code))
-            command.say(f"Code {code.id} ({code.display}) is void.")
+    books = command.open_books()
+    if batch:
+        count = books.codes.void_batch(id)
+        command.show({"voided": count})
+        command.say(f"Batch {id}: {count} open codes are void.")
+    else:
+        code = books.codes.void(id)
+        command.show(views.CODE.describe(code))
+        command.say(f"Code {code.id} ({code.display}) is void.")
 
 
 _ALLOWANCE: Final = "the most that may be spent in each day, week or month (UTC), such as 100/month"
@@ -308,9 +310,8 @@ _BUDGET_NAME: Final = arg(
 )
 def budget_add(command: Command, account: str, name: str, allowance: Allowance) -> None:
     """Add a budget that several keys of an account can share."""
-    with command.open_books() as books:
-        made = accounts.add_budget(books, account, name, allowance)
-        _tell_budget(command, made, "added")
+    made = accounts.add_budget(command.open_books(), account, name, allowance)
+    _tell_budget(command, made, "added")
 
 
 @verb(
@@ -321,8 +322,7 @@ def budget_add(command: Command, account: str, name: str, allowance: Allowance) 
 )
 def budget_list(command: Command, account: str | None) -> None:
     """List budgets: what is spent, what remains, and when they begin anew."""
-    with command.open_books() as books:
-        command.show_list(books.budgets.read_all(account), views.BUDGET)
+    command.show_list(command.open_books().budgets.read_all(account), views.BUDGET)
 
 
 @verb(
@@ -342,18 +342,19 @@ def budget_edit(
         changes["name"] = name
     if allowance is not None:
         changes["allowance"] = allowance
-    with command.forbid() as books:
-        found = accounts.find_budget(books, budget)
-        _tell_budget(command, accounts.edit_budget(books, found.id, changes), "changed")
+    books = command.open_books()
+    found = accounts.find_budget(books, budget)
+    _tell_budget(command, accounts.edit_budget(books, found.id, changes), "changed")
+    books.wait_in_force()
 
 
 @verb("budget remove", "budget remove team", _BUDGET_NAME)
 def budget_remove(command: Command, budget: str) -> None:
     """Remove a budget that no key spends from any more."""
-    with command.open_books() as books:
-        found = accounts.find_budget(books, budget)
-        books.budgets.end(found.id)
-        _tell_budget(command, found, "removed")
+    books = command.open_books()
+    found = accounts.find_budget(books, budget)
+    books.budgets.end(found.id)
+    _tell_budget(command, found, "removed")
 
 
 def _tell_budget(command: Command, budget: BudgetView, done: str) -> None:

@@ -44,19 +44,19 @@ def serve(command: Command) -> int:
 @verb("reload", "reload", "reload --config /etc/gateway.toml --json", load=load_storage)
 def reload(command: Command) -> int:
     location = command.config.storage.location
-    with command.open_books() as books:  # first: it says so if the files belong to another user
-        pid = find_server(location)
-        if pid is None:
-            command.say(
-                f"No gateway serves from {location} on this machine. If [storage] has changed,"
-                " restart the gateway: it goes on with the old one."
-            )
-            return ExitCode.UNAVAILABLE
-        try:
-            answer = asking.ask(books, pid)
-        except PermissionError:
-            command.say(f"The gateway (process {pid}) belongs to another user. Use sudo.")
-            return ExitCode.UNAVAILABLE
+    books = command.open_books()  # first: it says so if the files belong to another user
+    pid = find_server(location)
+    if pid is None:
+        command.say(
+            f"No gateway serves from {location} on this machine. If [storage] has changed,"
+            " restart the gateway: it goes on with the old one."
+        )
+        return ExitCode.UNAVAILABLE
+    try:
+        answer = asking.ask(books, pid)
+    except PermissionError:
+        command.say(f"The gateway (process {pid}) belongs to another user. Use sudo.")
+        return ExitCode.UNAVAILABLE
     if answer is None:
         command.say(
             f"The gateway (process {pid}) was asked, but did not answer within"
