@@ -106,7 +106,7 @@ class PromptFuture(asyncio.Future[None]):
     """A future whose task can go on in the very call that ends the wait, not in a later turn.
 
     `end` does so. After `set_result`, `go_on` has to be called. Another end, such as a cancellation, is
-    told in a later turn, as by any future. One task at a time may wait.
+    told in a later turn, as by any future; so is whoever else waits behind the first task.
     """
 
     _step: Callable[[PromptFuture], object] | None = None
@@ -115,8 +115,11 @@ class PromptFuture(asyncio.Future[None]):
     def add_done_callback(
         self, fn: Callable[[PromptFuture], object], /, *, context: Context | None = None
     ) -> None:
-        """Keep the step of the task that waits, which alone adds one."""
-        self._step, self._context = fn, context
+        """Keep the step of the first task that waits: tasks alone name a context."""
+        if self._step is None and context is not None and not self.done():
+            self._step, self._context = fn, context
+        else:
+            super().add_done_callback(fn, context=context)
 
     def end(self) -> None:
         """End the wait; the task takes its next step in this call, unless another task is running."""
@@ -132,13 +135,13 @@ class PromptFuture(asyncio.Future[None]):
 
     def go_on(self) -> None:
         """Let the task take its next step, if `set_result` ended the wait and it has not gone on yet."""
-        if self._step is None:
+        step, self._step = self._step, None
+        if step is None or self._context is None:
             return
-        if asyncio.current_task() is None and self._context is not None:
-            step, self._step = self._step, None
+        try:
             self._context.run(step, self)
-        else:
-            self._tell()
+        except RuntimeError:  # another task is running: one cannot be entered within another
+            super().add_done_callback(step, context=self._context)
 
     def set_exception(self, exception: type[BaseException] | BaseException, /) -> None:
         super().set_exception(exception)

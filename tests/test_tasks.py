@@ -87,6 +87,18 @@ async def test_a_task_goes_on_in_the_call_that_ends_its_wait() -> None:
     wait.end()  # once more changes nothing
 
 
+async def test_whoever_waits_behind_the_first_task_is_told_in_a_later_turn() -> None:
+    told: list[str] = []
+    wait = await begin_wait(told)
+    _ = spawn(wait_and_tell(wait, told), name="waits too")
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(wait.end)
+    await asyncio.sleep(0)
+    assert told == ["went on"]
+    await asyncio.sleep(0)
+    assert told == ["went on"] * 2
+
+
 @each_row(
     ("end", "expected"),
     [

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from asyncio import Future
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,6 +13,7 @@ from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, KeyTerms, Rate, Terms
 from gateway.money import Tokens
 from gateway.prices import AppliedPrice
+from gateway.tasks import PromptFuture
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -158,9 +158,9 @@ class Hold:
     """True when the request's row is committed."""
     raised: bool = False
     """True when the amount was raised since the last batch, and the database must know."""
-    admitted: Future[None] | None = field(default=None, repr=False)
+    admitted: PromptFuture | None = field(default=None, repr=False)
     """Done when the request's row is committed; made when somebody first waits for that."""
-    settled: Future[None] | None = field(default=None, repr=False)
+    settled: PromptFuture | None = field(default=None, repr=False)
     """Done when the settlement is committed; made by `settle`."""
     waiting_since_seconds: float = 0
     """The time at which somebody began to wait for the next step, on the event loop's clock."""

@@ -31,7 +31,7 @@ from gateway.ledger.serving.memory import (
 from gateway.ledger.serving.queue import fail_wait, find_failure
 from gateway.ledger.serving.store import Store
 from gateway.ledger.serving.writer import Writer
-from gateway.tasks import spawn
+from gateway.tasks import PromptFuture, spawn
 
 log = logging.getLogger("gateway.ledger")
 
@@ -199,7 +199,7 @@ class ServingLedger:
         Awaiting raises InternalError if the ledger refused this request for good.
         """
         if hold.settled is None:
-            hold.settled = self._loop.create_future()
+            hold.settled = PromptFuture()
             hold.settlement = settlement
             hold.waiting_since_seconds = self._loop.time()
             # Until the commit, others must not spend what this request has cost beyond its hold.

@@ -14,6 +14,7 @@ from gateway.errors import GatewayError, InternalError, LedgerUnavailable
 from gateway.ledger.base import Account, Hold
 from gateway.ledger.serving.memory import drop_hold, make_void
 from gateway.ledger.serving.store import MAX_ITEMS, Item
+from gateway.tasks import PromptFuture
 
 log = logging.getLogger("gateway.ledger")
 
@@ -41,6 +42,8 @@ class Queue:
         """Admissions that linger; some may have been added since."""
         self._ripening: TimerHandle | None = None
         self._taking_back: TimerHandle | None = None
+        self._ended: list[PromptFuture] = []
+        """Waits that are over and whose tasks are not told yet."""
         self.open_holds = 0
         """Holds that nothing has resolved yet, those that linger too."""
 
@@ -60,7 +63,7 @@ class Queue:
 
     def admit(self, hold: Hold) -> None:
         """Queue the hold's row, because its request waits for it."""
-        hold.admitted = self._loop.create_future()
+        hold.admitted = PromptFuture()
         hold.waiting_since_seconds = self._loop.time()
         self.add(hold)
 
@@ -125,14 +128,12 @@ class Queue:
         """End the waits for a step that is committed."""
         hold = item.hold
         hold.recorded = True
-        if hold.admitted is not None:
-            end_wait(hold.admitted)
+        self._end(hold.admitted)
         if hold.settlement is not item.settlement:
             return  # it came, or was withdrawn, meanwhile: the next batch has it
         if item.settlement is not None:
             self._resolve(hold)
-            if hold.settled is not None:
-                end_wait(hold.settled)
+            self._end(hold.settled)
         if not hold.raised:  # else it was raised meanwhile
             del self._holds[hold]
 
@@ -140,7 +141,7 @@ class Queue:
         """Fail the admission that the ledger's rules refuse; a void that waits for it is done."""
         self._drop(item.hold)
         fail_wait(item.hold.admitted, error)
-        end_wait(self._settled(item.hold))
+        self._end(self._settled(item.hold))
 
     def refuse(self, item: Item, error: Exception) -> None:
         """Fail a bad item alone and release its hold.
@@ -157,14 +158,26 @@ class Queue:
         fail_wait(hold.admitted, InternalError())
         fail_wait(self._settled(hold), InternalError())
 
+    def _end(self, wait: PromptFuture | None) -> None:
+        """End a wait; `tell` lets its task go on."""
+        if wait is not None and not wait.done():  # its task may have been cancelled
+            wait.set_result(None)
+            self._ended.append(wait)
+
+    def tell(self) -> None:
+        """Let the tasks whose waits are over go on, each in this call."""
+        ended, self._ended = self._ended, []
+        for wait in ended:
+            wait.go_on()
+
     def _drop(self, hold: Hold) -> None:
         del self._holds[hold]
         self._resolve(hold)
 
-    def _settled(self, hold: Hold) -> Future[None]:
+    def _settled(self, hold: Hold) -> PromptFuture:
         """Return the wait for its end, which a `settle` that comes later gets, too."""
         if hold.settled is None:
-            hold.settled = self._loop.create_future()
+            hold.settled = PromptFuture()
         return hold.settled
 
     def _resolve(self, hold: Hold) -> None:
@@ -194,11 +207,6 @@ def _withdraw(hold: Hold) -> None:
     settlement = hold.settlement
     if settlement is not None and settlement.withdraw_if_late and settlement.is_posted:
         hold.settlement = replace(settlement, outcome="ledger_error", cost_nano=0, status=503)
-
-
-def end_wait(wait: Future[None]) -> None:
-    if not wait.done():  # its task may have been cancelled
-        wait.set_result(None)
 
 
 def fail_wait(wait: Future[None] | None, error: GatewayError) -> bool:

@@ -19,7 +19,7 @@ from typing import Final, TypeVarTuple
 from gateway.ledger.base import Account
 from gateway.ledger.serving.health import BUSY_SECONDS, Health
 from gateway.ledger.serving.memory import Memory, hold_in_full
-from gateway.ledger.serving.queue import Queue, end_wait
+from gateway.ledger.serving.queue import Queue
 from gateway.ledger.serving.store import Item, Report, Store
 from gateway.process import ExitCode
 
@@ -115,6 +115,8 @@ class Writer:
 
     def _end_round(self, report: Report | BaseException) -> None:
         self._run(self._take_over, report)
+        # Whoever goes on here meets a round that is over, and what it queues is in the next one.
+        self.queue.tell()
 
     def _take_over(self, report: Report | BaseException) -> None:
         """Put into memory what was committed, end the waits for it, and go on."""
@@ -310,7 +312,8 @@ class Polls:
     def finish(self) -> None:
         """End the waits for the poll, whose result is in memory."""
         for wait in self._under_way:
-            end_wait(wait)
+            if not wait.done():  # its task may have been cancelled
+                wait.set_result(None)
         self._under_way.clear()
 
     def close(self) -> None:

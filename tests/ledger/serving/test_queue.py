@@ -14,6 +14,7 @@ from gateway.ledger.serving import queue as queues
 from gateway.ledger.serving.memory import take_hold
 from gateway.ledger.serving.queue import Queue
 from gateway.ledger.serving.store import MAX_ITEMS
+from gateway.tasks import PromptFuture
 from tests.ledger.contract.kit import admission, settlement, until, void
 from tests.support.rows import each_row
 
@@ -32,10 +33,9 @@ def add(queue: Queue, key: Key, end: Settlement | None = None, *, since: float =
 
 
 def wait(hold: Hold, end: Settlement | None, *, since: float = 0) -> None:
-    loop = asyncio.get_running_loop()
-    hold.admitted = hold.admitted or loop.create_future()
+    hold.admitted = hold.admitted or PromptFuture()
     hold.settlement = end
-    hold.settled = None if end is None else loop.create_future()
+    hold.settled = None if end is None else PromptFuture()
     hold.waiting_since_seconds = since
 
 

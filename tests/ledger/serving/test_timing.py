@@ -21,6 +21,7 @@ from gateway.ledger.serving.writer import (
     Rounds,
     Writer,
 )
+from gateway.tasks import PromptFuture
 from tests.api.lives.loop import VirtualLoop
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 
@@ -238,7 +239,7 @@ def test_an_admission_lingers_for_its_settlement_unless_somebody_waits() -> None
         writer.queue.linger(ended)
         await asyncio.sleep(LINGER_SECONDS / 2)
         ended.settlement = settlement(5)
-        ended.settled = asyncio.get_running_loop().create_future()
+        ended.settled = PromptFuture()
         writer.queue.add(ended)
         await asyncio.sleep(0.001)
         store.end_round()
