@@ -18,7 +18,7 @@ from gateway.config.settings import SETTINGS
 from gateway.money import Price
 from gateway.prices import PriceList
 from tests.support.rows import each_row
-from tests.support.settings import CANARY, MODEL, OPENAI, SHIPPED, load, openai, refusal
+from tests.support.settings import CANARY, MODEL, OPENAI, SHIPPED, load, openai
 
 
 def test_an_empty_file_is_a_configuration_of_defaults(tmp_path: Path) -> None:
@@ -254,39 +254,6 @@ def test_a_model_that_embeds_has_no_output(tmp_path: Path) -> None:
     assert load(tmp_path, OPENAI + MODEL).models["m"].kind == "chat"
     free = load(tmp_path, f'{OPENAI}{EMBEDDER}routes = ["openai/e"]\nprice = "free"')
     assert free.models["e"].free
-
-
-@each_row(
-    ("lines", "problem"),
-    [
-        (
-            'routes = ["openai/e"]\nprice = { input = 1, output = 1 }',
-            "price.output: must be left out",
-        ),
-        (
-            'routes = ["openai/e"]\nprice = { input = 1, output = 0 }',
-            "price.output: must be left out",
-        ),
-        (
-            'routes = ["openai/e"]\nprice = { input = 1 }\nprice_when = [{ input_above = 1, price = { input = 2, output = 1 } }]',
-            "price_when[0].price.output: must be left out",
-        ),
-        (
-            'routes = ["openai/e"]\nprice = "free"\nmax_output_tokens = 1',
-            "max_output_tokens: must be left out: embeddings have no output tokens",
-        ),
-        (
-            'routes = ["openai/e", "openai/f"]\nprice = "free"',
-            "routes: must name one upstream model",
-        ),
-        (
-            'routes = ["claude/e"]\nprice = "free"\n[providers.claude]\ndialect = "messages"\nbase_url = "http://x"',
-            "routes: embeddings need a provider of dialect chat or responses or demo",
-        ),
-    ],
-)
-def test_what_a_model_that_embeds_cannot_have(tmp_path: Path, lines: str, problem: str) -> None:
-    assert f'[models."e"] {problem}' in refusal(tmp_path, f"{OPENAI}{EMBEDDER}{lines}")
 
 
 def test_the_shipped_file_writes_the_defaults_that_it_writes() -> None:
