@@ -18,8 +18,7 @@ from gateway.dialects.exchanges import CALLERS, EXCHANGES, TRANSLATIONS, UPSTREA
 from gateway.dialects.records import CompletionRequest, Target
 from gateway.dialects.wire.fields import Field
 from gateway.errors import BadRequest
-from gateway.money import Tokens
-from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, play
+from tests.dialects.chat.kit import MODEL, play
 from tests.dialects.chat_over_messages.kit import (
     STOP,
     argue,
@@ -34,7 +33,6 @@ from tests.dialects.chat_over_messages.kit import (
 )
 from tests.dialects.messages_over_chat.kit import (
     make_context,
-    read_message,
 )
 from tests.support.rows import each_row
 
@@ -56,7 +54,6 @@ USAGE: Json = {
     "output_tokens": 20,
     "output_tokens_details": {"thinking_tokens": 15},
 }
-USED = Tokens(10, 4, 3, 20)
 EVENTS = (
     start(input_tokens=10, output_tokens=1),
     open_block(0, "thinking", thinking="", signature=""),
@@ -66,19 +63,10 @@ EVENTS = (
     *(open_tool(3, "t2", "g"), close(3)),
     *(finish("tool_use", **USAGE), STOP),
 )
-CALLS = [("t1", "f", {"a": 1}), ("t2", "g", {})]
 
 
 def open_stream() -> Pipeline:
     return THROUGH_CHAT.open_stream(make_context())
-
-
-def test_without_a_usage_the_first_translation_is_metered() -> None:
-    events = (start(), open_block(0, text=""), say("12345"), close(), finish(), STOP)
-    played = play(open_stream(), [frame(*events)])
-    assert (played.tokens, played.estimated) == (Tokens(INPUT_ESTIMATE, output=2), True)
-    usage = read_message(played).usage
-    assert (usage.input_tokens, usage.output_tokens) == (INPUT_ESTIMATE, 2)
 
 
 def test_events_are_passed_on_as_they_come() -> None:
@@ -128,15 +116,6 @@ def ask(target: Target, **fields: Any) -> Json:
 
 
 TARGET = Target("theirs")
-
-
-def test_a_request_asks_for_the_same() -> None:
-    asked = ask(TARGET)
-    assert (asked["model"], asked["max_tokens"], asked["stream"]) == ("theirs", 5000, True)
-    assert asked["system"] == [{"type": "text", "text": "Be brief."}]
-    assert asked["messages"] == ASKED["messages"]
-    assert (asked["tools"], asked["stop_sequences"]) == (ASKED["tools"], ["END"])
-    assert "stream_options" not in asked
 
 
 @each_row(

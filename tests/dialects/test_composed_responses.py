@@ -12,36 +12,18 @@ from gateway.dialects.base import Pipeline
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.composed import compose
 from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
-from gateway.dialects.records import Target, Usage
+from gateway.dialects.records import Target
 from gateway.errors import BadRequest
-from tests.dialects.chat.kit import MODEL, play
+from tests.dialects.chat.kit import MODEL
 from tests.dialects.chat_over_responses.kit import (
-    ITEMS,
-    REASONED,
-    SPOKEN,
-    STARTED,
     TARGET,
-    USAGE,
     call,
     check_request,
-    end,
-    frame,
-    make_usage,
-    message,
-    read_tokens,
-    refusal,
     say,
-    text,
-    write_items,
 )
 from tests.dialects.chat_over_responses.kit import open_stream as open_translated
 from tests.dialects.messages_over_chat.kit import (
     make_context,
-    read_events,
-    read_message,
-    text_of,
-    thinking_of,
-    tools_of,
 )
 from tests.dialects.responses_over_chat.kit import (
     PATCH,
@@ -59,15 +41,6 @@ Json = dict[str, Any]
 MESSAGES_OVER_RESPONSES: Final = compose(
     TRANSLATIONS["messages", "chat"], CHAT_OVER_RESPONSES, (CALLERS["chat"], UPSTREAMS["chat"])
 )
-CALLS: Final = [("c1", "f", {"a": 1}), ("c2", "g", {})]
-TOLD: Final = {
-    "input_tokens": 5,
-    "cache_creation_input_tokens": 1,
-    "cache_read_input_tokens": 4,
-    "output_tokens": 20,
-    "output_tokens_details": {"thinking_tokens": 15},
-}
-"""The usage as the messages dialect tells it."""
 LINK: Final = "https://example.com/a.pdf"
 ASKED: Final[Json] = {
     "model": MODEL,
@@ -108,11 +81,6 @@ def ask(target: Target = TARGET, **fields: Any) -> Json:
 
 def open_stream() -> Pipeline:
     return open_translated(make_context(), MESSAGES_OVER_RESPONSES)
-
-
-def play_items(*items: Json, status: str = "completed", **fields: Any) -> Any:
-    body = frame(*STARTED, *write_items(*items), end(status, USAGE, **fields))
-    return play(open_stream(), [body])
 
 
 def test_a_tool_loop_is_asked_for() -> None:
@@ -158,13 +126,6 @@ def test_reasoning_is_asked_for_as_an_effort(fields: Json, reasoning: Json | Non
     assert "reasoning" not in ask(replace(TARGET, reasoning="none"), **fields)
 
 
-def test_a_schema_is_asked_for() -> None:
-    schema = {"type": "object"}
-    made = ask(output_config={"format": {"type": "json_schema", "schema": schema}})
-    form = {"type": "json_schema", "name": "response", "schema": schema, "strict": False}
-    assert made["text"]["format"] == form
-
-
 def test_documents_are_named_by_their_address() -> None:
     document = {"type": "document", "source": {"type": "url", "url": LINK}}
     result = {"type": "tool_result", "tool_use_id": "c1", "content": [document]}
@@ -177,57 +138,6 @@ def test_documents_are_named_by_their_address() -> None:
     with pytest.raises(BadRequest) as refused:
         ask(messages=[{"role": "user", "content": [{**document, "source": link}]}])
     assert refused.value.param == "messages.0.content.0.source"
-
-
-def test_stop_sequences_are_refused() -> None:
-    with pytest.raises(BadRequest, match="stop"):
-        ask(stop_sequences=["END"])
-
-
-def test_a_stream_keeps_what_it_says() -> None:
-    data = frame(*STARTED, *write_items(*ITEMS), end(usage=USAGE))
-    whole = play(open_stream(), [data])
-    made = read_message(whole)
-    assert (text_of(made), thinking_of(made), tools_of(made)) == (SPOKEN, REASONED, CALLS)
-    assert (made.stop_reason, made.model) == ("tool_use", MODEL)
-    assert (whole.tokens, whole.estimated) == (read_tokens(USAGE), False)
-    told = read_events(whole.out)[-2]["usage"]
-    assert {key: told[key] for key in TOLD} == TOLD
-
-
-def test_a_reply_keeps_what_it_says() -> None:
-    reply = {"status": "completed", "output": list(ITEMS), "usage": USAGE}
-    usage = Usage(read_tokens(USAGE), estimated=False, reported=USAGE)
-    said = MESSAGES_OVER_RESPONSES.translate_reply(reply, make_context(), usage)
-    thinking, words, *uses = said["content"]
-    assert (thinking["thinking"], words["text"]) == (REASONED, SPOKEN)
-    assert [(use["id"], use["name"], use["input"]) for use in uses] == CALLS
-    assert said["stop_reason"] == "tool_use"
-    assert {key: said["usage"][key] for key in TOLD} == TOLD
-
-
-@each_row(
-    ("status", "reason", "item", "stop"),
-    [
-        ("completed", None, message(text("a")), "end_turn"),
-        ("completed", None, call(), "tool_use"),
-        ("completed", None, message(refusal("No.")), "refusal"),
-        ("incomplete", "max_output_tokens", message(text("a")), "max_tokens"),
-        ("incomplete", "content_filter", message(text("a")), "refusal"),
-    ],
-)
-def test_stops(status: str, reason: str | None, item: Json, stop: str) -> None:
-    details = {"incomplete_details": reason and {"reason": reason}}
-    assert read_message(play_items(item, status=status, **details)).stop_reason == stop
-    reply = {"status": status, "output": [item], **details}
-    made = MESSAGES_OVER_RESPONSES.translate_reply(reply, make_context(), make_usage(None))
-    assert made["stop_reason"] == stop
-
-
-def test_a_reply_that_failed_fails_the_stream() -> None:
-    played = play_items(message(text("a")), status="failed", error={"message": "It broke."})
-    assert (played.complete, played.failure) == (False, "It broke.")
-    assert b"message_stop" not in played.out
 
 
 RESPONSES_OVER_MESSAGES = compose(

@@ -268,19 +268,6 @@ def test_a_message_that_stops_without_a_reason_is_cut_short() -> None:
     assert heard.tokens.output >= 10
 
 
-def test_arguments_that_are_no_object_are_wrapped_in_a_stream() -> None:
-    def call(arguments: str) -> Json:
-        function = {"name": "f", "arguments": arguments}
-        return chunk(choice({"tool_calls": [{"index": 0, "id": "c", "function": function}]}))
-
-    told = (
-        events(chunk(role()), call("not"), call(" JSON"), chunk(stop(finish="tool_calls"))) + DONE
-    )
-    heard = hear(told, caller="messages", context=make_messages_context())
-    assert heard.complete
-    assert b'"partial_json":"{\\"arguments\\":\\"not JSON\\"}"' in heard.out
-
-
 @each_row(
     ("arguments", "held"),
     [

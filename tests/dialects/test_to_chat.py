@@ -6,10 +6,13 @@ streams are tested in `test_provider_streams`.
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.exchanges import EXCHANGES
@@ -28,6 +31,7 @@ from tests.dialects.chat.kit import (
     event,
     events,
     play,
+    random_slices,
     role,
     stop,
     text,
@@ -46,6 +50,7 @@ from tests.dialects.messages_over_chat.kit import (
     stream,
 )
 from tests.dialects.responses_over_chat import kit as responses
+from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
 KITS: Final[Any] = {"messages": messages, "responses": responses}
@@ -343,3 +348,43 @@ def test_a_reply_that_cannot_be_passed_on_is_charged_and_not_to_be_tried_again(
 def test_what_is_no_completion_is_the_upstreams_fault(caller: str, body: bytes, words: str) -> None:
     with pytest.raises(UpstreamError, match=words):
         EXCHANGES[caller]["chat"].read_reply(body, KITS[caller].make_context())
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
+objects = st.dictionaries(words, words | st.integers(-9, 9) | st.none(), max_size=3)
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> tuple[list[Json], list[Any]]:
+    """Mix text, reasoning and calls of a stream at random; return the choices and the calls."""
+    given = [("call", f"c{at}", f"f{at}", draw(objects)) for at in range(draw(st.integers(0, 4)))]
+    queues: list[list[Json]] = []
+    for position, (*_, value) in enumerate(given):
+        written = json.dumps(value, ensure_ascii=draw(st.booleans()))
+        cuts = sorted(draw(st.sets(st.integers(0, len(written)), max_size=4)))
+        pieces = [written[a:b] for a, b in itertools.pairwise([0, *cuts, len(written)])]
+        queues.append([begin(position), *(fragment(position, piece) for piece in pieces)])
+    queues += (
+        [choice({key: said}) for said in draw(st.lists(words, max_size=4))]
+        for key in ("content", "reasoning_content")
+    )
+    order = draw(st.permutations([at for at, queue in enumerate(queues) for _ in queue]))
+    first_seen = dict.fromkeys(at for at in order if at < len(given))
+    return [queues[at].pop(0) for at in order], [given[at] for at in first_seen]
+
+
+@each_caller
+def test_any_mixture_keeps_text_reasoning_and_calls(caller: str) -> None:
+    @fuzz(150)
+    @given(scripts(), st.randoms(use_true_random=False))
+    def mix(script: tuple[list[Json], list[Any]], dice: Any) -> None:
+        choices, calls = script
+        played = play(open_stream(caller), random_slices(stream(*choices), dice))
+        facts = list_facts(read_whole(caller, played))
+        for kind, key in (("text", "content"), ("reasoning", "reasoning_content")):
+            said = "".join(one["delta"].get(key, "") for one in choices)
+            assert "".join(fact[1] for fact in facts if fact[0] == kind) == said
+        assert [fact for fact in facts if fact[0] == "call"] == calls
+        assert played.tokens == USED
+
+    mix()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -15,7 +15,6 @@ from gateway.dialects.base import Pipeline
 from gateway.dialects.exchanges import CALLERS, EXCHANGES, TRANSLATIONS
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.errors import BadRequest
-from gateway.money import Tokens
 from tests.dialects.chat.kit import Played, play
 from tests.dialects.chat.kit import make_context as make_chat_context
 
@@ -103,31 +102,6 @@ def frame(*events: Json) -> bytes:
 
 def frame_line(line: bytes, name: str) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), line)
-
-
-@dataclass(slots=True)
-class Told:
-    """The content of a messages stream, read independently of the gateway."""
-
-    text: str = ""
-    thinking: str = ""
-    calls: list[tuple[str, str, Json]] = field(default_factory=list)
-    """Id, name and input of each tool block."""
-    stop_reason: str | None = None
-    refusal: str | None = None
-    """The words of a refusal."""
-    usage: Json = field(default_factory=dict)
-
-    @property
-    def tokens(self) -> Tokens:
-        hour = self.usage.get("cache_creation", {}).get("ephemeral_1h_input_tokens", 0)
-        return Tokens(
-            self.usage["input_tokens"],
-            self.usage.get("cache_read_input_tokens", 0),
-            self.usage.get("cache_creation_input_tokens", 0) - hour,
-            self.usage["output_tokens"],
-            hour,
-        )
 
 
 PING: Final = {"type": "ping"}

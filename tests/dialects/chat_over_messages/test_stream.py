@@ -213,18 +213,6 @@ def test_an_error_event_is_a_failure(error: str, kind: type[UpstreamError]) -> N
 
 
 @each_row(
-    "block",
-    [
-        b'event: error\ndata: {"message":"It broke."}\n\n',
-        b'data: {"error":{"message":"It broke."}}\n\n',
-        b'data: {"type":"error","error":"It broke."}\n\n',
-    ],
-)
-def test_errors_in_other_envelopes(block: bytes) -> None:
-    assert play(open_stream(), [frame(*BEGUN) + block]).failure == "It broke."
-
-
-@each_row(
     ("body", "said"),
     [
         (b"data: nonsense\n\n", "not JSON"),
@@ -253,62 +241,6 @@ def test_an_event_up_to_the_limit_passes() -> None:
     body = frame(*BEGUN, say(text), *ENDED)
     pieces = [body[at : at + 65536] for at in range(0, len(body), 65536)]
     assert {"content": text} in told(play(open_stream(), pieces))
-
-
-def test_usage_is_cumulative_field_by_field() -> None:
-    begun = start(
-        input_tokens=10,
-        cache_read_input_tokens=4,
-        cache_creation_input_tokens=3,
-        output_tokens=1,
-        service_tier="standard",
-    )
-    ended = finish(
-        output_tokens=20,
-        input_tokens=None,
-        cache_read_input_tokens=5,
-        output_tokens_details={"thinking_tokens": 15},
-    )
-    played = play_events(begun, say("a"), finish(None, output_tokens=9), ended, STOP, usage=True)
-    assert (played.tokens, played.estimated) == (Tokens(10, 5, 3, 20), False)
-    assert played.chunks[-1]["usage"] == {
-        "prompt_tokens": 18,
-        "completion_tokens": 20,
-        "total_tokens": 38,
-        "prompt_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 3},
-        "completion_tokens_details": {"reasoning_tokens": 15},
-    }
-
-
-SPOKEN = (
-    *BEGUN,
-    delta(0, "thinking", thinking="1234"),
-    say("123é"),
-    open_tool(1),
-    argue('{"a":12}', 1),
-)
-"""4 + 5 + 8 bytes: 5 tokens."""
-
-
-@each_row(
-    ("events", "tokens", "estimated"),
-    [
-        ((), Tokens(INPUT_ESTIMATE), True),
-        (BEGUN, Tokens(10, output=1), False),
-        (SPOKEN, Tokens(10, output=5), True),
-        ((*SPOKEN, finish(None, output_tokens=6)), Tokens(10, output=6), False),
-        ((*SPOKEN, finish(output_tokens=3), STOP), Tokens(10, output=3), False),
-        ((*SPOKEN, finish(output_tokens=3)), Tokens(10, output=3), False),
-        ((*SPOKEN, finish(), STOP), Tokens(10, output=5), True),
-        ((*SPOKEN, STOP), Tokens(10, output=5), True),
-        ((say("12345"), finish(), STOP), Tokens(INPUT_ESTIMATE, output=2), True),
-        ((say("1"), finish(output_tokens=-1), STOP), Tokens(INPUT_ESTIMATE, output=1), True),
-    ],
-)
-def test_charges(events: tuple[Json, ...], tokens: Tokens, *, estimated: bool) -> None:
-    """Before the end at least the delivered output; without a report an estimate."""
-    played = play_events(*events)
-    assert (played.tokens, played.estimated) == (tokens, estimated)
 
 
 def test_an_estimate_is_what_the_caller_is_told() -> None:

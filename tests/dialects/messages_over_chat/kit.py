@@ -173,10 +173,6 @@ def text_of(message: Message) -> str:
     return "".join(block.text for block in message.content if block.type == "text")
 
 
-def thinking_of(message: Message) -> str:
-    return "".join(block.thinking for block in message.content if block.type == "thinking")
-
-
 def tools_of(message: Message) -> list[tuple[str, str, Any]]:
     return [
         (block.id, block.name, block.input) for block in message.content if block.type == "tool_use"

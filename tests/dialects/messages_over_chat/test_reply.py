@@ -150,13 +150,3 @@ def test_call_cut_off_by_the_token_limit_does_not_lose_the_reply() -> None:
     message = read(completion(cut, "length"))
     assert message["content"] == [text("a"), tool_use("c1", "f", {})]
     assert message["stop_reason"] == "max_tokens"
-
-
-@each_row(
-    ("arguments", "wrapped"),
-    [("{", "{"), ("no JSON", "no JSON"), ("[1]", [1]), ("7", 7), ([1], [1])],
-)
-def test_arguments_that_are_no_object_are_put_into_one(arguments: Any, wrapped: Any) -> None:
-    """The reply is paid for, so it is delivered."""
-    reply = read(completion({"tool_calls": [call(arguments=arguments)]}))
-    assert reply["content"] == [tool_use("c1", "f", {"arguments": wrapped})]

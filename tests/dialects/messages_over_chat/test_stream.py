@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway.dialects.messages_over_chat.reply import MessageWriter
 from gateway.errors import UndeliverableReply
@@ -18,25 +13,20 @@ from gateway.usage import Metered
 from tests.dialects.chat.kit import (
     DONE,
     INPUT_ESTIMATE,
-    Json,
     choice,
     chunk,
     event,
     events,
-    play,
-    random_slices,
     role,
     stop,
     text,
 )
 from tests.dialects.messages_over_chat.kit import (
-    INTERLEAVED,
     SEQUENTIAL,
     STOP_EVENT,
     USAGE,
     USED,
     begin,
-    check_events,
     fragment,
     kinds_of,
     make_context,
@@ -47,10 +37,8 @@ from tests.dialects.messages_over_chat.kit import (
     starts_of,
     stream,
     text_of,
-    thinking_of,
     tools_of,
 )
-from tests.support.fuzz import fuzz
 
 
 def test_plain_stream_event_by_event() -> None:
@@ -126,15 +114,6 @@ def test_what_waits_for_another_call_is_counted() -> None:
     assert (pipeline.delivered, pipeline.measure()) == (True, waiting)
 
 
-def test_done_counts_with_its_line() -> None:
-    """The gateway need not wait for an upstream that keeps the connection open after it."""
-    pipeline = open_stream()
-    pipeline.feed(stream(text("a")).removesuffix(b"\n\n"))
-    assert not pipeline.complete
-    pipeline.feed(b"\n")
-    assert pipeline.complete
-
-
 def test_done_without_a_finish_reason_is_an_end() -> None:
     """Some upstreams leave out the finish reason; the terminal event shows that all has come."""
     message = read_message(play_whole(events(chunk(role()), chunk(text("a"))) + DONE))
@@ -153,22 +132,6 @@ def test_calls_too_large_to_hold_are_a_failure() -> None:
     assert pipeline.failure is None  # the rest is read for its usage
     pipeline.end()
     assert isinstance(pipeline.failure, UndeliverableReply)
-
-
-WHOLE = stream(
-    choice({"reasoning_content": "hm"}), text("a"), *INTERLEAVED, finish="tool_calls"
-)  # fmt: skip
-
-
-def test_a_cut_is_never_complete() -> None:
-    """For a cut after any event but the last two, no end is added, and the rules are kept."""
-    blocks = [block + b"\n\n" for block in WHOLE.split(b"\n\n")[:-1]]
-    for count in range(len(blocks) - 2):  # with the finish reason a clean end is an end
-        played = play_whole(b"".join(blocks[:count]))
-        assert (played.complete, played.failure) == (False, None)
-        assert STOP_EVENT not in played.out
-        assert b"message_delta" not in played.out
-        check_events(read_events(played.out), complete=False)
 
 
 def test_call_that_is_whole_makes_way_for_the_next() -> None:
@@ -193,51 +156,6 @@ def test_a_name_then_an_id_may_come_late() -> None:
     fragments = [fragment(0, "{"), fragment(0, "", name="f"), fragment(0, "}", id="c")]
     message = read_message(play_whole(stream(*fragments, finish="tool_calls")))
     assert tools_of(message) == [("c", "f", {})]
-
-
-words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)
-objects = st.dictionaries(words, words | st.integers(-9, 9) | st.none(), max_size=3)
-
-
-@st.composite
-def scripts(draw: st.DrawFn) -> tuple[list[Json], list[Any]]:
-    """Mix text, reasoning and calls of a stream at random; return the choices and the calls."""
-    given = [(f"c{position}", f"f{position}", draw(objects)) for position in range(draw(st.integers(0, 4)))]  # fmt: skip
-    queues: list[list[Json]] = []
-    for position, (_, _, value) in enumerate(given):
-        written = json.dumps(value, ensure_ascii=draw(st.booleans()))
-        cuts = sorted(draw(st.sets(st.integers(0, len(written)), max_size=4)))
-        bounds = [0, *cuts, len(written)]
-        pieces = [written[a:b] for a, b in itertools.pairwise(bounds)]
-        queues.append([begin(position), *(fragment(position, piece) for piece in pieces)])
-    queues += [
-        [choice({key: said}) for said in draw(st.lists(words, max_size=4))]
-        for key in ("content", "reasoning_content")
-    ]
-    order = draw(st.permutations([at for at, queue in enumerate(queues) for _ in queue]))
-    choices = [queues[at].pop(0) for at in order]
-    first_seen = list(dict.fromkeys(at for at in order if at < len(given)))
-    return choices, [given[at] for at in first_seen]
-
-
-@fuzz(150)
-@given(scripts(), st.randoms(use_true_random=False))
-def test_any_mixture_keeps_text_reasoning_and_calls(
-    script: tuple[list[Json], list[Any]], dice: Any
-) -> None:
-    choices, calls = script
-    data = stream(*choices)
-    played = play(open_stream(), random_slices(data, dice))
-    message = read_message(played)
-    deltas = [one["delta"] for one in choices]
-    assert text_of(message) == "".join(one.get("content", "") for one in deltas)
-    assert thinking_of(message) == "".join(one.get("reasoning_content", "") for one in deltas)
-    assert tools_of(message) == calls
-    assert played.tokens == USED
-    kinds = starts_of(played.out)
-    assert kinds.count("tool_use") == len(calls)
-    pairs = itertools.pairwise(kinds)
-    assert all(one != two or one == "tool_use" for one, two in pairs)
 
 
 def test_what_comes_back_stands_before_the_text_and_never_ends_an_answer() -> None:

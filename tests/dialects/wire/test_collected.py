@@ -101,18 +101,6 @@ def test_a_cut_reply_never_becomes_a_stream() -> None:
         assert not played.delivered
 
 
-def test_an_error_in_a_200_is_a_failure() -> None:
-    played = replay(b'{"error":{"message":"said upstream"}}')
-    assert (played.out, played.failure) == (b"", "said upstream")
-
-
-def test_a_reply_without_choices_is_a_failure() -> None:
-    """Its stream would end before it begins."""
-    played = replay(b'{"id":"5319bd","choices":[]}')
-    assert (played.out, played.complete) == (b"", False)
-    assert played.failure
-
-
 def test_a_reply_without_usage_is_estimated() -> None:
     played = replay(REPLY.replace(b'"usage"', b'"other"'))
     assert (played.tokens, played.estimated) == (Tokens(INPUT_ESTIMATE, output=2), True)

@@ -127,20 +127,6 @@ def test_a_clean_end_stands_for_the_terminal_event_once_all_is_finished() -> Non
     assert (out, stream.complete, stream.failure) == (b"<Hi", False, None)
 
 
-def test_an_end_before_the_beginning_is_a_failure() -> None:
-    _, stream = play(BYE)
-    assert stream.failure is not None
-    assert not stream.complete
-
-
-def test_an_error_keeps_what_came_before_it() -> None:
-    out, stream = play(HI + b'data: {"oops": "no GPU"}\n\n' + HI)
-    assert out == b"<Hi"
-    assert stream.failure is not None
-    assert stream.failure.message == "no GPU"
-    assert stream.measure().tokens.output == 1, "two bytes were delivered"
-
-
 @each_row("data", [b"data: x\n\n", b"data: [1]\n\n"])
 def test_an_event_that_is_no_object_is_the_upstreams_fault(data: bytes) -> None:
     with pytest.raises(UpstreamError):
