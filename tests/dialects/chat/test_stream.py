@@ -117,16 +117,6 @@ def test_done_before_any_chunk_is_a_failure() -> None:
 # Endings
 
 
-@each_row("body", [b"", BEGIN, BEGIN + HI, BEGIN + HI + b": c\n\n", b"\n\n"])
-def test_a_clean_end_in_the_middle_is_not_complete(body: bytes) -> None:
-    played = send(body)
-    assert (played.out, played.complete, played.failure) == (
-        ours(body.strip(b"\n") and body),
-        False,
-        None,
-    )
-
-
 def test_a_last_event_without_its_blank_line_counts_when_it_is_whole() -> None:
     for cut in range(len(BEGIN + HI), len(BEGIN + HI + END) + 1):
         played = play(ChatStream(make_context()), [(BEGIN + HI + END)[:cut]])
@@ -249,21 +239,6 @@ def read(*chunks: Json, n: int = 1) -> ChatReader:
     return reader
 
 
-def test_a_stream_is_finished_once_every_choice_is() -> None:
-    reader = read(chunk(role(), role(1)), n=2)
-    assert (reader.begun, reader.finished, reader.ended) == (True, False, False)
-    for index, finished in ((0, False), (1, True)):
-        reader.read(parse_event(event(chunk(stop(index)))))
-        assert reader.finished is finished
-    assert not reader.ended, "its terminal event has not come"
-    assert reader.read(parse_event(b"data: [DONE]\n\n")) == []
-    assert reader.ended
-
-
-def test_choices_that_were_not_asked_for_are_waited_for_too() -> None:
-    assert not read(chunk(role(), role(1)), chunk(stop())).finished
-
-
 @each_row(
     ("rest", "ends"),
     [
@@ -278,25 +253,6 @@ def test_choices_that_were_not_asked_for_are_waited_for_too() -> None:
 def test_done_ends_a_stream_with_its_line(rest: bytes, *, ends: bool) -> None:
     """Some upstreams keep the connection open behind it."""
     assert ChatReader(make_context()).is_end(rest) is ends
-
-
-def test_finish_reasons_that_are_missing_at_done_are_made_up_for() -> None:
-    reader = read(chunk(role()), chunk(text("Hi")))
-    (last,) = reader.close()
-    assert last["id"] == chunk()["id"]
-    assert [one["finish_reason"] for one in last["choices"]] == ["stop"]
-    assert read(chunk(role()), chunk(stop())).close() == []
-
-
-def test_the_end_of_a_chunk_too_large_to_hold_is_searched() -> None:
-    reader = ChatReader(make_context())
-    told = {"prompt_tokens": 5, "completion_tokens": 2}
-    reader.read_end(b'aaa"},"finish_reason": "stop"}],' + dump(told), told)
-    assert reader.finished
-    assert reader.usage == told
-    in_a_text = ChatReader(make_context())
-    in_a_text.read_end(dump({"content": '"finish_reason": "stop"'}), None)
-    assert not in_a_text.begun, "inside a text the quotes are escaped"
 
 
 def test_a_chunk_without_choices_brings_none() -> None:

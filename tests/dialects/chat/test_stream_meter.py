@@ -12,10 +12,8 @@ from tests.dialects.chat.kit import (
     DONE,
     END,
     HI,
-    INPUT_ESTIMATE,
     USAGE,
     WHOLE,
-    Json,
     choice,
     chunk,
     event,
@@ -108,20 +106,6 @@ def test_a_cut_in_an_oversized_event_is_never_complete() -> None:
 # The meter
 
 
-@each_row(
-    ("absurd", "tokens"),
-    [
-        ({**USAGE, "prompt_tokens": -1}, Tokens(INPUT_ESTIMATE, output=3)),
-        ({**USAGE, "total_tokens": 10**9}, Tokens(9, output=1)),
-        ({**USAGE, "completion_tokens": 1.5}, Tokens(9, output=1)),
-        ({}, Tokens(INPUT_ESTIMATE, output=1)),
-    ],
-)
-def test_an_absurd_half_of_a_usage_is_estimated(absurd: Json, tokens: Tokens) -> None:
-    played = send(BEGIN + HI + END + event(chunk(usage=absurd)) + DONE, limits=100)
-    assert (played.tokens, played.estimated) == (tokens, True)
-
-
 def test_after_the_end_the_report_counts_even_if_more_was_said() -> None:
     long = event(chunk(text("x" * 400)))
     reported = event(chunk(usage=USAGE))
@@ -139,8 +123,3 @@ def test_after_the_end_the_report_counts_even_if_more_was_said() -> None:
 def test_all_that_is_delivered_counts(delta: dict[str, Any], times: int) -> None:
     played = send(BEGIN + event(chunk(choice(delta))) * times)
     assert (played.tokens.output, played.delivered) == (-(-5 * times // 4), True)
-
-
-def test_nothing_delivered_is_nothing() -> None:
-    played = send(BEGIN + event(chunk(text(""))))
-    assert (played.tokens, played.delivered) == (Tokens(INPUT_ESTIMATE), False)

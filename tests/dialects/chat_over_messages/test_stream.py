@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
-from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
-from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, check_stream, each_byte, play
+from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, check_stream, play
 from tests.dialects.chat_over_messages.kit import (
     BEGUN,
     CREATED,
@@ -147,22 +145,6 @@ def test_a_missing_beginning_is_made_up_for() -> None:
     assert told(play_events(say("a"), *ENDED)) == [ROLE, {"content": "a"}, "stop"]
 
 
-def test_a_missing_message_stop_is_made_up_for() -> None:
-    assert play_events(*BEGUN, say("a"), *ENDED[:-1]).complete
-    assert told(play_events(*BEGUN, say("a"), *ENDED[:-1])) == [ROLE, {"content": "a"}, "stop"]
-    assert not play_events(*BEGUN, say("a"), close()).complete
-    assert not play_events(finish()).complete
-
-
-def test_a_last_event_without_its_blank_line_is_used_if_it_is_whole() -> None:
-    body = frame(*BEGUN, say("a"), *ENDED)
-    assert play(open_stream(), [body[:-2]]) == play(open_stream(), [body])
-    assert play(open_stream(), [body[:-1]]) == play(open_stream(), [body])
-    without_stop = frame(*BEGUN, say("a"), *ENDED[:-1])
-    assert play(open_stream(), [without_stop[:-1]]).complete
-    assert not play(open_stream(), [without_stop[:-4]]).complete
-
-
 def test_nothing_is_held_back_but_the_end() -> None:
     stream = open_stream()
     assert not stream.begun
@@ -176,40 +158,6 @@ def test_nothing_is_held_back_but_the_end() -> None:
     assert (stream.finished, stream.complete) == (True, False)
     assert b'"finish_reason":"stop"' in stream.feed(frame(STOP))
     assert (stream.finished, stream.complete, stream.mid_event) == (True, True, False)
-
-
-def test_chats_own_ending_is_read_over() -> None:
-    body = frame(*BEGUN, say("a"), *ENDED[:-1]) + b"data: [DONE]\n\n"
-    assert play(open_stream(), [body]).complete
-    assert not play(open_stream(), [frame(*BEGUN) + b"data: [DONE]\n\n"]).complete
-
-
-def test_events_without_names_and_with_a_byte_order_mark() -> None:
-    events = (*BEGUN, say("a"), *ENDED)
-    bare = b"".join(b"data:" + json.dumps(event).encode() + b"\r\n\r\n" for event in events)
-    expected = play_events(*events)
-    for pieces in ([b"\xef\xbb\xbf" + bare], each_byte(b"\xef\xbb\xbf" + bare)):
-        assert play(open_stream(), pieces) == expected
-
-
-@each_row(
-    ("error", "kind"),
-    [
-        ("api_error", UpstreamError),
-        ("overloaded_error", UpstreamUnavailable),
-        ("rate_limit_error", UpstreamUnavailable),
-    ],
-)
-def test_an_error_event_is_a_failure(error: str, kind: type[UpstreamError]) -> None:
-    stream = open_stream()
-    body = {"type": "error", "error": {"type": error, "message": "It broke."}}
-    out = stream.feed(frame(*BEGUN, say("a"), body, say("b"), *ENDED))
-    assert type(stream.failure) is kind
-    assert stream.failure.message == "It broke."
-    assert not stream.complete
-    assert b'"content":"a"' in out
-    assert b'"content":"b"' not in out
-    assert stream.end() == b""
 
 
 @each_row(

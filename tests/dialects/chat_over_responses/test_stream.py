@@ -15,7 +15,6 @@ from tests.dialects.chat_over_messages.kit import CREATED, make_context
 from tests.dialects.chat_over_responses.kit import (
     ITEMS,
     REASONED,
-    ROLE,
     SPOKEN,
     STARTED,
     USAGE,
@@ -210,29 +209,6 @@ def test_a_reply_that_failed_is_a_failure() -> None:
     assert (played.complete, played.failure) == (False, "It broke.")
     assert played.choices[-1]["finish_reason"] is None
     assert played.tokens == read_tokens(USAGE)
-
-
-def test_all_sources_of_a_text_are_told_at_its_end() -> None:
-    page = {"type": "url_citation", "start_index": 0, "end_index": 1, "title": "X"}
-    added_later = [
-        event("output_text.annotation.added", content_index=0, annotation={**page, "url": url})
-        for url in ("https://x", "https://y")
-    ]
-    said = event("output_text.delta", content_index=0, delta="a")
-    deltas = told(play_events(said, *added_later, end()))
-    found = [one["annotations"][0] for one in deltas if "annotations" in one]
-    assert [one["url_citation"]["url"] for one in found] == ["https://x", "https://y"]
-
-
-def test_a_caller_of_functions_gets_a_function_call() -> None:
-    played = play_events(*write_items(call("c1", "f", "{}")), end(), functions=[{"name": "f"}])
-    assert played.choices[0]["delta"] == ROLE
-    assert told(played) == [
-        {"function_call": {"name": "f", "arguments": ""}},
-        {"function_call": {"arguments": "{"}},
-        {"function_call": {"arguments": "}"}},
-        "function_call",
-    ]
 
 
 def respond(*output: Any, status: str = "completed", **fields: Any) -> Json:

@@ -140,18 +140,6 @@ def test_iterations_complete_the_figures_beside_them() -> None:
     assert measure_message(begun, finish(output_tokens=50), STOP).tokens == Tokens(10, output=50)
 
 
-def test_iterations_are_summed() -> None:
-    """With compaction the figures beside them leave out what the compaction used."""
-    iterations = [
-        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
-        {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000},
-    ]
-    usage: Json = {"input_tokens": 23_000, "output_tokens": 1_000, "iterations": iterations}
-    pipeline = EXCHANGES["messages"]["messages"].open_stream(make_messages_context())
-    pipeline.feed(frame(start(input_tokens=1), finish("end_turn", **usage), STOP))
-    assert pipeline.measure().tokens == Tokens(203_000, output=4_500)
-
-
 @each_row(
     ("usage", "tokens", "estimated"),
     [

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.messages.stream import STOP, MessagesStream
-from gateway.dialects.wire.sse import MAX_EVENT_BYTES
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests.dialects.chat.kit import (
@@ -204,21 +203,6 @@ def test_errors_in_a_stream_end_it(
     assert type(stream.failure) is kind
     assert said in stream.failure.message
     assert not stream.complete
-
-
-@each_row("size", [1000, 65_537])
-def test_an_oversized_event_passes_unedited_to_its_boundary(size: int) -> None:
-    big = frame(say("x" * (MAX_EVENT_BYTES + 200_000)))
-    body = BEGIN + big + WORDS + END + STOP
-    stream = open_stream()
-    pieces = [body[at : at + size] for at in range(0, len(body), size)]
-    played = play(stream, pieces)
-    assert (played.out, played.complete) == (ours(body), True)
-    cut = open_stream()
-    cut.feed((BEGIN + END + big)[:-2])
-    assert cut.mid_event
-    cut.end()
-    assert not cut.complete
 
 
 # The meter

@@ -101,25 +101,6 @@ def usage(tokens_in: Any = 10, tokens_out: Any = 5, **extra: Any) -> Json:
     return {"input_tokens": tokens_in, "output_tokens": tokens_out, **extra}
 
 
-@each_row(
-    ("reported", "tokens"),
-    [
-        (usage(), Tokens(10, 0, 0, 5)),
-        (usage(0, 0), Tokens()),
-        (usage(**{CACHED: 4}), Tokens(10, 4, 0, 5)),
-        (usage(**{CACHED: 4, WRITTEN: 3}), Tokens(10, 4, 3, 5)),
-        (usage(**{CACHED: None, WRITTEN: None}), Tokens(10, 0, 0, 5)),
-        (
-            usage(5_000, 1_000, **{CACHED: 3_000, WRITTEN: 2_000}),
-            Tokens(5_000, 3_000, 2_000, 1_000),
-        ),
-    ],
-)
-def test_reported_tokens_by_class(reported: Json, tokens: Tokens) -> None:
-    """The classes are disjoint as they come."""
-    assert read_messages_usage(reported, EXPECTED).tokens == tokens
-
-
 NOTHING, NO_INPUT, NO_OUTPUT, BOTH = (False, False), (False, True), (True, False), (True, True)
 
 

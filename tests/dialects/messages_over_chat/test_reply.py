@@ -119,7 +119,6 @@ def test_refusal_is_said_and_explained() -> None:
         (USAGE, Tokens(5, 0, 0, 3), None),
         ({**USAGE, "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1}},
          Tokens(2, 2, 1, 3), None),
-        ({**USAGE, "total_tokens": 30}, Tokens(5, 0, 0, 25), None),
         ({**USAGE, "completion_tokens_details": {"reasoning_tokens": 2}}, Tokens(5, 0, 0, 3), 2),
         ({**USAGE, "completion_tokens_details": {"reasoning_tokens": -1}}, Tokens(5, 0, 0, 3), None),
         ({**USAGE, "completion_tokens_details": None}, Tokens(5, 0, 0, 3), None),

@@ -8,11 +8,8 @@ import pytest
 
 from gateway.dialects.messages_over_chat.reply import MessageWriter
 from gateway.errors import UndeliverableReply
-from gateway.money import Tokens
-from gateway.usage import Metered
 from tests.dialects.chat.kit import (
     DONE,
-    INPUT_ESTIMATE,
     choice,
     chunk,
     event,
@@ -96,30 +93,6 @@ def test_refusal_is_said_and_explained() -> None:
 def test_usage_known_at_the_start_is_told_there() -> None:
     start = read_events(open_stream().feed(event(chunk(role(), usage=USAGE))))[0]
     assert start["message"]["usage"]["input_tokens"] == 5
-
-
-def test_before_the_end_what_was_delivered_counts_if_it_is_more() -> None:
-    pipeline = open_stream()
-    pipeline.feed(events(chunk(role(), usage=USAGE), chunk(text("a" * 40))))
-    assert pipeline.measure() == Metered(Tokens(5, output=10), estimated=True)
-    pipeline.feed(event(chunk(stop())) + DONE)
-    assert pipeline.measure() == Metered(USED, estimated=False)
-
-
-def test_what_waits_for_another_call_is_counted() -> None:
-    """It was made, and is charged should the stream break off."""
-    pipeline = open_stream()
-    pipeline.feed(events(*(chunk(one) for one in (role(), begin(0), begin(1, "a" * 400)))))
-    waiting = Metered(Tokens(INPUT_ESTIMATE, output=100), estimated=True)
-    assert (pipeline.delivered, pipeline.measure()) == (True, waiting)
-
-
-def test_done_without_a_finish_reason_is_an_end() -> None:
-    """Some upstreams leave out the finish reason; the terminal event shows that all has come."""
-    message = read_message(play_whole(events(chunk(role()), chunk(text("a"))) + DONE))
-    assert message.stop_reason == "end_turn"
-    message = read_message(play_whole(events(chunk(role()), chunk(begin(0))) + DONE))
-    assert message.stop_reason == "tool_use"
 
 
 def test_calls_too_large_to_hold_are_a_failure() -> None:

@@ -199,13 +199,6 @@ def test_a_stream_passes_but_for_the_model_and_what_is_sealed(stream: Stream) ->
         assert events == expected
 
 
-@streams.each(*streams.RESPONSES)
-def test_a_stream_that_breaks_off_never_ends_cleanly(stream: Stream) -> None:
-    for count in range(len(stream.blocks) - 1):
-        played = play(open_stream(), [b"".join(stream.blocks[:count])])
-        assert not played.complete or stream.blocks[count:] == [b"data: [DONE]\n\n"]
-
-
 def test_what_passes_at_once_passes_as_it_does_one_by_one() -> None:
     words = ["Hi", ' "ünï"\n', "\ud83d", "\ude00", "", "word"] * 50
     told = [

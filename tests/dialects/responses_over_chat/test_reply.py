@@ -45,28 +45,6 @@ def test_text() -> None:
     assert (reply.metered.tokens, reply.metered.estimated) == (USED, False)
 
 
-def test_sources_stand_beside_their_text() -> None:
-    """As a reply has them and as a stream does; one without a place is left out."""
-    source = {"start_index": 0, "end_index": 2, "url": "https://x", "title": "X"}
-    told = {"type": "url_citation", "url_citation": {**source, "content": "more"}}
-    odd = [{"type": "url_citation", "url_citation": {"url": "https://x"}}, "odd"]
-    message = {"content": "hi", "annotations": [told, *odd]}
-    late = choice({"annotations": [told]})
-    heard = read_response(play_whole(stream(text("hi"), choice({"annotations": odd}), late)))
-    for response in (read(completion(message)), heard):
-        [item] = response["output"]
-        assert item["content"][0]["annotations"] == [{"type": "url_citation", **source}]
-
-
-def test_places_of_sources_count_from_the_begin_of_their_own_text() -> None:
-    source = {"start_index": 2, "end_index": 3, "url": "https://x", "title": "X"}
-    told = choice({"annotations": [{"type": "url_citation", "url_citation": source}]})
-    hm = choice({"reasoning_content": "hm"})
-    heard = read_response(play_whole(stream(text("h"), text("i"), hm, text("b"), told)))
-    (made,) = heard["output"][-1]["content"][0]["annotations"]
-    assert (made["start_index"], made["end_index"]) == (0, 1)
-
-
 def test_items_stand_in_the_order_of_a_turn() -> None:
     message = {
         "reasoning_content": "hm",

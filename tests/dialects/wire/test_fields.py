@@ -14,9 +14,6 @@ from gateway.dialects.responses_over_chat.request import SHARED
 from gateway.dialects.wire.fields import (
     Field,
     Files,
-    check_integer,
-    check_number,
-    check_strings,
     dump_request,
     maybe_read_text,
     read_body,
@@ -107,41 +104,6 @@ def test_a_refusal_says_no_content() -> None:
     for error in (field.refuse("It is too odd."), field.refuse_field()):
         assert error.param == "prompt"
         assert "secret" not in error.message
-
-
-@each_row(
-    ("value", "code"),
-    [
-        (1, None),
-        (5, None),
-        (0, "integer_below_min_value"),
-        (6, "integer_above_max_value"),
-        (True, "invalid_type"),
-        (1.0, "invalid_type"),
-        ("1", "invalid_type"),
-        (None, "invalid_type"),
-    ],
-)
-def test_an_integer_is_within_its_bounds(value: Any, code: str | None) -> None:
-    check = check_integer(1, 5)
-    if code is None:
-        check("n", value)
-    else:
-        assert refuse(lambda: check("n", value)).code == code
-
-
-def test_a_number_is_no_boolean_and_no_nan() -> None:
-    for value in (0, 2, 1.5):
-        check_number(0, 2)("temperature", value)
-    wrong: list[Any] = [-0.1, 2.1, float("nan"), False, "1"]
-    for each in wrong:
-        refuse(lambda: check_number(0, 2)("temperature", each))  # noqa: B023
-
-
-def test_strings_are_all_strings() -> None:
-    check_strings("stop", ["a", ""])
-    for value in (["a", 1], "a", None):
-        refuse(lambda: check_strings("stop", value))  # noqa: B023
 
 
 def test_what_can_be_read_but_not_written_is_too_deep() -> None:

@@ -33,7 +33,6 @@ from gateway.errors import (
     UpstreamError,
     UpstreamUnavailable,
 )
-from tests.dialects.chat.kit import make_dice, random_slices
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
@@ -136,15 +135,6 @@ def test_boundaries_are_those_of_a_reading_by_lines(parts: list[bytes]) -> None:
 )
 def test_fields_of_a_block(block: bytes, event: Event) -> None:
     assert parse_event(block) == event
-
-
-def test_carry_gives_back_what_it_was_given_in_any_slicing() -> None:
-    dice = make_dice()
-    stream = b"".join(b"data: %d%s\r\n\r\n" % (n, b"x" * (n % 50)) for n in range(200))
-    whole, rest = split_events([stream])
-    assert len(whole) == 200
-    for _ in range(100):
-        assert split_events(list(random_slices(stream, dice))) == (whole, rest)
 
 
 def test_carry_counts_what_it_holds() -> None:

@@ -133,17 +133,6 @@ def test_an_event_that_is_no_object_is_the_upstreams_fault(data: bytes) -> None:
         read_object(parse_event(data))
 
 
-def test_what_cannot_be_written_is_owed_by_the_usage_behind_it() -> None:
-    """The provider charges us for it: the stream is read on for its usage alone."""
-    bad = b'data: {"say": "bad"}\n\n'
-    out, stream = play(HI + bad + HI + USAGE + HI, "bad")
-    assert out == b"<Hi"
-    assert isinstance(stream.failure, UndeliverableReply)
-    assert stream.measure().tokens.output == 3
-    _, stream = play(HI + bad + BYE, "bad")
-    assert isinstance(stream.failure, UndeliverableReply)
-
-
 def test_an_event_too_large_to_translate_ends_the_stream() -> None:
     stream = make_stream()
     stream.feed(HI)
