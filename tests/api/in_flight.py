@@ -22,7 +22,7 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.server.serve import make_app
 from tests.api.endings import FORMS, PIECES, PROMPT, Ending, Form
-from tests.api.scene import ASKS, PATHS, RICH, end_process
+from tests.api.scene import ASKS, PATHS, RICH
 from tests.ledger.faults import Faults
 from tests.support import client, seed
 from tests.support import running as runs
@@ -200,7 +200,7 @@ def open_process(
         yield running
         assert "Traceback" not in running.gateway.log
     finally:
-        end_process(running.gateway)
+        running.gateway.kill()
 
 
 @contextlib.asynccontextmanager

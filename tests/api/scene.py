@@ -52,7 +52,7 @@ async def set_stage(*, kinds: dict[str, Kind], server: str = "") -> AsyncIterato
             check_log(running.gateway)
             await asyncio.to_thread(running.gateway.stop)
         finally:
-            end_process(running.gateway)
+            running.gateway.kill()
 
 
 async def check_nobody_waits(
@@ -77,13 +77,6 @@ def check_log(gateway: GatewayProcess) -> None:
     """Check that there is no traceback; on failure show only the first, as the log may be long."""
     _, found, rest = gateway.log.partition("Traceback")
     assert not found, rest[:TRACEBACK_CHARACTERS]
-
-
-def end_process(gateway: GatewayProcess) -> None:
-    """End the process in whatever state the test left it."""
-    if gateway.process is not None and gateway.process.poll() is None:
-        gateway.process.kill()
-        gateway.process.wait()
 
 
 async def at_most(

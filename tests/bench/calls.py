@@ -23,8 +23,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from tests.bench import books, load, wire
-from tests.bench.processes import Target, run_gateway, run_script
+from tests.bench import books, load
+from tests.bench.processes import Target, run_gateway, run_upstream
 from tests.bench.wire import Mode
 from tests.support.process import free_port
 
@@ -65,9 +65,7 @@ def profile_gateway(words: list[str]) -> int:
 
 def serve(stack: ExitStack, folder: Path, module: str) -> tuple[Target, str]:
     """Start a provider and the gateway; return the gateway and a key."""
-    upstream = stack.enter_context(
-        run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}")
-    )
+    upstream = stack.enter_context(run_upstream(EVENTS, TICK_MS))
     port = free_port()
     config = books.write_config(folder, port, upstream.port)
     key = books.add_caller(config)
@@ -75,8 +73,7 @@ def serve(stack: ExitStack, folder: Path, module: str) -> tuple[Target, str]:
 
 
 def ask(target: Target, key: str, mode: Mode, requests: int, connections: int = 1) -> None:
-    request = wire.make_request(target.host, key, mode)
-    slot = load.Slot(port=target.port, request=request, mode=mode, events=EVENTS)
+    slot = load.make_slot(target.port, key, mode, EVENTS)
     asyncio.run(load.run_requests(slot, requests, connections))
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from tests.bench import books, figures, load, processes, wire
+from tests.bench import books, figures, load, processes
 from tests.bench.figures import JSON_MANY, JSON_ONE, Figures, Scenario
-from tests.bench.processes import ALL_CORES, TARGET_CORES, Target, run_gateway, run_script
+from tests.bench.processes import ALL_CORES, TARGET_CORES, Target, run_gateway, run_upstream
 from tests.bench.run import DISK_FOLDER, EVENTS, TICK_MS, WARM_UP_SECONDS
 from tests.support.postgres import find_server, run_cluster
 from tests.support.process import free_port
@@ -31,12 +31,7 @@ SCENARIOS: Final = (JSON_MANY, JSON_ONE)
 
 
 def load_one(target: Target, key: str, scenario: Scenario, seconds: float) -> Figures:
-    slot = load.Slot(
-        port=target.port,
-        request=wire.make_request(target.host, key, scenario.mode),
-        mode=scenario.mode,
-        events=EVENTS,
-    )
+    slot = load.make_slot(target.port, key, scenario.mode, EVENTS)
     before = target.read_cpu_seconds()
     tally = asyncio.run(load.run_slot(slot, scenario.connections, seconds))
     return figures.compute(tally, target.read_cpu_seconds() - before)
@@ -54,9 +49,7 @@ def start_node(
 
 
 def compare(stack: ExitStack, folder: Path, url: str, options: argparse.Namespace) -> None:
-    provider = stack.enter_context(
-        run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}")
-    )
+    provider = stack.enter_context(run_upstream(EVENTS, TICK_MS))
     sides = {}
     for name, its_url in (("SQLite", ""), ("PostgreSQL", url)):
         target, config = stack.enter_context(start_node(folder / name, provider, its_url))
@@ -80,9 +73,7 @@ def compare(stack: ExitStack, folder: Path, url: str, options: argparse.Namespac
 
 def share(stack: ExitStack, folder: Path, url: str, options: argparse.Namespace) -> None:
     """One hot account: one node alone, then all nodes, each with as many connections, on any core."""
-    provider = stack.enter_context(
-        run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}")
-    )
+    provider = stack.enter_context(run_upstream(EVENTS, TICK_MS))
     nodes = [
         stack.enter_context(start_node(folder / f"node{number}", provider, url, ALL_CORES))
         for number in range(NODES)

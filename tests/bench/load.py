@@ -76,6 +76,11 @@ class Slot:
             raise WrongReply(f"not as the first reply: {body[:500]!r}")
 
 
+def make_slot(port: int, key: str, mode: Mode, events: int) -> Slot:
+    """Make the slot of a key's requests of a mode."""
+    return Slot(port, wire.make_request(f"127.0.0.1:{port}", key, mode), mode, events)
+
+
 class Caller(asyncio.Protocol):
     """One connection: request, whole reply, next request."""
 

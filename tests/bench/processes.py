@@ -7,7 +7,6 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests import ROOT
-from tests.support.process import free_port
+from tests.support.process import accepts, free_port
 
 ALL_CORES: Final = sorted(os.sched_getaffinity(0))
 TARGET_CORES: Final = ALL_CORES[:1]
@@ -94,6 +93,11 @@ def run_script(name: str, *words: str, cores: Sequence[int] = OTHER_CORES) -> It
         yield Target(name, process.pid, int(port))
 
 
+def run_upstream(events: int, tick_ms: float) -> contextlib.AbstractContextManager[Target]:
+    """Start the provider, whose streams have so many events."""
+    return run_script("upstream", f"--events={events}", f"--tick-ms={tick_ms}")
+
+
 @contextlib.contextmanager
 def run_gateway(
     config: Path, port: int, module: str = "gateway", cores: Sequence[int] = TARGET_CORES
@@ -121,7 +125,7 @@ def run_nginx(folder: Path, upstream_port: int) -> Iterator[Target]:
 
 def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not _accepts(port):
+    while not accepts(port):
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"a proxy did not start:\n{log.read_text()[-2000:]}")
         time.sleep(0.02)
@@ -156,9 +160,3 @@ def raise_file_limit() -> None:
     """Allow this process as many open files as it may have: a stream needs one or two."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _accepts(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False

@@ -25,9 +25,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.bench import books, figures, load, processes, wire
+from tests.bench import books, figures, load, processes
 from tests.bench.figures import BURST, HELD, JSON_MANY, JSON_ONE, PACED, Figures, Memory, Scenario
-from tests.bench.processes import NGINX, TARGET_CORES, Target, run_gateway, run_nginx, run_script
+from tests.bench.processes import (
+    NGINX,
+    TARGET_CORES,
+    Target,
+    run_gateway,
+    run_nginx,
+    run_script,
+    run_upstream,
+)
 from tests.support.process import free_port
 
 DISK_FOLDER: Final = "/var/tmp"
@@ -55,12 +63,7 @@ class Bench:
     sent_to_gateway: int = 0
 
     def make_slot(self, target: Target, scenario: Scenario) -> load.Slot:
-        return load.Slot(
-            port=target.port,
-            request=wire.make_request(target.host, self.key, scenario.mode),
-            mode=scenario.mode,
-            events=EVENTS,
-        )
+        return load.make_slot(target.port, self.key, scenario.mode, EVENTS)
 
     def load(self, target: Target, scenario: Scenario, seconds: float) -> Figures:
         slot = self.make_slot(target, scenario)
@@ -96,9 +99,7 @@ def read_options(words: Sequence[str] | None) -> argparse.Namespace:
 def start(folder: Path) -> Iterator[Bench]:
     """Start the provider and all that stand in front of it."""
     with ExitStack() as stack:
-        provider = stack.enter_context(
-            run_script("upstream", f"--events={EVENTS}", f"--tick-ms={TICK_MS}")
-        )
+        provider = stack.enter_context(run_upstream(EVENTS, TICK_MS))
         port = free_port()
         config = books.write_config(folder, port, provider.port)
         key = books.add_caller(config)

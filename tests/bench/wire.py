@@ -27,6 +27,10 @@ JSON_FRAGMENTS: Final = 200
 HEAD_END: Final = b"\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
 DONE: Final = b"data: [DONE]\n\n"
+STREAM_HEAD: Final = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
 STAMP: Final = re.compile(rb"@(\d{10}\.\d{6})@")
 """In the text of a paced event: when it left the provider, on the clock of all processes."""
 _BLANK_STAMP: Final = b"@0000000000.000000@"
@@ -163,20 +167,12 @@ def make_stream_writes(events: int, *, with_usage: bool, stamped: bool = False) 
     lines = [
         b"data: " + json.dumps(one, separators=(",", ":")).encode() + b"\n\n" for one in chunks
     ]
-    head = (
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n"
-    )
     first, *others = map(_frame, lines)
-    return [head + first, *others, _frame(DONE) + LAST_CHUNK]
+    return [STREAM_HEAD + first, *others, _frame(DONE) + LAST_CHUNK]
 
 
 def make_responses_writes(events: int) -> list[bytes]:
     """Make a stream of the Responses dialect as its upstream's writes, one for each event."""
-    head = (
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
-        b"Transfer-Encoding: chunked\r\n\r\n"
-    )
     begun = {"id": "resp_68f1", "object": "response", "model": UPSTREAM_MODEL, "output": []}
     usage = {
         "input_tokens": PROMPT_TOKENS,
@@ -203,7 +199,7 @@ def make_responses_writes(events: int) -> list[bytes]:
         for number, one in enumerate(told)
         for pad in [{"obfuscation": _PAD[: 1 + number % len(_PAD)]}]
     )
-    return [head + first, *others[:-1], others[-1] + LAST_CHUNK]
+    return [STREAM_HEAD + first, *others[:-1], others[-1] + LAST_CHUNK]
 
 
 def stamp(data: bytes) -> bytes:

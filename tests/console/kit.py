@@ -261,9 +261,7 @@ async def start_console(folder: Path, **prepared: Any) -> AsyncIterator[Console]
             yield Console(folder, process.port, session, None, process)
         process.stop()
     finally:
-        if process.process is not None and process.process.poll() is None:
-            process.process.kill()
-            process.process.wait()
+        process.kill()
     prove_books(folder)
 
 

@@ -57,9 +57,7 @@ def serving(folder: Path, places: config.Places) -> Iterator[Running]:
         one.prove_books()
         one.gateway.stop()
     finally:
-        assert one.gateway.process is not None
-        one.gateway.process.kill()
-        one.gateway.process.wait()
+        one.gateway.kill()
 
 
 async def ask(one: Running) -> int:

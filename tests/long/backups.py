@@ -65,9 +65,7 @@ async def play_backups(folder: Path, turns: int, seed: int, requests: int) -> Fi
                 watching.cancel()
         gateway.stop()
     finally:
-        if gateway.process is not None and gateway.process.poll() is None:
-            gateway.process.kill()
-            gateway.process.wait()
+        gateway.kill()
     _prove(folder / "gateway.db")
     return figures
 

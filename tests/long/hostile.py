@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.api.scene import end_process
 from tests.support import running as runs
 from tests.support.chat import say
 from tests.support.client import request
@@ -409,7 +408,7 @@ async def set_stage() -> AsyncIterator[Stage]:
         finally:
             _, found, rest = running.gateway.log.partition("Traceback")
             print(rest[:1500] if found else "", end="")
-            end_process(running.gateway)
+            running.gateway.kill()
 
 
 LIMITS: Final = "account_in_flight = 0"

@@ -255,10 +255,8 @@ async def kill_and_restart(
 ) -> None:
     """Run one life: serve, be killed, check that the files recover like at the next start."""
     await asyncio.sleep(draw.uniform(*LIFE_SECONDS))
-    assert process.process is not None
-    process.process.kill()
     load.up.clear()
-    process.process.wait()
+    process.kill()
     figures.kills += 1
     expected = await recover_copy(process.database)
     started = time.perf_counter()
@@ -302,15 +300,8 @@ async def run(folder: Path, *, kills: int, seed: int, streams: int, others: int)
                 await until(lambda: not load.in_flight, "the last calls to end", seconds=10)
             one.gateway.stop()
         finally:
-            _make_sure_it_is_gone(one.gateway)
+            one.gateway.kill()
     with accounts.open_books(one.gateway.database) as books:
         figures.wrong += books.audit().problems
     judge(load, read_rows(one.gateway.database), one.books.balance_nano("rich"), figures)
     return figures
-
-
-def _make_sure_it_is_gone(process: GatewayProcess) -> None:
-    """Kill the gateway that a failed run left behind."""
-    if process.process is not None:
-        process.process.kill()
-        process.process.wait()

@@ -231,6 +231,4 @@ async def service(
         with Ear(ear_address) as ear, ear.listening():
             yield Service(gateway, callers["rich"], ear, sockets, watchdog_seconds)
     finally:
-        if gateway.process is not None and gateway.process.poll() is None:
-            gateway.process.kill()
-            gateway.process.wait()
+        gateway.kill()

@@ -202,9 +202,7 @@ def unheard(tmp_path: Path, places: config.Places) -> Iterator[GatewayProcess]:
     gateway.config.write_text(text, encoding="utf-8")
     seed.seed(gateway.database, (Seed("rich"),))
     yield gateway
-    if gateway.process is not None and gateway.process.poll() is None:
-        gateway.process.kill()
-        gateway.process.wait()
+    gateway.kill()
 
 
 async def test_a_log_that_nobody_reads_stops_nothing(

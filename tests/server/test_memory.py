@@ -26,14 +26,14 @@ from gateway.ledger.signin_records import TokenTerms
 from gateway.server import memory
 from gateway.tasks import spawn
 from tests import ROOT
-from tests.api.scene import ASKS, PATHS, end_process
+from tests.api.scene import ASKS, PATHS
 from tests.support import messages
 from tests.support.chat import say
 from tests.support.client import request
 from tests.support.config import BRISK, MAX_BODY_MB, PATIENT, Kind, Places, write_config
 from tests.support.embeddings import EMBEDDINGS, embed, embeddings
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER
-from tests.support.process import CHAT, COUNT_TOKENS, GatewayProcess, free_port
+from tests.support.process import CHAT, COUNT_TOKENS, GatewayProcess, accepts, free_port
 from tests.support.replies import (
     LAST_CHUNK,
     chunked,
@@ -334,7 +334,7 @@ def open_uncollected(
             yield gateway, find_garbage
             gateway.stop()
         finally:
-            end_process(gateway)
+            gateway.kill()
 
 
 @pytest.mark.timeout(120)
@@ -353,7 +353,7 @@ async def test_a_request_leaves_nothing_to_the_collector(
     with accounts.open_books(tmp_path / "gateway.db") as books:
         token = admin_keys.add_token(books, TokenTerms("script", "operator")).secret
     with open_uncollected(tmp_path, places, loop) as (gateway, find_garbage):
-        await until(gateway.accepts, "the gateway to start")
+        await until(lambda: accepts(gateway.port), "the gateway to start")
         key = keys["rich"]
         plays = [*list_served(key), *list_failed(key, keys), *list_console(token)]
         for number in (1, 2):

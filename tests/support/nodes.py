@@ -68,10 +68,8 @@ class Node(GatewayProcess):
 
     def kill(self) -> None:
         """Kill it as `kill -9` does."""
-        assert self.process is not None
         self.dead = True
-        self.process.kill()
-        self.process.wait()
+        super(Node, self).kill()
 
     def freeze(self) -> None:
         assert self.process is not None

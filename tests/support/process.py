@@ -41,6 +41,13 @@ def free_port() -> int:
             return port
 
 
+def accepts(port: int) -> bool:
+    """Return whether somebody accepts connections on a port of the loopback."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
 @dataclass(slots=True)
 class GatewayProcess:
     """A running gateway; call `start` first and `stop` last."""
@@ -101,15 +108,10 @@ class GatewayProcess:
                 env=self.environment,
             )
         deadline = time.monotonic() + START_SECONDS
-        while not self.accepts():
+        while not accepts(self.port):
             assert self.process.poll() is None, f"the gateway did not start:\n{self.log}"
             assert time.monotonic() < deadline, f"the gateway is not ready:\n{self.log}"
             time.sleep(0.02)
-
-    def accepts(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-            return True
-        return False
 
     def stop(self) -> None:
         """Send SIGTERM; check that it exits with 0 and leaves no traceback or secret."""
@@ -124,6 +126,12 @@ class GatewayProcess:
         assert code == 0, f"exit {code}:\n{self.log[-4000:]}"
         assert "Traceback" not in self.log, self.log[-8000:]
         assert self.find_canaries() == []
+
+    def kill(self) -> None:
+        """Kill it as `kill -9` does, if it runs."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
     def find_canaries(self) -> list[str]:
         """List the files that contain a secret, except the configuration."""

@@ -18,7 +18,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from gateway.errors import BalanceHeld, InsufficientBalance
-from gateway.ledger.base import Admission, Hold, Key
+from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books.books import Books
 from tests.ledger.contract.implementations import IMPLEMENTATIONS, Implementation, make_cases
@@ -248,31 +248,3 @@ def test_a_burst_overdraws_by_less_than_one_request(
         implementation.lend(request, Path(folder)) as location,
     ):
         asyncio.run(burst(Place(implementation, location), times, credit_nano, requests))
-
-
-class TwoStepLedger(ServingLedger):
-    """Breaks the rule: who holds has checked before others had their turn."""
-
-    _checked = False
-
-    def hold(self, key: Key, admission: Admission) -> Hold:
-        unseen_nano = 10 * CREDIT if self._checked else 0
-        key.account.balance_nano += unseen_nano
-        try:
-            return super().hold(key, admission)
-        finally:
-            key.account.balance_nano -= unseen_nano
-            self._checked = True
-            asyncio.get_running_loop().call_soon(setattr, self, "_checked", False)
-
-
-def test_a_check_and_a_hold_in_two_steps_would_be_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same race against a ledger with that mistake fails, so the race can fail."""
-    monkeypatch.setattr("gateway.ledger.sqlite.serving.ServingLedger", TwoStepLedger)
-    steps = [Step(700, 0, 700, 0, (1, 3, 0))]
-    place = Place(IMPLEMENTATIONS[0], str(tmp_path / "gateway.db"))
-    with pytest.raises(ExceptionGroup) as found:
-        asyncio.run(race_in(place, [steps] * 12))
-    assert found.group_contains(AssertionError, match="overdrawn")

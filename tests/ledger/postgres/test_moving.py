@@ -160,30 +160,20 @@ def test_a_ledger_goes_there_and_back(rows: Rows, postgres_url: str, tmp_path: P
     import_(postgres_url, rows)
     there = read_back(postgres_url)
     assert sort(there) == sort(rows)
+    by_time = "SELECT count(*) FROM requests_{0} WHERE id LIKE 'req_018%'"
+    for month, requests in (("2023_11", 3), ("2023_12", 3), ("2024_01", 2), ("other", 0)):
+        assert count(postgres_url, by_time.format(month)) == requests, month
+    assert count(postgres_url, "SELECT count(*) FROM entries_other") == 0
+    last = max(int(str(row.row["id"])) for row in rows if row.table == "entries")
     with open_books(DatabaseUrl(postgres_url)) as books:
+        assert accounts.add_account(books, "c", credit_nano=1).id == 3
+        assert books.entries.read_latest("c", 1)[0].id == last + 1, "numbers go on"
+        assert accounts.add_budget(books, "c", "more", Allowance(1, "day")).id == 2
         assert books.audit().problems == ()
     report = make_ledger(tmp_path / "new.db", SHAPE, there, clock=lambda: LATER_MS)
     assert report.problems == ()
     with open_books(tmp_path / "new.db") as books:
         assert sort(read(books)) == sort(rows)
-
-
-def test_requests_are_in_the_partitions_of_their_months(rows: Rows, postgres_url: str) -> None:
-    import_(postgres_url, rows)
-    by_time = "SELECT count(*) FROM requests_{0} WHERE id LIKE 'req_018%'"
-    for month, requests in (("2023_11", 3), ("2023_12", 3), ("2024_01", 2), ("other", 0)):
-        assert count(postgres_url, by_time.format(month)) == requests, month
-    assert count(postgres_url, "SELECT count(*) FROM entries_other") == 0
-
-
-def test_numbers_go_on_behind_those_that_came(rows: Rows, postgres_url: str) -> None:
-    import_(postgres_url, rows)
-    last = max(int(str(row.row["id"])) for row in rows if row.table == "entries")
-    with open_books(DatabaseUrl(postgres_url)) as books:
-        assert accounts.add_account(books, "c", credit_nano=1).id == 3
-        assert books.entries.read_latest("c", 1)[0].id == last + 1
-        assert accounts.add_budget(books, "c", "more", Allowance(1, "day")).id == 2
-        assert books.audit().problems == ()
 
 
 async def test_the_first_node_interrupts_what_came_as_pending(
@@ -304,13 +294,6 @@ def test_a_ledger_that_is_there_stays(rows: Rows, postgres_url: str) -> None:
     with pytest.raises(LedgerError, match="has a ledger already"):
         make_ledger(DatabaseUrl(postgres_url), SHAPE, [])
     assert sort(read_back(postgres_url)) == sort(rows)
-
-
-def test_a_token_without_accounts_is_a_ledger(postgres_url: str) -> None:
-    with open_books(DatabaseUrl(postgres_url), create=True) as books:
-        keys.add_token(books, TokenTerms("shop", "accounts", None))
-    with pytest.raises(LedgerError, match="has a ledger already"):
-        make_ledger(DatabaseUrl(postgres_url), SHAPE, [])
 
 
 def test_a_gateway_that_serves_is_told_of(rows: Rows, postgres_url: str) -> None:

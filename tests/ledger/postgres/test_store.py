@@ -18,10 +18,9 @@ from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.postgres.statements import Parameter
 from gateway.ledger.postgres.store import NotPendingError, PostgresStore
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.store import Item, Observations, RefusalSum, Report
+from gateway.ledger.serving.store import Item, Report
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
 from tests.ledger.databases import ask, stop_clock
-from tests.ledger.postgres.rounds import run_round
 
 CREDIT = 5000
 ROUND = b"SELECT run_round"
@@ -192,21 +191,6 @@ async def test_a_bad_item_is_refused_alone(desk: Desk) -> None:
     assert desk.read() == (CREDIT - 5, 2000, 2)
 
 
-@pytest.mark.parametrize("cost_nano", [2**63, 2**70])
-async def test_a_bad_charge_holds_nothing_any_more(desk: Desk, cost_nano: int) -> None:
-    """Others of its account go on, those of its batch too."""
-    store = desk.make_store()
-    holds = [desk.hold("req_1"), desk.hold("req_2")]
-    await admit(store, *(Item(hold, insert=True, settlement=None) for hold in holds))
-    bad, good = (
-        Item(hold, insert=False, settlement=settlement(nano))
-        for hold, nano in zip(holds, (cost_nano, 70), strict=True)
-    )
-    report = await run(store, bad, good)
-    assert ([item for item, _ in report.refused], report.done) == ([bad], [good])
-    assert desk.read() == (CREDIT - 70, 0, 0)
-
-
 async def test_a_bad_charge_is_tried_again_where_its_hold_cannot_be_released(desk: Desk) -> None:
     store, hold = desk.make_store(), desk.hold()
     await admit(store, Item(hold, insert=True, settlement=None))
@@ -275,21 +259,6 @@ def make_wrong_hold(desk: Desk, other: Other, what: str) -> Hold:
 
 
 @pytest.mark.parametrize("what", ["key", "budget"])
-async def test_what_is_anothers_is_not_touched(desk: Desk, other: Other, what: str) -> None:
-    """The lock of its account is another round's, which may change it meanwhile."""
-    store, good = desk.make_store(), desk.item("req_1")
-    bad = Item(make_wrong_hold(desk, other, what), insert=True, settlement=None)
-    desk.sessions[0].run("SET lock_timeout = 2000")
-    desk.session.run(
-        "BEGIN; UPDATE keys SET held_nano = 0, in_flight = 0 WHERE account_id = 2;"
-        " UPDATE budgets SET held_nano = 0"
-    )
-    report = await run(store, bad, good)
-    desk.session.run("ROLLBACK")
-    assert ([item for item, _ in report.refused], report.done) == ([bad], [good])
-
-
-@pytest.mark.parametrize("what", ["key", "budget"])
 @pytest.mark.parametrize("is_first", [False, True])
 async def test_what_is_anothers_is_not_admitted(
     desk: Desk, other: Other, what: str, *, is_first: bool
@@ -305,18 +274,6 @@ async def test_what_is_anothers_is_not_admitted(
         "SELECT account_id, held_nano FROM budgets UNION ALL SELECT account_id, held_nano FROM keys"
         " UNION ALL SELECT id, held_nano FROM accounts ORDER BY 1, 2"
     ).fetchall() == [(1, 0), (1, 0), (2, 1000), (2, 1000), (2, 1000)]
-
-
-async def test_an_account_that_is_gone_has_no_balance_to_tell(desk: Desk) -> None:
-    """A request of it ends all the same, and the writer goes on."""
-    store, hold = desk.make_store(), desk.hold()
-    await admit(store, Item(hold, insert=True, settlement=None))
-    desk.session.run("BEGIN; DELETE FROM keys; DELETE FROM accounts")
-    ended = Item(hold, insert=False, settlement=void())
-    answer = run_round(desk.session, desk.node, ended=[ended], now_ms=NOW_MS)
-    desk.session.run("ROLLBACK")
-    assert (answer.settled, answer.balances_nano, answer.spent_nano) == ({"req_1"}, {}, {})
-    await admit(store, ended)
 
 
 def replace_id(hold: Hold, id_: str) -> Hold:
@@ -390,25 +347,6 @@ async def test_a_node_that_was_taken_over_commits_nothing(desk: Desk) -> None:
     assert isinstance(report.ended, TakenOver)
     assert (report.done, report.unavailable) == ([], None)
     assert desk.read() == (CREDIT, 1000, 1)
-
-
-async def test_sums_that_fail_are_told_without_their_values(desk: Desk) -> None:
-    store = desk.make_store()
-    desk.session.run("ALTER TABLE refusals ADD CHECK (code <> 'hush')")
-    observed = Observations(refusals={(1, None, "hush", ""): RefusalSum(2, NOW_MS, "req_1")})
-    with pytest.raises(LedgerError, match="violates check constraint") as found:
-        await store._observe(observed)
-    assert "hush" not in str(found.value)
-
-
-async def test_a_poll_comes_with_what_was_changed(desk: Desk) -> None:
-    store = desk.make_store()
-    await store._work((), polls=True)
-    with PostgresBooks(desk.url) as books:
-        books.entries.post("a", "credit", 7, note="")
-    report = await store._work((), polls=True)
-    assert report.snapshot is not None
-    assert (report.polled, report.snapshot.accounts[0].balance_nano) == (True, CREDIT + 7)
 
 
 async def test_the_last_word_fails_where_the_server_is_gone(

@@ -5,21 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.sql.connection import MAX_ROWS, insert, insert_numbered, read_columns, read_rows
 from gateway.ledger.sql.rows import (
-    Draft,
-    post_entry,
     read_key_terms,
-    read_receipt,
     read_terms,
     write_terms,
 )
-from gateway.ledger.sqlite.schema import connect, transaction
 
 READ = "SELECT json_group_array(json_array(id, name, n)) FROM numbers WHERE id > :above LIMIT :most"
 
@@ -63,45 +58,3 @@ def test_terms_are_read_in_the_order_of_their_fields() -> None:
     assert read_key_terms((None, None, None, None, "", None, None, None)) == KeyTerms()
     assert write_terms(read)["models"] == '["m"]'
     assert write_terms(Terms())["models"] is None
-
-
-READ_ENTRIES = (
-    "SELECT kind, amount_nano, balance_after_nano, idempotency_key, note, created_ms FROM entries"
-    " ORDER BY id"
-)
-
-
-def read_balance(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT balance_nano FROM accounts").fetchone()[0])
-
-
-def test_entries_follow_each_other(connection: sqlite3.Connection) -> None:
-    (first,) = connection.execute(READ_ENTRIES).fetchall()
-    with transaction(connection):
-        post_entry(connection, Draft(1, "credit", 5, 7, idempotency_key="k", note="n"))
-        post_entry(connection, Draft(1, "correction", -1006, 8, note="m"))
-    assert connection.execute(READ_ENTRIES).fetchall() == [
-        first,
-        ("credit", 5, 1005, "k", "n", 7),
-        ("correction", -1006, -1, None, "m", 8),
-    ]
-    assert read_balance(connection) == -1
-
-
-def test_it_is_a_part_of_the_transaction_around_it(connection: sqlite3.Connection) -> None:
-    def post() -> None:
-        with transaction(connection):
-            post_entry(connection, Draft(1, "credit", 5, 7))
-            assert read_balance(connection) == 1005
-            post_entry(connection, Draft(1, "credit", 2**63, 7))
-
-    with pytest.raises(OverflowError):
-        post()
-    assert read_balance(connection) == 1000
-    assert len(connection.execute(READ_ENTRIES).fetchall()) == 1
-
-
-def test_an_unknown_request_has_none(tmp_path: Path) -> None:
-    connection = connect(tmp_path / "gateway.db", create=True)
-    assert read_receipt(connection, request_id="req_none") is None
-    connection.close()

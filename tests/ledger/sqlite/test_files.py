@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fcntl
 import logging
 import os
 import sqlite3
-import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,15 +27,12 @@ from gateway.ledger.sqlite.files import (
     take_lock,
 )
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.money import NANO
-from gateway.process import ExitCode
-from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, query, until
+from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, until
 from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
 
 CREDIT = 10**12
-CONFIG = '[providers.demo]\ndialect = "demo"\n[models."m"]\nroutes = ["demo/m"]\nprice = "free"\n'
 
 
 @pytest.mark.parametrize(
@@ -65,39 +60,6 @@ async def test_nothing_is_spent_while_a_file_is_missing_or_another(
         await until(lambda: ledger.writable)
         await charge(ledger, key, 5)
     assert_sound(place.path)
-
-
-@pytest.mark.slow
-@each_row("lost", [("",), ("-wal",), ("-shm",), ("-wal", "-shm")])
-async def test_a_command_writes_nothing_while_files_that_are_served_are_missing(
-    lost: tuple[str, ...], tmp_path: Path
-) -> None:
-    """It would report a success that nobody finds again. It says what the gateway's log says."""
-    place = make_place(tmp_path, credit_nano=CREDIT)
-    (tmp_path / "gateway.toml").write_text(CONFIG)
-    files = [place.path.with_name(place.path.name + suffix) for suffix in lost]
-    async with open_sqlite(place.path) as ledger:
-        await charge(ledger, find_key(ledger, place), 5)
-        for file in files:
-            file.rename(tmp_path / f"aside{file.name}")
-        code, said = await credit(tmp_path)
-        assert code == ExitCode.UNAVAILABLE
-        assert f"{files[0]} was removed or replaced" in said
-        assert f"/proc/{os.getpid()}/fd" in said
-        assert not any(file.exists() for file in files)
-        for file in files:
-            (tmp_path / f"aside{file.name}").rename(file)
-        assert (await credit(tmp_path))[0] == ExitCode.OK
-    assert query(place.path, "SELECT balance_nano FROM accounts") == [(CREDIT - 5 + 7 * NANO,)]
-
-
-async def credit(folder: Path) -> tuple[int | None, str]:
-    words = ("--config", str(folder / "gateway.toml"), "account", "credit", "a", "7")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gateway", *words, stderr=asyncio.subprocess.PIPE
-    )
-    _, said = await process.communicate()
-    return process.returncode, said.decode()
 
 
 def test_a_glance_notices_a_gateway_that_began_to_serve_from_others(tmp_path: Path) -> None:

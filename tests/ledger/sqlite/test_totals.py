@@ -346,18 +346,6 @@ def test_a_batch_adds_to_several_budgets_at_once(ledger: Ledger) -> None:
     assert ledger.audit() == ()
 
 
-def test_each_budget_moves_on_by_itself(ledger: Ledger) -> None:
-    """A week later another day and week have begun, but the month goes on."""
-    later = NOW_MS + 7 * DAY_MS
-    ledger.commit(dict.fromkeys(range(6), (10, NOW_MS)), NOW_MS)
-    ledger.commit({0: (1, later), 2: (2, later - 3 * DAY_MS), 4: (3, NOW_MS)}, later)
-    assert ledger.read_spent() == [1, 0, 23], "of the week before nothing counts"
-    assert ledger.audit() == ()
-    ledger.commit(dict.fromkeys(range(0, 6, 2), (100, later)), later)
-    assert ledger.read_spent() == [101, 100, 123]
-    assert ledger.audit() == ()
-
-
 def test_without_budgets_a_batch_takes_no_statement_more(ledger: Ledger) -> None:
     told: list[str] = []
     with closing(connect(ledger.path)) as connection:
