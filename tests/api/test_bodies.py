@@ -52,7 +52,6 @@ async def test_too_large_is_refused_at_its_declaration(stage: Stage) -> None:
         await call.send(request("POST", CHAT, headers))
         reply = await call.read_all()
         check_error(reply, 413, "request_too_large")
-        await call.read_to_close()
     await stage.check_log(reply)
 
 
@@ -75,22 +74,26 @@ BAD_CHUNKS = {
 }
 
 
-async def send_bad_chunk(stage: Stage, path: str, bad: bytes) -> Reply:
-    """Send a body whose second chunk is bad; return the reply, after which the connection ends."""
+async def send_bad_chunk(stage: Stage, path: str, bad: bytes, *, closes: bool) -> Reply:
+    """Send a body whose second chunk is bad; return the reply, and check that nothing is behind it."""
     headers = JSON_TYPE | {"x-api-key": stage.key, "Transfer-Encoding": "chunked"}
     async with stage.gateway.connect() as call:
         await call.send(request("POST", path, headers) + chunked(GOOD[:20]))
         await asyncio.sleep(0.1)  # so that the body has begun; nothing tells
         await call.send(bad)
         reply = await call.read_all()
-        assert await call.read_to_close() == b""
+        if closes:
+            assert await call.read_to_close() == b""
     return reply
 
 
-async def test_chunks_framed_wrongly_are_a_400_at_once(stage: Stage) -> None:
-    """The reply comes at once. The cases run together, as each connection lingers for 2 s."""
+@pytest.mark.parametrize("closes", [False, pytest.param(True, marks=pytest.mark.slow)])
+async def test_chunks_framed_wrongly_are_a_400_at_once(stage: Stage, *, closes: bool) -> None:
+    """A connection lingers for 2 s behind it."""
     cases = list(itertools.product((CHAT, MESSAGES, COUNT_TOKENS, EMBEDDINGS), BAD_CHUNKS.values()))
-    for reply in await asyncio.gather(*(send_bad_chunk(stage, *case) for case in cases)):
+    for reply in await asyncio.gather(
+        *(send_bad_chunk(stage, *case, closes=closes) for case in cases)
+    ):
         if "request_id" in reply.json:
             check_messages_error(reply, 400, "invalid_request_error")
         else:

@@ -23,7 +23,6 @@ from tests.support.client import Cut, request
 from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import chunked, completion, json_reply
 from tests.support.rows import each_row
-from tests.support.seed import Caller
 from tests.support.stage import Stage
 
 GOOD = json.dumps(say("plain/0")).encode()
@@ -175,17 +174,3 @@ async def test_a_caller_is_told_when_the_key_ended(stage: Stage, account: str, e
     reply = await stage.chat(say("plain/0"), key=stage.callers[account].key)
     message = check_error(reply, 401, "invalid_api_key")
     assert re.match(rf"Incorrect API key provided\. This key {end} on {TIME}", message)
-
-
-async def test_a_key_revoked_while_it_is_used_is_told(stage: Stage, spare: Caller) -> None:
-    """It leaves the memory with the revocation, which the ledger still knows."""
-    assert (await stage.gateway.ask("GET", "/v1/models", key=spare.key)).status == 200
-    assert (await stage.gateway.run("key", "revoke", spare.key_id)).code == 0
-    async with asyncio.timeout(WAIT_SECONDS):
-        while (await stage.gateway.ask("GET", "/v1/models", key=spare.key)).status != 401:
-            pass
-    reply = await stage.gateway.ask("GET", "/v1/models", key=spare.key)
-    assert re.match(
-        rf"Incorrect API key provided\. This key was revoked on {TIME}",
-        reply.json["error"]["message"],
-    )

@@ -1,17 +1,17 @@
-"""Money over HTTP: exact charges, no overspent balances, callers who leave."""
+"""Money over HTTP: exact charges, no overspent balances, callers who are shut out."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+import re
 
 import pytest
 
+from gateway.admin import accounts
 from gateway.money import format_amount
 from tests.support.chat import (
-    INPUT_PRICE,
     MAX_OUTPUT_TOKENS,
-    OUTPUT_PRICE,
     Used,
     check_error,
     estimate,
@@ -19,11 +19,13 @@ from tests.support.chat import (
     read_stream,
     say,
 )
-from tests.support.client import Reply
+from tests.support.client import Reply, request
+from tests.support.process import CHAT
 from tests.support.replies import (
     DONE,
     LAST_CHUNK,
     USAGE,
+    Json,
     chunked,
     completion,
     json_reply,
@@ -35,10 +37,10 @@ from tests.support.replies import (
     usage,
 )
 from tests.support.rows import each_row
-from tests.support.running import Launch
+from tests.support.running import Launch, Running
 from tests.support.seed import NANO, Caller, Seed
 from tests.support.stage import Stage
-from tests.support.upstream import Exchange, Script, Wait
+from tests.support.upstream import Exchange, Script, ScriptedUpstream, Wait
 from tests.support.waiting import until
 
 PROMPT = "Wie spät ist es?"
@@ -91,66 +93,61 @@ async def test_balance_goes_below_zero_once_and_a_credit_lifts_it(
     assert (await running.gateway.chat(key, say("plain/0"))).status == 200
     assert running.books.balance_nano("small") == 1 - cost
     check_error(await running.gateway.chat(key, say("plain/0")), 402, "insufficient_quota")
-    verb = await running.gateway.run("account", "credit", "small", "0.5", "--note", "by hand")
-    assert verb.code == 0, verb.err
+    with accounts.open_books(running.gateway.database) as books:
+        accounts.credit(books, "small", NANO // 2)
     assert (await running.gateway.chat(key, say("plain/0"))).status == 200, "the very next request"
     assert running.books.balance_nano("small") == 1 - 2 * cost + NANO // 2
 
 
-async def until_status(chat: Any, key: str, status: int) -> None:
-    """Ask until the reply has that status."""
-    while (await chat(key, say("plain/1"))).status != status:  # noqa: ASYNC110 - no event
-        await asyncio.sleep(0.02)
-
-
 HOLD_TOKENS = 100
 CROWD = 200
+STREAMS = 60
+
+
+async def crowd(
+    running: Running, alpha: ScriptedUpstream, bodies: list[Json], used: Json
+) -> list[Reply]:
+    """Ask for all at once; the provider replies once each is with it or refused."""
+    gate, key = asyncio.Event(), running.callers["crowd"].key
+    replies: list[Reply] = []
+
+    def answer(exchange: Exchange) -> Script:
+        if exchange.json.get("stream"):
+            return [Wait(gate), *sse_reply(stream_chunks(["Hi"], used))]
+        return [Wait(gate), *json_reply(completion(usage=used))]
+
+    async def ask(body: Json) -> None:
+        replies.append(await running.gateway.chat(key, body))
+
+    alpha.always(answer)
+    async with asyncio.TaskGroup() as group:
+        for body in bodies:
+            group.create_task(ask(body))
+        await until(lambda: len(replies) + alpha.in_flight >= len(bodies), "the crowd")
+        gate.set()
+    return replies
 
 
 async def test_a_crowd_cannot_spend_more_than_the_balance_holds(
     launch: Launch, stage: Stage
 ) -> None:
     """If 200 requests meet a balance of ten holds, at most 11 pass; the rest are told to wait."""
-    prompt = "x" * 400
-    hold = -(-(100 * INPUT_PRICE + HOLD_TOKENS * OUTPUT_PRICE) // 10**6)
+    hold = Used(100, HOLD_TOKENS).cost_nano
     running = launch(seeds=(Seed("crowd", 10 * hold + hold // 2),))
-    key = running.callers["crowd"].key
-    gate = asyncio.Event()
-
-    def answer(exchange: Exchange) -> Script:
-        if exchange.json.get("stream"):
-            return [Wait(gate), *sse_reply(stream_chunks(["Hi"], usage(100, 1)))]
-        return [Wait(gate), *json_reply(completion(usage=usage(100, 1)))]
-
-    stage.alpha.always(answer)
-    replies: list[Reply] = []
-
-    async def ask(number: int) -> None:
-        body = say("plain/0", prompt, max_tokens=HOLD_TOKENS, stream=number % 2 == 0)
-        replies.append(await running.gateway.chat(key, body))
-
-    async def open_gate() -> None:
-        """Open the gate once every request is either at the upstream or refused."""
-        await until(lambda: len(replies) + stage.alpha.in_flight >= CROWD, "the crowd")
-        gate.set()
-
-    async with asyncio.TaskGroup() as group:
-        for number in range(CROWD):
-            group.create_task(ask(number))
-        group.create_task(open_gate())
-    served = [reply for reply in replies if reply.status == 200]
+    bodies = [
+        say("plain/0", "x" * 400, max_tokens=HOLD_TOKENS, stream=number % 2 == 0)
+        for number in range(CROWD)
+    ]
+    replies = await crowd(running, stage.alpha, bodies, usage(100, 1))
     refused = [reply for reply in replies if reply.status != 200]
     assert 10 <= stage.alpha.peak <= 11
-    assert len(served) == len(stage.alpha.exchanges)
+    assert CROWD - len(refused) == len(stage.alpha.exchanges)
     for reply in refused:
         code = "rate_limit_exceeded" if reply.status == 429 else "insufficient_quota"
         check_error(reply, reply.status, code)
     assert {reply.status for reply in refused} <= {429, 402}
-    spent = len(served) * Used(100, 1).cost_nano
+    spent = len(stage.alpha.exchanges) * Used(100, 1).cost_nano
     assert running.books.balance_nano("crowd") == 10 * hold + hold // 2 - spent
-
-
-STREAMS = 60
 
 
 @pytest.mark.parametrize("worth", [2.5, pytest.param(12.5, marks=pytest.mark.slow)])
@@ -160,27 +157,14 @@ async def test_a_crowd_that_uses_all_it_states_costs_less_than_one_request_too_m
     """Of what a balance bears none is refused: the holds of the first are small on the larger one."""
     full = Used(100, MAX_OUTPUT_TOKENS).cost_nano
     running = launch(seeds=(Seed("crowd", int(worth * full)),))
-    key = running.callers["crowd"].key
-    gate = asyncio.Event()
-    used = sse_reply(stream_chunks(["Hi"], usage(100, MAX_OUTPUT_TOKENS)))
-    stage.alpha.always(lambda _: [Wait(gate), *used])
     body = say("plain/0", "x" * 200, max_tokens=MAX_OUTPUT_TOKENS, stream=True)
-    replies: list[Reply] = []
-
-    async def ask() -> None:
-        replies.append(await running.gateway.chat(key, body))
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(STREAMS):
-            group.create_task(ask())
-        await until(lambda: len(replies) + stage.alpha.in_flight >= STREAMS, "the crowd")
-        gate.set()
+    replies = await crowd(running, stage.alpha, [body] * STREAMS, usage(100, MAX_OUTPUT_TOKENS))
     assert int(worth) <= [reply.status for reply in replies].count(200) <= int(worth) + 1
     assert {reply.status for reply in replies} == {200, 429}
     assert -running.books.balance_nano("crowd") < full
 
 
-ROUNDS = 2
+ROUNDS = 20
 
 
 @pytest.mark.slow
@@ -189,60 +173,76 @@ async def test_operator_credits_and_corrects_while_requests_are_charged(
 ) -> None:
     """Two processes write the same balance; nothing is lost or doubled."""
     running = launch()
-    gateway, caller = running.gateway, running.callers["rich"]
     stage.alpha.always(json_reply(completion(usage=usage(1000, 500))))
-    over = asyncio.Event()
-    served = 0
+    over, served = asyncio.Event(), 0
 
     async def spend() -> None:
         nonlocal served
         while not over.is_set():
-            assert (await gateway.chat(caller.key, say("plain/0"))).status == 200
+            reply = await running.gateway.chat(running.callers["rich"].key, say("plain/0"))
+            assert reply.status == 200
             served += 1
 
-    async def mend() -> None:
-        for number in range(ROUNDS):
-            credit = ("account", "credit", "rich", "1.25", "--idempotency-key", f"k{number}")
-            for words in (
-                credit,
-                credit,
-                ("account", "correct", "rich", "-0.75", "--note", "x"),
-            ):
-                verb = await gateway.run(*words)
-                assert verb.code == 0, verb.err
-        over.set()
+    def mend() -> None:
+        with accounts.open_books(running.gateway.database) as books:
+            for number in range(ROUNDS):
+                for _ in range(2):
+                    accounts.credit(books, "rich", NANO * 5 // 4, idempotency_key=f"k{number}")
+                accounts.correct(books, "rich", -NANO * 3 // 4, note="x")
 
     before = running.books.balance_nano("rich")
     async with asyncio.TaskGroup() as group:
-        group.create_task(mend())
         for _ in range(4):
             group.create_task(spend())
-    expected = (
-        before + ROUNDS * (NANO * 5 // 4 - NANO * 3 // 4) - served * Used(1000, 500).cost_nano
-    )
+        await asyncio.to_thread(mend)
+        over.set()
+    expected = before + ROUNDS * NANO // 2 - served * Used(1000, 500).cost_nano
     assert running.books.balance_nano("rich") == expected
     assert running.books.cached_balance_nano("rich") == expected
     assert served
 
 
-async def test_suspended_account_is_refused_and_resumed(stage: Stage, spare: Caller) -> None:
-    stage.alpha.always(json_reply(completion()))
-    for verb_name, status in (("suspend", 403), ("resume", 200)):
-        verb = await stage.gateway.run("account", verb_name, spare.account)
-        assert verb.code == 0, verb.err
-        await until_status(stage.gateway.chat, spare.key, status)
+async def until_status(stage: Stage, secret: str, status: int) -> None:
+    """Ask until the gateway knows of a change to a key or its account."""
+    while (await stage.gateway.ask("GET", "/v1/models", key=secret)).status != status:  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0.02)
 
 
-async def test_running_stream_of_a_revoked_key_ends_normally(stage: Stage, spare: Caller) -> None:
-    go_on = asyncio.Event()
-    model = stage.fresh("plain")
+REVOKED = r"Incorrect API key provided\. This key was revoked on \d{4}-\d\d-\d\d \d\d:\d\d UTC\. Make another"
+
+
+@pytest.mark.parametrize("verb", ["revoke", "suspend"])
+async def test_who_is_shut_out_is_refused_but_a_running_stream_ends(
+    stage: Stage, spare: Caller, verb: str
+) -> None:
+    """Refused is also a request whose body is on its way. A key that was used is told of its end."""
+    model, go_on = stage.fresh("plain"), asyncio.Event()
     first, *rest = (chunked(sse(event)) for event in stream_chunks(["Hel", "lo"]))
     stage.alpha.play([*sse_start([]), first, Wait(go_on), *rest, chunked(DONE), LAST_CHUNK])
-    stage.alpha.always(json_reply(completion()))
-    async with stage.chatting(say(model, stream=True), key=spare.key) as call:
-        await call.read_head()
-        assert (await stage.gateway.run("key", "revoke", spare.key_id)).code == 0
-        await until_status(stage.gateway.chat, spare.key, 401)
+    headers = {"Content-Type": "application/json", "x-api-key": spare.key}
+    late = request("POST", CHAT, headers, json.dumps(say(model)).encode())
+    async with (
+        stage.gateway.connect() as waiting,
+        stage.chatting(say(model, stream=True), key=spare.key) as streaming,
+    ):
+        await waiting.send(late[:-10])
+        await streaming.read_head()
+        with accounts.open_books(stage.gateway.database) as books:
+            if verb == "revoke":
+                books.keys.revoke(spare.key_id)
+            else:
+                accounts.suspend(books, spare.account)
+        await until_status(stage, spare.key, 401 if verb == "revoke" else 403)
+        await waiting.send(late[-10:])
+        refused = await waiting.read_all()
         go_on.set()
-        reply = await call.read_all()
+        reply = await streaming.read_all()
     assert read_stream(reply.body, model).text == "Hello"
+    if verb == "revoke":
+        assert re.match(REVOKED, check_error(refused, 401, "invalid_api_key"))
+    else:
+        check_error(refused, 403, "account_suspended")
+        with accounts.open_books(stage.gateway.database) as books:
+            books.accounts.resume(spare.account)
+        await until_status(stage, spare.key, 200)
+    assert len(stage.alpha.exchanges) == 1

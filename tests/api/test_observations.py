@@ -21,7 +21,7 @@ from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
 from gateway.money import Tokens
 from gateway.times import HOUR_MS
-from tests.api.test_faults import CAUSES, SAID, read_line
+from tests.api.test_faults import CAUSES, SAID, read_failed, read_line
 from tests.support import records
 from tests.support.chat import say
 from tests.support.config import UPSTREAM_NAME
@@ -29,44 +29,42 @@ from tests.support.replies import completion, error_reply, json_reply
 from tests.support.rows import each_row
 from tests.support.seed import Caller
 from tests.support.stage import Stage
+from tests.support.upstream import Script
 from tests.support.waiting import until
 
 ALLOWED: Final = "plain/0"
 CANARY: Final = "a prompt in the wrong field"
 Body = Callable[[], Any]
 
-REFUSED: Final[dict[str, tuple[str, Body, str, str, str]]] = {
-    # the caller ("spare" is one of this case's own), the body, the code, the model in the table, the model in the log
+REFUSED: Final[dict[str, tuple[str | None, Body, str, str, str]]] = {
+    # the account ("spare" is of this case alone), the body, the code, the model in the table, and in the log
     "no money": ("empty", lambda: say(ALLOWED), "insufficient_quota", "", ""),
     "suspended": ("suspended", lambda: say(ALLOWED), "account_suspended", "", ""),
     "not allowed": ("picky", lambda: say("plain/5"), "model_not_allowed", "plain/5", "plain/5"),
-    "no such model": ("spare", lambda: say("no/such-model"), "model_not_found", "", "no/such-model"),
+    "no such model": ("rich", lambda: say("no/such-model"), "model_not_found", "", "no/such-model"),
     "no model's name": ("spare", lambda: say(CANARY), "model_not_found", "", ""),
     "no JSON": ("spare", lambda: b"{", "invalid_request_error", "", ""),
     "a bad field": ("spare", lambda: say(ALLOWED, n=0), "integer_below_min_value", "", ""),
+    "an unknown key": (None, lambda: say(ALLOWED), "invalid_api_key", "", ""),
 }  # fmt: skip
 
 
 def read_refusals(stage: Stage, account: str | None) -> list[RefusalView]:
     with open_books(stage.books.path) as books:
         account_id = None if account is None else books.accounts.find_id(account)
-        return [
-            one for one in books.observations.read_refusals(account_id, 0) if one.account == account
-        ]
-
-
-def read_seen(stage: Stage, provider: str) -> UpstreamView | None:
-    with open_books(stage.books.path) as books:
-        found = [one for one in books.observations.read_upstream() if one.provider == provider]
-    return found[0] if found else None
+        found = books.observations.read_refusals(account_id, 0)
+        return [one for one in found if one.account == account]
 
 
 async def see(stage: Stage, provider: str, calls: int) -> UpstreamView:
     """Return what was seen of a provider once it has had so many calls."""
 
     def find() -> UpstreamView | None:
-        seen = read_seen(stage, provider)
-        return seen if seen is not None and seen.today.calls >= calls else None
+        with open_books(stage.books.path) as books:
+            for one in books.observations.read_upstream():
+                if one.provider == provider and one.today.calls >= calls:
+                    return one
+        return None
 
     await until(lambda: find() is not None, "the count")
     seen = find()
@@ -74,100 +72,81 @@ async def see(stage: Stage, provider: str, calls: int) -> UpstreamView:
     return seen
 
 
-@pytest.mark.parametrize("name", REFUSED)
-async def test_a_refusal_is_counted_and_logged(stage: Stage, spare: Caller, name: str) -> None:
-    account, make_body, code, model, logged_model = REFUSED[name]
-    caller = spare if account == "spare" else stage.callers[account]
-    account = caller.account
-    before = sum(one.count for one in read_refusals(stage, account) if one.code == code)
-    reply = await stage.chat(make_body(), key=caller.key)
-    assert 400 <= reply.status < 500
+async def test_refusals_are_counted_and_logged(stage: Stage, spare: Caller) -> None:
+    """All are asked for before the first count is read, as counts are written now and then."""
+    asked: list[tuple[str, str | None, str]] = []
+    for name, (account, make_body, *_) in REFUSED.items():
+        caller = spare if account == "spare" else stage.callers.get(account or "")
+        key = "sk-ru-" + "x" * 32 if caller is None else caller.key
+        reply = await stage.chat(make_body(), key=key)
+        assert 400 <= reply.status < 500
+        asked.append((name, None if caller is None else caller.account, reply.request_id))
+    for name, account, request_id in asked:
+        _, _, code, model, logged_model = REFUSED[name]
 
-    def find() -> list[RefusalView]:
-        return [
-            one for one in read_refusals(stage, account) if one.last_request_id == reply.request_id
-        ]
+        def find(account: str | None = account, id_: str = request_id) -> list[RefusalView]:
+            return [one for one in read_refusals(stage, account) if one.last_request_id == id_]
 
-    await until(lambda: bool(find()), "the count")
-    (found,) = find()
-    assert (found.code, found.model) == (code, model)
-    assert found.count >= before + 1 or model
-    line = await read_line(stage, reply.request_id)
-    assert f" account={account} " in line
-    assert f" code={code} " in line
-    assert (f" model={logged_model} " in line) if logged_model else " model=" not in line
-    assert CANARY not in line
-
-
-@each_row("key", ["sk-ru-" + "x" * 32, "nonsense"])
-async def test_an_unknown_key_is_nobody_s(stage: Stage, key: str) -> None:
-    reply = await stage.chat(say(ALLOWED), key=key)
-
-    def is_counted() -> bool:
-        return reply.request_id in {one.last_request_id for one in read_refusals(stage, None)}
-
-    await until(is_counted, "the count")
-    assert {one.code for one in read_refusals(stage, None)} == {"invalid_api_key"}
+        await until(find, "the count")
+        (found,) = find()
+        assert (found.code, found.model, found.count >= 1) == (code, model, True)
+        line = await read_line(stage, request_id)
+        assert (f" account={account} " in line) == (account is not None)
+        assert f" code={code} " in line
+        assert (f" model={logged_model} " in line) if logged_model else " model=" not in line
+        assert CANARY not in line
 
 
-async def test_what_was_admitted_is_not_refused(stage: Stage, spare: Caller) -> None:
-    """It has a row of its own, and so it is no refusal: of a provider, or by it."""
-    for status in (400, 500):
-        model = stage.fresh("brisk")
-        stage.alpha.play(error_reply(status))
-        assert (await stage.chat(say(model), key=spare.key)).status == (
-            status if status < 500 else 502
-        )
-        await see(stage, f"{model.replace('/', '-')}-alpha", 1)
-    assert read_refusals(stage, spare.account) == []
+COUNTED: Final[list[tuple[str, list[Script], dict[str, tuple[int, int]]]]] = [
+    ("brisk", [json_reply(completion()), error_reply(400)], {"alpha": (2, 0)}),
+    ("pair", [error_reply(500)], {"alpha": (1, 1), "beta": (1, 0)}),
+]
+"""A kind of model, what its first provider says, and the calls and failures of each."""
 
 
-async def test_failures_are_counted_without_the_provider_s_words(stage: Stage) -> None:
+async def test_what_providers_say_is_counted_and_logged_without_their_words(
+    stage: Stage, spare: Caller
+) -> None:
+    """A rejection is no failure. What was admitted has a row of its own, so it is no refusal."""
+    stage.beta.always(json_reply(completion()))
+    counts: list[tuple[str, int, int]] = []
     asked: list[tuple[str, str, str]] = []
+    for kind, scripts, seen_by in COUNTED:
+        model = stage.fresh(kind)
+        for script in scripts:
+            stage.alpha.play(script)
+            await stage.chat(say(model), key=spare.key)
+        name = model.replace("/", "-")
+        counts += [(f"{name}-{place}", *count) for place, count in seen_by.items()]
     for script, cause in (CAUSES[name] for name in CAUSES if name != "400"):
         model = stage.fresh("brisk")
         stage.alpha.play(script)
-        asked.append((model, cause, (await stage.chat(say(model))).request_id))
-    for model, cause, request_id in asked:  # behind all requests: counts are written now and then
-        seen = await see(stage, f"{model.replace('/', '-')}-alpha", 1)
-        assert (seen.upstream_model, seen.today.failures) == (UPSTREAM_NAME, 1), cause
-        failure = seen.failure
-        assert failure is not None, cause
-        assert failure.request_id == request_id
-        assert failure.reason.startswith(cause)
-        assert SAID not in failure.reason
-        assert failure.url == f"{stage.running.places.urls['alpha']}/chat/completions"
-        with open_books(stage.books.path) as books:
-            assert books.calls.read_detail(request_id).failures == (failure,)
-        assert failure.status == (int(cause.split()[1]) if cause.startswith("status") else None)
+        reply = await stage.chat(say(model), key=spare.key)
+        asked.append((f"{model.replace('/', '-')}-alpha", cause, reply.request_id))
+    for provider, calls, failures in counts:
+        seen = await see(stage, provider, calls)
+        assert (seen.today.calls, seen.today.failures) == (calls, failures)
+        assert (seen.failure is None) == (failures == 0)
+    for provider, cause, request_id in asked:
+        check_failure(stage, await see(stage, provider, 1), cause, request_id)
+        line = await read_line(stage, request_id)
+        assert read_failed(line).startswith(f"{provider}/{UPSTREAM_NAME}: {cause}")
+        assert SAID not in line
+    assert read_refusals(stage, spare.account) == []
 
 
-async def test_what_the_operator_has_to_fix_is_said(stage: Stage) -> None:
-    model = stage.fresh("brisk")
-    stage.alpha.play(error_reply(401, f"Incorrect API key provided: {stage.secret}"))
-    await stage.chat(say(model))
-    seen = await see(stage, f"{model.replace('/', '-')}-alpha", 1)
-    assert seen.failure is not None
-    assert seen.failure.reason.endswith(": the provider refuses our key")
-
-
-async def test_successes_and_rejections_are_calls_without_failure(stage: Stage) -> None:
-    model = stage.fresh("brisk")
-    for script in (json_reply(completion()), error_reply(400)):
-        stage.alpha.play(script)
-        await stage.chat(say(model))
-    seen = await see(stage, f"{model.replace('/', '-')}-alpha", 2)
-    assert (seen.today.calls, seen.today.failures, seen.failure) == (2, 0, None)
-
-
-async def test_each_route_that_was_tried_is_counted(stage: Stage) -> None:
-    model = stage.fresh("pair")
-    stage.alpha.play(error_reply(500))
-    stage.beta.play(json_reply(completion()))
-    assert (await stage.chat(say(model))).status == 200
-    failed = await see(stage, f"{model.replace('/', '-')}-alpha", 1)
-    served = await see(stage, f"{model.replace('/', '-')}-beta", 1)
-    assert (failed.today.failures, served.today.failures) == (1, 0)
+def check_failure(stage: Stage, seen: UpstreamView, cause: str, request_id: str) -> None:
+    assert (seen.upstream_model, seen.today.failures) == (UPSTREAM_NAME, 1), cause
+    failure = seen.failure
+    assert failure is not None, cause
+    assert failure.request_id == request_id
+    assert failure.reason.startswith(cause)
+    assert SAID not in failure.reason
+    assert (": the provider refuses our key" in failure.reason) == ("401" in cause)
+    assert failure.url == f"{stage.running.places.urls['alpha']}/chat/completions"
+    with open_books(stage.books.path) as books:
+        assert books.calls.read_detail(request_id).failures == (failure,)
+    assert failure.status == (int(cause.split()[1]) if cause.startswith("status") else None)
 
 
 @each_row(

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from gateway.admin import accounts, keys
 from gateway.api.limits import Rates
 from gateway.api.state import Gateway
 from gateway.config.records import Limits
@@ -16,7 +17,9 @@ from gateway.errors import RateLimited
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms, Rate, Terms
 from tests.support.chat import check_error, say
+from tests.support.client import request
 from tests.support.config import PATIENT, Kind
+from tests.support.process import CHAT
 from tests.support.replies import completion, error_reply, json_reply
 from tests.support.rows import each_row
 from tests.support.running import Launch
@@ -67,7 +70,8 @@ async def test_concurrency_of_an_account_is_that_of_all_its_keys(stage: Stage) -
     gate = asyncio.Event()
     stage.alpha.always([Wait(gate), *json_reply(completion())])
     caller, body = stage.callers["two-at-a-time"], say("plain/1")
-    second = (await stage.gateway.run("key", "add", caller.account)).out.strip()
+    with accounts.open_books(stage.gateway.database) as books:
+        second = keys.add_key(books, caller.account).secret
     stage.gateway.canaries.append(second.encode())
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(stage.chat(body, key=key)) for key in (caller.key, second)]
@@ -85,18 +89,23 @@ async def test_a_raised_limit_is_in_force_for_the_very_next_request(
     stage: Stage, spare: Caller
 ) -> None:
     stage.alpha.always(json_reply(completion()))
-    edit = ("account", "edit", spare.account)
-    assert (await stage.gateway.run(*edit, "--rpm", "1", "--models", "plain/2")).code == 0
+    one, two = say("plain/1"), say("plain/2")
+
+    def edit(**changes: Any) -> None:
+        with accounts.open_books(stage.gateway.database) as books:
+            accounts.edit_account(books, spare.account, cast("Any", changes))
+
+    edit(requests_per_minute=1, models=("plain/2",))
     async with asyncio.timeout(WAIT_SECONDS):
-        while (await stage.chat(say("plain/1"), key=spare.key)).status == 200:
+        while (await stage.chat(one, key=spare.key)).status == 200:
             pass
-        while (await stage.chat(say("plain/2"), key=spare.key)).status != 429:
+        while (await stage.chat(two, key=spare.key)).status != 429:
             pass
-    assert (await stage.gateway.run(*edit, "--rpm", "none")).code == 0
-    check_error(await stage.chat(say("plain/1"), key=spare.key), 403, "model_not_allowed")
-    assert (await stage.chat(say("plain/2"), key=spare.key)).status == 200
-    assert (await stage.gateway.run(*edit, "--models", "none")).code == 0
-    assert (await stage.chat(say("plain/1"), key=spare.key)).status == 200
+    edit(requests_per_minute=None)
+    check_error(await stage.chat(one, key=spare.key), 403, "model_not_allowed")
+    assert (await stage.chat(two, key=spare.key)).status == 200
+    edit(models=None)
+    assert (await stage.chat(one, key=spare.key)).status == 200
 
 
 async def test_one_account_leaves_half_of_the_gateway_to_others(
@@ -161,28 +170,20 @@ async def test_beyond_max_in_flight_is_a_503(launch: Launch, stage: Stage) -> No
 
 
 async def test_slow_body_is_a_408(launch: Launch, stage: Stage) -> None:
+    """If it falls silent, and if it drips for too long."""
     running = launch(server="body_idle_seconds = 0.2\nbody_total_seconds = 0.6")
     key = running.callers["rich"].key
-    head = (
-        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
-        "Content-Type: application/json\r\nContent-Length: 500\r\n\r\n"
-    ).encode()
+    headers = {"Content-Type": "application/json", "x-api-key": key, "Content-Length": "500"}
 
-    async def fall_silent() -> None:
-        async with running.gateway.connect() as silent:
-            await silent.send(head + b'{"model"')
-            check_error(await silent.read_all(), 408, "request_timeout")
-            await silent.read_to_close()
-
-    async def drip() -> None:
-        async with running.gateway.connect() as dripping:
-            await dripping.send(head)
-            for _ in range(12):
-                await dripping.send(b" ")
+    async def drip(count: int) -> None:
+        async with running.gateway.connect() as call:
+            await call.send(request("POST", CHAT, headers))
+            for _ in range(count):
+                await call.send(b" ")
                 await asyncio.sleep(0.08)
-            check_error(await dripping.read_all(), 408, "request_timeout")
+            check_error(await call.read_all(), 408, "request_timeout")
 
-    await asyncio.gather(fall_silent(), drip())
+    await asyncio.gather(drip(1), drip(12))
     assert stage.alpha.connections == 0
 
 

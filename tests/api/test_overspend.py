@@ -33,7 +33,7 @@ from gateway.usage import Metered
 from tests.support.records import make_call
 from tests.support.rows import each_row
 
-RUNS: Final = 200
+RUNS: Final = 50
 STEPS: Final = 60
 COMPLETE: Final = Verdict("complete", 200, Owed.USAGE, Last.REPLY)
 

@@ -119,12 +119,23 @@ async def test_rate_limit_is_the_sdks_exception(stage: Stage, clients: Clients, 
 
 
 @each_row("sdk", SDKS)
-async def test_retries_of_the_sdk_get_through(stage: Stage, clients: Clients, sdk: str) -> None:
+async def test_retries_of_the_sdk_get_through(
+    stage: Stage, clients: Clients, sdk: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for as long as it is told to."""
+    waits: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
     before, status = len(stage.alpha.exchanges), 503 if sdk == "openai" else 529
-    stage.alpha.play(error_reply(status), error_reply(status), reply_to(sdk, "third"))
+    stage.alpha.play(
+        *[error_reply(status, headers={"Retry-After": "7"})] * 2, reply_to(sdk, "third")
+    )
+    monkeypatch.setattr("anyio.sleep", note)
     reply = await ask(clients, sdk, stage.fresh(kind_of(sdk)), max_retries=2)
     assert "third" in reply.model_dump_json()
-    assert len(stage.alpha.exchanges) == before + 3
+    assert (len(stage.alpha.exchanges) - before, waits) == (3, [7.0, 7.0])
 
 
 @each_row("sdk", SDKS)
