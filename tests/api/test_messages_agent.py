@@ -7,19 +7,13 @@ from typing import Any
 
 from tests.support.chat import say
 from tests.support.config import UPSTREAM_NAME
-from tests.support.messages import ask, check_reply, make_message, read_stream
+from tests.support.messages import ask, call, check_reply, make_message, read_stream, text
 from tests.support.replies import completion, json_reply, sse_reply, stream_chunks
 from tests.support.stage import Stage
 
 Json = dict[str, Any]
-MARK = {"type": "ephemeral", "ttl": "1h"}
-USER_ID = json.dumps(
-    {
-        "device_id": "d" * 64,
-        "account_uuid": "0f8fad5b-d9cb-469f-a165-70867728950e",
-        "session_id": "7c9e6679-7425-40de-944b-e07fc1f90ae7",
-    }
-)
+MARKED = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+DEVICE = {"device_id": "d" * 64, "session_id": "7c9e6679-7425-40de-944b-e07fc1f90ae7"}
 SCHEMA: Json = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "type": "object",
@@ -27,92 +21,58 @@ SCHEMA: Json = {
     "required": ["command"],
     "additionalProperties": False,
 }
-BETAS = (
-    "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,"
-    "fine-grained-tool-streaming-2025-05-14,effort-2025-11-24"
-)
+BETAS = "claude-code-20250219,interleaved-thinking-2025-05-14,effort-2025-11-24"
+BILLING = "x-anthropic-billing-header: cc_version=2.1.329; cch=0a1b2;"
+REMINDER = "<system-reminder>Today.</system-reminder>"
+
+
+def result(identity: str, content: Any, **extra: Any) -> Json:
+    return {"type": "tool_result", "tool_use_id": identity, "content": content} | extra
 
 
 def agent_request(model: str) -> Json:
     """Make a request of a coding agent in the middle of its work."""
+    ls, false = (
+        call(f"toolu_{number}", "Bash", {"command": command})
+        for number, command in ((1, "ls"), (2, "false"))
+    )
+    thought = {"type": "thinking", "thinking": "I list them.", "signature": "c2ln"}
+    asked = [text(REMINDER), text("List the files.") | MARKED]
+    called = [thought, text("I look."), ls | {"caller": {"type": "direct"}}, false | MARKED]
+    failed = result("toolu_2", "exit 1", is_error=True, **MARKED)
+    told = [result("toolu_1", [text("a.py")]), failed, text("And now?") | MARKED]
+    bash = {"name": "Bash", "description": "Runs.", "input_schema": SCHEMA, **MARKED}
+    late = {"name": "Late", "input_schema": SCHEMA, "defer_loading": True, "type": "custom"}
     return {
         "model": model,
         "max_tokens": 32_000,
         "stream": True,
-        "system": [
-            {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.329; cch=0a1b2;"},
-            {"type": "text", "text": "You are an agent.", "cache_control": MARK},
-            {"type": "text", "text": "Be brief.", "cache_control": MARK},
-        ],
+        "system": [text(BILLING), text("You are an agent.") | MARKED, text("Be brief.") | MARKED],
         "messages": [
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "<system-reminder>Today.</system-reminder>"},
-                    {"type": "text", "text": "List the files.", "cache_control": MARK},
-                ],
-            },
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "thinking", "thinking": "I list them.", "signature": "c2ln"},
-                    {"type": "text", "text": "I look."},
-                    {
-                        "type": "tool_use",
-                        "id": "toolu_1",
-                        "name": "Bash",
-                        "input": {"command": "ls"},
-                        "caller": {"type": "direct"},
-                    },
-                    {
-                        "type": "tool_use",
-                        "id": "toolu_2",
-                        "name": "Bash",
-                        "input": {"command": "false"},
-                        "cache_control": MARK,
-                    },
-                ],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": "toolu_1",
-                        "content": [{"type": "text", "text": "a.py"}],
-                    },
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": "toolu_2",
-                        "content": "exit 1",
-                        "is_error": True,
-                        "cache_control": MARK,
-                    },
-                    {"type": "text", "text": "And now?", "cache_control": MARK},
-                ],
-            },
+            {"role": "user", "content": asked},
+            {"role": "assistant", "content": called},
+            {"role": "user", "content": told},
         ],
-        "tools": [
-            {
-                "name": "Bash",
-                "description": "Runs.",
-                "input_schema": SCHEMA,
-                "eager_input_streaming": True,
-                "cache_control": MARK,
-            },
-            {"name": "Late", "input_schema": SCHEMA, "defer_loading": True, "type": "custom"},
-        ],
+        "tools": [bash | {"eager_input_streaming": True}, late],
         "tool_choice": {"type": "auto"},
         "thinking": {"type": "adaptive", "display": "summarized"},
         "output_config": {"effort": "high"},
         "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
-        "metadata": {"user_id": USER_ID},
+        "metadata": {"user_id": json.dumps(DEVICE)},
         "diagnostics": {"previous_message_id": None},
         "service_tier": "auto",
         "speed": "standard",
     }
 
 
+def function(name: str, **fields: Any) -> Json:
+    return {"type": "function", "function": {"name": name} | fields}
+
+
+CALLS = [
+    {"id": f"toolu_{number}"} | function("Bash", arguments={"command": command})
+    for number, command in ((1, "ls"), (2, "false"))
+]
 AGENT_AS_CHAT: Json = {
     "model": UPSTREAM_NAME,
     "max_tokens": 32_000,
@@ -120,35 +80,15 @@ AGENT_AS_CHAT: Json = {
     "stream_options": {"include_usage": True},
     "messages": [
         {"role": "system", "content": "You are an agent.\n\nBe brief."},
-        {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": "<system-reminder>Today.</system-reminder>"},
-                {"type": "text", "text": "List the files."},
-            ],
-        },
-        {
-            "role": "assistant",
-            "content": "I look.",
-            "tool_calls": [
-                {
-                    "id": f"toolu_{number}",
-                    "type": "function",
-                    "function": {"name": "Bash", "arguments": json.dumps({"command": command})},
-                }
-                for number, command in ((1, "ls"), (2, "false"))
-            ],
-        },
+        {"role": "user", "content": [text(REMINDER), text("List the files.")]},
+        {"role": "assistant", "content": "I look.", "tool_calls": CALLS},
         {"role": "tool", "tool_call_id": "toolu_1", "content": "a.py"},
         {"role": "tool", "tool_call_id": "toolu_2", "content": "Error: exit 1"},
         {"role": "user", "content": "And now?"},
     ],
     "tools": [
-        {
-            "type": "function",
-            "function": {"name": "Bash", "description": "Runs.", "parameters": SCHEMA},
-        },
-        {"type": "function", "function": {"name": "Late", "parameters": SCHEMA}},
+        function("Bash", description="Runs.", parameters=SCHEMA),
+        function("Late", parameters=SCHEMA),
     ],
     "tool_choice": "auto",
 }
@@ -157,8 +97,8 @@ AGENT_AS_CHAT: Json = {
 def unpack_arguments(body: Json) -> Json:
     """Parse the arguments of calls, as their spacing does not matter."""
     for message in body["messages"]:
-        for call in message.get("tool_calls", ()):
-            call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+        for one in message.get("tool_calls", ()):
+            one["function"]["arguments"] = json.loads(one["function"]["arguments"])
     return body
 
 
@@ -170,8 +110,7 @@ async def test_coding_agents_request_works_over_a_chat_provider(stage: Stage) ->
     reply = await stage.gateway.post(path, stage.key, agent_request(model), headers=headers)
     assert (reply.status, reply.body) == (200, reply.body)
     read_stream(reply.body, model)
-    expected = unpack_arguments(json.loads(json.dumps(AGENT_AS_CHAT)))
-    assert unpack_arguments(stage.alpha.last.json) == expected
+    assert unpack_arguments(stage.alpha.last.json) == AGENT_AS_CHAT
 
 
 async def test_coding_agents_request_passes_whole_to_a_messages_provider(stage: Stage) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 from typing import Any
 
 import pydantic
 import pytest
 
 from tests.api.test_pairs import BONN, COLOGNE
-from tests.support.chat import MAX_OUTPUT_TOKENS
+from tests.support.messages import call, text
 from tests.support.pairs import Caller, Clients, Provider, each_pair
+from tests.support.replies import dumps
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
 
@@ -21,68 +23,51 @@ Json = dict[str, Any]
 SCHEMA: Json = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
+NAMES = ("weather", "now")
+
+
 def make_chat_tool(name: str, **extra: Any) -> Json:
     return {"type": "function", "function": {"name": name, "parameters": SCHEMA, **extra}}
 
 
-CHAT_TOOLS = [make_chat_tool(name) for name in ("weather", "now")]
-MESSAGES_TOOLS = [{"name": name, "input_schema": SCHEMA} for name in ("weather", "now")]
+CHAT_TOOLS = [make_chat_tool(name) for name in NAMES]
+MESSAGES_TOOLS = [{"name": name, "input_schema": SCHEMA} for name in NAMES]
 RESPONSES_TOOLS = [
-    {"type": "function", "name": name, "parameters": SCHEMA, "strict": False}
-    for name in ("weather", "now")
+    {"type": "function", "name": name, "parameters": SCHEMA, "strict": False} for name in NAMES
 ]
+ASKED = "Weather in both?"
+RESULTS = {COLOGNE.id: "sunny", BONN.id: "rain"}
 CALLED = Told("I look.", calls=[COLOGNE, BONN], finish="tool_calls")
-CHAT_TURN = [
-    {"role": "user", "content": "Weather in both?"},
+CHAT_CALLS = [
     {
-        "role": "assistant",
-        "content": "I look.",
-        "tool_calls": [
-            {
-                "id": "call_1",
-                "type": "function",
-                "function": {
-                    "name": "weather",
-                    "arguments": '{"city":"Köln","days":[1,2.5,null]}',
-                },
-            },
-            {
-                "id": "toolu_2",
-                "type": "function",
-                "function": {
-                    "name": "weather",
-                    "arguments": '{"city":"Bonn \\"am\\" \\\\Rhein\\n🎉"}',
-                },
-            },
-        ],
-    },
-    {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
-    {"role": "tool", "tool_call_id": "toolu_2", "content": "rain"},
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": dumps(call.arguments).decode()},
+    }
+    for call in CALLED.calls
+]
+CHAT_TURN = [
+    {"role": "user", "content": ASKED},
+    {"role": "assistant", "content": "I look.", "tool_calls": CHAT_CALLS},
+    *({"role": "tool", "tool_call_id": one, "content": said} for one, said in RESULTS.items()),
+]
+MESSAGES_RESULTS = [
+    {"type": "tool_result", "tool_use_id": one, "content": said} for one, said in RESULTS.items()
 ]
 MESSAGES_TURN = [
-    {"role": "user", "content": [{"type": "text", "text": "Weather in both?"}]},
+    {"role": "user", "content": [text(ASKED)]},
     {
         "role": "assistant",
-        "content": [
-            {"type": "text", "text": "I look."},
-            {"type": "tool_use", "id": "call_1", "name": "weather", "input": COLOGNE.arguments},
-            {"type": "tool_use", "id": "toolu_2", "name": "weather", "input": BONN.arguments},
-        ],
+        "content": [text("I look."), *(call(*astuple(one)) for one in CALLED.calls)],
     },
-    {
-        "role": "user",
-        "content": [
-            {"type": "tool_result", "tool_use_id": "call_1", "content": "sunny"},
-            {"type": "tool_result", "tool_use_id": "toolu_2", "content": "rain"},
-        ],
-    },
+    {"role": "user", "content": MESSAGES_RESULTS},
 ]
 
 
 async def call_tools_by_chat(clients: Clients, model: str, *, stream: bool) -> str | None:
     """Call tools as in OpenAI's guide: the SDK's own message goes back with the results."""
     completions = clients.chat.chat.completions
-    said: list[Any] = [{"role": "user", "content": "Weather in both?"}]
+    said: list[Any] = [{"role": "user", "content": ASKED}]
     options: Json = {"model": model, "messages": said, "tools": CHAT_TOOLS}
     if stream:
         async with completions.stream(**options) as events:
@@ -92,21 +77,15 @@ async def call_tools_by_chat(clients: Clients, model: str, *, stream: bool) -> s
     message = called.choices[0].message
     calls = message.tool_calls
     said += [message.model_dump(exclude_unset=True, exclude={"parsed"})]
-    for call, result in zip(calls, ("sunny", "rain"), strict=True):
-        said.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    said += [{"role": "tool", "tool_call_id": one.id, "content": RESULTS[one.id]} for one in calls]
     final = await completions.create(**options)
     return final.choices[0].message.content
 
 
 async def call_tools_by_messages(clients: Clients, model: str, *, stream: bool) -> str | None:
     """Call tools as in Anthropic's guide: the SDK's own content goes back with the results."""
-    said: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "Weather in both?"}]}]
-    options: Json = {
-        "model": model,
-        "max_tokens": MAX_OUTPUT_TOKENS,
-        "messages": said,
-        "tools": MESSAGES_TOOLS,
-    }
+    said: list[Any] = [{"role": "user", "content": [text(ASKED)]}]
+    options: Json = {"model": model, "messages": said, "tools": MESSAGES_TOOLS, "max_tokens": 4096}
     if stream:
         async with clients.messages.messages.stream(**options) as events:
             called: Any = await events.get_final_message()
@@ -115,8 +94,7 @@ async def call_tools_by_messages(clients: Clients, model: str, *, stream: bool) 
     said.append({"role": "assistant", "content": called.content})
     uses = [block for block in called.content if block.type == "tool_use"]
     results = [
-        {"type": "tool_result", "tool_use_id": use.id, "content": result}
-        for use, result in zip(uses, ("sunny", "rain"), strict=True)
+        {"type": "tool_result", "tool_use_id": one.id, "content": RESULTS[one.id]} for one in uses
     ]
     said.append({"role": "user", "content": results})
     final = await clients.messages.messages.create(**options)
@@ -125,7 +103,7 @@ async def call_tools_by_messages(clients: Clients, model: str, *, stream: bool) 
 
 async def call_tools_by_responses(clients: Clients, model: str, *, stream: bool) -> str | None:
     """Call tools as in OpenAI's guide: the output goes back with the results."""
-    said: list[Any] = [{"role": "user", "content": "Weather in both?"}]
+    said: list[Any] = [{"role": "user", "content": ASKED}]
     options: Json = {"model": model, "input": said, "tools": RESPONSES_TOOLS, "store": False}
     if stream:
         async with clients.chat.responses.stream(**options) as events:
@@ -135,8 +113,8 @@ async def call_tools_by_responses(clients: Clients, model: str, *, stream: bool)
     said += called.output
     calls = [item for item in called.output if item.type == "function_call"]
     said += [
-        {"type": "function_call_output", "call_id": call.call_id, "output": result}
-        for call, result in zip(calls, ("sunny", "rain"), strict=True)
+        {"type": "function_call_output", "call_id": one.call_id, "output": RESULTS[one.call_id]}
+        for one in calls
     ]
     return (await clients.chat.responses.create(**options)).output_text
 
@@ -176,22 +154,19 @@ async def test_tool_round_trip(
     if caller.dialect == provider.dialect == "chat":
         assert asked["messages"] == turn[:1]
     if caller.dialect == "responses" and provider.dialect == "chat":
-        tools = [make_chat_tool(name, strict=False) for name in ("weather", "now")]
+        tools = [make_chat_tool(name, strict=False) for name in NAMES]
     assert asked["tools"] == answered["tools"] == tools
     assert drop_nulls(answered["messages"]) == turn
 
 
 def check_responses_turn(asked: Json) -> None:
-    assert [tool["name"] for tool in asked["tools"]] == ["weather", "now"]
+    assert [tool["name"] for tool in asked["tools"]] == [*NAMES]
     calls = [one for one in asked["input"] if one.get("type") == "function_call"]
     assert [
         ToolCall(one["call_id"], one["name"], json.loads(one["arguments"])) for one in calls
     ] == CALLED.calls
     results = [one for one in asked["input"] if one.get("type") == "function_call_output"]
-    assert [(one["call_id"], one["output"]) for one in results] == [
-        ("call_1", "sunny"),
-        ("toolu_2", "rain"),
-    ]
+    assert {one["call_id"]: one["output"] for one in results} == RESULTS
 
 
 class Point(pydantic.BaseModel):

@@ -62,9 +62,9 @@ class Vendor:
     """How callers who know the model ask it to think; it does so by itself where this is empty."""
 
 
-def refuse(message: str, *, param: str | None = None, code: str | None = None) -> Refused:
+def refuse(message: str) -> Refused:
     """Refuse in the envelope of OpenAI and of those that imitate it."""
-    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
     return Refused(message, json_reply({"error": error}, 400))
 
 

@@ -129,24 +129,17 @@ def read_turns(messages: list[Json]) -> list[Turn]:
     The texts are OpenAI's, which the others imitate: OpenAI's community, topic 1286190.
     """
     turns, opened, results = [], Json(), dict[str, str]()
-    for place, message in enumerate([*messages, {"role": "end"}]):
+    for message in [*messages, {"role": "end"}]:
         ids = [call["id"] for call in opened.get("tool_calls") or []]
         if message["role"] == "tool":
             if message["tool_call_id"] not in ids:
                 raise refuse(
-                    "Invalid parameter: messages with role 'tool' must be a response to a "
-                    "preceeding message with 'tool_calls'.",
-                    param=f"messages.[{place}].role",
+                    "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
                 )
             results[message["tool_call_id"]] = read_text(message["content"])
             continue
-        if missing := [one for one in ids if one not in results]:
-            raise refuse(
-                "An assistant message with 'tool_calls' must be followed by tool messages "
-                "responding to each 'tool_call_id'. The following tool_call_ids did not have "
-                f"response messages: {', '.join(missing)}",
-                param="messages",
-            )
+        if any(one not in results for one in ids):
+            raise refuse("The following tool_call_ids did not have response messages")
         if ids:
             arguments = tuple(call["function"]["arguments"] for call in opened["tool_calls"])
             turns.append(Turn(tuple(ids), arguments, tuple(map(results.__getitem__, ids)), opened))

@@ -41,23 +41,14 @@ def _check_gemini(request: Json, turns: list[Turn]) -> None:
     Fields: openhanako#394, cursor-byok#112. Missing: langroid#969, openai-python#2758. Foreign:
     gemini-cli#13467. The placeholder: ai.google.dev/gemini-api/docs/thought-signatures.
     """
-    for name in request.keys() & UNKNOWN_TO_GEMINI:
-        raise _refuse_as_google(
-            f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
-        )
+    if unknown := request.keys() & UNKNOWN_TO_GEMINI:
+        raise _refuse_as_google(f"Invalid JSON payload: unknown names {unknown}")
     known = {PLACEHOLDER, *(seal("gemini", step) for step in range(len(STEPS)))}
     for turn in turns:
         google = (turn.whole["tool_calls"][0].get("extra_content") or {}).get("google") or {}
         signature = google.get("thought_signature")
         if not signature:
-            place = request["messages"].index(turn.whole) + 1
-            raise _refuse_as_google(
-                "Function call is missing a thought_signature in functionCall parts. This is "
-                "required for tools to work correctly, and missing thought_signature may lead to "
-                "degraded model performance. Additional data, function call "
-                f"`default_api:{TOOL}` , position {place}. Please refer to "
-                "https://ai.google.dev/gemini-api/docs/thought-signatures for more details."
-            )
+            raise _refuse_as_google("Function call is missing a thought_signature.")
         if signature not in known:
             raise _refuse_as_google("Corrupted thought signature.")
 
@@ -71,29 +62,19 @@ def _give_reasoning(step: int) -> Json:
     return {"reasoning_content": think(step)}
 
 
-def _check_deepseek(request: Json, turns: list[Turn]) -> None:
-    """Refuse a turn without its thoughts: opencode#24135, mnfst/modelparams.dev#29."""
+def _check_thoughts(request: Json, turns: list[Turn]) -> None:
+    """Refuse a turn without its thoughts.
+
+    DeepSeek: opencode#24135, mnfst/modelparams.dev#29. Kimi: new-api#3121, mastra#12592.
+    """
     del request
     if any(not turn.whole.get("reasoning_content") for turn in turns):
-        raise refuse(
-            "The `reasoning_content` in the thinking mode must be passed back to the API.",
-            code="invalid_request_error",
-        )
+        raise refuse("The `reasoning_content` in the thinking mode must be passed back to the API.")
 
 
 def _number_kimi(step: int, number: int) -> str:
     """Count all calls of a conversation, as Kimi does."""
     return f"functions.{TOOL}:{sum(map(len, STEPS[:step])) + number}"
-
-
-def _check_kimi(request: Json, turns: list[Turn]) -> None:
-    """Refuse a turn without its thoughts: new-api#3121, mastra#12592."""
-    for turn in turns:
-        if not turn.whole.get("reasoning_content"):
-            raise refuse(
-                "thinking is enabled but reasoning_content is missing in assistant tool call "
-                f"message at index {request['messages'].index(turn.whole)}"
-            )
 
 
 def _give_details(step: int) -> Json:
@@ -146,7 +127,7 @@ DEEPSEEK: Final = Habit(
     "deepseek",
     lambda step, number: f"call_{number:02}_{digest('deepseek', step, number)}",
     give=_give_reasoning,
-    check=_check_deepseek,
+    check=_check_thoughts,
     wants=frozenset({"reasoning_content"}),
 )
 
@@ -154,7 +135,7 @@ KIMI: Final = Habit(
     "kimi",
     _number_kimi,
     give=_give_reasoning,
-    check=_check_kimi,
+    check=_check_thoughts,
     wants=frozenset({"reasoning_content"}),
 )
 
@@ -199,28 +180,14 @@ def check(request: Json, turns: list[Turn]) -> None:
     charmbracelet/crush#2913.
     """
     for name in request.keys() - FIELDS:
-        raise refuse(f"Unknown parameter: '{name}'.", param=name, code="unknown_parameter")
+        raise refuse(f"Unknown parameter: '{name}'.")
     if request.get("max_tokens") is not None:
-        raise refuse(
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
-            "'max_completion_tokens' instead.",
-            param="max_tokens",
-            code="unsupported_parameter",
-        )
+        raise refuse("Unsupported parameter: 'max_tokens' is not supported with this model.")
     for name in ("temperature", "top_p"):
         if (value := request.get(name)) not in (None, 1):
-            raise refuse(
-                f"Unsupported value: '{name}' does not support {value} with this model. Only the "
-                "default (1) value is supported.",
-                param=name,
-                code="unsupported_value",
-            )
+            raise refuse(f"Unsupported value: '{name}' does not support {value} with this model.")
     if request.get("tools") and request.get("reasoning_effort") not in (None, "none"):
-        raise refuse(
-            "Function tools with reasoning_effort are not supported for gpt-5.5 in "
-            "/v1/chat/completions. Please use /v1/responses instead.",
-            param="reasoning_effort",
-        )
+        raise refuse("Function tools with reasoning_effort: please use /v1/responses.")
     _check_messages(request["messages"])
     del turns
 
@@ -232,18 +199,13 @@ def _check_messages(messages: list[Json]) -> None:
         for number, call in enumerate(message.get("tool_calls") or []):
             where = f"messages[{place}].tool_calls[{number}]"
             _check_members(where, call, CALL_MEMBERS)
-            if (length := len(call["id"])) > MAX_ID_CHARS:
-                raise refuse(
-                    f"Invalid '{where}.id': string too long. Expected a string with maximum length "
-                    f"40, but got a string with length {length} instead.",
-                    param=f"{where}.id",
-                    code="string_above_max_length",
-                )
+            if len(call["id"]) > MAX_ID_CHARS:
+                raise refuse(f"Invalid '{where}.id': string too long.")
 
 
 def _check_members(where: str, value: Json, known: set[str]) -> None:
     for name in value.keys() - known:
-        raise refuse(f"Unknown parameter: '{where}.{name}'.", code="unknown_parameter")
+        raise refuse(f"Unknown parameter: '{where}.{name}'.")
 
 
 OPENAI_CHAT: Final = serve(
@@ -314,7 +276,7 @@ MISTRAL: Final = Habit(
 QWEN: Final = Habit(
     "qwen",
     lambda step, number: f"call_{digest('qwen', step, number)}",
-    give=lambda step: {"reasoning_content": think(step)},
+    give=_give_reasoning,
     write_calls=_write_with_empty_ids,
 )
 
