@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
 import pytest
 
-from gateway.admin import keys
 from gateway.errors import (
     STOPPED,
     BalanceHeld,
@@ -30,11 +25,10 @@ from gateway.ledger.key_records import (
     refuse_spent,
     refuse_tokens,
 )
-from gateway.upstream.demo import DemoForwarder
+from gateway.upstream.forwarder import HttpForwarder
 from tests.api.in_flight import Happening, open_scene
 from tests.api.scene import ASKS, PATHS
 from tests.api.shared_ledger import RATE, Refuse, Shared, open_shared
-from tests.console.kit import CREDIT_NANO, HOLDER, Console, open_console
 from tests.support import client
 from tests.support.chat import check_error
 from tests.support.client import Reply, request
@@ -131,11 +125,9 @@ async def test_after_an_unexpected_error_the_request_is_void(
 ) -> None:
     """Nobody knows whether it was admitted."""
     shared.ledger.refuse_confirm = lambda _: ZeroDivisionError("a bug")
-    assert (await shared.ask(*form)).status == 500
-    (end,) = shared.ledger.settled
-    assert (end.outcome, end.status, end.cost_nano) == ("internal_error", 500, 0)
-    await until(lambda: shared.key.held_nano == 0, "the void")
-    shared.check_nothing_left()
+    reply = await shared.ask(*form)
+    assert reply.status == 500
+    await check_free(shared, reply)
     assert shared.scene.alpha.exchanges == []
 
 
@@ -241,80 +233,49 @@ async def test_a_stream_is_served_once_it_is_confirmed(shared: Shared) -> None:
     assert len(shared.ledger.confirming) == len(shared.ledger.settled) == 1
 
 
-@pytest.fixture
-async def console(tmp_path: Path) -> AsyncIterator[Console]:
-    async with open_console(tmp_path) as console:
-        yield console
-
-
-@pytest.fixture
-def secret(console: Console) -> str:
-    with console.open_books() as books:
-        return keys.add_key(books, HOLDER).secret
-
-
 async def fail(*_: object) -> None:
     raise KeyError("a bug")
 
 
-async def wait_for_key(console: Console, secret: str) -> None:
-    """A new key works once the server has looked."""
-    while (await console.complete(secret, model="none")).status == 401:  # noqa: ASYNC110 - likewise
-        await asyncio.sleep(0.01)
+async def check_free(shared: Shared, reply: Reply) -> None:
+    """Check that a fault of the gateway costs nothing and does not tell of itself."""
+    (end,) = shared.ledger.settled
+    assert (end.outcome, end.status, end.cost_nano) == ("internal_error", 500, 0)
+    assert b"a bug" not in reply.body
+    await until(lambda: shared.key.held_nano == 0, "the void")
+    shared.check_nothing_left()
 
 
-async def read_end(console: Console) -> tuple[object, ...]:
-    """State, outcome and cost of the one request, and the account's balance, once it is settled."""
-    sql = "SELECT state, outcome, cost_nano, balance_nano FROM requests r, accounts a WHERE r.account_id = a.id"
-    while True:
-        with closing(sqlite3.connect(console.database)) as connection:
-            rows = connection.execute(sql).fetchall()
-        if rows and rows[0][0] != "pending":
-            (row,) = rows
-            return tuple(row)
-        await asyncio.sleep(0.01)
-
-
-FREE = ("voided", "internal_error", 0, CREDIT_NANO)
-
-
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("form", FORMS[:2])
 async def test_a_fault_on_the_way_to_the_provider_is_a_500_and_free(
-    console: Console,
-    secret: str,
+    shared: Shared,
+    form: tuple[str, object],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    *,
-    stream: bool,
 ) -> None:
-    await wait_for_key(console, secret)
-    monkeypatch.setattr(DemoForwarder, "open", fail)
-    reply = await console.complete(secret, stream=stream)
+    monkeypatch.setattr(HttpForwarder, "open", fail)
+    reply = await shared.ask(*form)
     assert reply.status == 500
-    assert "a bug" not in reply.body.decode()
-    assert await read_end(console) == FREE
+    await check_free(shared, reply)
     assert "the relay failed" in caplog.text
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_fault_at_the_end_is_free_and_never_a_clean_end(
-    console: Console,
-    secret: str,
+    shared: Shared,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     *,
     stream: bool,
 ) -> None:
     """Before the head it is a status; a stream that has begun is cut."""
-    await wait_for_key(console, secret)
+    script = sse_reply(stream_chunks(["Hallo"])) if stream else json_reply(completion())
+    shared.scene.alpha.play(script)
     monkeypatch.setattr("gateway.api.completions.conclude", fail)
-    if stream:
-        with pytest.raises(aiohttp.ClientPayloadError):
-            await console.complete(secret, stream=True)
-        assert "the stream could not be ended" in caplog.text
-    else:
-        assert (await console.complete(secret)).status == 500
-    assert await read_end(console) == FREE
+    reply = await shared.ask(*FORMS[stream])
+    assert (reply.status, reply.complete) == ((200, False) if stream else (500, True))
+    await check_free(shared, reply)
+    assert ("the stream could not be ended" in caplog.text) is stream
 
 
 async def test_the_next_request_is_served_once_the_ledger_is_back(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from typing import Any
 
+import pydantic
 import pytest
 
 from tests.support.chat import Used
@@ -161,3 +164,63 @@ async def test_streams_at_once_do_not_mix(stage: Stage, clients: Clients) -> Non
     async with asyncio.TaskGroup() as group:
         for name, (caller, provider) in said.items():
             group.create_task(ask(name, caller, provider))
+
+
+class Point(pydantic.BaseModel):
+    x: int
+    y: int
+
+
+POINT = Point(x=1, y=2)
+
+
+async def parse_by_chat(clients: Clients, options: dict[str, Any]) -> list[Point | None]:
+    completions = clients.chat.chat.completions
+    whole = await completions.parse(**options, response_format=Point)
+    async with completions.stream(**options, response_format=Point) as stream:
+        final = await stream.get_final_completion()
+    return [one.choices[0].message.parsed for one in (whole, final)]
+
+
+async def parse_by_messages(clients: Clients, options: dict[str, Any]) -> list[Point | None]:
+    messages = clients.messages.messages
+    whole = await messages.parse(**options, output_format=Point)
+    async with messages.stream(**options, output_format=Point) as stream:
+        final = await stream.get_final_message()
+    return [one.parsed_output for one in (whole, final)]
+
+
+async def parse_by_responses(clients: Clients, options: dict[str, Any]) -> list[Point | None]:
+    options = {"model": options["model"], "input": options["messages"]}
+    whole = await clients.chat.responses.parse(**options, text_format=Point)
+    async with clients.chat.responses.stream(**options, text_format=Point) as stream:
+        final = await stream.get_final_response()
+    return [one.output_parsed for one in (whole, final)]
+
+
+PARSERS = {
+    "chat": parse_by_chat,
+    "messages": parse_by_messages,
+    "responses": parse_by_responses,
+}
+
+
+FORMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "chat": lambda sent: sent["response_format"]["json_schema"],
+    "messages": lambda sent: sent["output_config"]["format"],
+    "responses": lambda sent: sent["text"]["format"],
+}
+"""Where the schema of the reply stands, by the provider's dialect."""
+
+
+@each_pair
+async def test_sdks_parse_what_a_schema_asked_for(
+    stage: Stage, clients: Clients, caller: Caller, provider: Provider
+) -> None:
+    told = Told('{"x": 1, "y": 2}')
+    stage.alpha.play(provider.reply(told), provider.stream(told))
+    options = HELLO | {"model": stage.fresh(provider.kind)}
+    assert await PARSERS[caller.dialect](clients, options) == [POINT, POINT]
+    for exchange in stage.alpha.exchanges:
+        form = FORMS[provider.dialect](exchange.json)
+        assert form["schema"]["required"] == ["x", "y"]

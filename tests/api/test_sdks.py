@@ -1,6 +1,6 @@
 """The real `openai` and `anthropic` packages: their exceptions, retries, pages and loops.
 
-What is asked and said by them over every kind of provider is in `test_pairs` and `test_pairs_asked`.
+What is said by them over every kind of provider is in `test_pairs`, tools are in `tests.agents`.
 """
 
 from __future__ import annotations
