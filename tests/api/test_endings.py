@@ -25,6 +25,7 @@ from tests.api.endings import (
     GATEWAY,
     HOLD,
     JSON,
+    LAST_EVENTS,
     LONG_PIECES,
     LONG_TEXT,
     PIECES,
@@ -32,8 +33,8 @@ from tests.api.endings import (
     STREAM,
     UNREAD,
     Ending,
+    check_last,
 )
-from tests.api.heard import LAST_EVENTS, check_last
 from tests.api.in_flight import (
     HAPPENINGS,
     find_prompt,

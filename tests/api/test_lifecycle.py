@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from itertools import product
@@ -35,6 +37,7 @@ from gateway.errors import (
     Overloaded,
     UpstreamError,
 )
+from tests.api.lives.life import Report, play_lives
 from tests.support.records import make_call
 from tests.support.rows import each_row
 
@@ -310,3 +313,25 @@ async def test_a_settlement_that_was_queued_is_not_queued_again() -> None:
     conclude_at_once(*scene.parts, None)
     assert scene.done == [("send", True)]
     assert not scene.commit.done()
+
+
+LIVES = 400
+
+
+def play(lives: int) -> Report:
+    """One settlement, one release of the hold, last bytes after the commit, nothing after them."""
+    seed = random.SystemRandom().randrange(10**9)
+    started = time.monotonic()
+    report = play_lives(seed, lives)
+    print(f"seed {seed}, {time.monotonic() - started:.1f} s\n{report}")
+    assert not report.broken, report.broken[0].describe()
+    return report
+
+
+def test_every_life_ends_once_and_settles_once() -> None:
+    play(LIVES)
+
+
+@pytest.mark.slow
+def test_all_endings_are_reached() -> None:
+    assert not play(10 * LIVES).unreached

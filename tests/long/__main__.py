@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.api.hostile import play_fuzz
-from tests.api.lives import play_lives
+from tests.api.lives.life import play_lives
 from tests.api.offsets import PAIRS, play_offsets
 from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
 from tests.long import hostile, killing, nodes

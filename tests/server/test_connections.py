@@ -21,8 +21,7 @@ from typing import Any, Final, cast
 import pytest
 
 from gateway.server.connections import ConnectionWatch, find_max_connections, fit_to_files
-from tests.api.endings import REPORTED, Ending, forms, play
-from tests.api.heard import check_last
+from tests.api.endings import REPORTED, Ending, check_last, forms, play
 from tests.api.in_flight import AMPLE_SECONDS, Happening, Scene, in_flight, open_scene
 from tests.api.scene import ASKS, Settled, read_all_settled
 from tests.server.unit_files import SERVER

@@ -4,7 +4,3 @@ There are no sockets and no waiting: the event loop's clock jumps to the next ti
 does not end raises Hang. Each life has a seed, and
 `python -m tests.long lives --count 1 --seed N` plays it again.
 """
-
-from tests.api.lives.report import play_lives
-
-__all__ = ["play_lives"]

@@ -1,9 +1,11 @@
-"""One random life: the real driver against a scripted ledger, caller and provider."""
+"""One random life, the promises that every life keeps, and a report of many."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -14,7 +16,7 @@ from multidict import CIMultiDict
 from gateway.api.admission import Completion, Prepared
 from gateway.api.billing import Bill
 from gateway.api.completions import Relay
-from gateway.api.lifecycle import Case
+from gateway.api.lifecycle import ENDINGS, Case, Ending
 from gateway.api.limits import Rates
 from gateway.api.sink import JsonSink
 from gateway.api.state import MissingUsages
@@ -29,11 +31,9 @@ from gateway.tasks import LargeBodies, Place
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.routing import Candidate, ProviderState
 from gateway.usage import Expected, UsageLimits
-from tests.api.lives.caller import FakeSink
-from tests.api.lives.judge import Heard, judge
 from tests.api.lives.ledger import WatchedLedger
 from tests.api.lives.loop import Log, VirtualLoop
-from tests.api.lives.provider import FakeRoute
+from tests.api.lives.scripted import USAGE, FakeRoute, FakeSink
 from tests.support.records import make_call, make_provider
 
 
@@ -158,3 +158,105 @@ class _Services:
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
     missing_usages: MissingUsages = field(default_factory=MissingUsages)
     config: _Config = field(default_factory=_Config)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The part of the reply that the caller got."""
+
+    last: str
+    """`reply`, `error`, `cut` by a shutdown, or "" if it left."""
+    delivered: bool
+    """Events were sent to it before the last."""
+
+
+def judge(
+    case: Case | None, ledger: WatchedLedger, routes: Sequence[FakeRoute], log: Log, heard: Heard
+) -> None:
+    log.check(len(ledger.holds) == 1, "there is one hold")
+    if ledger.declined:
+        log.check(case is None and not heard.delivered, "what is declined is not served")
+        log.check(not any(one.tried for one in routes), "no provider hears of what is declined")
+        is_free = ledger.store.hangs or all(hold.resolved for hold in ledger.holds)
+        log.check(is_free, "what is declined holds nothing")
+        return
+    log.check(case is not None, "the life has no ending")
+    log.check(len(ledger.settlements) == 1, "there is one settlement")
+    still_held = sum(hold.amount_nano for hold in ledger.holds if not hold.resolved)
+    is_released = ledger.key.account.held_nano == ledger.key.held_nano == still_held
+    is_released &= ledger.store.hangs or not still_held
+    log.check(is_released, "the hold is released once, by the commit")
+    log.check(ledger.audit() == (), "the books add up")
+    log.check(all(one.opened == one.closed for one in routes), "each answer is closed once")
+    if case is not None and ledger.settlements:
+        (settlement, *_) = ledger.settlements
+        log.check((settlement.outcome == "caller_left") == case[1], "the outcome says who left")
+        log.check(settlement.cost_nano >= 0, "no charge is negative")
+        _judge_money(case, ledger, log, heard)
+
+
+def _judge_money(case: Case, ledger: WatchedLedger, log: Log, heard: Heard) -> None:
+    (settlement, *_) = ledger.settlements
+    ending, gone, *_ = case
+    if heard.last == "reply":
+        log.check(settlement.outcome == "complete", "a whole reply is complete")
+        costs_usage = settlement.cost_nano == USAGE["total_tokens"]
+        log.check(costs_usage or settlement.estimated, "a whole reply costs its usage")
+        log.check(ledger.charged_nano > 0, "a whole reply is charged")
+    made = ending is Ending.UNDELIVERABLE
+    ended_well = settlement.outcome in {"complete", "caller_left"}
+    if not ended_well and settlement.status != 200 and not made:
+        log.check(settlement.cost_nano == 0, "an error status costs nothing")
+    if heard.delivered and ledger.committed is not None:
+        log.check(ledger.charged_nano == settlement.cost_nano, "delivered is charged, if late")
+    got_nothing = heard.last != "reply" and not heard.delivered
+    # A caller that leaves pays, a reply that was made is charged, and a cut may hit a commit.
+    if got_nothing and not gone and not made and not (heard.last == "cut" and ended_well):
+        log.check(ledger.charged_nano == 0, "nothing delivered is nothing charged")
+
+
+@dataclass(slots=True)
+class Report:
+    """The results of many lives."""
+
+    lives: int = 0
+    rows: Counter[int] = field(default_factory=Counter)
+    """Counts by the row of `ENDINGS`."""
+    broken: list[Life] = field(default_factory=list)
+
+    @property
+    def unreached(self) -> list[int]:
+        return [row for row in range(len(ENDINGS)) if not self.rows[row]]
+
+    def __str__(self) -> str:
+        rows = (f"  row {row}: {self.rows[row]:7}  {_describe(row)}" for row in range(len(ENDINGS)))
+        return "\n".join([f"{self.lives} lives", *rows])
+
+
+def play_lives(first_seed: int, count: int) -> Report:
+    report = Report()
+    for seed in range(first_seed, first_seed + count):
+        life = live(seed)
+        report.lives += 1
+        if life.case is not None:
+            report.rows[_find_row(life.case)] += 1
+        if life.log.broken:
+            report.broken.append(life)
+    return report
+
+
+def _find_row(case: Case) -> int:
+    return next(
+        index
+        for index, row in enumerate(ENDINGS)
+        if all(value in allowed for value, allowed in zip(case, row[:4], strict=True))
+    )
+
+
+def _describe(row: int) -> str:
+    endings, gone, phases, delivered, charge, last = ENDINGS[row]
+    parts = (
+        "/".join(sorted(one.name for one in endings)),
+        "/".join(sorted(one.name for one in phases)),
+    )
+    return f"{parts[0]} gone={set(gone)} {parts[1]} delivered={set(delivered)} -> {charge.name}, {last.name}"
