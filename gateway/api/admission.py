@@ -149,11 +149,12 @@ async def find_model(call: Call, model_id: str, kind: ModelKind = "chat") -> Mod
     gateway, key = call.gateway, call.key
     call.asked_model = name_model(model_id)
     assert key is not None
-    # An operator may have allowed the model to this key a moment ago.
-    if model_id in gateway.routes.models and not key.allows(model_id):
+    model = gateway.routes.find_model(model_id)
+    if model is not None and not key.allows(model.id):
+        # An operator may have allowed the model to this key a moment ago.
         await catch_up(gateway.ledger)
-    # After the wait: no reload may come between the model and the routes that are found for it.
-    model = gateway.routes.models.get(model_id)
+        # After the wait: no reload may come between the model and the routes that are found for it.
+        model = gateway.routes.find_model(model_id)
     if model is None:
         raise UnknownModel(model_id, find_problem(gateway, key, model_id))
     if not key.allows(model.id):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -30,11 +31,11 @@ async def list_models(http: web.Request, call: Call) -> web.Response:
 
 async def retrieve_model(http: web.Request, call: Call) -> web.Response:
     wanted = http.match_info["model"]
-    model = call.gateway.routes.models.get(wanted)
+    model = call.gateway.routes.find_model(wanted)
     if model is None or not _may(call, model):
         assert call.key is not None
         raise ModelNotFound(wanted, find_problem(call.gateway, call.key, wanted))
-    return _reply(call.dialect.show_model(_list(model)))
+    return _reply(call.dialect.show_model(replace(_list(model), id=wanted)))
 
 
 def _may(call: Call, model: Model) -> bool:

@@ -51,6 +51,8 @@ def read_models(
             models[name] = _read_model(file, name, table, root["providers"], providers)
     with problems.collect("models"):
         _check_limits(file, root["models"], models, providers)
+    with problems.collect("models"):
+        _check_aliases(file, root["models"], models.values())
     return models
 
 
@@ -142,6 +144,17 @@ def _check_limits(
             f"{file}: {', '.join(lacking)} max_output_tokens: is missing; a messages provider has "
             "to be told the limit"
         )
+
+
+def _check_aliases(file: str, ids: Iterable[str], models: Iterable[Model]) -> None:
+    """Refuse an alias that is the name of another model, or of two."""
+    taken = dict.fromkeys(ids, "is a model of its own")
+    for model in models:
+        for alias in model.aliases:
+            if alias in taken:
+                place = Place(file, f"[models.{quote_key(model.id, always=True)}]")
+                raise place.error("aliases", f"{show(alias)} {taken[alias]}")
+            taken[alias] = f"is an alias of {show(model.id)}"
 
 
 def _check_quoting(place: Place, model_id: str, raw: object) -> None:

@@ -167,6 +167,8 @@ class Model:
     """The prices that the operator pays, by the name of a route's provider; empty if unknown."""
     leave_out: frozenset[str] = frozenset()
     """Fields that it refuses."""
+    aliases: tuple[str, ...] = ()
+    """Other names that callers may use for it."""
 
     @property
     def free(self) -> bool:

@@ -286,6 +286,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             " demo; its routes name one upstream model, as vectors of two models do not mix",
             "chat",
         ),
+        "aliases": Setting(
+            values.aliases,
+            "other names that callers may use; a name with a date or `-latest` behind it, such as"
+            " `ID-20251001` or `ID-2026-03-05`, needs none",
+            [],
+        ),
         "routes": Setting(values.routes, 'an array of "provider/upstream model", tried in order'),
         "max_output_tokens": Setting(
             token_count,

@@ -266,6 +266,16 @@ def check_model_id(model_id: str) -> None:
         raise ValueError("a model id must have no control characters")
 
 
+def _alias(value: object) -> str:
+    alias = text(value)
+    check_model_id(alias)
+    return alias
+
+
+aliases = array(_alias, '["gpt-4o-mini-2024-07-18"]')
+"""Read other names of a model."""
+
+
 def service_tier(value: object) -> str:
     """Return the service tier of a rule, by the name that replies are compared with."""
     tier = name_tier(text(value))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -209,10 +210,14 @@ class Candidate:
             note_failure(f"{self.provider.name}/{upstream_model}", error.cause)
 
 
+DATED: Final = re.compile(r"(.+)-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)")
+"""A name by which vendors call one version of a model."""
+
+
 class Routes:
     """The models that can be served, each with its candidates."""
 
-    __slots__ = ("_candidates", "models", "providers")
+    __slots__ = ("_aliases", "_candidates", "models", "providers")
 
     def __init__(
         self,
@@ -223,11 +228,19 @@ class Routes:
         self.models = models
         self.providers = providers
         """The providers that are on and that some model needs, by name."""
+        self._aliases = {alias: model for model in models.values() for alias in model.aliases}
         self._candidates = {
             (dialect, model.id): self._line_up(model, by_provider)
             for dialect, by_provider in exchanges.items()
             for model in models.values()
         }
+
+    def find_model(self, name: str) -> Model | None:
+        """Return the model of an id or an alias, also with a date or `-latest` behind it."""
+        model = self.models.get(name) or self._aliases.get(name)
+        if model is None and (dated := DATED.fullmatch(name)):
+            model = self.models.get(dated[1]) or self._aliases.get(dated[1])
+        return model
 
     def find_candidates(self, dialect: str, model: Model) -> tuple[Candidate, ...]:
         """Return the model's routes, in order, for callers of a dialect; empty when none can serve them."""

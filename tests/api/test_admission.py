@@ -19,6 +19,7 @@ from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
 from gateway.tasks import LargeBodies, Place
+from gateway.upstream.routing import Routes
 from tests.support.records import make_call
 from tests.support.rows import each_row
 
@@ -129,7 +130,7 @@ async def test_a_model_that_the_account_may_use_since_just_now_is_found() -> Non
                 account.terms = Terms()
 
     ledger = FakeLedger()
-    gateway = SimpleNamespace(ledger=ledger, routes=SimpleNamespace(models={"m": MODEL}))
+    gateway = SimpleNamespace(ledger=ledger, routes=Routes({"m": MODEL}, {}, {}))
     call = make_call(gateway=gateway, key=key)
     with pytest.raises(ModelNotAllowed):
         await find_model(call, "m")
@@ -141,12 +142,12 @@ async def test_a_model_that_went_during_the_wait_is_not_found() -> None:
     """The caller takes its routes from what it finds here, so both have to be of one reload."""
     key = Key("k", Account(1, "a", False, 5), KeyTerms(("other",)), Line("k"))
     nothing = SimpleNamespace(models={})
-    gateway = SimpleNamespace(config=nothing, routes=SimpleNamespace(models={"m": MODEL}))
+    gateway = SimpleNamespace(config=nothing, routes=Routes({"m": MODEL}, {}, {}))
 
     class FakeLedger:
         async def refresh(self) -> None:
             key.terms = KeyTerms()
-            gateway.routes = nothing
+            gateway.routes = Routes({}, {}, {})
 
     gateway.ledger = FakeLedger()
     with pytest.raises(UnknownModel):

@@ -71,6 +71,21 @@ async def test_model_is_retrieved_by_its_id(stage: Stage, path: str) -> None:
     assert reply.json["id"] == "plain/0"
 
 
+@each_row("suffix", ["-20251001", "-2026-03-05", "-latest"])
+async def test_a_dated_name_serves_as_its_model(stage: Stage, suffix: str) -> None:
+    """The reply names the model as the caller did; key and ledger go by the model's id."""
+    name = f"plain/3{suffix}"
+    stage.alpha.play(json_reply(completion("Hello", usage=usage(5, 1))))
+    reply = await stage.chat(say(name))
+    assert (reply.status, reply.json["model"]) == (200, name)
+    receipt = await stage.gateway.ask("GET", f"/v1/receipts/{reply.request_id}", key=stage.key)
+    assert receipt.json["model"] == "plain/3"
+    shown = await stage.gateway.ask("GET", f"/v1/models/{name}", key=stage.key)
+    assert (shown.status, shown.json["id"]) == (200, name)
+    check_error(await stage.chat(say(f"{name}-2")), 400, "model_not_found", param="model")
+    check_error(await stage.chat(say(f"plain{suffix}")), 400, "model_not_found", param="model")
+
+
 TODAY = 20_000
 """A day counted from the epoch."""
 

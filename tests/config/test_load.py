@@ -123,6 +123,7 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         headers = { X-Team = "a b" }
         [models."x/y"]
         owned_by = "meta"
+        aliases = ["llama", "llama-3"]
         routes = ["p/one", "p/two"]
         max_output_tokens = 8
         max_input_tokens = 9
@@ -180,6 +181,7 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
     model = config.models["x/y"]
     assert model.leave_out == {"temperature"}
     assert model.routes == (Route("p", "one"), Route("p", "two"))
+    assert model.aliases == ("llama", "llama-3")
     assert (model.owned_by, model.created) == ("meta", 1_700_000_000)
     assert model.reasoning == "budget"
     assert (model.max_output_tokens, model.max_input_tokens) == (8, 9)
