@@ -1,14 +1,18 @@
-"""Hosts and ports as people and browsers write them."""
+"""Hosts and ports as people and browsers write them, and the address that a request came from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from ipaddress import ip_address
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 _DEFAULT_PORT: Final = 80
 """The port of http, which browsers leave out of an origin."""
 _REACHABLE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - of addresses that are none
+
+LOCAL: Final = "local"
+"""The address of a client on a UNIX socket that forwards no other address."""
+Network = IPv4Network | IPv6Network
 
 _SSH_WORDS: Final = 4
 """Words of SSH_CONNECTION: address and port of the client, then of the server."""
@@ -55,3 +59,47 @@ def _is_loopback(host: str) -> bool:
 
 def _bracket(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def find_address(remote: str, forwarded: Sequence[str], trusted_proxies: Sequence[Network]) -> str:
+    """Return the address of the client that sent the request.
+
+    `forwarded` are all X-Forwarded-For headers. They are read from the right for as long as
+    trusted proxies wrote the entries; if an entry is malformed, the result is the nearest proxy.
+    A UNIX socket has no address: its client is a proxy on this machine, which is trusted.
+    """
+    peer = parse_address(remote)
+    if remote and (peer is None or not _is_within(peer, trusted_proxies)):
+        return remote if peer is None else str(peer)
+    nearest = LOCAL if peer is None else str(peer)
+    found = nearest
+    # What stands on the left is the client's to choose; each proxy appends what it saw.
+    for entry in reversed([one for line in forwarded for one in line.split(",")]):
+        address = parse_address(entry.strip())
+        if address is None:
+            return nearest
+        found = str(address)
+        if not _is_within(address, trusted_proxies):
+            break
+    return found
+
+
+def is_trusted(peer: str, networks: Sequence[Network]) -> bool:
+    """Return whether a connection comes from one of the networks; a UNIX socket's does not."""
+    address = parse_address(peer)
+    return address is not None and _is_within(address, networks)
+
+
+def _is_within(address: IPv4Address | IPv6Address, networks: Sequence[Network]) -> bool:
+    return any(address in network for network in networks)
+
+
+def parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Read an address; None for anything else."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    # A socket that takes both kinds names IPv4 clients so, and networks are configured as IPv4.
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address

@@ -123,9 +123,10 @@ class InvalidKey(CallerError):
     def __init__(
         self,
         hint: str = "Its header is 'Authorization: Bearer sk-ru-...' or 'x-api-key: sk-ru-...'.",
+        # LiteLLM tells a wrong key from a bad request by these words, which are OpenAI's.
+        problem: str = "Incorrect API key provided.",
     ) -> None:
-        # LiteLLM tells a wrong key from a bad request by the first words, which are OpenAI's.
-        super().__init__(f"Incorrect API key provided. {hint}")
+        super().__init__(f"{problem} {hint}")
 
 
 class ThreadNotFound(BadRequest):

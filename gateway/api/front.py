@@ -18,6 +18,7 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_request import BaseRequest
 
+from gateway.addresses import find_address
 from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection
 from gateway.api.notes import find_code, make_headers, note_refusal
 from gateway.api.state import Call, Gateway
@@ -137,7 +138,11 @@ def render_error(call: Call, error: GatewayError) -> web.Response:
 def refuse_path(served: Collection[str]) -> Callable[[web.Request, Call], Awaitable[NoReturn]]:
     """Make the handler of unknown paths. `served` are the known ones."""
 
-    async def refuse(http: web.Request, call: Call) -> NoReturn:  # noqa: ARG001 - a handler
+    async def refuse(http: web.Request, call: Call) -> NoReturn:
+        proxies = call.gateway.config.server.trusted_proxies
+        forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, ())
+        address = find_address(http.remote or "", forwarded, proxies)
+        call.visit = {"method": http.method, "path": clean_path(http.path), "address": address}
         raise NotFound(explain_path(http.path, served))
 
     return refuse
@@ -150,6 +155,16 @@ def refuse_method(allow: str) -> Callable[[web.Request, Call], Awaitable[NoRetur
         raise MethodNotAllowed(f"Not allowed to {http.method} here; use {allow}.", allow=allow)
 
     return refuse
+
+
+MAX_PATH_CHARS: Final = 80
+"""Characters of an unknown path that are logged."""
+_UNCLEAN: Final = re.compile(r"[^!-~]+|sk-[^/]*")
+
+
+def clean_path(path: str) -> str:
+    """Return the beginning of a path for the log, without keys and control characters."""
+    return _UNCLEAN.sub("…", path[: 2 * MAX_PATH_CHARS])[:MAX_PATH_CHARS]
 
 
 _CHAT: Final = "use POST /v1/chat/completions"
@@ -202,6 +217,8 @@ UNSERVED: Final = {
 
 def explain_path(path: str, served: Iterable[str] = ()) -> str:
     """Return the message to a caller of an unknown path. `served` holds templates, too."""
+    if path == "/":
+        return f"The API is under /v1, the console under /console/: {_TEXT}."
     meant = "/v1/" + "/".join(part for part in path.split("/") if part not in ("", "v1"))
     for one in served:
         fixed, brace, _ = one.partition("{")

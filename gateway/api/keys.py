@@ -94,13 +94,22 @@ async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rate
     """Try again with what was just committed, such as a key, a credit or a higher limit."""
     # A checksum is part of a key: what is made up never reaches the ledger.
     if not ids.is_well_formed(secret):
-        raise InvalidKey
+        raise _refuse_malformed(secret)
     gateway = call.gateway
     await catch_up(gateway.ledger)
     digest = ids.digest(secret)
     if gateway.ledger.find_key(digest) is None:
         raise await explain_end(gateway, digest)
     return let_in(call, secret, time.monotonic(), for_money=for_money)
+
+
+def _refuse_malformed(secret: str) -> InvalidKey:
+    if not secret:
+        hint = "Send one as 'Authorization: Bearer sk-ru-...' or 'x-api-key: sk-ru-...'."
+        return InvalidKey(hint, "No API key was provided.")
+    if not secret.startswith(ids.PREFIX):
+        return InvalidKey(f"Keys of this gateway begin with {ids.PREFIX}; this one does not.")
+    return InvalidKey()
 
 
 async def catch_up(ledger: ServingLedger) -> None:

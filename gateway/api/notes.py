@@ -148,7 +148,7 @@ def describe_call(
         "status": status,
         "outcome": call.outcome or ("served" if status < 400 else "refused"),  # noqa: PLR2004
     }
-    facts |= call.console
+    facts |= call.visit
     if key is not None:
         facts |= {"account": account, "key": key.id}
     if call.error_code is not None:

@@ -190,8 +190,9 @@ class Call:
     """The request's part of its account's `Share`."""
     reply_bytes: int = 0
     """The reply's part of `held_bytes`."""
-    console: Mapping[str, str] = field(default_factory=dict)
-    """For the log line of a console request: method, template of the path, address of the visitor."""
+    visit: Mapping[str, str] = field(default_factory=dict)
+    """For the log line of a request to the console or an unknown path: method, path, address of the
+    visitor."""
 
     def note_failure(self, route: str, cause: str) -> None:
         """Note that a route did not serve the request."""

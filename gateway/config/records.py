@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from gateway.config.values import Network
+from gateway.addresses import Network
 from gateway.dialects.records import History, MaxTokensField, ModelKind, Reasoning, Taken
 from gateway.ledger.records import DatabaseUrl, Location
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList

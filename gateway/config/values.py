@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
+from gateway.addresses import Network
 from gateway.config.reader import Read, matching, show, suggest, text
 from gateway.prices import name_tier
 
@@ -67,7 +68,6 @@ SAMPLING: Final = frozenset(
     }
 )
 """Fields that a model's `leave_out` can name."""
-Network = IPv4Network | IPv6Network
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")

@@ -13,6 +13,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
+from gateway.addresses import is_trusted
 from gateway.admin import fields, keys, signin
 from gateway.api.state import Call
 from gateway.config.records import Config
@@ -21,7 +22,6 @@ from gateway.console.origin import (
     describe_device,
     find_own_origins,
     is_own_host,
-    is_trusted,
     read_session_token,
 )
 from gateway.console.routes import Caller, find_local
@@ -113,7 +113,7 @@ async def _find_token(secret: str, call: Call, console: ConsoleState) -> TokenVi
     if token is None:
         # Only wrong tokens are counted: else strangers behind one address could lock a script out.
         await _note_failure(call, console, "token")
-        wait_seconds = console.token_tries.take(network_of(call.console["address"]))
+        wait_seconds = console.token_tries.take(network_of(call.visit["address"]))
         if wait_seconds:
             message = f"Too many wrong tokens. Wait {wait_seconds} seconds, then try again."
             raise too_many_tries(wait_seconds, message)
@@ -129,7 +129,7 @@ async def _find_named(
 ) -> SessionView:
     """Return the session of an account and an address; opening one counts as a change."""
     run = partial(console.books_thread.run, _nobody(call))
-    address = call.console["address"]
+    address = call.visit["address"]
     session = await run(lambda books: books.signins.find_by_header(name, address))
     if session is not None:
         return session
@@ -151,11 +151,11 @@ async def _find_named(
 
 
 async def _note_failure(call: Call, console: ConsoleState, how: FailedBy) -> None:
-    if console.throttle.take_note(how, call.console["address"]):
+    if console.throttle.take_note(how, call.visit["address"]):
         await console.books_thread.run(
             _nobody(call), lambda books: books.signins.note_failure(None, how)
         )
 
 
 def _nobody(call: Call) -> Actor:
-    return Actor("nobody", call.console["address"])
+    return Actor("nobody", call.visit["address"])

@@ -16,6 +16,7 @@ from typing import Final
 import orjson
 from aiohttp import hdrs, web
 
+from gateway.addresses import find_address
 from gateway.api.aiohttp_insides import has_tiny_chunks, note_known, want_body
 from gateway.api.front import Handler, make_front
 from gateway.api.state import Call, Gateway
@@ -86,10 +87,10 @@ def _identify(http: web.Request, call: Call) -> None:
     proxies = call.gateway.config.server.trusted_proxies
     forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, [])
     resource = http.match_info.route.resource
-    call.console = {
+    call.visit = {
         "method": http.method,
         "path": "" if resource is None else resource.canonical,
-        "address": origin.find_address(http.remote or "", forwarded, proxies),
+        "address": find_address(http.remote or "", forwarded, proxies),
     }
 
 

@@ -7,23 +7,18 @@ sends the name that its page has, also if somebody made that name lead to this m
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from aiohttp import web
 
-from gateway.addresses import make_origin
+from gateway.addresses import make_origin, parse_address
 from gateway.config.records import Server
-from gateway.config.values import Network
 from gateway.console.throttle import DeviceCookie, name_cookie
 from gateway.ledger.signin_records import SESSION_MS
 
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 """The accepted values of Sec-Fetch-Site. `none` is a typed address or a bookmark."""
-
-LOCAL: Final = "local"
-"""The address of a client on a UNIX socket that forwards no other address."""
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _ANY: Final = ("0.0.0.0", "::")  # noqa: S104 - a comparison
@@ -102,51 +97,8 @@ def read_local(name: object) -> tuple[str, int] | None:
     """Return host and port of a socket's own address; None for UNIX sockets."""
     if not isinstance(name, tuple):
         return None
-    address = _parse(name[0])
+    address = parse_address(name[0])
     return None if address is None else (str(address), name[1])
-
-
-def find_address(remote: str, forwarded: Sequence[str], trusted_proxies: Sequence[Network]) -> str:
-    """Return the address of the client that sent the request.
-
-    `forwarded` are all X-Forwarded-For headers. They are read from the right for as long as
-    trusted proxies wrote the entries; if an entry is malformed, the result is the nearest proxy.
-    A UNIX socket has no address: its client is a proxy on this machine, which is trusted.
-    """
-    peer = _parse(remote)
-    if remote and (peer is None or not _is_within(peer, trusted_proxies)):
-        return remote if peer is None else str(peer)
-    nearest = LOCAL if peer is None else str(peer)
-    found = nearest
-    # What stands on the left is the client's to choose; each proxy appends what it saw.
-    for entry in reversed([one for line in forwarded for one in line.split(",")]):
-        address = _parse(entry.strip())
-        if address is None:
-            return nearest
-        found = str(address)
-        if not _is_within(address, trusted_proxies):
-            break
-    return found
-
-
-def is_trusted(peer: str, networks: Sequence[Network]) -> bool:
-    """Return whether a connection comes from one of the networks; a UNIX socket's does not."""
-    address = _parse(peer)
-    return address is not None and _is_within(address, networks)
-
-
-def _is_within(address: IPv4Address | IPv6Address, networks: Sequence[Network]) -> bool:
-    return any(address in network for network in networks)
-
-
-def _parse(text: str) -> IPv4Address | IPv6Address | None:
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return None
-    # A socket that takes both kinds names IPv4 clients so, and networks are configured as IPv4.
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
 
 
 def describe_device(user_agent: str) -> str:

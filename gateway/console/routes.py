@@ -85,7 +85,7 @@ class ConsoleRequest:
     @property
     def address(self) -> str:
         """The client's address; trusted proxies may name it in X-Forwarded-For."""
-        return self.call.console["address"]
+        return self.call.visit["address"]
 
     @property
     def session(self) -> SessionView | None:

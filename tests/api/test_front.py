@@ -15,8 +15,10 @@ from aiohttp.test_utils import make_mocked_request
 from gateway.api.aiohttp_insides import HEAD_BYTES
 from gateway.api.bodies import defer_continue
 from gateway.api.front import (
+    MAX_PATH_CHARS,
     UNSERVED,
     choose_caller,
+    clean_path,
     explain_path,
     make_front,
     refuse_method,
@@ -125,7 +127,7 @@ def test_a_nearly_right_path_is_told_the_right_one(path: str, meant: str) -> Non
         ("/v1/complete", "/v1/complete is not served here; use POST /v1/messages."),
         ("/v1/files", "/v1/files is not served here; send the content within a request"),
         ("/v1/completionsx", "Unknown URL: this gateway serves POST /v1/chat/completions"),
-        ("/", "Unknown URL: this gateway serves POST /v1/chat/completions"),
+        ("/", "The API is under /v1, the console under /console/: this gateway serves POST"),
     ],
 )
 def test_other_paths_of_the_vendors_are_told_what_to_use(path: str, told: str) -> None:
@@ -134,6 +136,20 @@ def test_other_paths_of_the_vendors_are_told_what_to_use(path: str, told: str) -
 
 def test_no_path_is_both_served_and_not() -> None:
     assert not set(UNSERVED) & set(SERVED)
+
+
+@each_row(
+    ("path", "logged"),
+    [
+        ("/v1/nothing", "/v1/nothing"),
+        ("/v1/sk-ru-secret/models", "/v1/…/models"),
+        ("/a b\n\x1b[0mé", "/a…b…[0m…"),
+        ("/" + "x" * 1000, "/" + "x" * (MAX_PATH_CHARS - 1)),
+        ("/" + "x" * (MAX_PATH_CHARS - 2) + "sk-secret", "/" + "x" * (MAX_PATH_CHARS - 2) + "…"),
+    ],
+)
+def test_an_unknown_path_is_logged_cut_and_without_keys(path: str, logged: str) -> None:
+    assert clean_path(path) == logged
 
 
 def test_nothing_of_an_unknown_path_is_repeated() -> None:

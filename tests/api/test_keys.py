@@ -105,6 +105,20 @@ async def test_body_shorter_than_declared_is_not_forwarded(stage: Stage) -> None
     assert stage.alpha.connections == 0
 
 
+@each_row(
+    ("secret", "told"),
+    [
+        ("", "No API key was provided. Send one as 'Authorization: Bearer sk-ru-...' or"),
+        ("sk-ant-api03-x", "Incorrect API key provided. Keys of this gateway begin with sk-ru-;"),
+        ("sk-ru-x", "Incorrect API key provided. Its header is 'Authorization: Bearer sk-ru-...'"),
+    ],
+)
+async def test_what_is_no_key_of_ours_is_told_why(stage: Stage, secret: str, told: str) -> None:
+    headers = {"x-api-key": secret} if secret else {}
+    reply = await stage.gateway.ask("GET", "/v1/models", headers=headers)
+    assert check_error(reply, 401, "invalid_api_key").startswith(told)
+
+
 UNKNOWN = "Incorrect API key provided. Its header is "
 WAIT_SECONDS = 30.0
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC\. Make another"

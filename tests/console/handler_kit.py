@@ -28,7 +28,7 @@ def make_request(
     """Make a request that can reach nothing but the books' thread."""
     session = SessionView("session", account, "password", "Firefox on Linux", "127.0.0.1", 0, 0, 0)
     console = cast("ConsoleState", SimpleNamespace(books_thread=books_thread))
-    call = make_call(started_ms=started_ms, console={"address": "127.0.0.1"})
+    call = make_call(started_ms=started_ms, visit={"address": "127.0.0.1"})
     return ConsoleRequest(http, call, console, session, body)
 
 

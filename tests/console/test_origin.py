@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from gateway.addresses import find_address, is_trusted
 from gateway.admin.signin import find_base_url
 from gateway.config.load import load_config
 from gateway.config.records import Server
@@ -19,11 +20,9 @@ from gateway.console.origin import (
     SECURITY_HEADERS,
     UNKNOWN_DEVICE,
     describe_device,
-    find_address,
     find_own_origins,
     is_own_host,
     is_same_site,
-    is_trusted,
     read_local,
     read_session_token,
 )
