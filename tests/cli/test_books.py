@@ -7,9 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from gateway.ledger.opening import open_ledger
 from gateway.process import ExitCode
-from tests.ledger.kit import admission, find_key, make_place
 from tests.support.cli import Cli
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
 
@@ -24,42 +22,6 @@ def test_an_audit_of_wrong_books_exits_3(cli: Cli, alice: str) -> None:
     assert answer.err.endswith("The books do not add up.\n")
     report = cli.run("audit", "--json")
     assert (report.code, report.json["ok"], len(report.json["problems"])) == (3, False, 1)
-
-
-async def test_an_audit_lists_what_a_crash_cut_off(cli: Cli) -> None:
-    """It can be settled with `account correct --request`; after that it is only counted."""
-    place = make_place(cli.folder, credit_nano=10**9)
-    cut = admission(700, id_="req_cut")
-    async with open_ledger(place.path) as ledger:
-        await ledger.wait_admitted(ledger.hold(find_key(ledger, place), cut))
-    async with open_ledger(place.path):
-        pass  # a start finds it
-    answer = cli.done("audit")
-    assert answer.out == (
-        "accounts 1, entries 1, requests pending 0, interrupted 1\n"
-        "\n"
-        "INTERRUPTED  ACCOUNT  MODEL      PROVIDER   HELD EUR  STARTED UTC\n"
-        "req_cut      a        demo/echo  demo      0.0000007  2023-11-14 22:13\n"
-    )
-    assert answer.err.startswith("Interrupted requests to settle: 1. Nothing was charged")
-    report = cli.done("audit", "--json").json
-    assert (report["interrupted"], report["unsettled"]) == (1, 1)
-    assert report["to_settle"] == [
-        {
-            "id": "req_cut",
-            "account": "a",
-            "model": "demo/echo",
-            "provider": "demo",
-            "hold": "0.0000007",
-            "hold_nano": 700,
-            "started": "2023-11-14T22:13:20.000Z",
-        }
-    ]
-    words = ("account", "correct", "a", "-0.0000004", "--note", "half of it came")
-    cli.done(*words, "--request", "req_cut")
-    report = cli.done("audit", "--json").json
-    assert (report["interrupted"], report["unsettled"], report["to_settle"]) == (1, 0, [])
-    assert "to settle" not in cli.done("audit").err
 
 
 def test_backups_of_a_database_elsewhere_are_its_own(cli: Cli) -> None:
@@ -84,25 +46,6 @@ def test_a_database_elsewhere_without_a_ledger_is_told_by_its_address(
     ran = cli.run("account", "list")
     assert ran.code == ExitCode.NOT_FOUND
     assert f"there is no ledger in {SHOWN}; 'serve' or" in ran.err
-
-
-def test_a_ledger_moves_to_another_folder(cli: Cli) -> None:
-    cli.done("account", "add", "alice", "--credit", "20")
-    cli.add_key("alice")
-    file = str(cli.folder / "ledger.jsonl")
-    exported = cli.done("export", file, "--json")
-    assert exported.json["file"] == file
-    assert exported.json["rows"]["keys"] == 1
-    assert exported.err == (
-        f"The books are in order. {file} has accounts 1, keys 1, requests 0, entries 1.\n"
-    )
-    cli.database.rename(cli.folder / "old.db")
-    imported = cli.done("import", file)
-    assert imported.out == ""
-    assert imported.err == (
-        f"The books are in order. {cli.database} has accounts 1, keys 1, requests 0, entries 1.\n"
-    )
-    assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"
 
 
 def test_books_that_do_not_add_up_do_not_move(cli: Cli) -> None:

@@ -1,37 +1,105 @@
-"""An operator's session: what each command prints, on which stream, and its exit code.
+"""Sessions of an operator: what each command prints, on which stream, and its exit code.
 
-`session.txt` has the commands and what they print: `! ` begins a line of stderr, `[5]` is an exit code
-other than 0. Ids and secrets are numbered in the order in which they appear, and commands use them
-by these numbers. To write the file anew, after a look at what it would change:
+The files in `sessions/` have the commands and what they print: `! ` begins a line of stderr, `[5]` is an
+exit code other than 0, and `> NAME` writes the lines below it into a file. Ids and secrets are numbered
+in the order in which they appear, and commands use them by these numbers. To write the files anew,
+after a look at what that would change:
 
-    WRITE_SESSION=1 python -m pytest tests/cli/test_session.py && git diff tests/cli/session.txt
+    WRITE_SESSION=1 python -m pytest tests/cli/test_session.py && git diff tests/cli/sessions
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shlex
+from dataclasses import replace
+from functools import partial
 from itertools import count
+from operator import add
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from gateway import ids
+from gateway.admin import accounts, keys
+from gateway.ledger.alert_records import UpstreamFailure
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.opening import open_ledger
+from gateway.times import DAY_MS, unix_ms
+from tests.ledger.kit import admission, find_key, make_place, settlement, void
 from tests.support.cli import Cli
 
-SESSION: Final = Path(__file__).with_name("session.txt")
+SESSIONS: Final = Path(__file__).with_name("sessions")
 SECRETS: Final = re.compile(
-    r"(?P<id>(?:key|batch|tok)_[0-9a-f]{16}\b|code_[0-9a-f]{23}\b)"
+    r"(?P<id>(?:key|batch|tok)_[0-9a-f]{16}\b|code_[0-9a-f]{23}\b|req_[0-9a-f]{28}\b)"
     r"|(?P<key>sk-ru-[A-Za-z0-9]{38,}|gw[tl]_[\w-]{43})"
     r"|(?P<code>\b[2-9A-HJ-NP-Z]{4}(?:-[2-9A-HJ-NP-Z]{4}){3}\b)"
     r"|(?P<shown>(?:…|\\u2026|····-|(?:\\u00b7){4}-)[\w-]{4})"
 )
 """Ids, keys, tokens, links and codes, and the ends by which people tell them apart."""
 VARYING: Final = (
-    (re.compile(r"(?!2999)\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d\.\d{3}Z)?"), "WHEN"),
+    (re.compile(r"(?!2999|2023|1970)\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d\.\d{3}Z)?"), "WHEN"),
+    (re.compile(r"(?<=# )\d{4}-\d\d-\d\d(?=:)|(?<=\"toml\": \"# )\d{4}-\d\d-\d\d"), "TODAY"),
     (re.compile(r'(?<=, )\d+(?= bytes)|(?<="bytes": )\d+'), "BYTES"),
 )
+NOW_MS: Final = 1_700_000_000_000
+FAILURE: Final = UpstreamFailure(
+    0, "req_9", 401, "status 401: the provider refuses our key", "https://api.example.com/v1/chat"
+)
+
+
+async def serve(folder: Path) -> None:
+    """Serve five calls of two accounts, and a sixth that a crash cuts off.
+
+    One of them fails, and of one the provider says what it costs.
+    """
+    place = make_place(folder)
+    with accounts.open_books(place.path) as books:
+        accounts.add_account(books, "zoe", credit_nano=10**12)
+        laptop = keys.add_key(books, "zoe", KeyTerms(name="laptop"))
+    async with open_ledger(place.path) as ledger:
+        first, second = find_key(ledger, place), ledger.find_key(ids.digest(laptop.secret))
+        assert second is not None
+        billed = settlement(100, provider_cost_nano=60, reported_cost_nano=75)
+        for number, (key, model, ending) in enumerate((
+            (first, "demo/echo", settlement(5)),
+            (first, "demo/echo", replace(void(), status=502)),
+            (first, "=cmd", settlement(1_000_000_001)),
+            (first, "large", billed),
+            (second, "demo/echo", settlement(2_000_000_000)),
+        )):  # fmt: skip
+            at_ms = NOW_MS + number * 1000
+            asked = replace(
+                admission(id_=ids.make_request_id(at_ms), started_ms=at_ms), model=model
+            )
+            await ledger.settle(ledger.hold(key, asked), replace(ending, ended_ms=at_ms + 5))
+    async with open_ledger(place.path) as ledger:
+        at_ms = NOW_MS + 5000
+        cut = admission(700, id_=ids.make_request_id(at_ms), started_ms=at_ms)
+        await ledger.wait_admitted(ledger.hold(find_key(ledger, place), cut))
+    async with open_ledger(place.path):
+        pass  # a start finds what was cut off
+
+
+async def refuse(folder: Path) -> None:
+    """Let a provider fail and refuse callers, some of them days ago."""
+    with accounts.open_books(folder / "gateway.db", create=True) as books:
+        account_id = accounts.add_account(books, "alice").id
+    for ago_ms, times in ((9 * DAY_MS, 1), (0, 3)):
+        clock = partial(add, unix_ms(), -ago_ms)
+        async with open_ledger(folder / "gateway.db", clock=clock) as ledger:
+            for _ in range(times):
+                ledger.note_refusal(account_id, "rate_limit_exceeded", "", "req_1")
+                if ago_ms == 0:
+                    ledger.note_upstream_call("demo", "echo", FAILURE)
+                    ledger.note_upstream_call("vendor", "far", FAILURE)
+            ledger.note_refusal(None, "invalid_api_key", "", "req_2")
+
+
+SEEDS: Final = {"calls": serve, "refusals": refuse}
 
 
 class Scribe:
@@ -40,7 +108,8 @@ class Scribe:
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
         self._names: dict[str, str] = {}
-        self._numbers = {"key": count(1), "batch": count(1), "tok": count(1), "code": count(1)}
+        kinds = ("key", "batch", "tok", "code", "req")
+        self._numbers = {kind: count(1) for kind in kinds}
         self._secrets = count(1)
 
     def write(self, text: str) -> str:
@@ -64,20 +133,32 @@ class Scribe:
         return self._names[real]
 
 
-def play(cli: Cli, scribe: Scribe, command: str) -> str:
+def play(cli: Cli, scribe: Scribe, block: str) -> str:
+    first, _, rest = block.partition("\n")
+    if first.startswith("> "):
+        path = cli.folder / first.removeprefix("> ")
+        path.write_text(rest, encoding="utf-8")
+        path.chmod(0o600)
+        return block
     environ = {"GATEWAY_CONFIG": str(cli.config), "SUDO_USER": "ann"}
-    answer = cli.run(*scribe.read(command), environ=environ)
+    answer = cli.run(*scribe.read(first.removeprefix("$ ")), environ=environ)
     said = [f"! {line}".rstrip() for line in scribe.write(answer.err).splitlines()]
-    lines = [f"$ {command}", *said, *scribe.write(answer.out).splitlines()]
+    lines = [first, *said, *scribe.write(answer.out).splitlines()]
     return "\n".join([*lines, *([f"[{answer.code}]"] if answer.code else [])]) + "\n"
 
 
-def test_each_command_prints_what_it_did(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", sorted(path.stem for path in SESSIONS.iterdir()))
+def test_each_command_prints_what_it_did(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = SESSIONS / f"{name}.txt"
+    if name in SEEDS:
+        asyncio.run(SEEDS[name](cli.folder))
     monkeypatch.chdir(cli.folder)
     scribe = Scribe(cli.folder)
-    blocks = re.split(r"(?m)^(?=\$ )", SESSION.read_text(encoding="utf-8"))[1:]
-    played = [play(cli, scribe, block.partition("\n")[0].removeprefix("$ ")) for block in blocks]
+    blocks = re.split(r"(?m)^(?=[$>] )", path.read_text(encoding="utf-8"))[1:]
+    played = [play(cli, scribe, block) for block in blocks]
     if "WRITE_SESSION" in os.environ:
-        SESSION.write_text("".join(played), encoding="utf-8")
+        path.write_text("".join(played), encoding="utf-8")
     for got, block in zip(played, blocks, strict=True):
         assert got == block

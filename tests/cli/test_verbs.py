@@ -120,6 +120,7 @@ def test_help_begins_with_what_it_is_for_and_examples(cli: Cli) -> None:
         ["code", "void"],
         ["usage", "--by", "moon"],
         ["usage", "--since", "last week"],
+        ["usage", "--csv", "--json"],
         ["serve", "now"],
         ["check", "\udcff"],
     ],
