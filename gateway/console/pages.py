@@ -31,6 +31,7 @@ PATHS: Final = (
     "/console/activity",
     "/console/activity/{id:[^/]+}",
     "/console/models",
+    "/console/try",
     "/console/settings",
     "/console/signin",
     "/console/accounts",

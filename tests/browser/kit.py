@@ -47,6 +47,7 @@ HOLDER_PAGES: Final = {
     "activity?request_id=nothing": "Activity",
     "activity/nothing": "Call",
     "models": "Models",
+    "try": "Try it",
     "settings": "Settings",
     "nowhere": "Not found",
 }

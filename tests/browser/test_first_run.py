@@ -142,7 +142,7 @@ async def read_snippets(page: Page) -> dict[str, str]:
         (["a/embed"], ["OpenAI", "LangChain", "curl"], '"object":"embedding"'),
         (
             ["demo/echo", "a/embed"],
-            ["OpenAI", "Anthropic", "Codex", "curl"],
+            ["OpenAI", "Anthropic", "Claude Code", "Codex", "curl"],
             '"content":"Hello"',
         ),
     ],
@@ -167,6 +167,35 @@ async def test_snippets_use_what_the_key_may(
     assert all(secret in one and f'"{models[0]}"' in one for one in snippets.values())
     assert await run(sys.executable, "-c", snippets["OpenAI"])
     assert said in await run("sh", "-c", snippets["curl"])
+
+
+async def test_a_model_is_tried_with_a_key(browser: Browser, fresh: GatewayProcess) -> None:
+    """By a new key on its page, by a pasted one on the page for it; a wrong one is told in the form."""
+    context = await browser.new_context(base_url=fresh.root_url)
+    context.set_default_timeout(TIMEOUT_MS)
+    page = await context.new_page()
+    await enter(page, fresh)
+    secret = await make_key(page, "trial")
+    main = page.locator("main")
+
+    async def send(words: str) -> None:
+        await main.get_by_label("Message").fill(words)
+        await main.get_by_role("button", name="Send").click()
+        await main.get_by_text(words, exact=True).wait_for()
+        await main.get_by_role("link", name="req_").wait_for()
+
+    await send("tried at once")
+    await go(page, "try")
+    await main.get_by_label("Key").fill("sk-ru-wrong")
+    await main.get_by_role("button", name="Send").click()
+    await main.get_by_role("alert").get_by_text("Incorrect API key provided.").wait_for()
+    await main.get_by_label("Key").fill(secret)
+    await send("tried again")
+    await main.get_by_role("link", name="req_").click()
+    await wait_for_title(page, "Call")
+    await main.get_by_text("the cost was charged").wait_for()
+    assert await find_traces(page, secret) == {}
+    await context.close()
 
 
 async def run(*words: str) -> str:

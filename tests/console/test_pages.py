@@ -26,9 +26,9 @@ SCRIPTS: Final = {name: text for name, text in TEXTS.items() if name.endswith(".
 INDEX: Final = TEXTS["index.html"]
 ALWAYS: Final = ("index.html", "style.css", "theme.js", "icon.svg", "app.js")
 """Files that every page loads."""
-DOWNLOADS: Final = {"grafana.json"}
+DOWNLOADS: Final = frozenset({"grafana.json"})
 """Files that people keep; the page Health links them."""
-MAX_BYTES: Final = 60_000
+MAX_BYTES: Final = 70_000
 MAX_PAGE_BYTES: Final = 30_000
 
 FORBIDDEN: Final = {
@@ -46,7 +46,7 @@ IMPORT: Final = re.compile(r'^import \{ ([^}]+) \} from "\./([a-z]+\.js)";$', re
 EXPORT: Final = re.compile(r"^export (?:async )?(?:const|function|class) (\w+)", re.MULTILINE)
 DYNAMIC: Final = re.compile(r"import\(([^)]*)\)")
 FILE: Final = re.compile(r'file: "([a-z]+)"')
-PAGE: Final = re.compile(r'\["/console/[a-z]*", "[A-Z][a-z]+", "([a-z]+)"\]')
+PAGE: Final = re.compile(r'\["/console/[a-z]*", "[A-Z][a-z ]+", "([a-z]+)"\]')
 
 
 @each_row("what", FORBIDDEN)
@@ -68,7 +68,7 @@ def test_imports_resolve_and_are_used(name: str) -> None:
 
 
 def test_every_export_is_imported() -> None:
-    pages = "accounts account overview keys usage billing activity call models settings codes costs"
+    pages = "accounts account overview keys usage billing activity call models settings codes costs tryit"
     pages += " tokens providers refusals health audit signIn signOutElsewhere"
     imported = {
         one
@@ -171,7 +171,9 @@ def test_what_one_page_loads_is_small(page: str) -> None:
 
 
 def test_all_pages_together_are_small_as_they_travel() -> None:
-    assert sum(len(gzip.compress(file.body)) for file in FILES.values()) <= MAX_BYTES
+    assert (
+        sum(len(gzip.compress(FILES[name].body)) for name in FILES.keys() - DOWNLOADS) <= MAX_BYTES
+    )
     assert all(file.gzipped for file in FILES.values())
 
 

@@ -13,6 +13,7 @@ const HOLDER = [
   ["/console/billing", "Billing", "billing"],
   ["/console/activity", "Activity", "activity"],
   ["/console/models", "Models", "models"],
+  ["/console/try", "Try it", "try"],
   ["/console/settings", "Settings", "settings"],
 ];
 const OPERATOR = [
@@ -45,7 +46,7 @@ function find(path) {
   if (call) return { file: "call", page: "call", name: decode(call[1]), operator: false };
   const plain = path === "/console" ? "/console/" : path;
   const row = [...HOLDER, ...OPERATOR].find(([start]) => start === plain);
-  return row && { file: row[2], page: row[1].toLowerCase(), operator: OPERATOR.includes(row) };
+  return row && { file: row[2], page: row[1].toLowerCase().replace(" ", ""), operator: OPERATOR.includes(row) };
 }
 
 function decode(segment) {

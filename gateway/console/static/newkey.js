@@ -2,9 +2,10 @@
 
 import { h } from "./dom.js";
 import { time, writeSetting } from "./format.js";
+import { tryForm } from "./try.js";
 import { copyButton, copyField, head, button, notice, section, tabs } from "./ui.js";
 
-export function created({ key, secret, old }, { session, reload }) {
+export function created({ key, secret, old }, { session, signal, reload }) {
   const base = session.base_url ?? `${location.origin}/v1`;
   const usable = key.models ?? session.models;
   const embeds = (id) => session.embedding_models.includes(id);
@@ -19,6 +20,7 @@ export function created({ key, secret, old }, { session, reload }) {
       old && oldKey(old)),
     section("Ready to run", tabs("Snippets", Object.entries(snippets).map(([name, write]) =>
       [name, () => snippet(name, write({ base, secret, model }))]))),
+    !embeds(model) && section("Try it", tryForm({ session, signal, secret, models: usable })),
     h("div", { class: "actions" }, button("I stored it", reload, "primary")),
   ];
 }
@@ -58,6 +60,13 @@ reply = client.messages.create(
     messages=[{"role": "user", "content": "Hello"}],
 )
 print(reply.content[0].text)`,
+  "Claude Code": ({ base, secret, model }) => `export ANTHROPIC_BASE_URL=${base.replace(/\/v1$/, "")}
+export ANTHROPIC_AUTH_TOKEN=${secret}
+export ANTHROPIC_MODEL="${model}"
+export ANTHROPIC_DEFAULT_OPUS_MODEL="${model}"
+export ANTHROPIC_DEFAULT_SONNET_MODEL="${model}"
+export ANTHROPIC_DEFAULT_HAIKU_MODEL="${model}"
+claude`,
   Codex: ({ base, secret, model }) => `# export GATEWAY_KEY=${secret}
 # ~/.codex/config.toml:
 model = "${model}"
