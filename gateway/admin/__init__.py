@@ -1,14 +1,13 @@
 """The operator's verbs, shared by the command line and the console.
 
-    accounts   accounts, budgets, balances, usage, backups
-    keys       keys, scripts' tokens and top-up codes
+    keys       what makes or reads secrets: keys, scripts' tokens and top-up codes
     observations   how providers answer, what was refused, alerts; an audit that raises one; asks the
                serving process to read gateway.toml again
     signin     passwords, one-time codes, sign-in links, sessions
-    moves      a whole ledger to a file and back
+    moves      a whole ledger to a file and back, and backups
     passwords  weak passwords, and password hashes
-    fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; checks of
-               names, notes, amounts and dates; the names of processes that serve
+    fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; the
+               names of processes that serve
     views      the fields of accounts, keys, entries, codes and calls
 
 Other folders import these modules, not what is in them: `from gateway.admin import keys`.

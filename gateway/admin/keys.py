@@ -1,4 +1,4 @@
-"""The verbs of keys, scripts' tokens and top-up codes that check their input or make secrets.
+"""The verbs that make or read secrets: those of keys, scripts' tokens and top-up codes.
 
 If `account_id` is given, the key must belong to that account; keys of others are unknown.
 """
@@ -8,28 +8,25 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from dataclasses import replace
 from typing import Final
 
 from gateway import ids
-from gateway.admin.accounts import require_allowance
-from gateway.admin.fields import (
+from gateway.ids import digest, find_last4
+from gateway.ledger.checks import (
     MAX_NAME_CHARS,
-    MAX_NOTE_CHARS,
-    name_once,
+    require_allowance,
     require_amount,
     require_expiry,
-    require_terms,
+    require_key_terms,
+    require_note,
     require_text,
 )
-from gateway.ids import digest, find_last4
-from gateway.ledger.key_records import Allowance, KeyChanges, KeyStatus, KeyTerms, KeyView, NewKey
+from gateway.ledger.key_records import Allowance, KeyTerms, NewKey
 from gateway.ledger.records import (
     CodeTerms,
     EntryView,
     InvalidCode,
     NewCodes,
-    NotFound,
     Refused,
     StoredSecret,
 )
@@ -43,75 +40,16 @@ KEY_ID_BYTES: Final = 8
 """Random bytes of a key's id: 64 bits, so that two ids do not collide."""
 
 NO_TERMS: Final = KeyTerms()
-MAX_NAMED: Final = 10
-"""Keys of one name that a refusal lists, so that it can be read."""
-DEAD: Final[frozenset[KeyStatus]] = frozenset({"revoked", "expired"})
 
 
 def add_key(
     books: Books, account: str, terms: KeyTerms = NO_TERMS, *, own: Allowance | None = None
 ) -> NewKey:
     """Create a key, with a budget of its own or none. Only the returned record has the secret."""
-    if own is not None:
-        require_allowance(own, "budget_amount")
-    if terms.models is not None:
-        terms = replace(terms, models=name_once(terms.models))
-    _require_terms(terms, books.clock())
+    require_allowance(own, "budget_amount")
+    require_key_terms(terms, books.clock())
     secret, stored = _make_key()
     return NewKey(books.keys.create(account, terms, stored, own=own), secret)
-
-
-def edit_key(
-    books: Books,
-    key_id: str,
-    changes: KeyChanges,
-    *,
-    own: Allowance | None = None,
-    account_id: int | None = None,
-) -> KeyView:
-    """Change some terms of a live key, or the budget of its own."""
-    if own is not None:
-        require_allowance(own, "budget_amount")
-    elif not changes:
-        raise Refused(
-            "nothing to change; give a name, a cap, a budget, an expiry, models or a limit"
-        )
-    terms = replace(NO_TERMS, **changes)
-    _require_terms(terms, books.clock())
-    if terms.models is not None:
-        changes = {**changes, "models": name_once(terms.models)}
-    return books.keys.edit(key_id, changes, own=own, account_id=account_id)
-
-
-def find_key_id(books: Books, word: str) -> str:
-    """Return the id of the key that `word` names: its id, or the name that it alone has.
-
-    Ended keys count only where none of the name works, so that a successor keeps the name.
-
-    Raises:
-        NotFound: no key has this id or name.
-        Refused: several keys have the name, or the word is a key itself, which is not repeated.
-    """
-    if ids.PREFIX in word:
-        raise Refused(
-            "give the id or the name of the key, not the key itself: `key list` shows them with its"
-            " last characters. Whoever may have seen it here can use it until it is revoked"
-        )
-    # Ids first: a name that looks like the id of another key must not take its place.
-    try:
-        return books.keys.read(word).id
-    except NotFound:
-        named = [key for key in books.keys.read_all() if key.terms.name == word]
-    if not named:
-        raise NotFound(f"there is no key with the id or name '{word}'; `key list` lists them")
-    now_ms = books.clock()
-    found = [key for key in named if key.status(now_ms) not in DEAD] or named
-    if len(found) == 1:
-        return found[0].id
-    listed = [f"{key.id} of {key.account}" for key in found[:MAX_NAMED]]
-    if len(found) > MAX_NAMED:
-        listed.append(f"{len(found) - MAX_NAMED} more")
-    raise Refused(f"{len(found)} keys are named '{word}'; give the id of one: {', '.join(listed)}")
 
 
 def rotate_key(
@@ -135,18 +73,6 @@ def _make_key() -> tuple[str, StoredSecret]:
     assert last4 is not None
     key_id = "key_" + secrets.token_hex(KEY_ID_BYTES)
     return secret, StoredSecret(key_id, ids.digest(secret), last4)
-
-
-def _require_terms(terms: KeyTerms, now_ms: int) -> None:
-    if terms.name:
-        require_text("the key's name", terms.name, MAX_NAME_CHARS, "name")
-    if terms.expires_ms is not None:
-        require_expiry("the key's expiry", terms.expires_ms, now_ms)
-    require_terms(terms)
-    if terms.cap_nano is not None:
-        require_amount(terms.cap_nano, "cap")
-        if terms.cap_nano <= 0:
-            raise Refused("the key's cap must be above 0", field="cap")
 
 
 _TOKEN_BYTES: Final = 32
@@ -253,5 +179,4 @@ def _require_batch(
         raise Refused(f"a batch has 1 to {MAX_CODES} codes", field="count")
     if expires_ms is not None:
         require_expiry("the codes' expiry", expires_ms, now_ms)
-    if note:
-        require_text("the note", note, MAX_NOTE_CHARS, "note")
+    require_note("the note", note)

@@ -194,6 +194,8 @@ CODE: Final = Fields[CodeView](
 """A code without its secret."""
 NEW_CODES: Final = Fields[NewCodes]("batch", "codes", "amount_nano", "expires_ms", "created_ms")
 """A batch with its codes, which are shown only this once."""
+LATEST_ENTRIES: Final = 10
+"""Entries that are shown with an account, so that they fit on a screen."""
 ACCOUNT_DETAIL: Final = Fields[AccountDetail](
     *ACCOUNT.under("account"),
     ("keys", lambda detail: [KEY.describe(key) for key in detail.keys]),

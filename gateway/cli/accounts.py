@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal, Unpack, get_args
 
 from gateway.addresses import make_tunnel_command
-from gateway.admin import accounts, moves, observations, signin, views
+from gateway.admin import moves, observations, signin, views
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_fields
 from gateway.cli.command import Command
@@ -59,8 +59,8 @@ def account_add(
     """Add an account; create the database, or PostgreSQL's tables, if there is none."""
     warn_of_unknown_models(command, terms)
     books = command.open_books(create=True)
-    account = accounts.add_account(
-        books, name, credit_nano=credit, operator=operator, terms=Terms(**terms)
+    account = books.accounts.create(
+        name, credit_nano=credit, operator=operator, terms=Terms(**terms)
     )
     _tell_account(command, account, "added")
 
@@ -80,7 +80,7 @@ def account_edit(
     warn_of_unknown_models(command, changes)
     operator = None if role is None else role == "operator"
     books = command.open_books()
-    account = accounts.edit_account(books, name, changes, operator=operator)
+    account = books.accounts.edit(name, changes, operator=operator)
     books.wait_in_force()
     _tell_account(command, account, "changed")
 
@@ -94,7 +94,12 @@ def account_list(command: Command) -> None:
 @verb("account show", "account show alice", _NAME)
 def account_show(command: Command, name: str) -> None:
     """Show an account with its keys and latest entries."""
-    detail = accounts.show_account(command.open_books(), name)
+    books = command.open_books()
+    detail = AccountDetail(
+        account=books.accounts.read(name),
+        keys=tuple(books.keys.read_all(name)),
+        entries=tuple(books.entries.read_latest(name, views.LATEST_ENTRIES)),
+    )
     command.show(views.ACCOUNT_DETAIL.describe(detail), page_account(detail, command.currency))
 
 
@@ -112,7 +117,7 @@ def account_credit(
 ) -> None:
     """Add money to an account's balance."""
     books = command.open_books()
-    entry = accounts.credit(books, name, amount, note=note or "", idempotency_key=idempotency_key)
+    entry = books.entries.credit(name, amount, note=note or "", idempotency_key=idempotency_key)
     _tell_entry(command, entry)
 
 
@@ -138,8 +143,8 @@ def account_correct(
 ) -> None:
     """Correct a balance, up or down."""
     books = command.open_books()
-    entry = accounts.correct(
-        books, name, amount, note=note, request_id=request, idempotency_key=idempotency_key
+    entry = books.entries.correct(
+        name, amount, note=note, request_id=request, idempotency_key=idempotency_key
     )
     _tell_entry(command, entry)
 
@@ -148,7 +153,7 @@ def account_correct(
 def account_suspend(command: Command, name: str) -> None:
     """Refuse an account's requests until it is resumed."""
     books = command.open_books()
-    account = accounts.suspend(books, name)
+    account = books.accounts.suspend(name)
     has_operator = any(one.operator and not one.suspended for one in books.accounts.read_all())
     books.wait_in_force()
     _tell_account(command, account, "suspended")
@@ -324,7 +329,7 @@ def backup(command: Command, file: Path) -> None:
             f"{location} is not copied to a file: backups of a database of PostgreSQL are its own,"
             " pg_dump, or base backups with WAL archiving. `export` writes a ledger to a file"
         )
-    size = accounts.back_up(command.open_books(), file)
+    size = moves.back_up(command.open_books(), file)
     command.show({"file": str(file), "bytes": size})
     command.say(f"{location} is copied to {file}, {size} bytes.")
 

@@ -11,8 +11,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final, TextIO, TypeVar, get_args
 
-from gateway.admin import fields
 from gateway.admin.fields import Columns, printable
+from gateway.ledger.checks import MAX_COUNT
 from gateway.ledger.key_records import Allowance, Period
 from gateway.money import align_points, parse_amount_nano
 from gateway.times import DAY_MS, to_unix_ms, unix_ms
@@ -69,8 +69,8 @@ def budget(text: str) -> Allowance | str:
 def count(text: str) -> int:
     """Parse a whole number, 0 or more."""
     # `int` would take signs, underscores and digits of other scripts, too.
-    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > fields.MAX_COUNT:
-        raise ArgumentTypeError(f"'{text}' is not a whole number from 0 to {fields.MAX_COUNT}")
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > MAX_COUNT:
+        raise ArgumentTypeError(f"'{text}' is not a whole number from 0 to {MAX_COUNT}")
     return int(text)
 
 
@@ -86,7 +86,7 @@ def model_list(text: str) -> tuple[str, ...]:
     models = tuple(part.strip() for part in text.split(","))
     if not all(models) or not text.isprintable():
         raise ArgumentTypeError("write model ids separated by commas, such as a,b")
-    return fields.name_once(models)
+    return tuple(dict.fromkeys(models))
 
 
 def word(text: str) -> str:

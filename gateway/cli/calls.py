@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, get_args
 
-from gateway.admin import accounts, observations, views
+from gateway.admin import observations, views
 from gateway.admin.fields import Columns, csv_lines, write_csv_cells
 from gateway.admin.observations import UpstreamState
 from gateway.cli import arguments as read
@@ -179,7 +179,7 @@ def usage(
     csv: bool,
 ) -> None:
     books = command.open_books()
-    rows = accounts.usage_with_costs(books, account=account, by=by, since_ms=since, until_ms=until)
+    rows = books.usage.sum_with_costs(account=account, by=by, since_ms=since, until_ms=until)
     named = _name_groups(books, by, [group for group, *_ in rows])
     lines = [(names, sums, costs) for names, (_, sums, costs) in zip(named, rows, strict=True)]
     described = [

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gateway.admin import accounts
 from gateway.admin.fields import Fields
 from gateway.cli.arguments import Json, Output, render
 from gateway.config.records import Config
-from gateway.ledger.records import Actor
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import Actor, DatabaseUrl, LedgerMissing, NotFound
 from gateway.ledger.sql.books.books import Books
 from gateway.money import format_amount
 from gateway.times import unix_ms
@@ -37,7 +37,15 @@ class Command:
         return self.config.billing.currency
 
     def open_books(self, *, create: bool = False) -> Books:
-        books = accounts.open_books(self.config.storage.location, create=create)
+        """Open the operator's books until the command ends. Raises NotFound, LedgerError."""
+        location = self.config.storage.location
+        try:
+            books = open_books(location, create=create)
+        except LedgerMissing as error:
+            what = "ledger in" if isinstance(location, DatabaseUrl) else "database at"
+            raise NotFound(
+                f"there is no {what} {location}; 'serve' or 'account add' makes one"
+            ) from error
         books.actor = self.actor
         return self.closing.enter_context(books)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import SUPPRESS
 from typing import Final, Unpack, get_args
 
-from gateway.admin import accounts, keys, views
+from gateway.admin import keys, views
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
@@ -96,9 +96,9 @@ def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None
     """Change a key. Options that are left out change nothing."""
     warn_of_unknown_models(command, options)
     books = command.open_books()
-    key_id = keys.find_key_id(books, key)
+    key_id = books.keys.find_id(key)
     changes, own = _look_up(books, books.keys.read(key_id).account, options)
-    changed = keys.edit_key(books, key_id, changes, own=own)
+    changed = books.keys.edit(key_id, changes, own=own)
     books.wait_in_force()
     _tell_key(command, changed, "changed")
 
@@ -119,7 +119,7 @@ def _look_up(
     if isinstance(budget, Allowance):
         return changes, budget
     if budget is not None:
-        changes["budget_id"] = accounts.find_budget(books, budget, account).id
+        changes["budget_id"] = books.budgets.find(budget, account).id
     elif has_budget:
         changes["budget_id"] = None
     return changes, None
@@ -152,7 +152,7 @@ def key_list(command: Command, account: str | None) -> None:
 def key_rotate(command: Command, key: str, grace: int) -> None:
     """Replace a key by one on the same terms, which is printed on stdout and shown only once."""
     books = command.open_books()
-    key_id = keys.find_key_id(books, key)
+    key_id = books.keys.find_id(key)
     _hand_out(command, keys.rotate_key(books, key_id, grace_seconds=grace))
     books.wait_in_force()
 
@@ -161,7 +161,7 @@ def key_rotate(command: Command, key: str, grace: int) -> None:
 def key_revoke(command: Command, key: str) -> None:
     """Revoke a key for good."""
     books = command.open_books()
-    revoked = books.keys.revoke(keys.find_key_id(books, key))
+    revoked = books.keys.revoke(books.keys.find_id(key))
     books.wait_in_force()
     _tell_key(command, revoked, "revoked")
 
@@ -310,7 +310,7 @@ _BUDGET_NAME: Final = arg(
 )
 def budget_add(command: Command, account: str, name: str, allowance: Allowance) -> None:
     """Add a budget that several keys of an account can share."""
-    made = accounts.add_budget(command.open_books(), account, name, allowance)
+    made = command.open_books().budgets.create(account, name, allowance)
     _tell_budget(command, made, "added")
 
 
@@ -343,8 +343,8 @@ def budget_edit(
     if allowance is not None:
         changes["allowance"] = allowance
     books = command.open_books()
-    found = accounts.find_budget(books, budget)
-    _tell_budget(command, accounts.edit_budget(books, found.id, changes), "changed")
+    found = books.budgets.find(budget)
+    _tell_budget(command, books.budgets.edit(found.id, changes), "changed")
     books.wait_in_force()
 
 
@@ -352,7 +352,7 @@ def budget_edit(
 def budget_remove(command: Command, budget: str) -> None:
     """Remove a budget that no key spends from any more."""
     books = command.open_books()
-    found = accounts.find_budget(books, budget)
+    found = books.budgets.find(budget)
     books.budgets.end(found.id)
     _tell_budget(command, found, "removed")
 

@@ -14,7 +14,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.addresses import is_trusted
-from gateway.admin import fields, keys, signin
+from gateway.admin import keys, signin
 from gateway.api.state import Call
 from gateway.config.records import Config
 from gateway.console.fields import ConsoleError, invalid_token, too_many_changes, too_many_tries
@@ -27,6 +27,7 @@ from gateway.console.origin import (
 from gateway.console.routes import Caller, find_local
 from gateway.console.state import ConsoleState
 from gateway.console.throttle import network_of
+from gateway.ledger.checks import MAX_NAME_CHARS
 from gateway.ledger.records import Actor, NotFound
 from gateway.ledger.signin_records import SCRIPT_PREFIX, FailedBy, SessionView, TokenView
 
@@ -55,12 +56,7 @@ def read_identity(http: web.Request, config: Config) -> str | None:
     # A proxy that appends to the header instead of replacing it lets its users choose the name: then
     # there are two headers, or one with a comma.
     name = values[0]
-    if (
-        len(values) > 1
-        or "," in name
-        or not name.isprintable()
-        or len(name) > fields.MAX_NAME_CHARS
-    ):
+    if len(values) > 1 or "," in name or not name.isprintable() or len(name) > MAX_NAME_CHARS:
         raise ConsoleError(
             400,
             "identity_invalid",

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from gateway.admin import fields
+from gateway.ledger.checks import MAX_COUNT
 from gateway.ledger.key_records import LIMITS, TermChanges
 from gateway.ledger.records import MAX_INTEGER, Conflict, FilesLost, LedgerError, NotFound, Refused
 from gateway.money import parse_amount_nano
@@ -196,7 +196,7 @@ class Fields:
             changes["models"] = self.texts("models")
         for name in LIMITS:
             if self.has(name):
-                changes[name] = self.integer(name, 0, fields.MAX_COUNT)
+                changes[name] = self.integer(name, 0, MAX_COUNT)
         return changes
 
     def amount_nano(self, name: str) -> int | None:

@@ -20,12 +20,12 @@ from typing import Any, Final, Literal, TypeVar
 import orjson
 from aiohttp import web
 
-from gateway.admin import fields
 from gateway.api.state import Call, Gateway
 from gateway.console.fields import ConsoleError, Fields, Query, not_for_token, read_id
 from gateway.console.origin import read_local
 from gateway.console.state import ConsoleState
 from gateway.console.throttle import DeviceCookie
+from gateway.ledger.checks import MAX_IDEMPOTENCY_KEY_CHARS
 from gateway.ledger.records import AccountView, Actor, OtherRequest, RepeatableRequest, StoredReply
 from gateway.ledger.signin_records import SessionView, TokenRole, TokenView
 from gateway.ledger.sql.books.books import Books
@@ -241,12 +241,12 @@ def _read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
             f"Send the header {IDEMPOTENCY_KEY} with a value of your own, so that a repeated request"
             " does not move money again.",
         )
-    if len(key) > fields.MAX_IDEMPOTENCY_KEY_CHARS or not (key.isascii() and key.isprintable()):
+    if len(key) > MAX_IDEMPOTENCY_KEY_CHARS or not (key.isascii() and key.isprintable()):
         raise ConsoleError(
             400,
             "invalid_field",
             f"The header {IDEMPOTENCY_KEY} must be printable ASCII of at most"
-            f" {fields.MAX_IDEMPOTENCY_KEY_CHARS} characters.",
+            f" {MAX_IDEMPOTENCY_KEY_CHARS} characters.",
         )
     body_hash = hashlib.sha256(request.body).digest()
     # Two callers may choose the same key, so it counts for its caller and path alone.

@@ -7,6 +7,7 @@
     call_records     calls, their receipts, and sums of usage
     signin_records   sessions, one-time codes and tokens of scripts
     alert_records    alerts, which are queued until delivered; refusals and calls to providers
+    checks           checks of names, notes, amounts, limits and dates, before they are stored
     opening          opens, checks and makes the ledger of a location
     serving/         the contract of a serving ledger: decisions in memory, one writer over a store
     sql/             statements that databases share; `sql.books`, the operator's books made of them

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from gateway.addresses import make_local_url, make_tunnel_command
-from gateway.admin import accounts, keys, signin
+from gateway.admin import keys, signin
 from gateway.config.records import Config
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import FIRST_START, Conflict
 
 ACCOUNT: Final = "default"
@@ -44,16 +45,16 @@ def make_first_accounts(config: Config) -> FirstAccounts | None:
     credit = config.billing.demo_credit_nano
     if credit is None:
         return None
-    with accounts.open_books(config.storage.location, create=True) as books:
+    with open_books(config.storage.location, create=True) as books:
         books.actor = FIRST_START
         if books.accounts.find_names(None):
             return None
         try:
-            accounts.add_account(books, OPERATOR, credit_nano=credit, operator=True)
+            books.accounts.create(OPERATOR, credit_nano=credit, operator=True)
         # Another gateway's first start has come in between.
         except Conflict:
             return None
-        accounts.add_account(books, ACCOUNT, credit_nano=credit)
+        books.accounts.create(ACCOUNT, credit_nano=credit)
         link = signin.make_signin_link(books, OPERATOR)
         return FirstAccounts(keys.add_key(books, ACCOUNT, KeyTerms(name="first")).secret, link)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import accounts
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.visits import NAME, OPERATOR, Clock
 
@@ -25,6 +24,6 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def books(path: Path, clock: Clock) -> Iterator[SqliteBooks]:
     with SqliteBooks(path, create=True, clock=clock) as books:
-        accounts.add_account(books, NAME)
-        accounts.add_account(books, OPERATOR, operator=True)
+        books.accounts.create(NAME)
+        books.accounts.create(OPERATOR, operator=True)
         yield books

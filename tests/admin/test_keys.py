@@ -11,7 +11,8 @@ from typing import Final
 import pytest
 
 from gateway import ids
-from gateway.admin import accounts, fields, keys
+from gateway.admin import keys
+from gateway.ledger.checks import require_text
 from gateway.ledger.key_records import Allowance, KeyTerms, Terms
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.signin_records import TokenTerms
@@ -45,10 +46,10 @@ def read_kept(path: Path) -> bytes:
 
 BAD_NAMES: Final = ("", "x" * 101, "a\nb", "a\x00b", "\u202eabc", " a", "a ", "\ud800")
 NAMED: Final[dict[str, Callable[[str], Verb]]] = {
-    "account": lambda name: lambda books: accounts.add_account(books, name),
+    "account": lambda name: lambda books: books.accounts.create(name),
     "key": lambda name: add_key(KeyTerms(name=name or " ")),
     "token": lambda name: lambda books: keys.add_token(books, TokenTerms(name, "read")),
-    "budget": lambda name: lambda books: accounts.add_budget(books, NAME, name, A_DAY),
+    "budget": lambda name: lambda books: books.budgets.create(NAME, name, A_DAY),
 }
 
 
@@ -63,48 +64,48 @@ def test_names_that_could_deceive_are_refused(books: Books, kind: str, name: str
 @each_row("name", ["12", "10/day", "none", "-"])
 def test_a_budget_is_not_named_like_an_id_or_an_amount(books: Books, name: str) -> None:
     with pytest.raises(Refused, match="must have a letter"):
-        accounts.add_budget(books, NAME, name, A_DAY)
+        books.budgets.create(NAME, name, A_DAY)
     with pytest.raises(Refused, match="must have a letter"):
-        accounts.edit_budget(books, 1, {"name": name})
+        books.budgets.edit(1, {"name": name})
 
 
 def test_no_account_is_called_like_a_token(books: Books) -> None:
     """Events name who acted, and nobody may pass for a token there."""
     with pytest.raises(Refused, match="must not begin with 'token '"):
-        accounts.add_account(books, "token shop")
-    accounts.add_account(books, "tokens")
+        books.accounts.create("token shop")
+    books.accounts.create("tokens")
 
 
 @each_row("name", ["x" * 100, "a'; DROP TABLE accounts; --", "100 %", "日本"])
 def test_names_are_only_data(books: Books, name: str) -> None:
-    assert accounts.add_account(books, name).name == name
-    assert accounts.credit(books, name, 7, note=name, idempotency_key=name).note == name
+    assert books.accounts.create(name).name == name
+    assert books.entries.credit(name, 7, note=name, idempotency_key=name).note == name
     assert keys.add_key(books, name, KeyTerms(name=name)).key.terms.name == name
 
 
 REFUSED: Final[tuple[tuple[Verb, str | None, str], ...]] = (
-    (lambda books: accounts.credit(books, NAME, 0), "amount", "above 0"),
-    (lambda books: accounts.credit(books, NAME, -1), "amount", "above 0"),
-    (lambda books: accounts.credit(books, NAME, 1, note="a\nb"), "note", "printable"),
-    (lambda books: accounts.credit(books, NAME, 1, idempotency_key=""), None, "idempotency key"),
-    (lambda books: accounts.add_account(books, "b", credit_nano=-1), "credit", "above 0"),
-    (lambda books: accounts.add_account(books, "b", credit_nano=1, note=" n"), "note", "space"),
-    (lambda books: accounts.correct(books, NAME, 5, note=""), "note", "the note of a correction"),
-    (lambda books: accounts.correct(books, NAME, 0, note="n"), "amount", "corrects nothing"),
+    (lambda books: books.entries.credit(NAME, 0), "amount", "above 0"),
+    (lambda books: books.entries.credit(NAME, -1), "amount", "above 0"),
+    (lambda books: books.entries.credit(NAME, 1, note="a\nb"), "note", "printable"),
+    (lambda books: books.entries.credit(NAME, 1, idempotency_key=""), None, "idempotency key"),
+    (lambda books: books.accounts.create("b", credit_nano=-1), "credit", "above 0"),
+    (lambda books: books.accounts.create("b", credit_nano=1, note=" n"), "note", "space"),
+    (lambda books: books.entries.correct(NAME, 5, note=""), "note", "the note of a correction"),
+    (lambda books: books.entries.correct(NAME, 0, note="n"), "amount", "corrects nothing"),
     (
-        lambda books: accounts.correct(books, NAME, 5, note="n", idempotency_key=""),
+        lambda books: books.entries.correct(NAME, 5, note="n", idempotency_key=""),
         None,
         "idempotency key",
     ),
-    (lambda books: accounts.suspend(books, NAME, reason="a\n"), "reason", "printable"),
-    (lambda books: accounts.edit_account(books, NAME, {}), None, "nothing to change"),
-    (lambda books: accounts.edit_account(books, NAME, {"models": ()}), "models", "at least one"),
-    (lambda books: accounts.edit_account(books, NAME, {"concurrency": -1}), None, "a limit must"),
-    (lambda books: accounts.add_account(books, "b", terms=Terms(())), "models", "at least one"),
-    (lambda books: accounts.add_budget(books, NAME, "t", Allowance(0, "day")), "amount", "above 0"),
+    (lambda books: books.accounts.suspend(NAME, reason="a\n"), "reason", "printable"),
+    (lambda books: books.accounts.edit(NAME, {}), None, "nothing to change"),
+    (lambda books: books.accounts.edit(NAME, {"models": ()}), "models", "at least one"),
+    (lambda books: books.accounts.edit(NAME, {"concurrency": -1}), None, "a limit must"),
+    (lambda books: books.accounts.create("b", terms=Terms(())), "models", "at least one"),
+    (lambda books: books.budgets.create(NAME, "t", Allowance(0, "day")), "amount", "above 0"),
     (lambda books: keys.add_key(books, NAME, own=Allowance(0, "day")), "budget_amount", "above 0"),
-    (lambda books: keys.edit_key(books, "k", {}, own=Allowance(-1, "day")), "budget_amount", "abo"),
-    (lambda books: keys.edit_key(books, "k", {}), None, "nothing to change"),
+    (lambda books: books.keys.edit("k", {}, own=Allowance(-1, "day")), "budget_amount", "abo"),
+    (lambda books: books.keys.edit("k", {}), None, "nothing to change"),
     (lambda books: keys.rotate_key(books, "k", grace_seconds=-1), "grace_seconds", "grace"),
     (add_key(KeyTerms(models=("a\n",))), "models", "printable"),
     (add_key(KeyTerms(models=tuple(f"{n:0200}" for n in range(21)))), "models", "4096 bytes"),
@@ -133,11 +134,11 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_an_edit_of_a_budget_is_checked(books: Books) -> None:
-    team = accounts.add_budget(books, NAME, "team", A_DAY)
+    team = books.budgets.create(NAME, "team", A_DAY)
     with pytest.raises(Refused, match="nothing to change"):
-        accounts.edit_budget(books, team.id, {})
+        books.budgets.edit(team.id, {})
     with pytest.raises(Refused, match="above 0"):
-        accounts.edit_budget(books, team.id, {"allowance": Allowance(0, "day")})
+        books.budgets.edit(team.id, {"allowance": Allowance(0, "day")})
 
 
 def rotate(books: Books, seconds: int) -> object:
@@ -147,10 +148,10 @@ def rotate(books: Books, seconds: int) -> object:
 MOST: Final[dict[str, tuple[int, Callable[[Books, int], object]]]] = {
     "characters of an account's name": (100, lambda books, n: NAMED["account"]("n" * n)(books)),
     "characters of a key's name": (100, lambda books, n: NAMED["key"]("n" * n)(books)),
-    "characters of a note": (500, lambda books, n: accounts.credit(books, NAME, 1, note="n" * n)),
+    "characters of a note": (500, lambda books, n: books.entries.credit(NAME, 1, note="n" * n)),
     "characters of an idempotency key": (
         200,
-        lambda books, n: accounts.credit(books, NAME, 1, idempotency_key="n" * n),
+        lambda books, n: books.entries.credit(NAME, 1, idempotency_key="n" * n),
     ),
     "characters of a model's id": (200, lambda books, n: add_key(KeyTerms(("m" * n,)))(books)),
     "models of a key": (
@@ -163,14 +164,14 @@ MOST: Final[dict[str, tuple[int, Callable[[Books, int], object]]]] = {
         lambda books, ms: add_key(KeyTerms(expires_ms=ms))(books),
     ),
     "a cap": (MAX_AMOUNT_NANO, lambda books, nano: add_key(KeyTerms(cap_nano=nano))(books)),
-    "a credit": (MAX_AMOUNT_NANO, lambda books, nano: accounts.credit(books, NAME, nano)),
+    "a credit": (MAX_AMOUNT_NANO, lambda books, nano: books.entries.credit(NAME, nano)),
     "a correction down": (
         MAX_AMOUNT_NANO,
-        lambda books, nano: accounts.correct(books, NAME, -nano, note="n"),
+        lambda books, nano: books.entries.correct(NAME, -nano, note="n"),
     ),
     "a budget": (
         MAX_AMOUNT_NANO,
-        lambda books, nano: accounts.add_budget(books, NAME, f"b{nano}", Allowance(nano, "day")),
+        lambda books, nano: books.budgets.create(NAME, f"b{nano}", Allowance(nano, "day")),
     ),
     "seconds of grace": (7 * 24 * 3600, rotate),
     "codes of a batch": (1000, lambda books, n: make_codes(count=n)(books)),
@@ -189,22 +190,22 @@ def test_the_limit_is_accepted_and_one_more_refused(
 
 @each_row("text", ["a", "a" * 10, "a b", "Größe 🎉"])
 def test_a_printable_text_passes(text: str) -> None:
-    fields.require_text("the name", text, 10)
+    require_text("the name", text, 10)
 
 
 @each_row("text", ["", "a" * 11, " a", "a\tb", "\x1b[2J", "a\u202eb", "\u200b"])
 def test_a_text_that_could_deceive_is_refused(text: str) -> None:
     with pytest.raises(Refused, match=r"^the name m"):
-        fields.require_text("the name", text, 10)
+        require_text("the name", text, 10)
 
 
 # ---- what is kept --------------------------------------------------------------------------------
 
 
 def test_an_account_s_models_are_named_once(books: Books) -> None:
-    made = accounts.add_account(books, "a", terms=Terms(("m", "n", "m"), 1))
+    made = books.accounts.create("a", terms=Terms(("m", "n", "m"), 1))
     assert made.terms == Terms(("m", "n"), 1)
-    edited = accounts.edit_account(books, "a", {"models": ("n", "n")}, operator=True)
+    edited = books.accounts.edit("a", {"models": ("n", "n")}, operator=True)
     assert (edited.terms, edited.operator) == (Terms(("n",), 1), True)
 
 
@@ -236,19 +237,19 @@ def test_a_rotation_keeps_the_terms_and_ends_the_old_key(books: Books, path: Pat
 
 def test_an_edit_changes_what_is_named_alone(books: Books) -> None:
     old = keys.add_key(books, NAME, KeyTerms(("m",), concurrency=2, name="n", cap_nano=100)).key
-    edited = keys.edit_key(books, old.id, {"cap_nano": None, "models": ("a", "b", "a")})
+    edited = books.keys.edit(old.id, {"cap_nano": None, "models": ("a", "b", "a")})
     assert edited.terms == KeyTerms(("a", "b"), concurrency=2, name="n")
 
 
 def test_a_budget_is_found_by_id_and_by_name(books: Books) -> None:
-    mine = accounts.add_budget(books, NAME, "team", A_DAY)
-    assert accounts.find_budget(books, "team") == accounts.find_budget(books, "1") == mine
-    theirs = accounts.add_budget(books, "root", "team", A_DAY)
+    mine = books.budgets.create(NAME, "team", A_DAY)
+    assert books.budgets.find("team") == books.budgets.find("1") == mine
+    theirs = books.budgets.create("root", "team", A_DAY)
     with pytest.raises(Refused, match=rf"give its id: {mine.id} of 'alice', {theirs.id} of 'root'"):
-        accounts.find_budget(books, "team")
-    assert accounts.find_budget(books, "team", "root") == theirs
+        books.budgets.find("team")
+    assert books.budgets.find("team", "root") == theirs
     with pytest.raises(NotFound):
-        accounts.find_budget(books, str(mine.id), "root")
+        books.budgets.find(str(mine.id), "root")
 
 
 def test_a_token_is_kept_as_its_hash(books: Books, path: Path) -> None:

@@ -13,11 +13,11 @@ from typing import cast
 import orjson
 import pytest
 
-from gateway.admin import accounts, keys, moves, signin
+from gateway.admin import keys, moves, signin
 from gateway.ids import digest
 from gateway.ledger.alert_records import Channel, Hook
 from gateway.ledger.key_records import Allowance, KeyTerms
-from gateway.ledger.opening import open_ledger
+from gateway.ledger.opening import open_books, open_ledger
 from gateway.ledger.records import BadRecord, Conflict, FilesLost, MoveRecord, NotFound
 from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
@@ -63,9 +63,9 @@ async def make_history(folder: Path) -> Path:
     All calls are charged to a budget. Those of its present period are one, which its provider billed.
     """
     place = make_place(folder)
-    with accounts.open_books(place.path) as books:
-        team = accounts.add_budget(books, "a", "team", Allowance(100 * NANO, "month"))
-        keys.edit_key(books, place.key_id, {"budget_id": team.id})
+    with open_books(place.path) as books:
+        team = books.budgets.create("a", "team", Allowance(100 * NANO, "month"))
+        books.keys.edit(place.key_id, {"budget_id": team.id})
     async with open_ledger(place.path) as ledger:
         key = find_key(ledger, place)
         for number in range(5):
@@ -76,13 +76,13 @@ async def make_history(folder: Path) -> Path:
         await ledger.settle(ledger.hold(key, admission()), billed)
         failed = ledger.hold(key, replace(admission(), model="other"))
         await ledger.settle(failed, void())
-    with accounts.open_books(place.path) as books:
-        accounts.add_account(books, "operator", operator=True)
+    with open_books(place.path) as books:
+        books.accounts.create("operator", operator=True)
         secret = keys.rotate_key(books, place.key_id).secret
         keys.add_key(books, "a", KeyTerms(name="second", models=("x/y",), cap_nano=5))
         (code,) = keys.make_codes(books, NANO, 1).codes
         keys.redeem(books, "a", code)
-        accounts.correct(books, "a", -5, note="a correction")
+        books.entries.correct("a", -5, note="a correction")
         signin.set_password(books, "a", PASSWORD)
         set_up_totp(books, "a")
         token = keys.add_token(books, TokenTerms("shop", "accounts", None)).secret
@@ -112,7 +112,7 @@ OBSERVED = {"refusals", "upstream_calls", "upstream_failures"}
 @pytest.fixture
 async def exported(tmp_path: Path) -> Path:
     path = await make_history(tmp_path)
-    with accounts.open_books(path) as books:
+    with open_books(path) as books:
         moves.export_ledger(books, tmp_path / "ledger.jsonl")
     return tmp_path / "ledger.jsonl"
 
@@ -132,7 +132,7 @@ async def test_the_gateway_serves_from_it(exported: Path, tmp_path: Path) -> Non
     """Balances and budgets go on from where they were, tokens work, and alerts still wait."""
     moves.import_ledger(tmp_path / "new.db", exported)
     secret, token = (tmp_path / "secrets").read_text(encoding="utf-8").split()
-    with accounts.open_books(tmp_path / "new.db") as books:
+    with open_books(tmp_path / "new.db") as books:
         held = books.accounts.read("a").balance_nano
         assert keys.find_token(books, token)
         assert {one.channel for one in books.alerts.read_due(9)} == {"webhook", "holder"}
@@ -215,7 +215,7 @@ def test_nothing_is_overwritten(exported: Path, tmp_path: Path) -> None:
     database = tmp_path / "gateway.db"
     with pytest.raises(Conflict, match="exists already"):
         moves.import_ledger(database, exported)
-    with accounts.open_books(database) as books, pytest.raises(Conflict, match="exists already"):
+    with open_books(database) as books, pytest.raises(Conflict, match="exists already"):
         moves.export_ledger(books, exported)
     with pytest.raises(NotFound, match="there is no file"):
         moves.import_ledger(tmp_path / "new.db", tmp_path / "missing")

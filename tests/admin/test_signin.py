@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from gateway.admin import accounts, passwords, signin
+from gateway.admin import passwords, signin
 from gateway.admin.passwords import (
     find_weakness,
     hash_password,
@@ -320,7 +320,7 @@ def test_the_role_is_read_anew_each_time(books: SqliteBooks, path: Path, clock: 
 
 def test_a_suspended_account_signs_in(books: SqliteBooks) -> None:
     """Its holder sees the reason and the charges."""
-    accounts.suspend(books, NAME)
+    books.accounts.suspend(NAME)
     assert open_by_link(books).view.account.suspended
     books.signins.set_password(NAME, HASH)
     assert open_by_password(books) is not None
@@ -453,7 +453,7 @@ def test_a_removal_asks_no_more_and_voids_recovery_codes(books: Books) -> None:
 @each_row("what", ["link", "code", "recovery code"])
 def test_one_of_many_that_race_gets_in(books: Books, path: Path, clock: Clock, what: str) -> None:
     name = f"racer of a {what}"
-    accounts.add_account(books, name)
+    books.accounts.create(name)
     link = signin.make_signin_link(books, name)
     key, recovery = set_up_totp(books, name)
     clock.now_ms += STEP_MS

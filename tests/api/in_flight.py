@@ -15,9 +15,9 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.admin import accounts
 from gateway.api.state import Gateway, make_gateway
 from gateway.config.load import load_config
+from gateway.ledger.opening import open_books
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.server.serve import make_app
@@ -139,7 +139,7 @@ async def _restart(scene: Scene) -> None:
     assert scene.process is not None
     scene.process.start()
     count = len(PATHS) * len(FORMS)
-    with accounts.open_books(scene.books.path) as books:
+    with open_books(scene.books.path) as books:
         assert len(books.audit().to_settle) == count, "an operator may settle each"
 
 
@@ -185,7 +185,7 @@ async def open_scene(
             folder, places, KINDS, f"drain_seconds = {happening.drain_seconds}"
         ) as run:
             yield Scene(run.gateway.port, run.callers["rich"].key, run.books, alpha, run.gateway)
-            with accounts.open_books(run.gateway.database) as books:
+            with open_books(run.gateway.database) as books:
                 report = books.audit()
             assert (report.problems, report.pending) == ((), 0)
 

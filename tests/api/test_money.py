@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from gateway.admin import accounts
+from gateway.ledger.opening import open_books
 from gateway.money import format_amount
 from tests.support.chat import (
     MAX_OUTPUT_TOKENS,
@@ -93,8 +93,8 @@ async def test_balance_goes_below_zero_once_and_a_credit_lifts_it(
     assert (await running.gateway.chat(key, say("plain/0"))).status == 200
     assert running.books.balance_nano("small") == 1 - cost
     check_error(await running.gateway.chat(key, say("plain/0")), 402, "insufficient_quota")
-    with accounts.open_books(running.gateway.database) as books:
-        accounts.credit(books, "small", NANO // 2)
+    with open_books(running.gateway.database) as books:
+        books.entries.credit("small", NANO // 2)
     assert (await running.gateway.chat(key, say("plain/0"))).status == 200, "the very next request"
     assert running.books.balance_nano("small") == 1 - 2 * cost + NANO // 2
 
@@ -184,11 +184,11 @@ async def test_operator_credits_and_corrects_while_requests_are_charged(
             served += 1
 
     def mend() -> None:
-        with accounts.open_books(running.gateway.database) as books:
+        with open_books(running.gateway.database) as books:
             for number in range(ROUNDS):
                 for _ in range(2):
-                    accounts.credit(books, "rich", NANO * 5 // 4, idempotency_key=f"k{number}")
-                accounts.correct(books, "rich", -NANO * 3 // 4, note="x")
+                    books.entries.credit("rich", NANO * 5 // 4, idempotency_key=f"k{number}")
+                books.entries.correct("rich", -NANO * 3 // 4, note="x")
 
     before = running.books.balance_nano("rich")
     async with asyncio.TaskGroup() as group:
@@ -227,11 +227,11 @@ async def test_who_is_shut_out_is_refused_but_a_running_stream_ends(
     ):
         await waiting.send(late[:-10])
         await streaming.read_head()
-        with accounts.open_books(stage.gateway.database) as books:
+        with open_books(stage.gateway.database) as books:
             if verb == "revoke":
                 books.keys.revoke(spare.key_id)
             else:
-                accounts.suspend(books, spare.account)
+                books.accounts.suspend(spare.account)
         await until_status(stage, spare.key, 401 if verb == "revoke" else 403)
         await waiting.send(late[-10:])
         refused = await waiting.read_all()
@@ -242,7 +242,7 @@ async def test_who_is_shut_out_is_refused_but_a_running_stream_ends(
         assert re.match(REVOKED, check_error(refused, 401, "invalid_api_key"))
     else:
         check_error(refused, 403, "account_suspended")
-        with accounts.open_books(stage.gateway.database) as books:
+        with open_books(stage.gateway.database) as books:
             books.accounts.resume(spare.account)
         await until_status(stage, spare.key, 200)
     assert len(stage.alpha.exchanges) == 1

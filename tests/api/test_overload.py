@@ -9,13 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.api.limits import Rates
 from gateway.api.state import Gateway
 from gateway.config.records import Limits
 from gateway.errors import RateLimited
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms, Rate, Terms
+from gateway.ledger.opening import open_books
 from tests.support.chat import check_error, say
 from tests.support.client import request
 from tests.support.config import PATIENT, Kind
@@ -70,7 +71,7 @@ async def test_concurrency_of_an_account_is_that_of_all_its_keys(stage: Stage) -
     gate = asyncio.Event()
     stage.alpha.always([Wait(gate), *json_reply(completion())])
     caller, body = stage.callers["two-at-a-time"], say("plain/1")
-    with accounts.open_books(stage.gateway.database) as books:
+    with open_books(stage.gateway.database) as books:
         second = keys.add_key(books, caller.account).secret
     stage.gateway.canaries.append(second.encode())
     async with asyncio.TaskGroup() as group:
@@ -92,8 +93,8 @@ async def test_a_raised_limit_is_in_force_for_the_very_next_request(
     one, two = say("plain/1"), say("plain/2")
 
     def edit(**changes: Any) -> None:
-        with accounts.open_books(stage.gateway.database) as books:
-            accounts.edit_account(books, spare.account, cast("Any", changes))
+        with open_books(stage.gateway.database) as books:
+            books.accounts.edit(spare.account, cast("Any", changes))
 
     edit(requests_per_minute=1, models=("plain/2",))
     async with asyncio.timeout(WAIT_SECONDS):

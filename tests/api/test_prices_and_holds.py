@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.key_records import NewKey
+from gateway.ledger.opening import open_books
 from gateway.money import NANO
 from tests.api.edges import DIALECTS, play, post, price_nano, read_receipt
 from tests.support.chat import HOLD_OUTPUT_TOKENS, Used, check_error, estimate_sent, say
@@ -137,8 +138,8 @@ async def test_text_in_a_document_is_held_like_any_other(stage: Stage) -> None:
 
 async def add_caller(stage: Stage, name: str, credit_nano: int) -> NewKey:
     """Add an account with a key while the gateway serves."""
-    with accounts.open_books(stage.running.gateway.database) as books:
-        accounts.add_account(books, name, credit_nano=credit_nano)
+    with open_books(stage.running.gateway.database) as books:
+        books.accounts.create(name, credit_nano=credit_nano)
         made = keys.add_key(books, name)
     while (await stage.gateway.ask("GET", "/v1/models", key=made.secret)).status != 200:  # noqa: ASYNC110 - no event
         await asyncio.sleep(0.02)

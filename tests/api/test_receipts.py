@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-from gateway.admin import accounts
+from gateway.ledger.opening import open_books
 from gateway.money import format_amount
 from tests.api.test_lookups import fetch as fetch_key
 from tests.support.chat import (
@@ -97,10 +97,10 @@ async def test_receipt_tells_what_was_corrected(stage: Stage) -> None:
     stage.alpha.always(json_reply(completion(usage=REPORTED)))
     one, other = [(await stage.chat(say(stage.fresh("plain")))).request_id for _ in range(2)]
     assert (await fetch(stage, one))["corrections"] == []
-    with accounts.open_books(stage.gateway.database) as books:
+    with open_books(stage.gateway.database) as books:
         for amount_nano, note in ((7 * NANO // 4, "half of it came"), (-NANO, "too much"), (0, "")):
             about = one if note else other
-            accounts.correct(books, "rich", amount_nano, note=note or "n", request_id=about)
+            books.entries.correct("rich", amount_nano, note=note or "n", request_id=about)
     receipt = await fetch(stage, one)
     assert receipt["cost_nano"] == USED.cost_nano
     first, second = receipt["corrections"]

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.config.load import load_storage
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import Location
 from tests import ROOT
 from tests.bench import wire
@@ -74,15 +75,15 @@ def _name_provider(mode: Mode) -> str:
 
 def add_caller(config: Path) -> str:
     """Add an account with plenty of money and return its key, which has no limits."""
-    with accounts.open_books(_find_ledger(config), create=True) as books:
-        accounts.add_account(books, ACCOUNT, credit_nano=CREDIT_NANO)
+    with open_books(_find_ledger(config), create=True) as books:
+        books.accounts.create(ACCOUNT, credit_nano=CREDIT_NANO)
         new = keys.add_key(books, ACCOUNT, KeyTerms(requests_per_minute=0, concurrency=0))
     return new.secret
 
 
 def prove(config: Path) -> Proof:
     """Count the charges, and run the gateway's own `audit`."""
-    with accounts.open_books(_find_ledger(config)) as books:
+    with open_books(_find_ledger(config)) as books:
         charges = books.entries.count(books.accounts.find_id(ACCOUNT), "charge")
         charged_nano = CREDIT_NANO - books.accounts.read(ACCOUNT).balance_nano
     audit = subprocess.run(

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import accounts, keys, signin
+from gateway.admin import keys, signin
 from gateway.ledger.alert_records import Hook, UpstreamFailure
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, KeyTerms
@@ -103,7 +103,7 @@ def seed_past(books: SqliteBooks) -> None:
     seed_alerts(books)
     chance = random.Random(SEED)
     now_ms = time.time_ns() // 1_000_000
-    team = accounts.add_budget(books, HOLDER, "research", Allowance(250 * NANO, "month"))
+    team = books.budgets.create(HOLDER, "research", Allowance(250 * NANO, "month"))
     ci = KeyTerms(name="CI", cap_nano=20 * NANO, budget_id=team.id)
     key_ids = [
         keys.add_key(books, HOLDER, KeyTerms(name="notebook")).key.id,
@@ -125,7 +125,7 @@ def seed_past(books: SqliteBooks) -> None:
     failed = [id_ for id_, call in zip(ids, calls, strict=True) if call.status == FAILED]
     with ThreadPoolExecutor(1) as thread:  # it needs a loop of its own
         thread.submit(asyncio.run, _observe_later(path, failed[-1])).result()
-    accounts.credit(books, HOLDER, 20 * NANO, note="Invoice 2026-114")
+    books.entries.credit(HOLDER, 20 * NANO, note="Invoice 2026-114")
     keys.add_token(books, TokenTerms("shop", "accounts", now_ms + 300 * DAY_MS))
     keys.add_token(books, TokenTerms("monitor", "read"))
     made = keys.make_codes(books, 10 * NANO, 4, note="Workshop")

@@ -18,7 +18,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
@@ -83,9 +83,9 @@ READ_AXES: Final = """(plot) => {
 def seed(books: SqliteBooks) -> None:
     """Write requests through the ledger: busy, rich and poor accounts, and a long name."""
     key_ids = [keys.add_key(books, HOLDER, KeyTerms(name=f"key {n}")).key.id for n in range(2)]
-    accounts.add_account(books, LONG, credit_nano=1_000_000 * NANO)
-    accounts.add_account(books, WORD)
-    accounts.credit(books, WORD, 1000, note=WORD * 5)
+    books.accounts.create(LONG, credit_nano=1_000_000 * NANO)
+    books.accounts.create(WORD)
+    books.entries.credit(WORD, 1000, note=WORD * 5)
     keys.add_key(books, WORD, KeyTerms(name=LONG))
     keys.add_key(books, WORD, KeyTerms(name=WORD, cap_nano=1))
     with closing(connect(find_path(books))) as raw:

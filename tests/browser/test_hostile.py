@@ -12,7 +12,7 @@ import pytest_asyncio
 from aiohttp import web
 from playwright.async_api import Page
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
@@ -42,7 +42,7 @@ MODELS: Final = "\n".join(
 
 def seed(books: Books) -> None:
     for name in HOSTILE:
-        accounts.add_account(books, name, credit_nano=NANO, note=name)
+        books.accounts.create(name, credit_nano=NANO, note=name)
         keys.add_key(books, HOLDER, KeyTerms(name=name))
         keys.add_key(books, name, KeyTerms(name=name))
         keys.add_token(books, TokenTerms(name, "read"))

@@ -6,8 +6,9 @@ import io
 
 import pytest
 
-from gateway.admin import accounts, signin
+from gateway.admin import signin
 from gateway.admin.passwords import verify_password
+from gateway.ledger.opening import open_books
 from gateway.ledger.signin_records import SessionView
 from tests.admin.visits import NAME, VISITOR, read, set_up_totp
 from tests.support.cli import CONFIG, Cli
@@ -41,7 +42,7 @@ class Stdin(io.TextIOWrapper):
 
 
 def find_session_by_cli_link(signed: Cli, url: str) -> SessionView:
-    with accounts.open_books(signed.database) as books:
+    with open_books(signed.database) as books:
         made = signin.open_session_by_link(books, url.partition("#token=")[2].strip(), VISITOR)
     assert made is not None
     return made.view
@@ -54,7 +55,7 @@ def test_a_password_comes_from_one_line_of_stdin(
     monkeypatch.setattr("sys.stdin", Stdin(line.encode()))
     answer = signed.done("account", "passwd", NAME)
     assert (answer.out, answer.err) == ("", "The password of account alice is set.\n")
-    with accounts.open_books(signed.database) as books:
+    with open_books(signed.database) as books:
         stored = books.signins.find_password_hash(NAME)
     assert stored is not None
     assert verify_password("correct horse", stored)
@@ -81,7 +82,7 @@ def test_a_terminal_asks_twice_without_showing(
     monkeypatch.setattr("gateway.cli.accounts.getpass", lambda _prompt: next(typed))
     answer = signed.run("account", "passwd", NAME)
     assert answer.code == code
-    with accounts.open_books(signed.database) as books:
+    with open_books(signed.database) as books:
         assert (books.signins.find_password_hash(NAME) is not None) is (code == 0)
 
 
@@ -93,7 +94,7 @@ def test_no_stdin_is_refused(signed: Cli, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_password_by_the_command_line_ends_sessions(
     signed: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with accounts.open_books(signed.database) as books:
+    with open_books(signed.database) as books:
         link = signin.make_signin_link(books, NAME)
         signin.open_session_by_link(books, link.token, VISITOR)
     monkeypatch.setattr("sys.stdin", Stdin(b"correct horse\n"))
@@ -134,7 +135,7 @@ def test_a_link_to_nowhere_is_not_made(signed: Cli) -> None:
 
 
 def test_codes_are_removed_for_somebody_who_lost_the_app(signed: Cli) -> None:
-    with accounts.open_books(signed.database) as books:
+    with open_books(signed.database) as books:
         set_up_totp(books, NAME)
     answer = signed.done("account", "remove-totp", NAME)
     assert answer.err == (

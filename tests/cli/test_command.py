@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import accounts
 from gateway.admin import observations as asking
 from gateway.cli import main
 from gateway.cli.main import find_actor
+from gateway.ledger.opening import open_books
 from gateway.process import ExitCode, find_version
 from tests import ROOT
 from tests.support.cli import Cli
@@ -210,7 +210,7 @@ def test_events_name_the_user(cli: Cli) -> None:
     environ = {"GATEWAY_CONFIG": str(cli.config), "SUDO_USER": "alice"}
     assert cli.run("account", "add", "bo", environ=environ).code == 0
     assert cli.run("key", "add", "bo").code == 0
-    with accounts.open_books(cli.database) as books:
+    with open_books(cli.database) as books:
         events = books.events.read_page(None, None, 9)
     assert [(event.actor, event.action) for event in events] == [
         (f"cli ({ME})", "key.add"),

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.admin.views import describe_key_state, describe_token_state
 from gateway.ledger.key_records import KeyTerms, KeyView
+from gateway.ledger.opening import open_books
 from gateway.ledger.signin_records import TokenTerms, TokenView
 from tests.support.cli import Cli
 from tests.support.rows import each_row
@@ -109,7 +110,7 @@ def test_wrong_budgets_are_explained(cli: Cli, alice: str) -> None:
 
 
 def redeem_by_hand(cli: Cli, account: str, code: str) -> None:
-    with accounts.open_books(cli.database) as books:
+    with open_books(cli.database) as books:
         keys.redeem(books, account, code)
 
 

@@ -24,10 +24,10 @@ from typing import Final
 import pytest
 
 from gateway import ids
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.opening import open_ledger
+from gateway.ledger.opening import open_books, open_ledger
 from gateway.times import DAY_MS, unix_ms
 from tests.ledger.kit import admission, find_key, make_place, settlement, void
 from tests.support.cli import Cli
@@ -57,8 +57,8 @@ async def serve(folder: Path) -> None:
     One of them fails, and of one the provider says what it costs.
     """
     place = make_place(folder)
-    with accounts.open_books(place.path) as books:
-        accounts.add_account(books, "zoe", credit_nano=10**12)
+    with open_books(place.path) as books:
+        books.accounts.create("zoe", credit_nano=10**12)
         laptop = keys.add_key(books, "zoe", KeyTerms(name="laptop"))
     async with open_ledger(place.path) as ledger:
         first, second = find_key(ledger, place), ledger.find_key(ids.digest(laptop.secret))
@@ -86,8 +86,8 @@ async def serve(folder: Path) -> None:
 
 async def refuse(folder: Path) -> None:
     """Let a provider fail and refuse callers, some of them days ago."""
-    with accounts.open_books(folder / "gateway.db", create=True) as books:
-        account_id = accounts.add_account(books, "alice").id
+    with open_books(folder / "gateway.db", create=True) as books:
+        account_id = books.accounts.create("alice").id
     for ago_ms, times in ((9 * DAY_MS, 1), (0, 3)):
         clock = partial(add, unix_ms(), -ago_ms)
         async with open_ledger(folder / "gateway.db", clock=clock) as ledger:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.console.lists import CHUNK_ROWS
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -53,10 +53,10 @@ async def open_history(tmp_path: Path) -> AsyncIterator[Console]:
         with books.changing():  # one fsync for all
             made = [keys.add_key(books, HOLDER, KeyTerms(name=name)).key.id for name in NAMES]
             for number, name in enumerate(NAMES):
-                accounts.credit(books, HOLDER, 10**9 + number, note=name)
+                books.entries.credit(HOLDER, 10**9 + number, note=name)
                 if name:
-                    accounts.correct(books, HOLDER, -number or 1, note=name)
-            accounts.credit(books, OTHER, 5, note="not yours")
+                    books.entries.correct(HOLDER, -number or 1, note=name)
+            books.entries.credit(OTHER, 5, note="not yours")
             other = keys.add_key(books, OTHER).key.id
         calls = [
             Past(made[n % len(made)], NOON_MS - n * HOUR_MS // 4, NOON_MS + 5, cost_nano=n)

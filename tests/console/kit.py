@@ -26,7 +26,7 @@ import aiohttp
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
-from gateway.admin import accounts, signin
+from gateway.admin import signin
 from gateway.api.state import Gateway, make_gateway
 from gateway.config.load import load_config
 from gateway.ledger.opening import open_ledger
@@ -299,9 +299,7 @@ def _make_database() -> bytes:
         path = Path(folder) / "gateway.db"
         with SqliteBooks(path, create=True) as books:
             for name in (HOLDER, OTHER, OPERATOR):
-                accounts.add_account(
-                    books, name, credit_nano=CREDIT_NANO, operator=name == OPERATOR
-                )
+                books.accounts.create(name, credit_nano=CREDIT_NANO, operator=name == OPERATOR)
         return path.read_bytes()
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.call_records import CallFilter, CallView, Outcome
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import EntryFilter, EntryKind, EntryView
@@ -46,8 +46,8 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     path = tmp_path / "gateway.db"
     with SqliteBooks(path, create=True) as books:
-        own = accounts.add_account(books, "own", credit_nano=10**12)
-        other = accounts.add_account(books, "other", credit_nano=10**12)
+        own = books.accounts.create("own", credit_nano=10**12)
+        other = books.accounts.create("other", credit_nano=10**12)
         made = tuple(keys.add_key(books, "own", KeyTerms(name=f"key {n}")).key.id for n in range(3))
         other_key = keys.add_key(books, "other").key.id
         yield Place(path, books, own.id, other.id, made, other_key)
@@ -83,8 +83,8 @@ def walk_calls(books: Books, chosen: CallFilter, limit: int) -> list[CallView]:
 
 def move(books: Books) -> None:
     """Add entries of every kind but charges."""
-    accounts.credit(books, "own", 5, note="a credit")
-    accounts.correct(books, "own", -3, note="a correction")
+    books.entries.credit("own", 5, note="a credit")
+    books.entries.correct("own", -3, note="a correction")
     made = keys.make_codes(books, 7, 1)
     keys.redeem(books, "own", made.codes[0])
 

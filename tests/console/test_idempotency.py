@@ -11,10 +11,11 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.admin import accounts, views
+from gateway.admin import views
 from gateway.console.fields import ConsoleError
 from gateway.console.routes import Answer, ConsoleRequest, run_once
 from gateway.console.state import BooksThread
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import AccountView, Conflict
 from gateway.ledger.sql.books.books import Books
 from tests.console.handler_kit import make_post, open_books_thread
@@ -58,8 +59,8 @@ class Place:
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
     path = tmp_path / "gateway.db"
-    with accounts.open_books(path, create=True) as books:
-        own, other = [accounts.add_account(books, name) for name in ("own", "other")]
+    with open_books(path, create=True) as books:
+        own, other = [books.accounts.create(name) for name in ("own", "other")]
     async with open_books_thread(path) as thread:
         yield Place(path, thread, own, other)
     assert_sound(path)
@@ -67,7 +68,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 
 def credit(books: Books, request: ConsoleRequest) -> Answer:
     amount_nano = request.fields.need_amount_nano("amount")
-    entry = accounts.credit(books, request.account.name, amount_nano, note="once")
+    entry = books.entries.credit(request.account.name, amount_nano, note="once")
     return Answer({"entry": views.ENTRY.describe(entry)}, 201)
 
 
@@ -118,7 +119,7 @@ async def test_what_fails_leaves_nothing_and_may_be_tried_again(place: Place) ->
         raise ConsoleError(409, "no", "Not today.")
 
     def add(books: Books, request: ConsoleRequest) -> Answer:
-        accounts.add_account(books, request.account.name)
+        books.accounts.create(request.account.name)
         raise AssertionError
 
     for _ in range(2):
@@ -134,7 +135,7 @@ async def test_what_fails_leaves_nothing_and_may_be_tried_again(place: Place) ->
 
 async def test_a_secret_is_not_kept(place: Place) -> None:
     def make(books: Books, request: ConsoleRequest) -> Answer:
-        entry = accounts.credit(books, request.account.name, 1, note="once")
+        entry = books.entries.credit(request.account.name, 1, note="once")
         return Answer({"id": entry.id, "secret": "s3cret"}, 201, kept={"id": entry.id})
 
     told = "Entry {id} was made."

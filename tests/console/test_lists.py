@@ -20,11 +20,12 @@ import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.admin import accounts, views
+from gateway.admin import views
 from gateway.console.fields import ConsoleError, Query
 from gateway.console.lists import Page, read_page, stream_csv
 from gateway.console.origin import API_HEADERS
 from gateway.console.routes import Answer, ConsoleRequest
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS
@@ -193,8 +194,8 @@ Read = Callable[[Books, int | None], Chunk]
 @contextlib.asynccontextmanager
 async def serve(path: Path, read: Read) -> AsyncIterator[str]:
     """Serve one route, whose reply is the rows of `read` as CSV."""
-    with accounts.open_books(path, create=True) as books:
-        account = accounts.add_account(books, "own")
+    with open_books(path, create=True) as books:
+        account = books.accounts.create("own")
 
     async def handle(request: web.Request) -> web.StreamResponse:
         made = make_request(request, books_thread, account, started_ms=NOON_MS + DAY_MS)

@@ -18,7 +18,6 @@ from unittest.mock import Mock
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.admin import accounts
 from gateway.console.fields import (
     ConsoleError,
     explain,
@@ -40,6 +39,7 @@ from gateway.console.state import (
     PasswordHasher,
     ProcessState,
 )
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, LedgerError
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -55,7 +55,7 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    accounts.open_books(tmp_path / "gateway.db", create=True).close()
+    open_books(tmp_path / "gateway.db", create=True).close()
     return tmp_path / "gateway.db"
 
 
@@ -102,7 +102,7 @@ async def test_what_a_function_raises_is_raised_here_and_the_thread_goes_on(
 
 
 async def test_the_books_know_who_is_signed_in(thread: BooksThread) -> None:
-    account = await thread.run(ACTOR, lambda books: accounts.add_account(books, "alice"))
+    account = await thread.run(ACTOR, lambda books: books.accounts.create("alice"))
     request = make_post(thread, account, "/", {}, b'{"name": "laptop"}')
     signed_out = replace(request, caller=None)
     assert await request.run(lambda books: books.actor) == Actor("alice", "127.0.0.1")

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway import ids
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.base import Key
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.opening import open_books
 from gateway.ledger.serving.ledger import ServingLedger
 from tests.ledger.contract.kit import (
     PRICE,
@@ -62,8 +63,8 @@ def make_place(folder: Path, *, credit_nano: int = 10**12, cap_nano: int | None 
 def _make_database(credit_nano: int, cap_nano: int | None) -> tuple[bytes, str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "gateway.db"
-        with accounts.open_books(path, create=True) as books:
-            accounts.add_account(books, "a", credit_nano=credit_nano)
+        with open_books(path, create=True) as books:
+            books.accounts.create("a", credit_nano=credit_nano)
             new = keys.add_key(books, "a", KeyTerms(cap_nano=cap_nano))
         return path.read_bytes(), new.key.id, ids.digest(new.secret)
 
@@ -83,5 +84,5 @@ def query(path: Path, sql: str) -> list[tuple[object, ...]]:
 
 
 def assert_sound(path: Path) -> None:
-    with accounts.open_books(path) as books:
+    with open_books(path) as books:
         assert books.audit().problems == ()

@@ -75,7 +75,7 @@ FILES = sorted(
     [
         *(PACKAGE / "ledger").rglob("*.py"),
         *(PACKAGE / "price_lists").rglob("*.py"),
-        *(PACKAGE / name for name in ("money.py", "usage.py", "admin/accounts.py")),
+        *(PACKAGE / name for name in ("money.py", "usage.py")),
     ]
 )
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admin import accounts, keys
 from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.key_records import Allowance
+from gateway.ledger.opening import open_books
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving import open_sqlite
@@ -116,17 +116,17 @@ def take(ledger: ServingLedger, key: Key, model: Model, amount: int) -> None:
 def set_budget(place: Place, model: Model, amount: int) -> None:
     """Give the key a budget for each day of the model's clock, or change it."""
     with SqliteBooks(place.path, clock=lambda: model.now_ms) as books:
-        keys.edit_key(books, place.key_id, {}, own=Allowance(amount, "day"))
+        books.keys.edit(place.key_id, {}, own=Allowance(amount, "day"))
     model.budget = amount
 
 
 async def operate(ledger: ServingLedger, place: Place, model: Model, amount: int) -> None:
     """As the CLI does, on another connection; the server looks before the next step."""
-    with accounts.open_books(place.path) as books:
+    with open_books(place.path) as books:
         if amount > 0:
-            accounts.credit(books, "a", amount)
+            books.entries.credit("a", amount)
         else:
-            accounts.correct(books, "a", amount, note="n")
+            books.entries.correct("a", amount, note="n")
     model.balance += amount
     await ledger.refresh()
 

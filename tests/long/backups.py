@@ -13,7 +13,7 @@ from typing import Final
 
 import aiohttp
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
 from tests.console.kit import CONFIG, MODEL
@@ -133,7 +133,7 @@ def _prepare(folder: Path, requests: int) -> str:
     (folder / "gateway.toml").write_text(text, encoding="utf-8")
     path = folder / "gateway.db"
     fill(path, History(requests=requests))
-    with accounts.open_books(path) as books:
+    with open_books(path) as books:
         return keys.add_key(books, ACCOUNT, KeyTerms(requests_per_minute=0, concurrency=0)).secret
 
 

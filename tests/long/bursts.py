@@ -10,7 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
 from tests import ROOT
 from tests.support import replies
@@ -78,7 +79,7 @@ async def play_burst(fleet: Fleet, number: int) -> Burst:
     reply = await fleet.nodes[0].chat(fleet.callers["rich"].key, body)
     ((hold_nano,),) = fleet.query("SELECT hold_nano FROM requests WHERE id = %s", reply.request_id)
     with fleet.open_books() as books:
-        accounts.add_account(books, f"crowd-{number}", credit_nano=HOLDS * hold_nano)
+        books.accounts.create(f"crowd-{number}", credit_nano=HOLDS * hold_nano)
         key = keys.add_key(books, f"crowd-{number}").secret
 
     async def ask(node: Node) -> int:
@@ -113,7 +114,7 @@ async def measure_hot(cluster: Cluster, nodes: int) -> float:
     began = time.monotonic()
     outs = await asyncio.gather(*(one.communicate(b"go\n") for one in processes))
     seconds = time.monotonic() - began
-    with accounts.open_books(DatabaseUrl(url)) as books:
+    with open_books(DatabaseUrl(url)) as books:
         assert books.audit().problems == ()
     assert [one.returncode for one in processes] == [0] * nodes
     return sum(int(out) for out, _ in outs) / max(seconds, HOT_SECONDS)

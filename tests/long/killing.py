@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.admin import accounts
 from gateway.ledger.key_records import Allowance
-from gateway.ledger.opening import open_ledger
+from gateway.ledger.opening import open_books, open_ledger
 from tests.support import config, replies, running
 from tests.support.chat import Used, say
 from tests.support.client import Cut
@@ -301,7 +300,7 @@ async def run(folder: Path, *, kills: int, seed: int, streams: int, others: int)
             one.gateway.stop()
         finally:
             one.gateway.kill()
-    with accounts.open_books(one.gateway.database) as books:
+    with open_books(one.gateway.database) as books:
         figures.wrong += books.audit().problems
     judge(load, read_rows(one.gateway.database), one.books.balance_nano("rich"), figures)
     return figures

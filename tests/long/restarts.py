@@ -18,7 +18,7 @@ from typing import Final
 import httpx2
 import openai
 
-from gateway.admin import accounts
+from gateway.ledger.opening import open_books
 from tests.long.killing import CREDIT_NANO, KINDS, MODEL, answer, read_rows, used
 from tests.server.manager import Service, queueing, service
 from tests.support import config
@@ -179,7 +179,7 @@ def judge(path: Path, figures: Figures) -> None:
     expected_nano = CREDIT_NANO - sum(used(row.number).cost_nano for row in rows if row.number)
     if Books(path).balance_nano("rich") != expected_nano:
         figures.wrong.append(f"the balance is not {expected_nano}")
-    with accounts.open_books(path) as books:
+    with open_books(path) as books:
         figures.wrong += books.audit().problems
 
 

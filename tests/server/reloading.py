@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import accounts
 from gateway.admin import observations as asking
-from gateway.ledger.opening import find_server
+from gateway.ledger.opening import find_server, open_books
 from tests.support import replies, seed
 from tests.support.books import Books
 from tests.support.chat import say
@@ -90,7 +89,7 @@ class Reloaded:
         pid = find_server(self.gateway.database)
         assert self.gateway.process is not None
         assert pid == self.gateway.process.pid
-        with accounts.open_books(self.gateway.database) as books:
+        with open_books(self.gateway.database) as books:
             answer = asking.ask(books, pid)
         assert answer is not None, self.gateway.log[-2000:]
         return answer
@@ -217,7 +216,7 @@ async def play_reloads(folder: Path, reloads: int, connections: int, seed: int) 
                 one.headers["authorization"].removeprefix("Bearer ") for one in upstream.exchanges
             }
             figures.wrong += [f"an unknown key was used: {one}" for one in used - secrets]
-            with accounts.open_books(one.gateway.database) as books:
+            with open_books(one.gateway.database) as books:
                 figures.wrong += books.audit().problems
             one.stop()
     return figures

@@ -20,8 +20,8 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import accounts
 from gateway.admin import keys as admin_keys
+from gateway.ledger.opening import open_books
 from gateway.ledger.signin_records import TokenTerms
 from gateway.server import memory
 from gateway.tasks import spawn
@@ -350,7 +350,7 @@ async def test_a_request_leaves_nothing_to_the_collector(
 ) -> None:
     """However it ends, its objects are freed by then: none is in a cycle, which would keep its bytes."""
     keys = {name: one.key for name, one in seed(tmp_path / "gateway.db", SEEDS).items()}
-    with accounts.open_books(tmp_path / "gateway.db") as books:
+    with open_books(tmp_path / "gateway.db") as books:
         token = admin_keys.add_token(books, TokenTerms("script", "operator")).secret
     with open_uncollected(tmp_path, places, loop) as (gateway, find_garbage):
         await until(lambda: accepts(gateway.port), "the gateway to start")

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import accounts, keys
 from gateway.process import ExitCode
 from tests.long.bursts import HELD_AT_ONCE, play_burst
 from tests.long.nodes import RICH, Figures, judge, play_kills, play_outages, running_load
@@ -243,9 +242,9 @@ async def test_changes_made_elsewhere_are_in_force_everywhere_within_a_second(
     assert (await nodes[0].run("key", "revoke", "new")).code == 0
     await within(SOON_SECONDS, lambda: ask_all(fleet, key=new), 401)
     with fleet.open_books() as books:
-        accounts.credit(books, "poor", NANO)
+        books.entries.credit("poor", NANO)
         await within(SOON_SECONDS, lambda: ask_all(fleet, "poor"), 200)
-        keys.edit_key(books, fleet.callers["poor"].key_id, {"cap_nano": 1})
+        books.keys.edit(fleet.callers["poor"].key_id, {"cap_nano": 1})
         await within(SOON_SECONDS, lambda: ask_all(fleet, "poor"), 402)
-        accounts.suspend(books, "rich")
+        books.accounts.suspend("rich")
         await within(SOON_SECONDS, lambda: ask_all(fleet), 403)

@@ -12,10 +12,10 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.admin import accounts
 from gateway.admin import observations as asking
 from gateway.api.state import make_gateway
 from gateway.config.records import Config
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import EventView
 from gateway.process import ExitCode
 from gateway.server.reload import Reloader
@@ -105,7 +105,7 @@ async def end_stream(call: Call) -> None:
 
 def read_events(one: Reloaded, count: int = 1) -> list[tuple[str, str]]:
     """Return the last events of reloads."""
-    with accounts.open_books(one.gateway.database) as books:
+    with open_books(one.gateway.database) as books:
         events = books.events.read_page(asking.ACTION, None, count)
         return [(event.actor, event.detail) for event in reversed(events)]
 
@@ -301,7 +301,7 @@ async def test_a_fault_of_the_gateway_changes_nothing(
 
 
 def find_reload(path: Path) -> EventView | None:
-    with accounts.open_books(path) as books:
+    with open_books(path) as books:
         return books.events.find_last(asking.ACTION)
 
 

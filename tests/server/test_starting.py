@@ -15,9 +15,9 @@ import openai
 import pytest
 
 from gateway import ids
-from gateway.admin import accounts
 from gateway.admin.signin import SigninLink
 from gateway.ledger.opening import open_books
+from gateway.ledger.sql.books.accounts import AccountBook
 from gateway.process import ExitCode
 from gateway.server.first_start import (
     CannotShow,
@@ -78,14 +78,14 @@ def test_two_first_starts_on_one_database_make_accounts_once(
     """The later one goes on as a normal start, even if it found no account a moment before."""
     stand_in(monkeypatch, tmp_path / "shared.db")
     config = load(tmp_path, f'[storage]\nurl = "{URL}"\n[billing]\ndemo_credit = 5\n')
-    add_account, made = accounts.add_account, []
+    add_account, made = AccountBook.create, []
 
     def add_behind_the_other(*arguments: Any, **named: Any) -> object:
-        monkeypatch.setattr(accounts, "add_account", add_account)
+        monkeypatch.setattr(AccountBook, "create", add_account)
         made.append(make_first_accounts(config))
         return add_account(*arguments, **named)
 
-    monkeypatch.setattr(accounts, "add_account", add_behind_the_other)
+    monkeypatch.setattr(AccountBook, "create", add_behind_the_other)
     assert make_first_accounts(config) is None
     assert made != [None]
     assert make_first_accounts(config) is None
@@ -100,7 +100,7 @@ def test_a_node_that_finds_an_account_makes_none(
 ) -> None:
     stand_in(monkeypatch, tmp_path / "shared.db")
     with open_books(tmp_path / "shared.db", create=True) as books:
-        accounts.add_account(books, "alice")
+        books.accounts.create("alice")
     config = load(tmp_path, f'[storage]\nurl = "{URL}"\n[billing]\ndemo_credit = 5\n')
     assert make_first_accounts(config) is None
 
@@ -226,7 +226,7 @@ async def test_newcomer_signs_in_as_operator(newcomer: GatewayProcess) -> None:
 def test_the_first_key_is_an_ordinary_holder_s(newcomer: GatewayProcess) -> None:
     """It lets whoever finds it spend one account's credit, and nothing more."""
     _, key = find_first_key(newcomer)
-    with accounts.open_books(newcomer.database) as books:
+    with open_books(newcomer.database) as books:
         made = {one.name: one.operator for one in books.accounts.read_all()}
         (only,) = books.keys.read_all()
     assert made == {"operator": True, "default": False}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import psycopg
 
-from gateway.admin import accounts
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.sql.books.books import Books
 from tests.support import config, seed
@@ -118,7 +118,7 @@ class Fleet:
         return [await self.start_node() for _ in range(count)]
 
     def open_books(self) -> Books:
-        return accounts.open_books(DatabaseUrl(self.url))
+        return open_books(DatabaseUrl(self.url))
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.url, autocommit=True) as connection:

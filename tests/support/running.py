@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from gateway.admin import accounts
+from gateway.ledger.opening import open_books
 from tests import ROOT
 from tests.support import config, seed
 from tests.support.books import SETTLE_SECONDS, Books
@@ -32,7 +32,7 @@ class Running:
     def prove_books(self) -> None:
         """Check that no hold is open and every balance is the sum of its entries."""
         deadline = time.monotonic() + SETTLE_SECONDS
-        with accounts.open_books(self.gateway.database) as books:
+        with open_books(self.gateway.database) as books:
             while (report := books.audit()).pending and time.monotonic() < deadline:
                 time.sleep(POLL_SECONDS)
         assert report.ok, report.problems

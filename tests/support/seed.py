@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.key_records import Allowance, KeyTerms, Terms
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import Location
 from gateway.ledger.sql.books.books import Books
 
@@ -65,12 +66,12 @@ SEEDS: Final = (
 
 def seed(path: Location, seeds: Iterable[Seed] = SEEDS) -> dict[str, Caller]:
     """Write the accounts and return the callers by account name."""
-    with accounts.open_books(path, create=True) as books:
+    with open_books(path, create=True) as books:
         return {one.name: _add(books, one) for one in seeds}
 
 
 def _add(books: Books, one: Seed) -> Caller:
-    accounts.add_account(books, one.name, credit_nano=one.credit_nano, terms=one.account)
+    books.accounts.create(one.name, credit_nano=one.credit_nano, terms=one.account)
     new = keys.add_key(
         books,
         one.name,
@@ -85,7 +86,7 @@ def _add(books: Books, one: Seed) -> Caller:
         own=one.budget,
     )
     if one.suspended:
-        accounts.suspend(books, one.name)
+        books.accounts.suspend(one.name)
     if one.revoked:
         books.keys.revoke(new.key.id)
     return Caller(one.name, new.secret, new.key.id)

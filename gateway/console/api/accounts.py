@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 from aiohttp import web
 
-from gateway.admin import accounts, keys, signin, views
+from gateway.admin import keys, signin, views
 from gateway.console.api.keys import make_describer
 from gateway.console.api.session import require_fresh
 from gateway.console.fields import (
@@ -226,8 +226,8 @@ def add_account(books: Books, request: ConsoleRequest) -> Answer:
         require_fresh(books, request)
     if credit_nano:
         _require_note(note)
-    account = accounts.add_account(
-        books, name, credit_nano=credit_nano, operator=is_operator, note=note, terms=terms
+    account = books.accounts.create(
+        name, credit_nano=credit_nano, operator=is_operator, note=note, terms=terms
     )
     return Answer(_describe_detail(books, account.id), 201)
 
@@ -244,7 +244,7 @@ def edit_account(books: Books, request: ConsoleRequest) -> Answer:
     if operator is False:
         _refuse_own(request, account.id, "demote")
     if changes or operator is not None:
-        accounts.edit_account(books, account.name, changes, operator=operator)
+        books.accounts.edit(account.name, changes, operator=operator)
     return Answer(_describe_detail(books, account.id))
 
 
@@ -254,7 +254,7 @@ def credit_account(books: Books, request: ConsoleRequest) -> Answer:
     amount_nano, note = fields.need_amount_nano("amount"), fields.need_text("note").strip()
     fields.done()
     _require_note(note)
-    return _answer_move(books, accounts.credit(books, name, amount_nano, note=note))
+    return _answer_move(books, books.entries.credit(name, amount_nano, note=note))
 
 
 @route("POST", "/accounts/{id}/correct", "operator", OPERATORS, idempotent=True)
@@ -264,7 +264,7 @@ def correct_account(books: Books, request: ConsoleRequest) -> Answer:
     request_id = (fields.text("request_id") or "").strip() or None
     fields.done()
     try:
-        entry = accounts.correct(books, name, amount_nano, note=note, request_id=request_id)
+        entry = books.entries.correct(name, amount_nano, note=note, request_id=request_id)
     except NotFound as error:  # the account was found above, so the request is unknown
         raise invalid_field("request_id", phrase(str(error))) from error
     return _answer_move(books, entry)
@@ -276,7 +276,7 @@ def suspend_account(books: Books, request: ConsoleRequest) -> Answer:
     reason = (fields.text("reason") or "").strip()
     fields.done()
     _refuse_own(request, account.id, "suspend")
-    return Answer(views.ACCOUNT.describe(accounts.suspend(books, account.name, reason=reason)))
+    return Answer(views.ACCOUNT.describe(books.accounts.suspend(account.name, reason=reason)))
 
 
 @route("POST", "/accounts/{id}/resume", "operator", OPERATORS)
@@ -352,7 +352,7 @@ def _describe_standing(standing: StandingView) -> dict[str, Any]:
 def _describe_detail(books: Books, account_id: int) -> dict[str, Any]:
     """Describe an account with its keys and latest entries. Raises NotFound."""
     standing = books.accounts.read_standing(account_id, today=books.clock() // DAY_MS)
-    run = books.entries.read_run(EntryFilter(account_id), None, accounts.LATEST_ENTRIES)
+    run = books.entries.read_run(EntryFilter(account_id), None, views.LATEST_ENTRIES)
     describe_key = make_describer(books, account_id)
     return {
         **_describe_standing(standing),

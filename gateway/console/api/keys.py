@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, cast, get_args
 
-from gateway.admin import accounts, keys, views
+from gateway.admin import keys, views
 from gateway.console.api.session import require_fresh
 from gateway.console.fields import ConsoleError, Fields, invalid_field, read_id
 from gateway.console.lists import read_page
@@ -97,7 +97,7 @@ def edit_key(books: Books, request: ConsoleRequest) -> Answer:
     if not changes and own is None:
         return show_key(books, request)
     owner = request.account.id
-    key = keys.edit_key(books, request.segment(), changes, own=own, account_id=owner)
+    key = books.keys.edit(request.segment(), changes, own=own, account_id=owner)
     return Answer(make_describer(books, owner)(key))
 
 
@@ -196,9 +196,7 @@ def add_budget(books: Books, request: ConsoleRequest) -> Answer:
     if sum(one.name is not None for one in books.budgets.read_all(account.name)) >= MAX_BUDGETS:
         message = f"There are {MAX_BUDGETS} budgets already. Remove those that are not needed."
         raise ConsoleError(409, "too_many_budgets", message)
-    return Answer(
-        views.BUDGET.describe(accounts.add_budget(books, account.name, name, allowance)), 201
-    )
+    return Answer(views.BUDGET.describe(books.budgets.create(account.name, name, allowance)), 201)
 
 
 @route("PATCH", "/budgets/{id}", "any")
@@ -213,7 +211,7 @@ def edit_budget(books: Books, request: ConsoleRequest) -> Answer:
     budget_id, owner = _find_budget(request)
     if not changes:
         return Answer(views.BUDGET.describe(books.budgets.read(budget_id, account_id=owner)))
-    budget = accounts.edit_budget(books, budget_id, changes, account_id=owner)
+    budget = books.budgets.edit(budget_id, changes, account_id=owner)
     return Answer(views.BUDGET.describe(budget))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 from aiohttp import web
 
-from gateway.admin import accounts, views
+from gateway.admin import views
 from gateway.api.state import Gateway
 from gateway.config.records import Model
 from gateway.console.fields import ConsoleError, Query, invalid_field
@@ -176,8 +176,8 @@ def _describe_points(report: UsageReport, unit: ChartUnit) -> list[Json]:
 def show_costs(books: Books, request: ConsoleRequest) -> Answer:
     """List all models that were used, those that earn least first; unknown costs last."""
     first, last = _read_days(request.query, books.clock() // DAY_MS, "model")
-    rows = accounts.usage_with_costs(
-        books, by="model", since_ms=first * DAY_MS, until_ms=(last + 1) * DAY_MS
+    rows = books.usage.sum_with_costs(
+        by="model", since_ms=first * DAY_MS, until_ms=(last + 1) * DAY_MS
     )
     rows.sort(key=lambda row: (not row[2].known, row[2].margin_nano, row[0]))
     total = sum_usage(usage for _, usage, _ in rows) if rows else Usage()

@@ -58,11 +58,11 @@ def read_key_terms(columns: KeyTermsColumns) -> KeyTerms:
 
 
 def write_terms(terms: Terms) -> dict[str, int | str | None]:
-    """Return the columns of terms by name."""
+    """Return the columns of terms by name; a model is named once."""
     # One column for each field, so a new term needs a column and nothing here.
     columns = asdict(terms)
     if terms.models is not None:
-        columns["models"] = orjson.dumps(terms.models).decode()
+        columns["models"] = orjson.dumps(list(dict.fromkeys(terms.models))).decode()
     return columns
 
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sql.books import accounts as account_book
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -97,8 +97,8 @@ async def test_detail_is_the_same_by_id_and_by_name(console: Console) -> None:
         for number in range(200):
             books.keys.revoke(keys.add_key(books, HOLDER).key.id)
             if number % 20 == 0:
-                accounts.credit(books, HOLDER, NANO, note=f"number {number}")
-        accounts.credit(books, HOLDER, NANO, note="last")
+                books.entries.credit(HOLDER, NANO, note=f"number {number}")
+        books.entries.credit(HOLDER, NANO, note="last")
     await console.sign_in(HOLDER)
     detail = await get(console, url(console, HOLDER))
     assert detail == await get(console, f"{ACCOUNTS}/by-name?name={HOLDER}")
@@ -129,7 +129,7 @@ async def test_what_is_no_account_is_not_found(console: Console, segment: str) -
 async def test_entries_come_in_pages(console: Console) -> None:
     with console.open_books() as books:
         for number in range(5):
-            accounts.credit(books, OTHER, NANO, note=f"number {number}")
+            books.entries.credit(OTHER, NANO, note=f"number {number}")
     path = url(console, OTHER, "/entries?limit=4")
     entries = await read_pages(console, path, "entries", as_=OPERATOR)
     assert [set(one) for one in entries] == [ENTRY_FIELDS] * 6
@@ -226,7 +226,7 @@ async def test_suspend_and_resume_count_at_once(console: Console) -> None:
     own = url(console, OPERATOR)
     assert (await console.get(own, as_=OPERATOR)).status == 200
     with console.open_books() as books:
-        accounts.suspend(books, OPERATOR)
+        books.accounts.suspend(OPERATOR)
     for target in (f"{own}/resume", f"{own}/credit", f"{API}/keys/{key}/revoke"):
         reply = await post(console, target, None, key="k")
         assert reply.refusal == (404, "not_found", None)

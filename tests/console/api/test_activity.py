@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from gateway import ids
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.console.api.activity import count_days_left
 from gateway.ledger.call_records import ENDINGS
 from gateway.ledger.key_records import KeyTerms
@@ -198,13 +198,13 @@ async def test_notices_say_what_to_do(tmp_path: Path) -> None:
         with console.open_books() as books:
             now_ms = books.clock()
             assert list(await find_notices()) == ["no_password"]
-            accounts.correct(books, HOLDER, -80 * NANO, note="n")
+            books.entries.correct(HOLDER, -80 * NANO, note="n")
             assert list(await find_notices()) == ["no_password"], "at the amount"
-            accounts.correct(books, HOLDER, -1, note="n")
+            books.entries.correct(HOLDER, -1, note="n")
             low = await find_notices()
             assert low["balance_low"].startswith("The balance is below 20.00 USD. Top it up")
-            accounts.correct(books, HOLDER, 1 - 20 * NANO, note="n")
-            accounts.suspend(books, HOLDER)
+            books.entries.correct(HOLDER, 1 - 20 * NANO, note="n")
+            books.accounts.suspend(HOLDER)
             soon_ms = now_ms + 3 * DAY_MS
             keys.add_key(books, HOLDER, KeyTerms(expires_ms=now_ms + 9 * DAY_MS))
             rotated = keys.add_key(books, HOLDER).key.id

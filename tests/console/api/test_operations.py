@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.admin import accounts, signin
+from gateway.admin import moves, signin
 from gateway.admin.fields import name_process
 from gateway.config.records import Reload
 from gateway.ledger.opening import open_books
@@ -217,7 +217,7 @@ async def test_health_tells_what_happened(console: Console, tmp_path: Path) -> N
     console.gateway.missing_usages.note("demo", MODEL, 7_200_001)
     await add_key(console)
     with console.open_books() as books:
-        accounts.back_up(books, tmp_path / "copy.db")
+        moves.back_up(books, tmp_path / "copy.db")
         key_id = books.keys.read_all(HOLDER)[0].id
     account_id, pending = console.account_id(HOLDER), Past(key_id, 1, None)
     (request_id,) = add_calls(console.database, account_id, [pending])
@@ -265,7 +265,7 @@ async def test_operators_see_the_gateways(tmp_path: Path, postgres_url: str) -> 
 
     mine = name_process(os.getpid())
     with open_books(DatabaseUrl(postgres_url), create=True) as books:
-        accounts.add_account(books, OPERATOR, operator=True)
+        books.accounts.create(OPERATOR, operator=True)
         token = signin.make_signin_link(books, OPERATOR).token
     async with open_console(tmp_path, more=f'[storage]\nurl = "{postgres_url}"') as console:
         reply = await console.ask("POST", f"{API}/session/link", {"token": token})
@@ -290,7 +290,7 @@ async def test_audit_proves_everything_and_is_remembered(console: Console) -> No
     assert (report.pop("to_settle"), report.pop("problems")) == ([], [])
     assert set(report.values()) == {None}, "it was never run"
     with console.open_books() as books:
-        accounts.credit(books, HOLDER, 1, note="something new to prove")
+        books.entries.credit(HOLDER, 1, note="something new to prove")
         before = await get(console, f"{API}/health")
         assert before["full_audit"] == {"ok": None, "at": None}, "the start-up check is another"
         await asyncio.sleep(0.002)
@@ -321,7 +321,7 @@ async def test_audits_run_one_at_a_time_and_beside_all_else(console: Console) ->
         replies.put_nowait(await console.post(f"{API}/audit", as_=OPERATOR))
 
     with console.open_books() as books:
-        accounts.credit(books, HOLDER, 1, note="something new to prove")
+        books.entries.credit(HOLDER, 1, note="something new to prove")
         async with asyncio.TaskGroup() as group:
             with books.changing():  # so that the checkpoint cannot be written
                 for _ in range(3):

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import accounts, keys, signin
+from gateway.admin import keys, signin
 from gateway.ledger.signin_records import HOLDER_IDLE_MS, OPERATOR_IDLE_MS
 from gateway.times import unix_ms
 from tests.console.kit import (
@@ -77,7 +77,7 @@ async def test_a_password_opens_a_session(console: Console) -> None:
     }  # fmt: skip
     assert read_events(console) == [(HOLDER, "session.open", HOLDER)]
     with console.open_books() as books:
-        accounts.suspend(books, HOLDER)
+        books.accounts.suspend(HOLDER)
     assert (await sign_in(console)).json["account"]["suspended"] is True, "who may look"
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import psycopg
 
 from gateway import ids
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ids import make_request_id
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Key, Settlement
 from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.ledger.opening import open_books
 from gateway.ledger.postgres.schema import SILENCE_SECONDS
 from gateway.ledger.postgres.serving import open_postgres
 from gateway.ledger.records import DatabaseUrl
@@ -47,7 +48,7 @@ class Shared:
         )
 
     def open_books(self) -> Books:
-        return accounts.open_books(DatabaseUrl(self.url))
+        return open_books(DatabaseUrl(self.url))
 
     def find_key(self, ledger: ServingLedger) -> Key:
         key = ledger.find_key(self.digest)
@@ -84,8 +85,8 @@ def make_shared(
     account: Terms = NO_TERMS,
 ) -> Shared:
     """Make the ledger with the account `a` and its key."""
-    with accounts.open_books(DatabaseUrl(url), create=True) as books:
-        accounts.add_account(books, "a", credit_nano=credit_nano, terms=account)
+    with open_books(DatabaseUrl(url), create=True) as books:
+        books.accounts.create("a", credit_nano=credit_nano, terms=account)
         new = keys.add_key(books, "a", terms)
     return Shared(url, ids.digest(new.secret))
 

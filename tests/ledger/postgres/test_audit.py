@@ -11,7 +11,6 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from psycopg import errors
 
-from gateway.admin import accounts
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import register
 from gateway.ledger.postgres.schema import CHECKS, run_audit
@@ -67,7 +66,7 @@ def url(postgres: Cluster) -> Iterator[str]:
     url = postgres.make_database()
     with PostgresBooks(url, create=True, clock=lambda: NOW_MS) as books:
         books.connection.execute("SELECT make_months(to_timestamp(?), 2)", (NOW_MS // 1000,))
-        accounts.add_account(books, "a", credit_nano=100_000)
+        books.accounts.create("a", credit_nano=100_000)
         key = key_id_of(create_key(books, "a"))
         books.connection.execute(
             "INSERT INTO budgets (account_id, name, period, amount_nano, period_day, created_ms)"

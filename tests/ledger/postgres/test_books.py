@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway import ids
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.postgres import books as module
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import leave, register
@@ -153,7 +153,7 @@ async def test_polls_find_what_listen_would_tell(
         books.keys.revoke(new.key.id)
         began = time.monotonic()
         await until(lambda: key.revoked_ms is not None, "the revocation")
-        accounts.suspend(books, "a")
+        books.accounts.suspend("a")
         await until(lambda: key.account.suspended, "the suspension")
     assert time.monotonic() - began < 2 * SOON_SECONDS
 

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from gateway import ids
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.key_records import Allowance, KeyTerms, Rate
@@ -50,8 +50,8 @@ def shared(postgres_url: str) -> Shared:
     with shared.open_books() as books:
         budget = books.budgets.create("a", "all", Allowance(CREDIT, "month"))
         (key,) = books.keys.read_all("a")
-        keys.edit_key(books, key.id, {"budget_id": budget.id})
-        accounts.add_account(books, "b", credit_nano=CREDIT)
+        books.keys.edit(key.id, {"budget_id": budget.id})
+        books.accounts.create("b", credit_nano=CREDIT)
     return shared
 
 
@@ -140,8 +140,8 @@ async def test_an_operator_is_told_of_the_lock_and_changes_other_accounts(shared
     async with serving(shared) as ledger:
         with locking(shared, LOCKS["the account"]), shared.open_books() as books:
             with pytest.raises(LedgerError, match="another program has locked"):
-                await asyncio.to_thread(accounts.credit, books, "a", 5)
-            accounts.credit(books, "b", 5)
+                await asyncio.to_thread(books.entries.credit, "a", 5)
+            books.entries.credit("b", 5)
             await charge(ledger, other.find_key(ledger))
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.admin import accounts
 from gateway.errors import InsufficientBalance, LedgerUnavailable
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
@@ -159,7 +158,7 @@ async def test_a_call_that_arrives_late_does_nothing(postgres: Cluster, postgres
         with pytest.raises(InsufficientBalance):
             await waiting
         with shared.open_books() as books:
-            accounts.credit(books, "a", 5000)
+            books.entries.credit("a", 5000)
         scene.line.late.set()
         await asyncio.wait_for(scene.line.delivered.wait(), 10)
         shared.assert_sound(pending=0)

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
-from gateway.admin import accounts, keys, signin
+from gateway.admin import keys, signin
 from gateway.ledger.alert_records import Channel, Hook, UpstreamFailure
 from gateway.ledger.key_records import Allowance
 from gateway.ledger.opening import make_ledger, open_books, open_ledger
@@ -51,11 +51,11 @@ Edit = Callable[[Rows], object]
 async def make_history(path: Path) -> None:
     """Make a ledger with rows in every table, of three months; two requests are still pending."""
     with SqliteBooks(path, create=True, clock=lambda: NOW_MS) as books:
-        accounts.add_account(books, "a", credit_nano=1000 * NANO)
-        accounts.add_account(books, "b'; --", credit_nano=5, operator=True)
+        books.accounts.create("a", credit_nano=1000 * NANO)
+        books.accounts.create("b'; --", credit_nano=5, operator=True)
         rotated, own = keys.add_key(books, "a"), create_key(books, "a")
-        team = accounts.add_budget(books, "a", "team", Allowance(100 * NANO, "month"))
-        keys.edit_key(books, key_id_of(own), {"budget_id": team.id})
+        team = books.budgets.create("a", "team", Allowance(100 * NANO, "month"))
+        books.keys.edit(key_id_of(own), {"budget_id": team.id})
         keys.rotate_key(books, rotated.key.id)
         redeemed, _ = keys.make_codes(books, NANO, 2).codes
         keys.redeem(books, "a", redeemed)
@@ -88,7 +88,7 @@ async def make_history(path: Path) -> None:
         pending = [make_item(1, key_id, at) for at in times[:2]]
         add_requests(books.connection, pending, LATER_MS)
         request_id = charged.admission.request_id
-        accounts.correct(books, "a", -5, note="a correction", request_id=request_id)
+        books.entries.correct("a", -5, note="a correction", request_id=request_id)
         assert books.audit().problems == ()
 
 
@@ -166,9 +166,9 @@ def test_a_ledger_goes_there_and_back(rows: Rows, postgres_url: str, tmp_path: P
     assert count(postgres_url, "SELECT count(*) FROM entries_other") == 0
     last = max(int(str(row.row["id"])) for row in rows if row.table == "entries")
     with open_books(DatabaseUrl(postgres_url)) as books:
-        assert accounts.add_account(books, "c", credit_nano=1).id == 3
+        assert books.accounts.create("c", credit_nano=1).id == 3
         assert books.entries.read_latest("c", 1)[0].id == last + 1, "numbers go on"
-        assert accounts.add_budget(books, "c", "more", Allowance(1, "day")).id == 2
+        assert books.budgets.create("c", "more", Allowance(1, "day")).id == 2
         assert books.audit().problems == ()
     report = make_ledger(tmp_path / "new.db", SHAPE, there, clock=lambda: LATER_MS)
     assert report.problems == ()

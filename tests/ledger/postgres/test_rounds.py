@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
-from gateway.admin import accounts
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Rate, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import look_around, register
@@ -23,8 +22,8 @@ from tests.ledger.sql.requests import make_item
 @pytest.fixture
 def books(postgres_url: str) -> Iterator[PostgresBooks]:
     with PostgresBooks(postgres_url, create=True, clock=lambda: NOW_MS) as books:
-        accounts.add_account(books, "a", credit_nano=100_000)
-        accounts.add_account(books, "b", credit_nano=100_000)
+        books.accounts.create("a", credit_nano=100_000)
+        books.accounts.create("b", credit_nano=100_000)
         yield books
 
 

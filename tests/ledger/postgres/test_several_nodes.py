@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from gateway.admin import accounts
 from gateway.errors import BalanceHeld, InsufficientBalance, LedgerUnavailable
 from gateway.ledger.base import Hold
 from gateway.ledger.postgres import nodes
@@ -97,7 +96,7 @@ async def test_all_nodes_charge_one_account_and_its_operator_too_without_a_deadl
     def credit_on() -> None:
         with shared.open_books() as books:
             for _ in range(CALLS):
-                accounts.credit(books, "a", 100)
+                books.entries.credit("a", 100)
 
     with caplog.at_level(logging.WARNING):
         async with AsyncExitStack() as stack:

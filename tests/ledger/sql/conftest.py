@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import accounts
+from gateway.ledger.opening import open_books
 from gateway.ledger.sqlite.schema import connect
 
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     path = tmp_path / "gateway.db"
-    with accounts.open_books(path, create=True) as books:
-        accounts.add_account(books, "a", credit_nano=1000)
+    with open_books(path, create=True) as books:
+        books.accounts.create("a", credit_nano=1000)
     with closing(connect(path)) as connection:
         yield connection

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ids import find_first_id
 from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.sql.audit import (
@@ -99,7 +99,7 @@ def history(
 
 def make_history(books: AnyBooks) -> None:
     """Charge 70 three times, with bills of 60, the last of them later; void one; spend a budget."""
-    accounts.add_account(books, "a", credit_nano=100_000)
+    books.accounts.create("a", credit_nano=100_000)
     key, other = (key_id_of(create_key(books, "a")) for _ in range(2))
     now_ms = unix_ms()
     late = settlement(70, ended_ms=LATER_MS + 1, provider_cost_nano=60, reported_cost_nano=61)
@@ -118,7 +118,7 @@ def make_history(books: AnyBooks) -> None:
         books.connection.execute("INSERT INTO prices VALUES (?, ?)", (price.id, price.text))
     made = keys.make_codes(books, amount_nano=9, count=1)
     keys.redeem(books, "a", made.codes[0])
-    accounts.add_account(books, "idle")
+    books.accounts.create("idle")
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import accounts, keys
-from gateway.ledger.opening import make_ledger
+from gateway.admin import keys
+from gateway.ledger.opening import make_ledger, open_books
 from gateway.ledger.records import BadRecord, LedgerError, MoveRecord
 from gateway.ledger.serving.writer import POLL_SECONDS
 from gateway.ledger.sqlite.books import (
@@ -59,12 +59,12 @@ async def make_history(folder: Path) -> Place:
             await charge(ledger, key, 70)
         await ledger.settle(ledger.hold(key, admission()), void())
         await ledger.wait_admitted(ledger.hold(key, admission()))
-    with accounts.open_books(place.path) as books:
-        accounts.credit(books, "a", 5)
-        accounts.correct(books, "a", -3, note="n")
+    with open_books(place.path) as books:
+        books.entries.credit("a", 5)
+        books.entries.correct("a", -3, note="n")
         made = keys.make_codes(books, amount_nano=9, count=1)
         keys.redeem(books, "a", made.codes[0])
-        accounts.add_account(books, "idle")
+        books.accounts.create("idle")
     return place
 
 
@@ -81,7 +81,7 @@ def test_sound_books_pass_and_become_a_checkpoint(place: Place) -> None:
         assert (report.pending, report.interrupted) == (1, 0)
         fast = run_audit(books.connection, full=False, now_ms=1)
         assert (fast.ok, fast.entries) == (True, 0), "all was proven before"
-        accounts.credit(books, "a", 5)
+        books.entries.credit("a", 5)
         assert run_audit(books.connection, full=False, now_ms=1).entries == 1
     assert query(place.path, "SELECT max(entry_id) FROM checkpoints") == [(15,)]
 
@@ -96,7 +96,7 @@ def test_sound_books_pass_and_become_a_checkpoint(place: Place) -> None:
 def test_full_audit_finds(place: Place, sql: str, problem: str) -> None:
     """What SQLite's own check finds beside the proof; `sql/test_audit` has the rest."""
     tamper(place, sql)
-    with accounts.open_books(place.path) as books:
+    with open_books(place.path) as books:
         report = books.audit()
     assert not report.ok
     assert any(problem in text for text in report.problems), report.problems
@@ -130,7 +130,7 @@ def overwrite_pages(path: Path) -> None:
 
 async def test_damaged_pages_are_found_and_not_served_from(charged: Place) -> None:
     overwrite_pages(charged.path)
-    with accounts.open_books(charged.path) as books:
+    with open_books(charged.path) as books:
         report = books.audit()
     assert not report.ok
     assert all("the file is damaged" in text for text in report.problems)

@@ -15,7 +15,7 @@ from stat import S_IMODE
 
 import pytest
 
-from gateway.admin import accounts
+from gateway.admin import moves
 from gateway.ledger.alert_records import KEPT_FAILURES
 from gateway.ledger.base import Settlement
 from gateway.ledger.records import LedgerError
@@ -99,7 +99,7 @@ def test_backup_that_fails_leaves_no_file(tmp_path: Path) -> None:
     with SqliteBooks(place.path) as books:
         books.connection.execute("BEGIN")  # VACUUM refuses to run in a transaction
         with pytest.raises(LedgerError, match="the backup could not be made"):
-            accounts.back_up(books, target)
+            moves.back_up(books, target)
     assert list(target.parent.iterdir()) == []
 
 
@@ -129,7 +129,7 @@ def test_backup_removes_what_killed_ones_left(tmp_path: Path) -> None:
         path.touch()
     with under_way.open("rb") as file, SqliteBooks(place.path) as books:
         fcntl.flock(file, fcntl.LOCK_EX)
-        accounts.back_up(books, target)
+        moves.back_up(books, target)
     assert set(target.parent.iterdir()) == {target, under_way, *others}
 
 
@@ -152,7 +152,7 @@ def test_backup_begins_again_if_its_file_is_taken_for_a_remain(
 
     monkeypatch.setattr(tempfile, "mkstemp", make_and_lose)
     with SqliteBooks(place.path) as books:
-        accounts.back_up(books, target)
+        moves.back_up(books, target)
     assert removed
     assert list(target.parent.iterdir()) == [target]
     assert target.stat().st_mode & 0o777 == 0o600

@@ -14,8 +14,8 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import accounts
 from gateway.errors import LedgerUnavailable
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import FilesLost, LedgerError, LedgerLocked
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.files import (
@@ -109,7 +109,7 @@ async def test_the_operator_does_not_write_to_a_file_that_replaced_the_one_serve
     async with open_sqlite(place.path):
         aside.write_bytes(place.path.read_bytes())
         aside.replace(place.path)
-        with pytest.raises(FilesLost), accounts.open_books(place.path):
+        with pytest.raises(FilesLost), open_books(place.path):
             pass
     for name in ("gateway.db-wal", "gateway.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
@@ -202,9 +202,9 @@ async def test_commands_work_beside_a_snapshot_made_of_hard_links_while_a_gatewa
         other.hardlink_to(place.path)
         assert_sound(place.path)
         with pytest.raises(LedgerError, match="2 names"):
-            accounts.open_books(other)
+            open_books(other)
     with pytest.raises(LedgerError, match="2 names"):
-        accounts.open_books(place.path)
+        open_books(place.path)
 
 
 def test_a_lock_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import accounts
 from gateway.errors import LedgerUnavailable
+from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import take_hold
 from gateway.ledger.sqlite.connections import ConnectionThread, SqliteReader
@@ -113,7 +113,7 @@ async def test_10_000_are_recovered_and_the_latest_100_listed(tmp_path: Path) ->
             " FROM n, (SELECT * FROM requests WHERE state = 'pending')"
         )
     await start(place)
-    with accounts.open_books(place.path) as books:
+    with open_books(place.path) as books:
         report = books.audit()
     assert (len(report.to_settle), report.unsettled, report.interrupted) == (100, 10_000, 10_000)
 

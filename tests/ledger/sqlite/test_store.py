@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from gateway.admin import accounts
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.opening import open_ledger
+from gateway.ledger.opening import open_books, open_ledger
 from gateway.ledger.serving.queue import LINGER_SECONDS
 from gateway.ledger.serving.store import Item, Report
 from gateway.ledger.serving.writer import POLL_SECONDS
@@ -130,14 +129,14 @@ async def test_changes_are_cleared_at_the_start_and_their_numbers_never_return(
     tmp_path: Path,
 ) -> None:
     place = make_place(tmp_path, credit_nano=5000)
-    with accounts.open_books(place.path) as books:
+    with open_books(place.path) as books:
         for _ in range(8):
-            accounts.credit(books, "a", 250)
+            books.entries.credit("a", 250)
     (before,) = query(place.path, "SELECT max(seq) FROM changes")
     async with open_ledger(place.path):
         assert query(place.path, "SELECT count(*) FROM changes") == [(0,)]
-        with accounts.open_books(place.path) as books:
-            accounts.credit(books, "a", 1)
+        with open_books(place.path) as books:
+            books.entries.credit("a", 1)
         (after,) = query(place.path, "SELECT min(seq) FROM changes")
     assert isinstance(before[0], int)
     assert after == (before[0] + 1,)

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.admin import accounts, keys
+from gateway.admin import keys
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.call_records import Outcome, ProviderCosts
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spending, find_span
+from gateway.ledger.opening import open_books
 from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.rows import BUDGET_SUM
 from gateway.ledger.sqlite.batch import Committed, NotPendingError, commit_requests
@@ -72,9 +73,9 @@ def make_two_accounts() -> tuple[bytes, tuple[tuple[int, str], ...]]:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "gateway.db"
         found = []
-        with accounts.open_books(path, create=True) as books:
+        with open_books(path, create=True) as books:
             for name in ("a", "b"):
-                account = accounts.add_account(books, name, credit_nano=10**12)
+                account = books.accounts.create(name, credit_nano=10**12)
                 found += [(account.id, keys.add_key(books, name).key.id) for _ in range(2)]
         return path.read_bytes(), tuple(found)
 
@@ -291,11 +292,11 @@ class Ledger:
         self.path = path
         self.holds: list[Hold] = []
         account = Account(1, "a", suspended=False, balance_nano=10**12)
-        with accounts.open_books(path, create=True) as books:
-            accounts.add_account(books, "a", credit_nano=10**12)
+        with open_books(path, create=True) as books:
+            books.accounts.create("a", credit_nano=10**12)
             for period in PERIODS:
                 allowance = Allowance(10**9, period)
-                made = accounts.add_budget(books, "a", period, allowance)
+                made = books.budgets.create("a", period, allowance)
                 spending = Spending(find_span(period, NOW_MS), 0)
                 budget = Budget(made.id, 1, period, allowance, spending)
                 for _ in range(2):
@@ -325,7 +326,7 @@ class Ledger:
         ]
 
     def audit(self) -> tuple[str, ...]:
-        with accounts.open_books(self.path) as books:
+        with open_books(self.path) as books:
             return books.audit().problems
 
 

@@ -9,8 +9,23 @@ from typing import Final
 import orjson
 
 from gateway.ledger.call_records import Spent
+from gateway.ledger.checks import (
+    MAX_NAME_CHARS,
+    require_credit,
+    require_note,
+    require_terms,
+    require_text,
+)
 from gateway.ledger.key_records import TermChanges, Terms
-from gateway.ledger.records import AccountOrder, AccountView, Conflict, NotFound, StandingView
+from gateway.ledger.records import (
+    AccountOrder,
+    AccountView,
+    Conflict,
+    NotFound,
+    Refused,
+    StandingView,
+)
+from gateway.ledger.signin_records import SCRIPT_ACTOR
 from gateway.ledger.sql.books.database import (
     ACCOUNT_COLUMNS,
     EACH_ACCOUNT,
@@ -145,11 +160,22 @@ class AccountBook(Part):
         self,
         name: str,
         *,
-        credit_nano: int,
-        operator: bool,
+        credit_nano: int = 0,
+        operator: bool = False,
         note: str = "",
         terms: Terms = _NO_TERMS,
     ) -> AccountView:
+        """Create an account; `note` is the reason for its credit."""
+        require_text("the account's name", name, MAX_NAME_CHARS, "name")
+        if name.startswith(SCRIPT_ACTOR):
+            raise Refused(
+                f"an account's name must not begin with '{SCRIPT_ACTOR}': events name tokens so",
+                field="name",
+            )
+        if credit_nano:
+            require_credit(credit_nano, "credit")
+        require_note("the note", note)
+        require_terms(terms)
         with self._database.changing() as connection:
             # Looked for first, as the constraint's error would not say what is wrong in words.
             if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
@@ -169,6 +195,9 @@ class AccountBook(Part):
 
     def edit(self, name: str, changes: TermChanges, *, operator: bool | None = None) -> AccountView:
         """Change terms or role; a new role ends sessions and links. The last operator stays one."""
+        if not changes and operator is None:
+            raise Refused("nothing to change; give a limit, models or a role")
+        require_terms(replace(_NO_TERMS, **changes))
         with self._database.changing() as connection:
             account = read_account(connection, name)
             said = describe_changes(changes)
@@ -196,6 +225,7 @@ class AccountBook(Part):
             )
 
     def suspend(self, name: str, *, reason: str = "") -> AccountView:
+        require_note("the reason", reason, "reason")
         return self._set_suspended(name, "account.suspend", reason, suspended=True)
 
     def resume(self, name: str) -> AccountView:

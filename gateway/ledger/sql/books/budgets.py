@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.ledger.checks import MAX_NAME_CHARS, require_allowance, require_text
 from gateway.ledger.key_records import (
     Allowance,
     BudgetChanges,
@@ -15,7 +16,7 @@ from gateway.ledger.key_records import (
     find_span,
     show_budget,
 )
-from gateway.ledger.records import Conflict, NotFound
+from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.sql.books.database import Part, append_change, read_account
 from gateway.ledger.sql.connection import Connection, insert_numbered
 from gateway.ledger.sql.rows import KEY_LIVES, sum_charges
@@ -65,8 +66,22 @@ class BudgetBook(Part):
             rows = connection.execute(_ALL, {"account": account, "now": now_ms})
             return [_view(row, now_ms) for row in rows]
 
+    def find(self, word: str, account: str | None = None) -> BudgetView:
+        """Find a budget by its id or its name."""
+        found = [one for one in self.read_all(account) if word in (str(one.id), one.name)]
+        if not found:
+            raise NotFound(
+                f"there is no budget '{word}'; `budget list` lists them", field="budget_id"
+            )
+        if len(found) > 1:
+            ids = ", ".join(f"{one.id} of '{one.account}'" for one in found)
+            raise Refused(f"several accounts have a budget '{word}'; give its id: {ids}")
+        return found[0]
+
     def create(self, account: str, name: str, allowance: Allowance) -> BudgetView:
         """Create a budget that several keys can share."""
+        _require_name(name)
+        require_allowance(allowance)
         now_ms = self._database.clock()
         with self._database.changing() as connection:
             owner = read_account(connection, account)
@@ -80,6 +95,11 @@ class BudgetBook(Part):
         self, budget_id: int, changes: BudgetChanges, *, account_id: int | None = None
     ) -> BudgetView:
         """Change a budget; one with another period counts what was charged to it in that."""
+        if not changes:
+            raise Refused("nothing to change; give an amount with its period, or a name")
+        if "name" in changes:
+            _require_name(changes["name"])
+        require_allowance(changes.get("allowance"))
         now_ms = self._database.clock()
         with self._database.changing() as connection:
             budget = _read_budget(connection, budget_id, account_id, now_ms)
@@ -203,6 +223,15 @@ def _read_budget(
     if row is None:
         raise NotFound(f"there is no budget {budget_id}")
     return _view(row, now_ms)
+
+
+def _require_name(name: str) -> None:
+    """Require a name that a command cannot take for an id, for an amount, or for `none`."""
+    require_text("the budget's name", name, MAX_NAME_CHARS, "name")
+    if "/" in name or name == "none" or not any(letter.isalpha() for letter in name):
+        raise Refused(
+            "the budget's name must have a letter and no '/', and must not be 'none'", field="name"
+        )
 
 
 def _require_own_name(budget: BudgetView) -> None:

@@ -163,7 +163,7 @@ def describe_changes(changes: TermChanges) -> list[str]:
     said = []
     if "models" in changes:
         models = changes["models"]
-        count = "all" if models is None else len(models)
+        count = "all" if models is None else len(set(models))
         said.append(f"{count} model{'' if count == 1 else 's'}")
     for name in LIMITS:
         if name in changes:

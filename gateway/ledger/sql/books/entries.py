@@ -11,6 +11,14 @@ from typing import Final
 
 import orjson
 
+from gateway.ledger.checks import (
+    MAX_IDEMPOTENCY_KEY_CHARS,
+    MAX_NOTE_CHARS,
+    require_amount,
+    require_credit,
+    require_note,
+    require_text,
+)
 from gateway.ledger.records import (
     MAX_INTEGER,
     AccountView,
@@ -92,6 +100,44 @@ COUNT: Final = """
 
 
 class EntryBook(Part):
+    """With an idempotency key, a repeated call returns the entry of the first one."""
+
+    def credit(
+        self, account: str, amount_nano: int, *, note: str = "", idempotency_key: str | None = None
+    ) -> EntryView:
+        """Add to the balance."""
+        require_credit(amount_nano)
+        require_note("the note", note)
+        return self.post(account, "credit", amount_nano, note=note, idempotency_key=idempotency_key)
+
+    def correct(
+        self,
+        account: str,
+        amount_nano: int,
+        *,
+        note: str,
+        request_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> EntryView:
+        """Add to or take from the balance, for a reason, and for a request if one is named.
+
+        An amount of 0 settles an interrupted request for which nothing is owed.
+        """
+        require_text("the note of a correction", note, MAX_NOTE_CHARS, "note")
+        require_amount(amount_nano)
+        if amount_nano == 0 and request_id is None:
+            raise Refused(
+                "a correction of 0 corrects nothing, unless it names a request", field="amount"
+            )
+        return self.post(
+            account,
+            "correction",
+            amount_nano,
+            note=note,
+            idempotency_key=idempotency_key,
+            request_id=request_id,
+        )
+
     def post(
         self,
         account: str,
@@ -103,18 +149,13 @@ class EntryBook(Part):
         request_id: str | None = None,
         target: str | None = None,
     ) -> EntryView:
-        """Append one entry, or return that of the same idempotency key; the event names `target`."""
+        """Append one entry, whose amount and note were checked; the event names `target`."""
+        if idempotency_key is not None:
+            require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
         with self._database.changing() as connection:
             owner = read_account(connection, account)
-            draft = Draft(
-                owner.id,
-                kind,
-                amount_nano,
-                self._database.clock(),
-                request_id,
-                idempotency_key,
-                note,
-            )
+            now_ms = self._database.clock()
+            draft = Draft(owner.id, kind, amount_nano, now_ms, request_id, idempotency_key, note)
             # Before all checks: a repeated call is answered as the first, whatever has changed since.
             earlier = _find_by_idempotency_key(connection, owner.id, idempotency_key)
             if earlier is not None:
@@ -123,14 +164,9 @@ class EntryBook(Part):
             _require_request(connection, owner, request_id)
             post_entry(connection, draft)
             append_change(connection, "account", owner.id)
-            self._database.note(
-                _ACTIONS[kind],
-                account=account,
-                target=target or request_id,
-                detail=f"{format_amount(amount_nano)}: {note}"
-                if note
-                else format_amount(amount_nano),
-            )
+            said = format_amount(amount_nano) + (f": {note}" if note else "")
+            about = target or request_id
+            self._database.note(_ACTIONS[kind], account=account, target=about, detail=said)
             return _read_latest(connection, account, 1)[0]
 
     def read_latest(self, account: str, limit: int) -> list[EntryView]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Final
 
 from gateway import ids
-from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms, KeyView
-from gateway.ledger.records import Conflict, NotFound, StoredSecret
+from gateway.ledger.checks import require_allowance, require_key_terms
+from gateway.ledger.key_records import Allowance, KeyChanges, KeyStatus, KeyTerms, KeyView
+from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
 from gateway.ledger.sql.books.budgets import (
     BUDGET_COLUMNS,
     BudgetColumns,
@@ -62,6 +64,11 @@ _ORIGIN: Final = "SELECT origin_id FROM keys WHERE id = ?"
 _SAME_LINE: Final = f"SELECT id FROM keys WHERE origin_id = ({_ORIGIN}) ORDER BY id"  # noqa: S608
 _EDIT: Final = f"UPDATE keys SET {SET_KEY_TERMS} WHERE id = :id"  # noqa: S608 - constants
 
+_NO_TERMS: Final = KeyTerms()
+_ENDED: Final[Mapping[KeyStatus, str]] = {"revoked": "is revoked", "expired": "has expired"}
+MAX_NAMED: Final = 10
+"""Keys of one name that a refusal lists, so that it can be read."""
+
 
 class KeyBook(Part):
     """If `account_id` is given, keys of other accounts are treated as unknown."""
@@ -76,6 +83,37 @@ class KeyBook(Part):
     def read(self, key_id: str, *, account_id: int | None = None) -> KeyView:
         with self._database.reading() as connection:
             return _read_key(connection, key_id, self._database.clock(), account_id)
+
+    def find_id(self, word: str) -> str:
+        """Return the id of the key that `word` names: its id, or the name that it alone has.
+
+        Ended keys count only where none of the name works, so that a successor keeps the name.
+
+        Raises:
+            NotFound: no key has this id or name.
+            Refused: several keys have the name, or the word is a key itself, which is not repeated.
+        """
+        if ids.PREFIX in word:
+            raise Refused(
+                "give the id or the name of the key, not the key itself: `key list` shows them with its"
+                " last characters. Whoever may have seen it here can use it until it is revoked"
+            )
+        # Ids first: a name that looks like the id of another key must not take its place.
+        with suppress(NotFound):
+            return self.read(word).id
+        named = [key for key in self.read_all() if key.terms.name == word]
+        if not named:
+            raise NotFound(f"there is no key with the id or name '{word}'; `key list` lists them")
+        now_ms = self._database.clock()
+        found = [key for key in named if key.status(now_ms) not in _ENDED] or named
+        if len(found) == 1:
+            return found[0].id
+        listed = [f"{key.id} of {key.account}" for key in found[:MAX_NAMED]]
+        if len(found) > MAX_NAMED:
+            listed.append(f"{len(found) - MAX_NAMED} more")
+        raise Refused(
+            f"{len(found)} keys are named '{word}'; give the id of one: {', '.join(listed)}"
+        )
 
     def read_page(
         self,
@@ -121,8 +159,9 @@ class KeyBook(Part):
         own: Allowance | None = None,
         account_id: int | None = None,
     ) -> KeyView:
-        """Change terms; `own` changes the key's own budget, or gives it one."""
+        """Change some terms of a live key; `own` changes its own budget, or gives it one."""
         now_ms = self._database.clock()
+        _require_changes(changes, own, now_ms)
         with self._database.changing() as connection:
             key = _read_key(connection, key_id, now_ms, account_id)
             _require_working(key, now_ms)
@@ -232,8 +271,17 @@ def _share_cap(connection: Connection, key_id: str, cap_nano: int | None) -> Non
             append_change(connection, "key", other_id)
 
 
+def _require_changes(changes: KeyChanges, own: Allowance | None, now_ms: int) -> None:
+    require_allowance(own, "budget_amount")
+    if own is None and not changes:
+        raise Refused(
+            "nothing to change; give a name, a cap, a budget, an expiry, models or a limit"
+        )
+    require_key_terms(replace(_NO_TERMS, **changes), now_ms)
+
+
 def _require_working(key: KeyView, now_ms: int) -> None:
-    ended = {"revoked": "is revoked", "expired": "has expired"}.get(key.status(now_ms))
+    ended = _ENDED.get(key.status(now_ms))
     if ended:
         raise Conflict(f"key {key.id} {ended}; add a new one", code="key_dead")
 

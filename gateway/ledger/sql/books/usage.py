@@ -24,6 +24,7 @@ from gateway.ledger.call_records import (
     UsagePoint,
     UsageReport,
 )
+from gateway.ledger.records import Refused
 from gateway.ledger.sql.books.database import KEY_WORKS, Part, read_account
 from gateway.ledger.sql.connection import (
     PART,
@@ -158,6 +159,22 @@ class UsageBook(Part):
         """Sum what providers bill for these requests, in groups of which anything is known."""
         rows = self._sum(by, (_COSTS_OF_DAYS, _COSTS_OF_REQUESTS), account, since_ms, until_ms)
         return {_name(by, group): read_costs(sums) for group, *sums in rows}
+
+    def sum_with_costs(
+        self,
+        by: UsageGroup,
+        *,
+        account: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+    ) -> list[tuple[str, Usage, ProviderCosts]]:
+        """Return both of these sums for each group; what providers bill is for operators only."""
+        if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+            raise Refused("the period ends before it begins; change its start or its end")
+        with self._database.snapshot():  # so that both sums are of the same requests
+            rows = self.sum_by(by, account=account, since_ms=since_ms, until_ms=until_ms)
+            costs = self.sum_costs(by, account=account, since_ms=since_ms, until_ms=until_ms)
+        return [(group, sums, costs.get(group, ProviderCosts())) for group, sums in rows]
 
     def _sum(
         self,
