@@ -17,9 +17,10 @@ from gateway.dialects.wire.jsonbytes import (
     get_text,
     maybe_splice,
 )
-from gateway.dialects.wire.passing import PROBE, PROBE_BYTES, PassingStream, maybe_cut
+from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.sse import read_object, render_data
+from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.prices import name_tier

@@ -20,10 +20,11 @@ from gateway.dialects.wire.jsonbytes import (
     get_text,
     maybe_replace,
 )
-from gateway.dialects.wire.passing import PROBE, PassingStream
+from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.sse import read_object, render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
+from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_tool_calls
 from gateway.errors import UpstreamError
 from gateway.money import NONE, Tokens, name_tool

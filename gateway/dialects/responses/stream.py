@@ -22,11 +22,11 @@ from gateway.dialects.wire.jsonbytes import (
     get_text,
     maybe_replace,
 )
-from gateway.dialects.wire.numbered import NumberedTemplate, maybe_learn_numbered
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.sse import Framer, read_object, render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES
+from gateway.dialects.wire.templates import maybe_learn_numbered
 from gateway.dialects.wire.usage import hide_bill, make_cache_details, read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.money import name_tool
@@ -228,8 +228,7 @@ class ResponsesStream(PassingStream):
     def position(self) -> Json | None:
         if self._response is None:
             return None
-        numbers = (one.read_number() for one in self._templates if type(one) is NumberedTemplate)
-        number = max(self._number, *numbers, -1)
+        number = max(self._number, *(one.read_number() for one in self._templates), -1)
         response = self._response
         if (usage := self._reader.usage) is not None:
             response = hide_bill({**response, "usage": usage}, dumps_lenient(usage))

@@ -2,8 +2,8 @@
 
 sse              server-sent events as bytes, whole ones out of any slicing
 stream           the part that all streams share, and translated streams
-passing          streams between equal dialects, and templates of their events
-numbered         templates of events that carry a number
+passing          streams between equal dialects
+templates        events cut at their texts, which pass without a look inside
 jsonbytes        tolerant JSON, bounds on its size, and edits that leave all other bytes alone
 billed           what changes the provider's bill
 fields           checks of a request's fields and files, and typed access to them

@@ -32,8 +32,9 @@ from gateway.dialects.records import (
 )
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient
-from gateway.dialects.wire.passing import PROBE, PassingStream
+from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.sse import read_object, render_data
+from gateway.dialects.wire.templates import PROBE
 from gateway.errors import GatewayError, UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported, count_text, read_count

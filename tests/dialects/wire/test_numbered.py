@@ -19,7 +19,7 @@ from gateway.dialects.chat.state import (
     tag_provider,
 )
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
-from gateway.dialects.wire.numbered import NumberedTemplate, maybe_learn_numbered
+from gateway.dialects.wire.templates import Template, maybe_learn_numbered
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
@@ -35,7 +35,7 @@ def write(fields: dict[str, Any], separators: tuple[str, str]) -> bytes:
     return b"event: x.delta\ndata: %b\n\n" % body.encode("utf-8", "surrogatepass")
 
 
-def learn(data: bytes) -> NumberedTemplate:
+def learn(data: bytes) -> Template:
     template = maybe_learn_numbered(data, json.loads(data.partition(b"data: ")[2]))
     assert template is not None
     return template

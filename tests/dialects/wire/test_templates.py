@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.chat.stream import maybe_probe, read_tool
 from gateway.dialects.wire.jsonbytes import MAX_HITS, STRING_REST, count_text_bytes
-from gateway.dialects.wire.passing import (
+from gateway.dialects.wire.templates import (
     PROBE,
     PROBE_BYTES,
     Template,
@@ -241,27 +241,27 @@ def test_the_call_that_arguments_belong_to_is_read() -> None:
     assert read_tool(chunk(text("a"))) is None
 
 
-def test_a_template_is_the_event_around_its_text() -> None:
-    template = learn(event(chunk(text("a"))))
+@each_row(
+    ("block", "converted", "holes", "form"),
+    [
+        (event(chunk(text("a"))), None, ["a"], b""),
+        (event(chunk(text("a"))), b"5%% " + PROBE_BYTES + b"!", ["a"], b"5%%%% %b!"),
+        (OPENAI, None, ["a", "xyz"], b""),
+        # Obfuscation that is not passed on is no hole.
+        (OPENAI, PROBE_BYTES + b" without", ["a"], b"%b without"),
+    ],
+)
+def test_a_template_is_the_event_around_its_holes(
+    block: bytes, converted: bytes | None, holes: list[str], form: bytes
+) -> None:
+    template = learn(block, converted)
     assert template is not None
-    assert template.head + b"a" + template.middle + template.tail == event(chunk(text("a")))
-    assert template.tail == b""
-    assert (template.out_head, template.out_middle) == (template.head, template.middle)
-
-
-def test_obfuscation_is_a_second_hole() -> None:
-    template = learn(OPENAI)
-    assert template is not None
-    assert template.head + b"a" + template.middle + b"xyz" + template.tail == OPENAI
-    assert template.middle.endswith(b'"obfuscation":"')
-    assert template.tail == b'"}\n\n'
-
-
-def test_obfuscation_that_is_not_passed_on_is_no_hole() -> None:
-    template = learn(OPENAI, b"data: " + PROBE_BYTES + b" without\n\n")
-    assert template is not None
-    assert template.tail == b""
-    assert b"xyz" in template.middle
+    rest = b"".join(hole.encode() + one for hole, one in zip(holes, template.around, strict=True))
+    assert (template.head + rest, template.form) == (block, form)
+    assert template.maybe_pass_whole(block) == (
+        form % tuple(hole.encode() for hole in holes) if form else block,
+        1,
+    )
 
 
 def test_two_obfuscations_teach_nothing() -> None:
