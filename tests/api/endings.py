@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from tests.streams import drop_comments
 from tests.support.chat import (
     MAX_OUTPUT_TOKENS,
     NOTHING,
@@ -119,6 +120,8 @@ def late(script: Script) -> Write:
     return lambda seen: [Wait(seen), *script]
 
 
+COMMENTS: Final = [chunked(b": wait\n\n" * 2**13)] * 17
+"""More than a stream may have in a row, 1 MiB."""
 ENDLESS: Final = Drip([chunked(b"\n")], interval_seconds=0.05, forever=True)
 """Never silent, never whole: only the total deadline ends it."""
 CHUNKED_HEAD: Final = head(200) + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -198,6 +201,7 @@ STREAM: Final = BEFORE_ANY_BYTE | {
     "an error event": Ending(
         then(BEGUN, chunked(sse(ERROR)), LAST_CHUNK), "upstream_error", 200, DELIVERED
     ),
+    "comments alone": Ending(then(BEGUN, *COMMENTS, End.HANG), "upstream_error", 200, DELIVERED),
     "closed before any text": Ending(
         then(sse_start([chunk({"role": "assistant", "content": ""})]), End.FIN),
         "upstream_error", 200,
@@ -316,6 +320,7 @@ LAST_EVENTS: Final = (b"[DONE]", b"message_stop", b"response.completed")
 
 def check_last(reply: Reply, ending: Ending, caller: str, model: str, *, stream: bool) -> None:
     """Check the end of what the caller got, and what came before it."""
+    reply.body = drop_comments(reply.body)
     match ending.last:
         case "nothing" | "cut":
             assert not reply.complete

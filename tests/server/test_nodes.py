@@ -27,6 +27,8 @@ from tests.support.seed import NANO, Seed
 from tests.support.upstream import Wait
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 KILLS = 5
 OUTAGES = (0.0, 0.3, 8.0)
 """The last one is longer than the silence after which a node counts as dead."""
@@ -40,7 +42,6 @@ def own_postgres() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.slow
 async def test_killed_nodes_lose_and_double_nothing(tmp_path: Path, postgres_url: str) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
@@ -52,7 +53,6 @@ async def test_killed_nodes_lose_and_double_nothing(tmp_path: Path, postgres_url
     assert min(figures.complete, figures.interrupted, figures.looks) > 0
 
 
-@pytest.mark.slow
 async def test_a_database_that_is_away_delays_charges_and_loses_none(
     tmp_path: Path, own_postgres: Cluster
 ) -> None:
@@ -68,7 +68,6 @@ async def test_a_database_that_is_away_delays_charges_and_loses_none(
     assert figures.slowest_return_seconds < 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_a_burst_over_three_nodes_spends_no_more_than_there_is(
     tmp_path: Path, postgres_url: str, seed: int
@@ -118,7 +117,6 @@ async def within(seconds: float, ask: Callable[[], Awaitable[set[int]]], expecte
         assert time.monotonic() < deadline, f"{statuses} instead of {expected}"
 
 
-@pytest.mark.slow
 async def test_a_frozen_node_is_taken_over_and_charges_nothing_more(fleet: Fleet) -> None:
     frozen, *others = await fleet.start_nodes(3)
     go_on, key = asyncio.Event(), fleet.callers["rich"].key
@@ -166,7 +164,6 @@ async def ask_all_of(fleet: Fleet, nodes: Iterable[Node]) -> set[int]:
     return {(await ask(fleet, node)).status for node in nodes}
 
 
-@pytest.mark.slow
 async def test_a_node_that_is_stopped_ends_its_row_and_interrupts_nothing(fleet: Fleet) -> None:
     leaving, *others = await fleet.start_nodes(3)
     figures = Figures()
@@ -182,7 +179,6 @@ async def test_a_node_that_is_stopped_ends_its_row_and_interrupts_nothing(fleet:
     assert (figures.cut, figures.interrupted) == (0, 0)
 
 
-@pytest.mark.slow
 async def test_wrong_clocks_change_nothing(fleet: Fleet) -> None:
     """No node is taken over; ids, times and rates are the database's."""
     for ahead in (SKEW_SECONDS, -SKEW_SECONDS, 0):
