@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -209,25 +210,20 @@ async def test_stalled_readers_are_cut_and_cost_little() -> None:
 
 
 @pytest.mark.slow
-async def test_dripping_heads_are_closed_at_the_header_deadline() -> None:
-    figures, told = await play_slow_heads(COUNT, "header_seconds = 0.8", 0.8)
+@pytest.mark.parametrize(
+    ("play", "server", "heard"),
+    [
+        (play_slow_heads, "header_seconds", {b"", b"HTTP/1.1 408", b"HTTP/1.0 408"}),
+        (play_slow_bodies, "body_idle_seconds = 5\nbody_total_seconds", {b"HTTP/1.1 408"}),
+        (play_idlers, "header_seconds", {b""}),
+    ],
+)
+async def test_who_does_not_finish_is_cut_at_the_deadline(
+    play: Callable[..., Any], server: str, heard: set[bytes]
+) -> None:
+    figures, told = await play(COUNT, f"{server} = 0.8", 0.8)
     print(figures)
-    assert {one[:12] for one in told} <= {b"", b"HTTP/1.1 408", b"HTTP/1.0 408"}
-
-
-@pytest.mark.slow
-async def test_dripping_bodies_are_refused_at_the_body_deadline() -> None:
-    server = "body_idle_seconds = 5\nbody_total_seconds = 0.8"
-    figures, told = await play_slow_bodies(COUNT, server, 0.8)
-    print(figures)
-    assert {one[:12] for one in told} == {b"HTTP/1.1 408"}
-
-
-@pytest.mark.slow
-async def test_idle_connections_are_closed_at_the_header_deadline() -> None:
-    figures, told = await play_idlers(COUNT, "header_seconds = 0.8", 0.8)
-    print(figures)
-    assert set(told) == {b""}
+    assert {one[:12] for one in told} <= heard
 
 
 COUNT_FUZZ = 300
