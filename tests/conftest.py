@@ -30,6 +30,7 @@ from tests.console.session import LOG2_N, P  # noqa: E402 - after the rewriting 
 from tests.support import config  # noqa: E402
 from tests.support import running as runs  # noqa: E402
 from tests.support.books import Books  # noqa: E402
+from tests.support.fuzz import ALL_EXAMPLES  # noqa: E402
 from tests.support.memory import MEMORY  # noqa: E402
 from tests.support.process import GatewayProcess  # noqa: E402
 from tests.support.running import (  # noqa: E402
@@ -44,6 +45,15 @@ from tests.support.upstream import ScriptedUpstream, listen, port_of, serve_scri
 # Each commit to a database waits for the disk, and no test can tell whether it did.
 if MEMORY is not None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Measure no coverage of all examples: a plain run measures a fifth, and to trace doubles the work."""
+    if ALL_EXAMPLES:
+        for item in items:
+            if item.get_closest_marker("hypothesis") and not item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.no_cover)
 
 
 def pytest_collection_finish() -> None:

@@ -339,6 +339,10 @@ ALL_TURNS: Final = 4
 """Two turns with calls, one with what was learned, and one after another question."""
 
 
+PRODUCT: Final = (pytest.mark.slow, pytest.mark.no_cover)
+"""The marks of the full product: a plain run measures what its diagonal reaches."""
+
+
 def each_agent(
     name: str, values: Sequence[str], kinds: Sequence[type[Agent]] = RAW + SDKS
 ) -> pytest.MarkDecorator:
@@ -353,7 +357,7 @@ def each_agent(
             pytest.param(
                 *(kind, stream, value),
                 id=f"{kind.__name__} {'stream' if stream else 'json'} {value}",
-                marks=() if (row - column) % len(pairs) == 0 else pytest.mark.slow,
+                marks=() if (row - column) % len(pairs) == 0 else PRODUCT,
             )
             for row, (kind, stream) in enumerate(pairs)
             for column, value in enumerate(values)

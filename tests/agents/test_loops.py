@@ -8,6 +8,7 @@ import pytest
 
 from tests.agents.loop import (
     ALL_TURNS,
+    PRODUCT,
     RAW,
     Agent,
     ResponsesAgent,
@@ -45,7 +46,7 @@ async def test_a_loop(market: Market, kind: type[Agent], stream: bool, name: str
 @pytest.mark.parametrize(
     ("kind", "first", "second"),
     [
-        pytest.param(kind, first, second, marks=() if is_plain else pytest.mark.slow)
+        pytest.param(kind, first, second, marks=() if is_plain else PRODUCT)
         for row, first in enumerate(NAMES)
         for column, second in enumerate(NAMES)
         for number, kind in enumerate(RAW)

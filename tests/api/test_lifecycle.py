@@ -333,5 +333,6 @@ def test_every_life_ends_once_and_settles_once() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover
 def test_all_endings_are_reached() -> None:
     assert not play(10 * LIVES).unreached

@@ -309,7 +309,13 @@ async def ask(console: Console, route: Route, chance: random.Random, ids: Mappin
 
 @pytest.mark.parametrize(
     ("seed", "rounds"),
-    [(0, PLAIN_ROUNDS), *(pytest.param(seed, ROUNDS, marks=pytest.mark.slow) for seed in range(3))],
+    [
+        (0, PLAIN_ROUNDS),
+        *(
+            pytest.param(seed, ROUNDS, marks=[pytest.mark.slow, pytest.mark.no_cover])
+            for seed in range(3)
+        ),
+    ],
 )
 async def test_nonsense_is_refused_and_moves_nothing(
     console: Console, seed: int, rounds: int
