@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
 MAX_LINE_BYTES: Final = 8190
@@ -22,6 +23,8 @@ MAX_INTERIM: Final = 10
 """Interim responses (1xx) before the one that counts; more would only cost time."""
 MAX_CHUNK_LINE_BYTES: Final = 16 << 10
 """Bytes of a chunk-size line with its extensions, which are ignored."""
+MANY_BYTES: Final = 1 << 10
+"""Bytes that are taken apart at once: some chunks of a stream's events."""
 
 _STATUS_LINE: Final = rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n\x00]*)?"
 # Possessive quantifiers (`++`, `*+`): no hostile head makes the patterns backtrack.
@@ -39,6 +42,7 @@ _FRAMING = re.compile(
 # RFC 9112 §7.1 warns of huge sizes; fifteen digits are more than any chunk has.
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
 _CHUNK_LINE = re.compile(_CHUNK_SIZE.pattern + rb"\r?\n")
+_SIZES = re.compile(rb"[0-9A-Fa-f]{1,15}+(?:,[0-9A-Fa-f]{1,15}+)*+")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 # These end with their head, whatever lengths it names (RFC 9112 §6.3).
 _NO_BODY: Final = frozenset({204, 304})
@@ -80,6 +84,7 @@ class ResponseReader:
         "_in_trailers",
         "_interim",
         "_left",
+        "_may_split",
         "_partial",
         "_trailers",
         "_until_close",
@@ -101,6 +106,8 @@ class ResponseReader:
         """The next byte begins a chunk."""
         self._in_trailers = False
         self._interim = 0
+        self._may_split = True
+        """`_split_chunks` has not failed."""
         self._trailers = 0
         self._until_close = False
 
@@ -204,6 +211,10 @@ class ResponseReader:
     def _scan_chunks(self, data: bytes, pieces: list[bytes]) -> int:
         """Take the chunks that are there; return the index of the first unused byte."""
         position, size = 0, len(data)
+        if self._left > 0:
+            position = self._read_chunk_data(data, position, pieces)
+        if size - position > MANY_BYTES and self._may_split and not self._in_trailers:
+            position += self._split_chunks(data[position:], pieces)
         while position < size and not self.done:
             if self._left > 0:
                 position = self._read_chunk_data(data, position, pieces)
@@ -227,6 +238,32 @@ class ResponseReader:
             self._read_line(data[position:end].removesuffix(b"\r"))
             position = end + 1
         return position
+
+    def _split_chunks(self, data: bytes, pieces: list[bytes]) -> int:
+        """Take the whole chunks at the beginning of `data`; return the index behind them.
+
+        It takes the same few steps for any number of chunks. Data with a CRLF in it make it fail; then
+        it takes none, and is not tried again.
+        """
+        tokens = data.split(b"\r\n")
+        whole = (
+            (len(tokens) - 1) // 2 * 2
+        )  # behind the last CRLF is the beginning of the next chunk
+        sizes, contents = tokens[:whole:2], tokens[1:whole:2]
+        lengths = [*map(len, contents)]
+        if 0 in lengths:  # the last chunk, behind which may be trailers
+            end = lengths.index(0)
+            del sizes[end:], contents[end:], lengths[end:]
+        if not sizes:
+            return 0
+        digits = b",".join(sizes)
+        if not _SIZES.fullmatch(digits) or [*map(int, sizes, repeat(16))] != lengths:
+            self._may_split = False
+            return 0
+        pieces += contents
+        return (
+            sum(lengths) + len(digits) + 3 * len(sizes) + 1
+        )  # two CRLF for each; a comma is one byte
 
     def _read_chunk_data(self, data: bytes, position: int, pieces: list[bytes]) -> int:
         """Take the available part of the current chunk; `_left` includes its CRLF."""

@@ -7,7 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.upstream.http1 import MAX_HEAD_BYTES, MAX_INTERIM, BadResponse, ResponseReader
+from gateway.upstream.http1 import (
+    MANY_BYTES,
+    MAX_HEAD_BYTES,
+    MAX_INTERIM,
+    BadResponse,
+    ResponseReader,
+)
 from tests.support.rows import each_row
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x=y\r\n!\r\n0\r\nT: v\r\n\r\n"
@@ -36,6 +42,46 @@ def test_chunks_read_the_same_in_any_three_reads() -> None:
             reads = (chunks[:first], chunks[first:second], chunks[second:])
             body = b"".join(reader.feed(read) for read in reads)
             assert (body, reader.done, reader.leftover) == (b"hello!", True, False), reads
+
+
+def make_chunks(contents: list[bytes]) -> bytes:
+    return b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in contents)
+
+
+@each_row(
+    "odd",
+    [
+        b"an event\n\n",
+        b"with a CRLF\r\n\r\n",
+        b"5\r\nhello\r\n",
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b"x" * MANY_BYTES,
+    ],
+)
+def test_many_chunks_in_a_read_are_those_of_small_reads(odd: bytes) -> None:
+    """Whether they are taken apart at once or one by one, wherever the reads are cut."""
+    contents = [b"data: %d\n\n" % number for number in range(99)]
+    contents[7:7] = [odd]
+    contents[60:60] = [odd, odd]
+    head, chunks = CHUNKED[: CHUNKED.index(b"5\r\n")], make_chunks(contents) + b"0\r\n\r\n"
+    for size in (7, 500, MANY_BYTES + 1, MANY_BYTES + 80, len(chunks)):
+        reader = ResponseReader()
+        reader.feed(head)
+        reads = [chunks[at : at + size] for at in range(0, len(chunks), size)]
+        body = b"".join(map(reader.feed, reads))
+        assert (body, reader.done, reader.leftover) == (b"".join(contents), True, False), size
+
+
+@each_row("size", [b"-8", b"+8", b" 8", b"0_8", b"", b"0" * 15 + b"8"])
+def test_a_size_among_many_that_is_no_number_is_refused(size: bytes) -> None:
+    reader = ResponseReader()
+    reader.feed(CHUNKED[: CHUNKED.index(b"5\r\n")])
+    many = make_chunks([b"contents"] * MANY_BYTES)
+    with pytest.raises(BadResponse, match="number") as refused:
+        reader.feed(many + size + b"\r\ncontents\r\n" + many)
+    assert refused.value.body == b"contents" * MANY_BYTES
 
 
 def test_data_that_looks_like_a_chunk_is_data() -> None:
