@@ -131,11 +131,11 @@ def compute_cost_nano(
         + tokens.output * price.output
     )
     # Tokens of media are counted in the input or the output already: only the difference is added.
-    for name, count in tokens.media.items():
+    for name, count in tokens.media.items() if tokens.media else ():
         own: int | None = getattr(price, name)
         if own is not None:
             scaled += count * (own - getattr(price, MEDIA[name]))
-    for name, count in tool_calls.items():
+    for name, count in tool_calls.items() if tool_calls else ():
         if name == WEB_SEARCH:
             # Scaled like tokens, so that all classes are summed before the one rounding.
             scaled += count * price.web_search * (MILLION // SEARCHES_PER_PRICE)

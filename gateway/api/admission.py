@@ -11,7 +11,7 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from gateway.api.billing import Bill, expect_usage
-from gateway.api.bodies import PARSE_RATE, choose_place, run_at
+from gateway.api.bodies import PARSE_RATE, count_values, place_elements, run_at
 from gateway.api.keys import catch_up, check_balance, check_standing
 from gateway.api.lookups import find_problem
 from gateway.api.state import Call
@@ -90,6 +90,7 @@ class Completion:
             ) from error
 
     def pick_headers(self, candidate: Candidate) -> Mapping[str, str]:
+        """Select the caller's headers that go to a candidate."""
         passed = candidate.provider.config.pass_headers
         return pick_headers(self.headers, (*candidate.exchange.passed_headers, *passed))
 
@@ -101,7 +102,8 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     what `Bill` raises.
     """
     gateway, dialect = call.gateway, call.dialect
-    request = await parse(call, dialect, body)
+    values = count_values(body)
+    request = await parse(call, dialect, body, values)
     call.stream = request.stream
     model = await find_model(call, request.model, request.kind)
     call.model = model.id
@@ -109,22 +111,29 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     if not routes:
         raise UnknownModel(request.model)
     # The slowest of the routes, as the one that can carry the request is not known yet.
-    place = choose_place(body, min(one.exchange.request_rate for one in routes))
+    rate = min([one.exchange.request_rate for one in routes])
+    place = place_elements(len(body), values, rate)
     choose = partial(_choose_writable, call, request, model, routes)
-    candidates, first = await run_at(call, place, choose)
+    candidates, first = choose() if place is Place.NOW else await run_at(call, place, choose)
     # The hold's row names a provider. The charge's row names the one that served.
     call.provider = candidates[0].provider.name
     assert call.key is not None
     # Again: the body may have taken minutes to arrive.
-    key = check_standing(call.key, gateway.ledger.clock())
+    now_ms = gateway.ledger.clock() if call.waited_seconds else call.started_ms
+    key = check_standing(call.key, now_ms)
     check_balance(call, key)
     bill = Bill(call, request, model, first.context.expected)
     return Completion(call, request, model, candidates, first, http.headers, bill, place)
 
 
-async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
-    """Parse a request where that takes nobody's time. Raises BodyTooLarge, BadRequest."""
-    place = choose_place(body, PARSE_RATE)
+async def parse(call: Call, dialect: Caller, body: bytes, values: int) -> CompletionRequest:
+    """Parse a request of so many values where that takes nobody's time.
+
+    Raises BodyTooLarge, BadRequest.
+    """
+    place = place_elements(len(body), values, PARSE_RATE)
+    if place is Place.NOW:
+        return dialect.parse_request(body)
     # Only a large body can have too many values, and to count them takes time.
     read = partial(parse_large, dialect) if place is Place.THREAD else dialect.parse_request
     return await run_at(call, place, partial(read, body))

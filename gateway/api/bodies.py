@@ -247,18 +247,17 @@ PARSE_RATE: Final = 4_000
 Result = TypeVar("Result")
 
 
-def choose_place(data: bytes, rate: int) -> Place:
-    """Choose where JSON is worked on, of which `rate` values take a millisecond.
+def count_values(data: bytes) -> int:
+    """Count the values of a JSON text, at most, for `place_elements`.
 
-    Commas in texts count, too: to tell them apart would take as long as the work.
+    Commas in texts count, too: to tell them apart would take as long as the work. A large one goes to
+    the thread whatever is in it, so nothing of it is counted.
     """
-    size = len(data)
-    # A large one goes to the thread whatever is in it, so nothing of it is counted.
-    return place_elements(size, 0 if size > LOOP_BYTES else bound_elements(data), rate)
+    return 0 if len(data) > LOOP_BYTES else bound_elements(data)
 
 
 def place_elements(size: int, elements: int, rate: int) -> Place:
-    """Choose where so many bytes with so many values at most are worked on."""
+    """Choose where JSON of so many bytes and values is worked on; `rate` values take a millisecond."""
     if size > LOOP_BYTES or elements > LOOP_MS * rate:
         return Place.THREAD
     return Place.TURN if elements > SHORT_MS * rate else Place.NOW

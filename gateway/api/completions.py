@@ -52,9 +52,8 @@ from gateway.upstream.routing import Candidate, try_routes
 
 async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
     """Serve a completion; surfaces differ only in the caller's dialect."""
-    completion = await admit(
-        http, call, await read_body(http, call)
-    )  # no name keeps the body alive
+    # The body has no name here, which would keep it alive until the reply has left.
+    completion = await admit(http, call, await read_body(http, call))
     if completion.request.stream:
         server = call.gateway.config.server
         response = web.StreamResponse()

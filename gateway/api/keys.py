@@ -128,10 +128,14 @@ def read_key(http: web.Request) -> str:
     Raises BadRequest when two keys differ, and InvalidKey for a key in the query string.
     """
     headers = http.headers
-    found = set()
-    for value in headers.getall("x-api-key", ()):
-        found.add(value.strip())
-    for value in headers.getall(hdrs.AUTHORIZATION, ()):
+    keys, bearers = headers.getall("x-api-key", ()), headers.getall(hdrs.AUTHORIZATION, ())
+    # The usual case: one key, in one header, in the usual spelling.
+    if not keys and len(bearers) == 1 and bearers[0][:7] == "Bearer ":
+        secret = bearers[0][7:].strip()
+        if secret:
+            return secret
+    found = {value.strip() for value in keys}
+    for value in bearers:
         scheme, _, secret = value.partition(" ")
         # Names of schemes are case-insensitive (RFC 9110 §11.1).
         if scheme.lower() == "bearer":

@@ -24,7 +24,7 @@ from multidict import MultiMapping
 
 from gateway.api.admission import find_model, parse, pick_headers
 from gateway.api.billing import estimate_input
-from gateway.api.bodies import choose_place, defer_continue, read_body, run_at
+from gateway.api.bodies import count_values, defer_continue, place_elements, read_body, run_at
 from gateway.api.completions import serve_completion
 from gateway.api.front import Handler, make_front, refuse_method, refuse_path
 from gateway.api.keys import require_key
@@ -70,8 +70,9 @@ def make_counting(counter: CountPath) -> Handler:
 async def _count(http: web.Request, call: Call, counter: CountPath) -> web.Response:
     gateway, exchange = call.gateway, counter.exchange
     body = await read_body(http, call, MAX_COUNT_BYTES)
-    request = await parse(call, exchange.caller, body)
-    place = choose_place(body, exchange.request_rate)
+    values = count_values(body)
+    request = await parse(call, exchange.caller, body, values)
+    place = place_elements(len(body), values, exchange.request_rate)
     model = await find_model(call, request.model)
     call.model = model.id
     candidates = [

@@ -87,37 +87,20 @@ class HttpForwarder:
     async def open(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
     ) -> Response:
-        *others, last = self._ring.line_up(attempt.affinity)
-        # The next key is tried only after a refusal of the key itself: then no work was done.
-        for key in others:
+        keys = self._ring.line_up(attempt.affinity)
+        for key in keys:
+            key.in_flight += 1  # until it fails or its answer is closed
             try:
-                return await self._open(exchange, key, body, headers, attempt)
-            except GatewayError as error:
-                if not self._ring.let_rest(key, error) or not attempt.is_wanted():
+                return await self._send(exchange, key, body, headers, attempt)
+            except BaseException as error:
+                key.in_flight -= 1
+                rests = isinstance(error, GatewayError) and self._ring.let_rest(key, error)
+                # The next key is tried only after a refusal of the key itself: then no work was done.
+                # The last one rests for the sake of later requests; this one has no other.
+                if not rests or key is keys[-1] or not attempt.is_wanted():
                     raise
                 attempt.detach()
-        try:
-            return await self._open(exchange, last, body, headers, attempt)
-        except GatewayError as error:
-            # The last key rests for the sake of later requests; this one has no other.
-            self._ring.let_rest(last, error)
-            raise
-
-    async def _open(
-        self,
-        exchange: Exchange,
-        key: ProviderKey,
-        body: bytes,
-        headers: Mapping[str, str],
-        attempt: Attempt,
-    ) -> Response:
-        """Send the request by one key, which counts it until it fails or its answer is closed."""
-        key.in_flight += 1
-        try:
-            return await self._send(exchange, key, body, headers, attempt)
-        except BaseException:
-            key.in_flight -= 1
-            raise
+        raise AssertionError("a provider has at least one key")
 
     async def _send(
         self,

@@ -18,10 +18,11 @@ from gateway.api.bodies import (
     LOOP_BYTES,
     LOOP_MS,
     SHORT_MS,
-    choose_place,
     count_body,
     count_reply,
+    count_values,
     may_read,
+    place_elements,
     release,
 )
 from gateway.api.state import Gateway
@@ -43,6 +44,10 @@ from tests.support.stage import Stage
 MODEL = "plain/0"
 GOOD = json.dumps(say(MODEL)).encode()
 JSON_TYPE = {"Content-Type": "application/json"}
+
+
+def choose(body: bytes, rate: int) -> Place:
+    return place_elements(len(body), count_values(body), rate)
 
 
 async def test_too_large_is_refused_at_its_declaration(stage: Stage) -> None:
@@ -229,7 +234,7 @@ KINDS = {"plain": Kind(("alpha",), 1)}
 )
 def test_a_body_of_tiny_elements_is_refused_before_it_is_parsed(element: bytes) -> None:
     body = b'{"a":[' + element * (MAX_ELEMENTS + 1) + b"0]}"
-    assert choose_place(body, 10_000) is Place.THREAD
+    assert choose(body, 10_000) is Place.THREAD
     with pytest.raises(BodyTooLarge):
         parse_large(CALLERS["chat"], body)
 
@@ -262,14 +267,14 @@ def test_any_json_is_counted_to_its_end(value: object) -> None:
 @each_row("mark", [b",", b"[", b"{"])
 def test_the_place_depends_on_the_values_and_how_long_each_takes(mark: bytes) -> None:
     rate = 600
-    assert choose_place(b"x" * LOOP_BYTES, rate) is Place.NOW
-    assert choose_place(b"x" * (LOOP_BYTES + 1), rate) is Place.THREAD
+    assert choose(b"x" * LOOP_BYTES, rate) is Place.NOW
+    assert choose(b"x" * (LOOP_BYTES + 1), rate) is Place.THREAD
     short, longest = (int(ms * rate / 3) - 1 for ms in (SHORT_MS, LOOP_MS))  # up to 3 for a mark
-    assert choose_place(mark * short, rate) is Place.NOW
-    assert choose_place(mark * (short + 1), rate) is Place.TURN
-    assert choose_place(mark * longest, rate) is Place.TURN
-    assert choose_place(mark * (longest + 1), rate) is Place.THREAD
-    assert choose_place(mark * (longest + 1), 7 * rate) is Place.NOW
+    assert choose(mark * short, rate) is Place.NOW
+    assert choose(mark * (short + 1), rate) is Place.TURN
+    assert choose(mark * longest, rate) is Place.TURN
+    assert choose(mark * (longest + 1), rate) is Place.THREAD
+    assert choose(mark * (longest + 1), 7 * rate) is Place.NOW
 
 
 async def test_the_thread_serves_owners_in_turn() -> None:

@@ -67,8 +67,10 @@ def maybe_repair_chat_usage(usage: Json) -> Json | None:
 
 def tells(usage: Json, tokens: Tokens) -> bool:
     """Return whether a usage has just these counts of input and output, and their sum."""
-    wanted = make_chat_usage(tokens)
-    return all(type(usage.get(name)) is int and usage[name] == n for name, n in wanted.items())
+    for name, count in make_chat_usage(tokens).items():
+        if name not in usage or type(usage[name]) is not int or usage[name] != count:
+            return False
+    return True
 
 
 def make_chat_usage(tokens: Tokens) -> Json:

@@ -248,9 +248,15 @@ def write_history(messages: list[Json], target: Target, *, has_tools: bool) -> l
     """Return a conversation as a chat upstream takes it back."""
     wants_reasoning = has_tools and "reasoning_content" in target.takes
     return [
-        _write(message, target, wants_reasoning=wants_reasoning)
-        for message in (_open(one, target.provider_tag) for one in messages)
+        one
+        if one.keys() <= _PLAIN and one["role"] != "assistant"
+        else _write(_open(one, target.provider_tag), target, wants_reasoning=wants_reasoning)
+        for one in messages
     ]
+
+
+_PLAIN: Final = frozenset({"content", "name", "role"})
+"""Members of a message that goes back as it came, unless it is a turn of the model's own."""
 
 
 def _write(message: Json, target: Target, *, wants_reasoning: bool) -> Json:

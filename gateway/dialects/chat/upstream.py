@@ -45,7 +45,7 @@ class ChatUpstream(Upstream):
 
     def check_reply(self, reply: Json) -> bool:
         check_error(reply)
-        return any(type(choice) is dict for choice in get_list(reply, "choices"))
+        return dict in map(type, get_list(reply, "choices"))
 
     def ask(self, body: Json, target: Target) -> Json:
         check_fields(body, target)

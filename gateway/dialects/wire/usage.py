@@ -272,7 +272,10 @@ def hide_bill(told: Json, text: bytes) -> Json:
 
     The same object if it has none; `text` are its bytes.
     """
-    return _hide(told) if any(word in text for word in _MAY_TELL) else told
+    for word in _MAY_TELL:
+        if word in text:
+            return _hide(told)
+    return told
 
 
 _MAY_TELL: Final = (b"cost", b"Cost", b"pric", b"Pric", b"byok", rb"\u00")
