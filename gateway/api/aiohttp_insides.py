@@ -138,6 +138,8 @@ class PacedConnection(RequestHandler):
                     await self._waiter
                 finally:
                     self._waiter = None
+            else:
+                await asyncio.sleep(0)  # others have a turn between requests that came in one read
             message, payload = self._messages.popleft()
             if self._parser is not None:
                 self._parser.message_consumed()

@@ -104,6 +104,22 @@ async def read(http: web.BaseRequest) -> web.Response:
     return web.Response(text=str(size))
 
 
+def test_others_have_their_turns_between_requests_of_one_read(loop: str) -> None:
+    async def play() -> None:
+        turns: list[str] = []
+
+        async def note(_: web.BaseRequest) -> web.Response:
+            turns.append("request")
+            asyncio.get_running_loop().call_soon(turns.append, "other")
+            return web.Response()
+
+        async with serve(note) as scene:
+            await scene.send(request("GET", "/") * 9 + request("GET", "/", [CLOSE]))
+            assert turns == ["request", "other"] * 10
+
+    run_on(loop, play())
+
+
 def test_of_tiny_chunks_behind_a_refusal_none_is_parsed(loop: str) -> None:
     async def play() -> None:
         async with serve(refuse) as scene:
