@@ -36,8 +36,8 @@ from gateway.ledger.sql.books.books import Books
 MAX_GRACE_SECONDS: Final = 7 * 24 * 3600
 """How long a replaced key may go on working: a week is enough to deploy its successor."""
 
-KEY_ID_BYTES: Final = 8
-"""Random bytes of a key's id: 64 bits, so that two ids do not collide."""
+ID_BYTES: Final = 8
+"""Random bytes of the id of a key, a token or a batch: 64 bits, so that two ids do not collide."""
 
 NO_TERMS: Final = KeyTerms()
 
@@ -48,8 +48,8 @@ def add_key(
     """Create a key, with a budget of its own or none. Only the returned record has the secret."""
     require_allowance(own, "budget_amount")
     require_key_terms(terms, books.clock())
-    secret, stored = _make_key()
-    return NewKey(books.keys.create(account, terms, stored, own=own), secret)
+    secret = ids.make_key()
+    return NewKey(books.keys.create(account, terms, _store("key", secret), own=own), secret)
 
 
 def rotate_key(
@@ -61,24 +61,21 @@ def rotate_key(
     """
     if not 0 <= grace_seconds <= MAX_GRACE_SECONDS:
         raise Refused("the grace must be between 0 seconds and 7 days", field="grace_seconds")
-    secret, stored = _make_key()
-    key = books.keys.replace(key_id, stored, grace_ms=grace_seconds * 1000, account_id=account_id)
+    secret, grace_ms = ids.make_key(), grace_seconds * 1000
+    new = _store("key", secret)
+    key = books.keys.replace(key_id, new, grace_ms=grace_ms, account_id=account_id)
     return NewKey(key, secret)
 
 
-def _make_key() -> tuple[str, StoredSecret]:
-    """Return a new key, and what is stored of it."""
-    secret = ids.make_key()
-    last4 = ids.find_last4(secret)
+def _store(kind: str, secret: str) -> StoredSecret:
+    """Return what is stored of a new key or token."""
+    last4 = find_last4(secret)
     assert last4 is not None
-    key_id = "key_" + secrets.token_hex(KEY_ID_BYTES)
-    return secret, StoredSecret(key_id, ids.digest(secret), last4)
+    return StoredSecret(f"{kind}_{secrets.token_hex(ID_BYTES)}", digest(secret), last4)
 
 
 _TOKEN_BYTES: Final = 32
 """Random bytes of a token, 43 characters: 256 bits cannot be guessed."""
-_TOKEN_ID_BYTES: Final = 8
-"""Random bytes of a token's id: 64 bits, so that two ids do not collide."""
 _TOKEN: Final = re.compile(rf"{SCRIPT_PREFIX}[A-Za-z0-9_-]{{43}}")
 
 
@@ -88,12 +85,7 @@ def add_token(books: Books, terms: TokenTerms) -> NewToken:
     if terms.expires_ms is not None:
         require_expiry("the token's expiry", terms.expires_ms, books.clock())
     secret = SCRIPT_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
-    last4 = find_last4(secret)
-    assert last4 is not None
-    token_id = "tok_" + secrets.token_hex(_TOKEN_ID_BYTES)
-    return NewToken(
-        books.tokens.create(terms, StoredSecret(token_id, digest(secret), last4)), secret
-    )
+    return NewToken(books.tokens.create(terms, _store("tok", secret)), secret)
 
 
 def find_token(books: Books, secret: str) -> TokenView | None:
@@ -112,8 +104,6 @@ GROUP_CHARS: Final = 4
 MAX_CODES: Final = 1000
 """The most codes of a batch: they are written in one transaction, which others wait for."""
 
-BATCH_ID_BYTES: Final = 8
-"""Random bytes of a batch's id: 64 bits, so that two ids do not collide."""
 CODE_ID_BYTES: Final = 4
 """Random bytes of a code's id, which also has the time and a number in its batch."""
 
@@ -128,7 +118,7 @@ def make_codes(
     """Create a batch of codes. Only the returned record contains the secrets."""
     now_ms = books.clock()
     _require_batch(amount_nano, count, expires_ms, note, now_ms)
-    batch = "batch_" + secrets.token_hex(BATCH_ID_BYTES)
+    batch = "batch_" + secrets.token_hex(ID_BYTES)
     made = tuple(make_code() for _ in range(count))
     rows = [
         StoredSecret(_make_id(now_ms, number), digest_code(code), code[-GROUP_CHARS:])

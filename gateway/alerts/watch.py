@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Final
 
 from gateway.admin import fields, observations
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.api.state import Gateway, MissingUsage
 from gateway.config.records import Alerts, Config
 from gateway.ledger.alert_records import Alert, AlertKind, AlertState, UpstreamView
+from gateway.ledger.key_records import Budget
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books.books import Books
 from gateway.money import format_amount
@@ -30,16 +31,12 @@ UNWRITABLE: Final = "The ledger cannot be written{}: new requests are refused. L
 WRITABLE: Final = "The ledger can be written again{}."
 
 
-def list_no_budgets() -> Sequence[Budget]:
-    return ()
-
-
 class Watch:
     def __init__(
         self,
         gateway: Gateway,
         *,
-        list_budgets: ListBudgets = list_no_budgets,
+        list_budgets: Callable[[], Iterable[Budget]] = tuple,
         look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._gateway = gateway
@@ -173,30 +170,6 @@ _SIGN_IN_CHANGES: Final[tuple[tuple[str, AlertKind, str], ...]] = (
         "The one-time codes of account '{name}' were {done} by {actor}{place}.",
     ),
 )
-
-
-class BudgetStanding(Protocol):
-    @property
-    def id(self) -> int: ...
-    @property
-    def name(self) -> str | None: ...
-    @property
-    def amount_nano(self) -> int: ...
-    @property
-    def spent_nano(self) -> int: ...
-    @property
-    def resets_ms(self) -> int: ...
-
-
-class Budget(Protocol):
-    """A budget in the serving ledger's memory."""
-
-    @property
-    def account_id(self) -> int: ...
-    def show(self, now_ms: int) -> BudgetStanding: ...
-
-
-ListBudgets = Callable[[], Iterable[Budget]]
 
 
 def find_budgets(budgets: Iterable[Budget], now_ms: int, currency: str) -> Iterator[Alert]:

@@ -17,6 +17,8 @@ from gateway.alerts.watch import (
     judge_providers,
 )
 from gateway.api.state import MissingUsage
+from gateway.ledger import key_records
+from gateway.ledger.key_records import Allowance, BudgetStanding, Spending, find_span
 from gateway.ledger.records import Actor
 from gateway.ledger.serving.store import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
@@ -50,14 +52,20 @@ class Standing:
     resets_ms: int = NOW_MS
 
 
-@dataclass
-class Budget:
-    standing: Standing
-    account_id: int = 3
+class Budget(key_records.Budget):
+    """A budget in memory that shows what a test sets."""
 
-    def show(self, now_ms: int) -> Standing:
+    def __init__(self, standing: Standing, account_id: int = 3) -> None:
+        allowance = Allowance(standing.amount_nano, "day")
+        spending = Spending(find_span("day", NOW_MS), standing.spent_nano)
+        super().__init__(standing.id, account_id, standing.name, allowance, spending)
+        self.standing = standing
+
+    def show(self, now_ms: int) -> BudgetStanding:
         del now_ms
-        return self.standing
+        now = self.standing
+        figures = (now.amount_nano, now.spent_nano, now.resets_ms)
+        return BudgetStanding(now.id, now.name, "day", *figures)
 
 
 @each_row(

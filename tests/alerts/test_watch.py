@@ -22,6 +22,7 @@ from gateway.alerts.watch import Watch
 from gateway.api.state import Gateway
 from gateway.config.records import Alerts
 from gateway.ledger.alert_records import Alert, Hook
+from gateway.ledger.key_records import BudgetStanding
 from gateway.ledger.serving.store import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -305,7 +306,7 @@ async def test_budgets_are_judged_beside_the_event_loop(tmp_path: Path) -> None:
     threads = set[int]()
 
     class Noting(Budget):
-        def show(self, now_ms: int) -> Standing:
+        def show(self, now_ms: int) -> BudgetStanding:
             threads.add(threading.get_ident())
             return super().show(now_ms)
 
