@@ -24,16 +24,8 @@ from gateway.ledger.sql.books.books import Books
 from gateway.money import NANO
 from gateway.times import unix_ms
 from tests.admin.visits import set_up_totp
-from tests.ledger.kit import (
-    admission,
-    assert_sound,
-    charge,
-    find_key,
-    make_place,
-    query,
-    settlement,
-    void,
-)
+from tests.ledger.contract.kit import admission, charge, settlement, void
+from tests.ledger.kit import assert_sound, find_key, make_place, query
 from tests.support.rows import each_row
 
 PASSWORD = "passphrase-of-a"

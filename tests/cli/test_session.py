@@ -29,7 +29,8 @@ from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
 from gateway.times import DAY_MS, unix_ms
-from tests.ledger.kit import admission, find_key, make_place, settlement, void
+from tests.ledger.contract.kit import admission, settlement, void
+from tests.ledger.kit import find_key, make_place
 from tests.support.cli import Cli
 
 SESSIONS: Final = Path(__file__).with_name("sessions")

@@ -19,7 +19,7 @@ from gateway.ledger.sqlite.schema import connect
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS
-from tests.ledger.kit import PRICE, TOKENS
+from tests.ledger.contract.kit import PRICE, TOKENS
 
 TODAY = 20_000
 """A day counted from the epoch: 2024-10-04."""

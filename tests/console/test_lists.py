@@ -33,7 +33,7 @@ from tests.console.calls import NOON_MS
 from tests.console.handler_kit import make_request, open_books_thread
 from tests.console.history import guard, open_history, read_csv
 from tests.console.kit import API, Console, read_pages
-from tests.ledger.kit import until
+from tests.ledger.contract.kit import until
 from tests.support.rows import each_row
 
 on_one_loop = pytest.mark.asyncio(loop_scope="module")

@@ -1,4 +1,4 @@
-"""A database with an account and a key, and ready-made records, for the ledger's tests."""
+"""A database with an account and a key, for the ledger's tests."""
 
 from __future__ import annotations
 
@@ -14,32 +14,6 @@ from gateway.ledger.base import Key
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
 from gateway.ledger.serving.ledger import ServingLedger
-from tests.ledger.contract.kit import (
-    PRICE,
-    TOKENS,
-    WAIT_SECONDS,
-    admission,
-    charge,
-    settlement,
-    until,
-    void,
-)
-
-__all__ = [
-    "PRICE",
-    "TOKENS",
-    "WAIT_SECONDS",
-    "Place",
-    "admission",
-    "assert_sound",
-    "charge",
-    "find_key",
-    "make_place",
-    "query",
-    "settlement",
-    "until",
-    "void",
-]
 
 
 @dataclass(frozen=True)

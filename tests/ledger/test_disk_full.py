@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger.kit import WAIT_SECONDS
+from tests.ledger.contract.kit import WAIT_SECONDS
 from tests.support import config, running
 from tests.support.chat import Used, check_error, read_broken_stream, say
 from tests.support.client import Call

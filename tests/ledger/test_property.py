@@ -20,17 +20,8 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.times import DAY_MS
-from tests.ledger.contract.kit import NOW_MS
-from tests.ledger.kit import (
-    Place,
-    admission,
-    assert_sound,
-    find_key,
-    make_place,
-    query,
-    settlement,
-    void,
-)
+from tests.ledger.contract.kit import NOW_MS, admission, settlement, void
+from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.fuzz import fuzz
 from tests.support.memory import MEMORY
 

@@ -19,7 +19,7 @@ from gateway.times import DAY_MS, format_iso
 from tests.console.calls import SUMS, Past, add_calls
 from tests.console.history import open_history, read_csv
 from tests.console.kit import API, CREDIT_NANO, HOLDER, OPERATOR, OTHER, Console, open_console
-from tests.ledger.kit import admission, settlement
+from tests.ledger.contract.kit import admission, settlement
 from tests.support.rows import each_row
 
 on_one_loop = pytest.mark.asyncio(loop_scope="module")

@@ -24,7 +24,7 @@ from tests.console.kit import (
     read_pages,
     start_console,
 )
-from tests.ledger.kit import admission, settlement
+from tests.ledger.contract.kit import admission, settlement
 from tests.support.rows import each_row
 
 KEYS: Final = f"{API}/keys"

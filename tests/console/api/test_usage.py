@@ -18,7 +18,7 @@ from gateway.times import DAY_MS, HOUR_MS, format_day
 from tests.console.calls import SUMS, TODAY, Past, add_calls
 from tests.console.history import read_csv
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console
-from tests.ledger.kit import TOKENS
+from tests.ledger.contract.kit import TOKENS
 from tests.support.rows import each_row
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

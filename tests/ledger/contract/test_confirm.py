@@ -22,7 +22,6 @@ from gateway.money import Tokens
 from gateway.tasks import spawn
 from tests.ledger.contract.implementations import Needs, needs
 from tests.ledger.contract.kit import (
-    NOW_MS,
     TOKENS,
     Place,
     admission,
@@ -345,17 +344,3 @@ async def test_the_keys_of_an_account_count_together(place: Place, rate: Rate) -
         same, other = (Side(two.ledger, find_key(two.ledger, each)) for each in digests)
         assert str(await same.refuse(account=rate)).startswith("This account ")
         await other.confirm(account=rate)
-
-
-@needs(Needs.NODES)
-async def test_rates_refill_with_the_time_of_the_ledger(place: Place) -> None:
-    digest, one_a_minute = place.seed(), limit(requests=1)
-    for minutes, fits in ((0, True), (0.99, False), (1, True)):
-        async with place.serve(now_ms=NOW_MS + int(minutes * 60_000)) as ledger:
-            side = Side(ledger, find_key(ledger, digest))
-            if fits:
-                await side.confirm(key=one_a_minute)
-            else:
-                assert (await side.refuse(key=one_a_minute)).retry_after_seconds == pytest.approx(
-                    0.6
-                )

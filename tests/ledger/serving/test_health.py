@@ -14,16 +14,9 @@ from gateway.ledger.serving.health import BUSY_SECONDS, TOLD_SECONDS, Health
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
+from tests.ledger.contract.kit import admission, charge, settlement, until
 from tests.ledger.faults import Faults
-from tests.ledger.kit import (
-    admission,
-    assert_sound,
-    charge,
-    find_key,
-    make_place,
-    settlement,
-    until,
-)
+from tests.ledger.kit import assert_sound, find_key, make_place
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
 

@@ -14,19 +14,9 @@ from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.process import ExitCode
-from tests.ledger.contract.kit import NOW_MS, SHORT_SECONDS
+from tests.ledger.contract.kit import NOW_MS, SHORT_SECONDS, admission, settlement, until, void
 from tests.ledger.faults import Faults
-from tests.ledger.kit import (
-    Place,
-    admission,
-    assert_sound,
-    find_key,
-    make_place,
-    query,
-    settlement,
-    until,
-    void,
-)
+from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
 

@@ -27,7 +27,8 @@ from gateway.ledger.sqlite.books import (
 )
 from gateway.ledger.sqlite.schema import VERSION, connect
 from gateway.ledger.sqlite.serving import open_sqlite
-from tests.ledger.kit import Place, admission, charge, find_key, make_place, query, until, void
+from tests.ledger.contract.kit import admission, charge, until, void
+from tests.ledger.kit import Place, find_key, make_place, query
 from tests.long.million import History, fill
 from tests.support.rows import each_row
 

@@ -24,17 +24,9 @@ from gateway.ledger.sqlite.batch import ROWS_AT_ONCE, NotPendingError, commit_re
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
-from tests.ledger.contract.kit import NOW_MS
+from tests.ledger.contract.kit import NOW_MS, admission, settlement, void
 from tests.ledger.contract.test_costs import make_failure
-from tests.ledger.kit import (
-    admission,
-    assert_sound,
-    find_key,
-    make_place,
-    query,
-    settlement,
-    void,
-)
+from tests.ledger.kit import assert_sound, find_key, make_place, query
 from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
 

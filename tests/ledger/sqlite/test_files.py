@@ -27,7 +27,8 @@ from gateway.ledger.sqlite.files import (
     take_lock,
 )
 from gateway.ledger.sqlite.serving import open_sqlite
-from tests.ledger.kit import admission, assert_sound, charge, find_key, make_place, until
+from tests.ledger.contract.kit import admission, charge, until
+from tests.ledger.kit import assert_sound, find_key, make_place
 from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("quick_polls")

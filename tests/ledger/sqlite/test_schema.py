@@ -25,8 +25,9 @@ from gateway.ledger.sqlite.files import FILE_MODE, take_lock
 from gateway.ledger.sqlite.schema import VERSION, connect, read_version
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests import ROOT
+from tests.ledger.contract.kit import admission, charge
 from tests.ledger.faults import Faults
-from tests.ledger.kit import Place, admission, charge, find_key, make_place, query
+from tests.ledger.kit import Place, find_key, make_place, query
 from tests.long.million import END_MS, History, fill_previous
 from tests.support.rows import each_row
 

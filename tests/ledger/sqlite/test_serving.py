@@ -20,15 +20,8 @@ from gateway.ledger.serving.memory import take_hold
 from gateway.ledger.sqlite.connections import ConnectionThread, SqliteReader
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import interrupt_pending, open_sqlite
-from tests.ledger.kit import (
-    Place,
-    admission,
-    charge,
-    find_key,
-    make_place,
-    query,
-    settlement,
-)
+from tests.ledger.contract.kit import admission, charge, settlement
+from tests.ledger.kit import Place, find_key, make_place, query
 
 
 async def test_fast_reply_is_one_commit(tmp_path: Path) -> None:

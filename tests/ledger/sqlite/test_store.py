@@ -28,18 +28,9 @@ from gateway.ledger.sqlite.serving import (
     is_busy,
     open_sqlite,
 )
+from tests.ledger.contract.kit import admission, charge, settlement, until
 from tests.ledger.faults import Faults, make_error
-from tests.ledger.kit import (
-    Place,
-    admission,
-    assert_sound,
-    charge,
-    find_key,
-    make_place,
-    query,
-    settlement,
-    until,
-)
+from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("quick_polls")

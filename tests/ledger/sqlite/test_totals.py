@@ -29,12 +29,8 @@ from gateway.ledger.sqlite.serving import interrupt_pending
 from gateway.ledger.sqlite.totals import Statement, count_costs, read_numbers, run_rows
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS
-from tests.ledger.kit import (
-    admission,
-    assert_sound,
-    query,
-    settlement,
-)
+from tests.ledger.contract.kit import admission, settlement
+from tests.ledger.kit import assert_sound, query
 from tests.support.memory import MEMORY
 from tests.support.rows import each_row
 
@@ -347,26 +343,18 @@ def test_a_batch_adds_to_several_budgets_at_once(ledger: Ledger) -> None:
     assert ledger.audit() == ()
 
 
-def test_without_budgets_a_batch_takes_no_statement_more(ledger: Ledger) -> None:
-    told: list[str] = []
-    with closing(connect(ledger.path)) as connection:
-        connection.set_trace_callback(told.append)
-        items = [Item(ledger.renew(ledger.plain), True, settlement(9, ended_ms=NOW_MS))]
-        commit_requests(connection, items, NOW_MS, set())
-    assert not any("budgets" in statement for statement in told)
-
-
-@each_row("budgets_used", [1, 3])
-def test_with_budgets_it_takes_two_more_however_many_there_are(
-    ledger: Ledger, budgets_used: int
+@each_row(("budgets", "statements"), [(0, 0), (1, 2), (3, 2)])
+def test_budgets_take_two_statements_however_many_there_are(
+    ledger: Ledger, budgets: int, statements: int
 ) -> None:
     told: list[str] = []
     with closing(connect(ledger.path)) as connection:
         connection.set_trace_callback(told.append)
         end = settlement(9, ended_ms=NOW_MS)
-        items = [Item(ledger.renew(hold), True, end) for hold in ledger.holds[: 2 * budgets_used]]
+        holds = [ledger.plain, *ledger.holds[: 2 * budgets]]
+        items = [Item(ledger.renew(hold), True, end) for hold in holds]
         commit_requests(connection, items, NOW_MS, set())
-    assert sum("budgets" in statement for statement in told) == 2
+    assert sum("budgets" in statement for statement in told) == statements
 
 
 def test_budgets_are_kept(ledger: Ledger) -> None:
