@@ -11,7 +11,6 @@ from pathlib import Path
 from gateway import ids
 from gateway.admin import keys
 from gateway.ledger.base import Key
-from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
 from gateway.ledger.serving.ledger import ServingLedger
 
@@ -25,21 +24,21 @@ class Place:
     digest: bytes
 
 
-def make_place(folder: Path, *, credit_nano: int = 10**12, cap_nano: int | None = None) -> Place:
-    """Made once for each credit and cap, then copied: a database costs a dozen fsyncs."""
-    content, key_id, digest = _make_database(credit_nano, cap_nano)
+def make_place(folder: Path, *, credit_nano: int = 10**12) -> Place:
+    """Made once for each credit, then copied: a database costs a dozen fsyncs."""
+    content, key_id, digest = _make_database(credit_nano)
     path = folder / "gateway.db"
     path.write_bytes(content)
     return Place(path, key_id, digest)
 
 
 @functools.cache
-def _make_database(credit_nano: int, cap_nano: int | None) -> tuple[bytes, str, bytes]:
+def _make_database(credit_nano: int) -> tuple[bytes, str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "gateway.db"
         with open_books(path, create=True) as books:
             books.accounts.create("a", credit_nano=credit_nano)
-            new = keys.add_key(books, "a", KeyTerms(cap_nano=cap_nano))
+            new = keys.add_key(books, "a")
         return path.read_bytes(), new.key.id, ids.digest(new.secret)
 
 

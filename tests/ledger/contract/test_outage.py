@@ -30,6 +30,7 @@ from tests.ledger.contract.kit import (
     until,
     void,
 )
+from tests.support.rows import told_together
 
 
 async def test_an_outage_refuses_holds_and_ends_by_itself(place: Place) -> None:
@@ -102,31 +103,31 @@ async def expect_nothing(place: Place, ledger: ServingLedger, key: Key, calls: i
     assert len([one for one in place.read_calls() if one.outcome == "complete"]) == calls
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        {"hold_nano": 2**63},
-        {"hold_nano": 10**22},
-        {"hold_nano": -1},
-        {"started_ms": 2**63},
-        {"started_ms": -1},
-        {"expected_tokens": 2**63},
-        {"model": "m" * 501},
-        {"model": "a\0b"},
-        {"model": "\ud800"},
-        {"provider": "p" * 10**6},
-        {"provider": "\0"},
-        {"request_id": "r" * 501},
-        {"request_id": "\udfff"},
-    ],
-    ids=lambda edit: f"{next(iter(edit))}-{str(next(iter(edit.values())))[:12]!a}",
+UNWRITABLE: Final[tuple[dict[str, Any], ...]] = (
+    {"hold_nano": 2**63},
+    {"hold_nano": 10**22},
+    {"hold_nano": -1},
+    {"started_ms": 2**63},
+    {"started_ms": -1},
+    {"expected_tokens": 2**63},
+    {"model": "m" * 501},
+    {"model": "a\0b"},
+    {"model": "\ud800"},
+    {"provider": "p" * 10**6},
+    {"provider": "\0"},
+    {"request_id": "r" * 501},
+    {"request_id": "\udfff"},
 )
-async def test_what_no_row_can_say_is_never_held(place: Place, edit: dict[str, Any]) -> None:
+
+
+async def test_what_no_row_can_say_is_never_held(place: Place) -> None:
     digest = place.seed()
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
-        with pytest.raises(ValueError, match="the ledger can write"):
-            ledger.hold(key, replace(admission(), **edit))
+        with told_together() as row:
+            for edit in UNWRITABLE:
+                with row(repr(edit)), pytest.raises(ValueError, match="the ledger can write"):
+                    ledger.hold(key, replace(admission(), **edit))
         await expect_nothing(place, ledger, key)
         await charge(ledger, key, 5)
         await expect_nothing(place, ledger, key, calls=1)
@@ -145,38 +146,41 @@ async def test_all_that_is_held_can_be_written(place: Place, text: str) -> None:
     assert (call.model, call.provider) == (text, text)
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        {"cost_nano": 2**63},
-        {"provider_cost_nano": 10**19},
-        {"reported_cost_nano": 2**70},
-        {"tokens": Tokens(input=2**63)},
-        {"tokens": Tokens(media={"audio_input": 2**70})},
-        {"tool_calls": {"\ud800": 1}},
-        {"tool_calls": {"search": 2**70}},
-        {"ended_ms": 2**63},
-        {"provider": "\ud800"},
-        {"status": 2**63},
-    ],
-    ids=lambda edit: f"{next(iter(edit))}-{str(next(iter(edit.values())))[:12]!a}",
+UNCHARGEABLE: Final[tuple[dict[str, Any], ...]] = (
+    {"cost_nano": 2**63},
+    {"provider_cost_nano": 10**19},
+    {"reported_cost_nano": 2**70},
+    {"tokens": Tokens(input=2**63)},
+    {"tokens": Tokens(media={"audio_input": 2**70})},
+    {"tool_calls": {"\ud800": 1}},
+    {"tool_calls": {"search": 2**70}},
+    {"ended_ms": 2**63},
+    {"provider": "\ud800"},
+    {"status": 2**63},
 )
+
+
 @pytest.mark.parametrize("waits", [False, True], ids=["one commit", "two commits"])
-async def test_a_charge_that_no_row_can_say_leaves_a_void(
-    place: Place, edit: dict[str, Any], *, waits: bool
-) -> None:
+async def test_a_charge_that_no_row_can_say_leaves_a_void(place: Place, *, waits: bool) -> None:
     """What went wrong is ours, so nothing is charged; but the request that was sent has its row."""
     digest = place.seed()
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
-        hold = ledger.hold(key, admission(id_="req_1"))
-        if waits:
-            await ledger.wait_admitted(hold)
-        with pytest.raises(InternalError):
-            await ledger.settle(hold, replace(settlement(5), **edit))
-        await expect_nothing(place, ledger, key)
-        receipt = await read_receipt(ledger, "req_1")
-        assert (receipt.state, receipt.outcome, receipt.cost_nano) == ("voided", "ledger_error", 0)
+        with told_together() as row:
+            for number, edit in enumerate(UNCHARGEABLE):
+                with row(repr(edit)):
+                    hold = ledger.hold(key, admission(id_=f"req_{number}"))
+                    if waits:
+                        await ledger.wait_admitted(hold)
+                    with pytest.raises(InternalError):
+                        await ledger.settle(hold, replace(settlement(5), **edit))
+                    await expect_nothing(place, ledger, key)
+                    told = await read_receipt(ledger, f"req_{number}")
+                    assert (told.state, told.outcome, told.cost_nano) == (
+                        "voided",
+                        "ledger_error",
+                        0,
+                    )
         await charge(ledger, key, 5)
     place.assert_sound()
 
