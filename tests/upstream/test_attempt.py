@@ -28,6 +28,7 @@ from tests.support.replies import completion, dumps, http
 from tests.support.rows import each_row
 from tests.support.upstream import ScriptedUpstream, Wait
 from tests.support.waiting import until
+from tests.upstream.kit import Taker
 
 FIRST_BYTE: Final = 10.0
 IDLE: Final = 3.0
@@ -273,19 +274,6 @@ NO_REPLIES: Final = (
 )
 
 
-@dataclass(slots=True)
-class Taker:
-    body: bytes = b""
-    asked: bool = False
-
-    def receive(self, data: bytes) -> bool:
-        self.body += data
-        return False
-
-    async def unblock(self) -> None:
-        self.asked = True
-
-
 @each_row("content_type", TYPES)
 def test_events_and_json_are_told_by_their_type(content_type: str) -> None:
     assert is_reply_type(content_type.encode()) is TYPES[content_type]
@@ -297,7 +285,7 @@ def test_what_begins_like_a_reply_is_passed_on_whole(body: bytes, prefix: bytes)
     """However the bytes are cut; blank ones before it may go."""
     assert begins_reply(prefix + body)
     for cut in range(len(prefix + body) + 1):
-        taker = Taker()
+        taker = Taker(full=True)
         checked = CheckedBody(taker)
         checked.receive((prefix + body)[:cut])
         assert checked.receive((prefix + body)[cut:]) is False
@@ -328,8 +316,9 @@ def test_what_never_begins_is_no_reply(body: bytes) -> None:
 
 async def test_a_receiver_that_asks_to_wait_is_waited_for() -> None:
     taker = Taker()
+    taker.room.set()
     await CheckedBody(taker).unblock()
-    assert taker.asked
+    assert taker.asked.is_set()
 
 
 KEYS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb")

@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import pytest
@@ -22,6 +22,7 @@ from tests.support.replies import chunked
 from tests.support.rows import each_row
 from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Step, Wait
 from tests.support.waiting import until
+from tests.upstream.kit import Taker
 
 REQUEST: Final = b"POST /v1/x HTTP/1.1\r\nHost: provider\r\nContent-Length: 2\r\n\r\n{}"
 OK: Final = b"HTTP/1.1 200 OK\r\n"
@@ -30,25 +31,6 @@ CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n" + chunked(b"hello!")
 UNTIL_CLOSE: Final = OK + b"\r\nhello!"
 SECONDS: Final = 30.0
 """No wait of a test is longer."""
-
-
-@dataclass(slots=True)
-class Taker:
-    """A receiver; one that is `full` asks to be waited for, until `room` is set."""
-
-    full: bool = False
-    body: bytes = b""
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-    room: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def receive(self, data: bytes) -> bool:
-        self.body += data
-        return not self.full
-
-    async def unblock(self) -> None:
-        self.asked.set()
-        await self.room.wait()
-        self.full = False
 
 
 class Held(asyncio.Transport):

@@ -24,6 +24,7 @@ from gateway.upstream.demo import (
 from tests.support.embeddings import embed, round_trip, unpack
 from tests.support.records import make_provider
 from tests.support.rows import each_row
+from tests.upstream import kit
 
 PROVIDER: Final = make_provider(name="demo", dialect="demo")
 Json = dict[str, Any]
@@ -142,20 +143,6 @@ async def test_it_stops_when_the_attempt_is_given_up() -> None:
     assert len(taker.pieces) == 1
 
 
-class Whole:
-    """A receiver that keeps everything."""
-
-    def __init__(self) -> None:
-        self.data = b""
-
-    def receive(self, data: bytes) -> bool:
-        self.data += data
-        return True
-
-    async def unblock(self) -> None:
-        return
-
-
 async def embed_here(value: object, told: list[str] | None = None, **fields: Any) -> Any:
     notes = [] if told is None else told
     attempt = Attempt(
@@ -164,10 +151,10 @@ async def embed_here(value: object, told: list[str] | None = None, **fields: Any
         on_refused=lambda: notes.append("refused"),
     )
     body = orjson.dumps(embed("embed", value, **fields))
-    taker = Whole()
+    taker = kit.Taker()
     reply = await DemoForwarder(PROVIDER).open(EMBEDDINGS, body, {}, attempt)
     await reply.deliver(taker)
-    return orjson.loads(taker.data)
+    return orjson.loads(taker.body)
 
 
 @each_row("dimensions", [1, 2, DIMENSIONS, MAX_DIMENSIONS])

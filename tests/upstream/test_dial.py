@@ -30,6 +30,7 @@ from gateway.upstream.dial import (
 from gateway.upstream.resolver import Address
 from tests.support.loops import LOOPS, run_on
 from tests.support.waiting import until
+from tests.upstream.kit import Taker
 
 SECONDS: Final = 30.0
 SHORT_SECONDS: Final = 0.3
@@ -415,20 +416,6 @@ def test_a_proxy_that_hangs_up(loop: str) -> None:
 
 
 # ---- the response --------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Taker:
-    """Takes all that comes."""
-
-    body: bytearray = field(default_factory=bytearray)
-
-    def receive(self, data: bytes) -> bool:
-        self.body += data
-        return True
-
-    async def unblock(self) -> None:
-        raise AssertionError("nobody asked to wait")
 
 
 def test_a_pause_before_delivery_ends_as_soon_as_the_early_bytes_are_taken(loop: str) -> None:
