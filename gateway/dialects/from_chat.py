@@ -10,12 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from gateway.dialects.chat.repair import make_translated_usage
+from gateway.dialects.chat.repair import make_chat_usage
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, uses_functions
 from gateway.dialects.records import CompletionRequest, Json, Target, Usage
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.usage import make_cache_details
 from gateway.errors import BadRequest
 
 CARRIED: Final = frozenset(
@@ -180,6 +181,18 @@ def check_no_effort(effort: Field) -> None:
 
 
 def make_usage(usage: Usage, reasoning_key: str) -> Json:
-    """Write the usage object for the caller; `reasoning_key` is the upstream's name in its details."""
-    details = get_object(usage.reported or {}, "output_tokens_details")
-    return make_translated_usage(usage, details.get(reasoning_key))
+    """Write the usage object for the caller: the very tokens that are charged.
+
+    `reasoning_key` is the upstream's name in its details.
+    """
+    made = make_chat_usage(usage.tokens)
+    if usage.estimated:
+        return made
+    reasoning = get_object(usage.reported or {}, "output_tokens_details").get(reasoning_key)
+    return {
+        **made,
+        "prompt_tokens_details": make_cache_details(usage.tokens),
+        "completion_tokens_details": {
+            "reasoning_tokens": reasoning if isinstance(reasoning, int) else 0
+        },
+    }

@@ -14,7 +14,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from gateway.dialects.records import Json, Usage
+from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import make_cache_details, read_counts
@@ -80,21 +80,6 @@ def make_chat_usage(tokens: Tokens) -> Json:
         "prompt_tokens": prompt,
         "completion_tokens": tokens.output,
         "total_tokens": prompt + tokens.output,
-    }
-
-
-def make_translated_usage(usage: Usage, reasoning_tokens: object) -> Json:
-    """Write the usage object of a translated reply: the very tokens that are charged."""
-    tokens = usage.tokens
-    made = make_chat_usage(tokens)
-    if usage.estimated:
-        return made
-    return {
-        **made,
-        "prompt_tokens_details": make_cache_details(tokens),
-        "completion_tokens_details": {
-            "reasoning_tokens": reasoning_tokens if isinstance(reasoning_tokens, int) else 0
-        },
     }
 
 

@@ -15,6 +15,7 @@ from typing import ClassVar, Final, NamedTuple
 from gateway.dialects.chat.state import seal
 from gateway.dialects.chat.writer import (
     ARGUMENTS,
+    BLOCK_SEPARATOR,
     NO_ARGUMENTS,
     ChoiceWriter,
     ToolKind,
@@ -35,8 +36,6 @@ from gateway.dialects.wire.replies import read_error
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import UpstreamError
 
-SEPARATOR: Final = "\n\n"
-"""The text between paragraphs: their words must not run together."""
 _CALLS: Final[dict[str, ToolKind]] = {"function_call": "function", "custom_tool_call": "custom"}
 """The type of a chat tool by the type of the item that calls it."""
 _SPEAKING: Final = ("message", "reasoning")
@@ -110,7 +109,7 @@ class Paragraphs:
         paragraph = (item, part.place) if part.key == "reasoning_content" else item
         last = self._last.setdefault(part.key, paragraph)
         self._last[part.key] = paragraph
-        return part.text if last == paragraph else SEPARATOR + part.text
+        return part.text if last == paragraph else BLOCK_SEPARATOR + part.text
 
 
 def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:

@@ -10,14 +10,18 @@ from typing import Any, Final
 
 from gateway.dialects import from_chat
 from gateway.dialects.chat.state import read_state
-from gateway.dialects.chat.writer import NO_ARGUMENTS, SEARCH_CHOICE, SEARCH_OPTIONS, read_location
+from gateway.dialects.chat.writer import (
+    BLOCK_SEPARATOR,
+    NO_ARGUMENTS,
+    SEARCH_CHOICE,
+    SEARCH_OPTIONS,
+    read_location,
+)
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.responses.history import maybe_reasoning
 from gateway.dialects.wire.fields import Field, is_link
 from gateway.money import WEB_SEARCH
 
-SEPARATOR: Final = "\n\n"
-"""The text between instructions that become one string."""
 _CACHE_MARK: Final = "prompt_cache_breakpoint"
 """The field of a part that both dialects have."""
 _INSTRUCTING: Final = frozenset({"system", "developer"})
@@ -48,7 +52,7 @@ def lift_instructions(items: list[Json], *, everywhere: bool) -> tuple[str, list
         lifted, left = items[:count], items[count:]
     if not left:
         return "", items
-    return SEPARATOR.join(part["text"] for item in lifted for part in item["content"]), left
+    return BLOCK_SEPARATOR.join(part["text"] for item in lifted for part in item["content"]), left
 
 
 def _is_plain(item: Json) -> bool:
