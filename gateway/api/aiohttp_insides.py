@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from typing import Final
 
-from aiohttp import StreamReader, http_parser, web, web_protocol, web_response
+from aiohttp import StreamReader, hdrs, http_parser, web, web_protocol, web_response
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
@@ -37,13 +37,12 @@ TINY_CHUNKS: Final = 512
 """Chunks of any size that a body may have. Clients send some of 1 to 64 KiB, or a few small ones."""
 TINY_BYTES: Final = 32
 """The least mean size of the chunks of a body that has more."""
-
-
 KEPT_HEAD_BYTES: Final = 2048
 """Bytes of an unfinished head that are kept: its target, and most often the header that tells a dialect."""
 
-
 log = logging.getLogger("gateway.connection")
+
+Fronts = Mapping[tuple[str, str], Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]]
 
 
 class PacedConnection(RequestHandler):
@@ -57,6 +56,7 @@ class PacedConnection(RequestHandler):
     __slots__ = (
         "_body",
         "_chunked",
+        "_fronts",
         "_pending",
         "_turns",
         "_unread_bytes",
@@ -71,7 +71,9 @@ class PacedConnection(RequestHandler):
 
     _waiter: PromptFuture | None
 
-    def __init__(self, server: web.Server) -> None:
+    def __init__(self, server: web.Server, fronts: Fronts) -> None:
+        """`fronts`: handlers by method and path, for which no router is asked."""
+        self._fronts = fronts
         # As the server itself makes its connections.
         super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)
 
@@ -167,6 +169,8 @@ class PacedConnection(RequestHandler):
         self._manager.requests_count += 1
         if isinstance(message, web_protocol._ErrInfo):
             handler, message = self._make_error_handler(message), web_protocol.ERROR
+        elif hdrs.EXPECT not in message.headers:  # it may ask for a step before the handler
+            handler = self._fronts.get((message.method, message.path), handler)
         assert handler is not None
         task = self._task_handler or asyncio.current_task()
         assert task is not None
@@ -278,8 +282,7 @@ class PacedConnection(RequestHandler):
         if not self._pending:
             if not self._is_held():
                 self._resume_transport_reading()
-        # A new chunked body waits for `want_body`, or
-        # this long: a refused request costs no parsing.
+        # A new chunked body waits for `want_body`, or this long: a refused request costs no parsing.
         elif self._body is not body and self._chunked:
             self._loop.call_later(UNWANTED_SECONDS, self.go_on)
         else:

@@ -65,6 +65,7 @@ async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
             keep_alive=call.dialect.keep_alive,
             comment_seconds=server.comment_seconds,
             stall_seconds=server.stall_seconds,
+            is_draining=lambda: call.gateway.draining,
         )
         await Relay(completion, stream).run()
         if unread_bytes := stream.unread_bytes:

@@ -12,14 +12,14 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
-from typing import Final, NoReturn
+from typing import Final, NoReturn, cast
 
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_request import BaseRequest
 
 from gateway.addresses import find_address
-from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection
+from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, Fronts, PacedConnection
 from gateway.api.notes import find_code, make_headers, note_refusal
 from gateway.api.state import Call, Gateway
 from gateway.dialects.base import Caller
@@ -76,6 +76,9 @@ def make_front(
         # A stream sent its own headers with its head; they cannot be changed any more.
         if not response.prepared:
             response.headers.update(make_headers(call))
+            # A connection that is kept during a drain would be cut a moment later.
+            if gateway.draining:
+                response.force_close()
         if logged:
             gateway.log_call(call, call.status or response.status)
         return response
@@ -296,7 +299,7 @@ class CallerConnection(PacedConnection):
     __slots__ = ("_gateway",)
 
     def __init__(self, gateway: Gateway, server: web.Server) -> None:
-        super().__init__(server)
+        super().__init__(server, cast("Fronts", gateway.fronts))
         self._gateway = gateway
 
     def finish_response(

@@ -208,3 +208,5 @@ def _add_route(router: web.UrlDispatcher, gateway: Gateway, route: Endpoint) -> 
             logged=route.access != "open",
         )
         resource.add_route(method, front, expect_handler=expect)
+        if method != hdrs.METH_ANY and "{" not in route.path:
+            gateway.fronts[method, route.path] = front

@@ -119,6 +119,8 @@ class StreamSink(Sink):
     """The silence after which `keep_alive` is sent."""
     stall_seconds: float
     """The time after which a caller that takes no bytes is given up."""
+    is_draining: Callable[[], bool]
+    """Tells whether the reply is the connection's last one, as the gateway stops."""
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _pending: list[bytes] = field(default_factory=list)
     _protocol: BaseProtocol = field(init=False)
@@ -239,7 +241,7 @@ class StreamSink(Sink):
         response.headers.update(self.headers)
         if self._chunked:
             response.enable_chunked_encoding()
-        else:
+        if not self._chunked or self.is_draining():
             response.force_close()
         writer = await response.prepare(self.request)
         if writer is not None:
@@ -290,8 +292,7 @@ class JsonReply(web.StreamResponse):
         if transport is None or transport.is_closing():
             raise ConnectionResetError
         if self._keep_alive is None:
-            # A connection that is kept during a drain would be cut a moment later.
-            self._keep_alive = request.keep_alive and not call.gateway.draining
+            self._keep_alive = request.keep_alive
         head, body = self._write_head(request), self._json
         self._json = b""  # aiohttp keeps a reply until the connection's next request
         sent = len(body) if len(body) <= SMALL_BYTES else 0

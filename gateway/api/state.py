@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
+
+from aiohttp import web
 
 from gateway.api.limits import Bucket, Counting, Rates
 from gateway.config.records import Config, Limits, Provider, Reload
@@ -105,6 +107,10 @@ class Gateway:
         default_factory=lambda: Bucket(LOOKUPS_PER_MINUTE, time.monotonic())
     )
     """Bounds how often the end of a key that is not in memory is looked up."""
+    fronts: dict[tuple[str, str], Callable[[web.Request], Awaitable[web.StreamResponse]]] = field(
+        default_factory=dict
+    )
+    """The handlers of paths without variables, by method and path: for these no router is asked."""
     last_reload: Reload | None = None
     """How the configuration was last read again; None: not since the start."""
 

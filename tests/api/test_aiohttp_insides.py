@@ -122,7 +122,7 @@ async def test_the_state_of_a_connection_is_what_it_seems() -> None:
         await until(lambda: aiohttp_insides.is_between_requests(connection), "the pause")
         assert aiohttp_insides.find_last_reply(connection) > first
         aiohttp_insides.set_keepalive_timeout(server, 7.5)
-        assert PacedConnection(server).keepalive_timeout == 7.5
+        assert PacedConnection(server, {}).keepalive_timeout == 7.5
 
 
 def test_the_server_is_named_in_aiohttps_own_replies(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ class Watched(PacedConnection):
     __slots__ = ("parsed",)
 
     def __init__(self, server: web.Server, parsed: list[int]) -> None:
-        super().__init__(server)
+        super().__init__(server, {})
         self.parsed = parsed
 
     def parse(self, data: bytes) -> None:

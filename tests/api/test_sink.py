@@ -105,6 +105,7 @@ def make_new_sink(transport: OpenTransport) -> StreamSink:
         keep_alive=KEEP_ALIVE,
         comment_seconds=COMMENT_SECONDS,
         stall_seconds=STALL_SECONDS,
+        is_draining=bool,
     )
 
 
