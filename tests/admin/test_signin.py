@@ -24,7 +24,7 @@ from gateway.admin.passwords import (
 from gateway.admin.signin import LINK_MS, Visitor
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Conflict, LedgerError, NotFound, Refused
-from gateway.ledger.signin_records import OPERATOR_IDLE_MS, OPERATOR_SESSION_MS
+from gateway.ledger.signin_records import HOLDER_IDLE_MS, OPERATOR_IDLE_MS, OPERATOR_SESSION_MS
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.visits import (
@@ -275,6 +275,13 @@ def test_an_operators_session_ends_after_half_an_hour_or_twelve(
         assert is_open(books, made)
     clock.now_ms = made.view.expires_ms
     assert not is_open(books, made), "however much it is used"
+
+
+def test_a_holders_session_ends_when_it_is_not_used(books: SqliteBooks, clock: Clock) -> None:
+    made = open_by_link(books)
+    for later_ms, expected in ((HOLDER_IDLE_MS - 1, True), (HOLDER_IDLE_MS, False)):
+        clock.now_ms += later_ms
+        assert is_open(books, made) is expected
 
 
 def test_a_session_is_fresh_for_ten_minutes(books: SqliteBooks, clock: Clock) -> None:

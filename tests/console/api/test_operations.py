@@ -77,7 +77,9 @@ UNBALANCED: Final = "UPDATE accounts SET balance_nano = balance_nano {} 1 WHERE 
 
 
 @pytest.fixture
-async def console(tmp_path: Path) -> AsyncIterator[Console]:
+async def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Console]:
+    """A gateway that writes its counts of calls and refusals at once."""
+    monkeypatch.setattr("gateway.ledger.serving.health.WRITE_SECONDS", 0.02)
     async with open_console(tmp_path, more=MORE) as console:
         yield console
 

@@ -154,9 +154,3 @@ async def test_a_wrong_query_is_named(console: Console) -> None:
                 reply = await console.get(f"{API}/{target}", as_=OPERATOR)
                 assert reply.refusal == (400, "invalid_field", field)
                 assert reply.headers["Content-Type"] == "application/json"
-
-
-async def test_a_refusal_is_not_kept_as_the_reply_of_its_key(console: Console) -> None:
-    for body, status in (({"amount": "0", "count": 1}, 400), ({"amount": "5", "count": 1}, 201)):
-        reply = await console.post(f"{API}/codes", body, as_=OPERATOR, key="k")
-        assert reply.status == status
