@@ -139,8 +139,9 @@ async def test_one_that_hangs_holds_no_other_up(place: Place) -> None:
 
 
 async def test_a_result_that_cannot_be_written_is_kept_and_nothing_is_sent_twice(
-    place: Place,
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("gateway.alerts.delivery.LOCK_WAIT_MS", 50)
     deliveries = Deliveries(place.path)
     place.raise_all(ALERT)
     with listen() as receiver:
@@ -149,7 +150,7 @@ async def test_a_result_that_cannot_be_written_is_kept_and_nothing_is_sent_twice
             await deliveries.start_due(config)
             with other.changing():  # the lock is held longer than a look waits
                 await until(lambda: receiver.bodies, "the request")
-                await asyncio.sleep(1.3)
+                await asyncio.sleep(0.2)
         await deliveries.start_due(config)
         await until(lambda: place.read() == [(1, None, True)], "the note")
         assert len(receiver.bodies) == 1

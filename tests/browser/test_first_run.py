@@ -136,37 +136,27 @@ async def read_snippets(page: Page) -> dict[str, str]:
     return snippets
 
 
-@pytest.mark.parametrize(
-    ("models", "tabs", "said"),
-    [
+async def test_snippets_use_what_the_key_may(browser: Browser, fresh: GatewayProcess) -> None:
+    """A key for embeddings alone gets snippets that embed; they run as they are."""
+    context = await browser.new_context(base_url=fresh.root_url)
+    context.set_default_timeout(TIMEOUT_MS)
+    page = await context.new_page()
+    await enter(page, fresh)
+    for models, tabs, said in (
         (["a/embed"], ["OpenAI", "LangChain", "curl"], '"object":"embedding"'),
         (
             ["demo/echo", "a/embed"],
             ["OpenAI", "Anthropic", "Claude Code", "Codex", "curl"],
             '"content":"Hello"',
         ),
-    ],
-    ids=["embeddings", "both"],
-)
-async def test_snippets_use_what_the_key_may(
-    browser: Browser,
-    fresh: GatewayProcess,
-    models: list[str],
-    tabs: list[str],
-    said: str,
-) -> None:
-    """A key for embeddings alone gets snippets that embed; they run as they are."""
-    context = await browser.new_context(base_url=fresh.root_url)
-    context.set_default_timeout(TIMEOUT_MS)
-    page = await context.new_page()
-    await enter(page, fresh)
-    secret = await make_key(page, "vectors", *models)
-    snippets = await read_snippets(page)
+    ):
+        secret = await make_key(page, "vectors", *models)
+        snippets = await read_snippets(page)
+        assert list(snippets) == tabs
+        assert all(secret in one and f'"{models[0]}"' in one for one in snippets.values())
+        assert await run(sys.executable, "-c", snippets["OpenAI"])
+        assert said in await run("sh", "-c", snippets["curl"])
     await context.close()
-    assert list(snippets) == tabs
-    assert all(secret in one and f'"{models[0]}"' in one for one in snippets.values())
-    assert await run(sys.executable, "-c", snippets["OpenAI"])
-    assert said in await run("sh", "-c", snippets["curl"])
 
 
 async def test_a_model_is_tried_with_a_key(browser: Browser, fresh: GatewayProcess) -> None:

@@ -111,18 +111,6 @@ async def make_call(console: Console, name: str) -> str:
     return reply.headers["x-request-id"]
 
 
-async def test_who_spent_most_today_stands_first(site: Site, console: Console) -> None:
-    await make_call(console, OTHER)
-    page = await site.open("accounts")
-    async with page.expect_response("**/accounts?sort=spent_today*"):
-        await page.get_by_label("Sort by").select_option("spent_today")
-    await page.locator("main:not([aria-busy])").wait_for()
-    rows = await read_table(page, "Accounts")
-    spent = [float(row["Today, USD"]) for row in rows]
-    assert spent == sorted(spent, reverse=True)
-    assert spent[0] > 0
-
-
 async def test_a_movement_leads_to_its_call(site: Site, console: Console) -> None:
     """From an account's page, and from the holder's own billing."""
     request_id = await make_call(console, OTHER)
