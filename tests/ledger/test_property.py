@@ -132,8 +132,8 @@ def check(ledger: ServingLedger, place: Place, model: Model) -> None:
     assert spent == (model.spent, model.spent_today)
     assert query(
         place.path,
-        "SELECT balance_nano, (SELECT sum(amount_nano) FROM entries), keys.spent_nano"
-        " FROM accounts, keys",
+        "SELECT balance_nano, (SELECT sum(amount_nano) FROM entries),"
+        " spent_nano + (SELECT coalesce(sum(cost_nano), 0) FROM unfolded) FROM accounts, keys",
     ) == [(model.balance, model.balance, model.spent)]
 
 

@@ -24,6 +24,7 @@ from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.records import EntryFilter, EntryKind
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sqlite.folds import NOTE_FOLDED, file_all
 from gateway.ledger.sqlite.schema import VERSION, connect
 from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice
@@ -47,8 +48,14 @@ PRICE: Final = AppliedPrice(
     )
 )
 BACK: Final = f"""
-    DROP TABLE recovery_codes;
-    DROP TABLE totp;
+    CREATE INDEX requests_by_account ON requests (account_id, id, key_id, model);
+    CREATE INDEX requests_by_provider ON requests (provider, id, account_id);
+    CREATE INDEX requests_by_model ON requests (model, id);
+    DROP TABLE calls_by_account;
+    DROP TABLE calls_by_provider;
+    DROP TABLE calls_by_model;
+    DROP VIEW unfolded;
+    DROP TABLE folded;
     PRAGMA user_version = {VERSION - 1};
 """
 """Takes a database of this version of the schema back to the one before."""
@@ -196,7 +203,7 @@ _CODES: Final = """
         amount_nano, '', 'nobody', created_ms, created_ms, account_id, id
     FROM entries WHERE kind = 'code'
 """
-_HISTORY: Final = (_PRICES, _KEYS, _REQUESTS, _MOVES, *SUMS, _CODES)
+_HISTORY: Final = (_PRICES, _KEYS, _REQUESTS, _MOVES, *SUMS, NOTE_FOLDED, _CODES)
 
 
 def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) -> Filled:
@@ -238,6 +245,7 @@ def write_history(connection: sqlite3.Connection, history: History, account: str
     }
     for sql in _HISTORY:
         connection.execute(sql, known)
+    file_all(connection, "requests ORDER BY 1, 2")
     connection.execute("COMMIT")
     return int(account_id)
 

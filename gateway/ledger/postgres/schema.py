@@ -44,7 +44,7 @@ FUNCTIONS: Final = (
 WORKS_SINCE: Final = 4
 """The oldest version of this program that can serve from the present schema: an older one calls
 functions that are not there any more."""
-SHAPE: Final = 13
+SHAPE: Final = 14
 """The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
 SILENCE_SECONDS: Final = 5
 """A node that was not seen for so long is dead. It says that it lives twice a second."""

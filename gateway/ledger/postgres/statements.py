@@ -29,6 +29,11 @@ _WORDS: Final = (
     ),
     (re.compile(r"\bjson_group_array\("), "json_agg("),
     (re.compile(r"\bjson_array\("), "json_build_array("),
+    (  # tables that stand for indexes
+        re.compile(r"\bcalls_by_\w+ AS called CROSS JOIN requests ON requests\.id = called\.id"),
+        "requests",
+    ),
+    (re.compile(r"\bcalled\."), "requests."),
     (re.compile(r"\bINDEXED BY \w+"), ""),  # hints to SQLite's planner, as is the next
     (re.compile(r"\bCROSS JOIN (\w+) ON\b"), r"JOIN \1 ON"),
     (re.compile(r"\bLIKE\b"), "ILIKE"),

@@ -211,10 +211,10 @@ _IS_KNOWN: Final = "provider_cost_nano IS NOT NULL"
 _IS_REPORTED: Final = "reported_cost_nano IS NOT NULL"
 
 
-def _sum_requests(add_up: Callable[[str], str]) -> str:
+def _sum_requests(add_up: Callable[[str], str]) -> tuple[str, ...]:
     """Write the sums of `ProviderCosts` over requests; `add_up` writes that of an amount."""
     difference = "reported_cost_nano - provider_cost_nano"
-    sums = (
+    return (
         "count(provider_cost_nano)",  # NULLs are not counted, here and below
         add_up(f"CASE WHEN {_IS_KNOWN} THEN cost_nano END"),
         add_up("provider_cost_nano"),
@@ -223,7 +223,6 @@ def _sum_requests(add_up: Callable[[str], str]) -> str:
         f"count({difference})",
         add_up(difference),
     )
-    return ", ".join(sums)
 
 
 def _sum_days(add_up: Callable[[str], str]) -> str:
@@ -240,7 +239,12 @@ def _is_amount(name: str) -> bool:
     return name.endswith("_nano")
 
 
-COSTS_OF_REQUESTS: Final = _sum_requests(sum_parts)
+BILLED: Final = ", ".join(
+    f"{total} AS {name}"
+    for total, name in zip(_sum_requests(_add_up), ProviderCosts._fields, strict=True)
+)
+"""Sums over requests by the names of the fields of `ProviderCosts`."""
+COSTS_OF_REQUESTS: Final = ", ".join(_sum_requests(sum_parts))
 COSTS_OF_DAYS: Final = _sum_days(sum_parts)
 
 
@@ -261,7 +265,7 @@ _COSTS_BY_DAY: Final = f"""
     WHERE day * {DAY_MS} >= :kept_from GROUP BY 1, 2, 3, 4
 """  # noqa: S608 - of constants
 _COSTS_BY_REQUEST: Final = f"""
-    SELECT account_id, ended_ms / {DAY_MS} AS day, model, key_id, {_sum_requests(_add_up)}
+    SELECT account_id, ended_ms / {DAY_MS} AS day, model, key_id, {", ".join(_sum_requests(_add_up))}
     FROM requests
     WHERE {HAS_COST} AND ended_ms >= :kept_from GROUP BY 1, 2, 3, 4
 """  # noqa: S608 - of constants
@@ -339,18 +343,20 @@ def _key_row(
     return KeyRow(*row[:3], read_key_terms(row[6:]), *row[3:6])
 
 
-_SPENT: Final = """
+SPENT: Final = """
     SELECT
         coalesce(sum(cost_nano) FILTER (WHERE day >= :today), 0),
         coalesce(sum(cost_nano) FILTER (WHERE day > :today - 7), 0),
         coalesce(sum(cost_nano), 0)
-    FROM daily WHERE account_id = :account AND day > :today - 30 AND key_id = :key
+    FROM {daily} WHERE account_id = :account AND day > :today - 30 AND key_id = :key
 """
 _ENDED_KEY: Final = "SELECT revoked_ms, expires_ms FROM keys WHERE digest = ?"
 
 
 class Lookups(ABC):
     """Implements `serving.ledger.Reader`; each database has its own connection and thread for it."""
+
+    _SPENT = SPENT.format(daily="daily")
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
         wanted = {"id": request_id}
@@ -361,7 +367,7 @@ class Lookups(ABC):
     async def read_spent(self, key: Key, today: int) -> Spent:
         """Return what a key was charged; `today` is counted in UTC days from the epoch."""
         (row,) = await self._fetch(
-            _SPENT, {"account": key.account.id, "key": key.id, "today": today}
+            self._SPENT, {"account": key.account.id, "key": key.id, "today": today}
         )
         return Spent(*row)
 

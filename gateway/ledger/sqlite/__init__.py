@@ -3,10 +3,12 @@
 schema    the file: created, opened, upgraded, copied while others write
 files     its lock and its names; why it cannot be used, in words for operators
 batch     the transaction that moves money
-totals    the sums that it writes: by hour and day, of budgets, of costs
+totals    the sums that it writes: of voids, of budgets
+folds     the sums and lists of charges, which are written a moment later
 books     implements `Books`; every row as records, and a new database made of them; the file as
           SQLite checks it, and the proof of the books
 serving   opens a `ServingLedger` on it: the lock, the audit, recovery from a crash, everything into
           memory; then one round after the other: look for changes, commit a batch, cut the log
-connections  the writer's on a thread of its own, and the reader's for receipts and spending
+connections  the writer's on a thread of its own, and what it tells of others' commits; the reader's for
+          receipts and spending
 """

@@ -1,8 +1,8 @@
 """The one transaction that moves money for requests, run by the server's writer.
 
 BEGIN IMMEDIATE; read the touched balances; compute each entry's balance after it in Python; write
-requests, entries, accounts, keys, budgets and the sums by hour and day; COMMIT. All is computed from what
-was read inside the transaction, so no other process's commit can be lost.
+requests, entries, accounts and budgets; COMMIT. Balances are computed from what was read inside the
+transaction, so no other process's commit can be lost. Sums of the charges follow, see `folds`.
 
 Counts beside the books are written in a transaction of their own.
 """
@@ -10,23 +10,25 @@ Counts beside the books are written in a transaction of their own.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
+from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.store import Item, Observations
 from gateway.ledger.sql.books.observations import Insert, Row, write_observations
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.rows import write_extras
+from gateway.ledger.sqlite.folds import file_calls, transaction_aside
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import (
     Statement,
-    add_costs,
-    add_totals,
     charge_budgets,
+    count_voids,
     read_numbers,
+    run_all_rows,
     run_rows,
 )
 from gateway.prices import AppliedPrice
@@ -63,14 +65,12 @@ _WRITE_BALANCES: Final = Statement(
     "UPDATE accounts SET balance_nano = new.column2 FROM", "AS new WHERE accounts.id = new.column1"
 )
 _READ_SPENT: Final = Statement(
-    "SELECT json_group_array(json_array(id, spent_nano)) FROM keys WHERE id IN"
+    "SELECT json_group_array(json_array(id, spent_nano + coalesce(("
+    " SELECT sum(unfolded.cost_nano) FROM unfolded CROSS JOIN keys AS used ON used.id = key_id"
+    " WHERE used.origin_id = keys.id"
+    "), 0))) FROM keys WHERE id IN"
 )
-_WRITE_SPENT: Final = Statement(
-    "UPDATE keys SET spent_nano = coalesce(new.column2, spent_nano),"
-    " last_used_ms = coalesce(max(coalesce(last_used_ms, 0), new.column3), last_used_ms) FROM",
-    "AS new WHERE keys.id = new.column1",
-)
-"""A rotated key was used, and the first one of its line has spent."""
+"""What the lines of these keys have spent, with the charges that are not in the sums yet."""
 
 Cell = int | str | None
 
@@ -88,14 +88,20 @@ class Committed:
     spendings: dict[int, Spending]
 
 
-def commit_requests(
-    connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, known_prices: set[int]
-) -> Committed:
-    """Write all items in one transaction, or none of them.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What this process has committed, and nobody else changes."""
 
-    `known_prices` are the prices that this connection has committed; it is added to.
-    """
-    new = {price.id: price.text for price in map(_price, items) if price.id not in known_prices}
+    prices: set[int] = field(default_factory=set)
+    spent_nano: dict[str, int] = field(default_factory=dict)
+    """By the first keys of their lines; only the process that serves charges."""
+
+
+def commit_requests(
+    connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, known: Known
+) -> Committed:
+    """Write all items in one transaction, or none of them; add to what is known."""
+    new = {price.id: price.text for price in map(_price, items) if price.id not in known.prices}
     with transaction(connection):
         # Prices come first, as requests refer to them; a price that is there already is left alone.
         run_rows(connection, _INSERT_PRICES, list(new.items()))
@@ -104,14 +110,16 @@ def commit_requests(
         _settle(connection, [item for item in items if not item.insert])
         ended = [(i.hold, i.settlement) for i in items if i.settlement is not None]
         charges = [(hold, settlement) for hold, settlement in ended if settlement.is_posted]
+        # Before the entries, which are among those that the sums do not have.
+        spent = _add_spent(connection, charges, known.spent_nano)
         balances = _post_charges(connection, charges, now_ms)
-        spent = _add_spent(connection, charges)
         # Budgets may be summed up anew from the requests, so those are written by now.
         spendings = charge_budgets(connection, charges, now_ms)
-        add_totals(connection, ended)
-        add_costs(connection, charges)
-    # Only behind the commit: prices of a batch that was rolled back are not in the database.
-    known_prices.update(new)
+        count_voids(connection, ended)
+        file_calls(connection, items)
+    # Only behind the commit: what a batch wrote that was rolled back is not in the database.
+    known.prices.update(new)
+    known.spent_nano.update(spent)
     return Committed(balances, spent, spendings)
 
 
@@ -133,21 +141,22 @@ def _post_charges(
 
 
 def _add_spent(
-    connection: sqlite3.Connection, charges: Iterable[tuple[Hold, Settlement]]
+    connection: sqlite3.Connection,
+    charges: Iterable[tuple[Hold, Settlement]],
+    known_nano: Mapping[str, int],
 ) -> dict[str, int]:
-    """Add what keys have spent to the first keys of their lines, and note when they were used."""
+    """Return what the lines of the charged keys have spent, by their first keys."""
     added: dict[str, int] = {}
-    used: dict[str, int] = {}
-    # The first key of a line has the sum of all of them; the used one has its time alone.
     for hold, settlement in charges:
-        origin, key = hold.key.line.id, hold.key.id
+        origin = hold.key.line.id
         added[origin] = added.get(origin, 0) + settlement.cost_nano
-        used[key] = max(used.get(key, 0), settlement.ended_ms)
-    spent = read_numbers(connection, _READ_SPENT, added)
-    for origin, cost_nano in added.items():
-        spent[origin] += cost_nano
-    rows = [(id_, spent.get(id_), used.get(id_)) for id_ in {**added, **used}]
-    run_rows(connection, _WRITE_SPENT, rows)
+    read = read_numbers(connection, _READ_SPENT, added.keys() - known_nano.keys())
+    spent = {
+        origin: (read if origin in read else known_nano)[origin] + cost_nano
+        for origin, cost_nano in added.items()
+    }
+    if any(one > MAX_INTEGER for one in spent.values()):
+        raise OverflowError("a key would have spent more than the ledger can keep")
     return spent
 
 
@@ -209,28 +218,12 @@ def _price(item: Item) -> AppliedPrice:
     return item.hold.admission.price if item.settlement is None else item.settlement.price
 
 
-ROWS_AT_ONCE: Final = 512
-"""Rows of a statement: SQLite takes 32,766 parameters."""
-
-
 def write_aside(connection: sqlite3.Connection, observed: Observations, now_ms: int) -> None:
-    """Add the sums to what is stored, in one transaction that does not wait for the disk.
-
-    A commit of money does (`synchronous = FULL`), and one that waited behind this would take twice
-    as long. The log stays in order: the next such commit brings these rows to the disk, too.
-    """
-    # SQLite refuses this within a transaction.
-    connection.execute("PRAGMA synchronous = NORMAL")
-    try:
-        with transaction(connection):
-            write_observations(connection, observed, now_ms, _insert_rows)
-    finally:
-        connection.execute("PRAGMA synchronous = FULL")
+    """Add the sums to what is stored; no request waits for it."""
+    with transaction_aside(connection):
+        write_observations(connection, observed, now_ms, _insert_rows)
 
 
 def _insert_rows(connection: Connection, insert: Insert, rows: Sequence[Row]) -> None:
     statement = Statement(f"{insert.into} SELECT * FROM", f"WHERE column1 NOT NULL {insert.then}")
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        run_rows(
-            cast("sqlite3.Connection", connection), statement, rows[start : start + ROWS_AT_ONCE]
-        )
+    run_all_rows(cast("sqlite3.Connection", connection), statement, rows)

@@ -20,6 +20,7 @@ from typing import Final
 from gateway.ledger.records import AuditReport, BadRecord, LedgerError, MoveRecord
 from gateway.ledger.sql.audit import (
     MAX_PROBLEMS,
+    Check,
     prove,
     read_checkpoint,
     read_last_entry,
@@ -29,6 +30,7 @@ from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
+from gateway.ledger.sqlite.folds import FILES, NOTE_FOLDED, file_all, fold, see_all_charges
 from gateway.ledger.sqlite.schema import (
     VERSION,
     connect,
@@ -42,8 +44,21 @@ from gateway.ledger.sqlite.schema import (
 )
 from gateway.times import unix_ms
 
-_LEFT_OUT: Final = ("changes", "checkpoints", "sessions", "signin_links", "replays")
-"""Tables that concern the processes that use this database, and the browsers signed in by it."""
+_LEFT_OUT: Final = (
+    *("changes", "checkpoints", "sessions", "signin_links", "replays"),
+    *("folded", *FILES),
+)
+"""Tables that concern the processes that use this database, and the browsers signed in by it; and what
+follows from the others."""
+_UNFILED: Final = """
+    SELECT requests.id FROM requests LEFT JOIN {file} AS called
+        ON called.{by} = requests.{by} AND called.id = requests.id
+    WHERE called.id IS NULL
+"""
+_CHECKS: Final = tuple(
+    Check(_UNFILED.format(file=file, by=by), f"request {{0}}: it is not in {file}")
+    for file, by in FILES.items()
+)
 _TABLES: Final = (
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     " AND name NOT IN (SELECT value FROM json_each(?)) ORDER BY rowid"
@@ -108,6 +123,8 @@ def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -
             connection.execute(_compose(record.table, tuple(record.row)), record.row)
         except (sqlite3.IntegrityError, OverflowError) as error:
             raise BadRecord(f"{record.table}: {error}") from error
+    file_all(connection, "requests")
+    connection.execute(NOTE_FOLDED)
     # The commit would refuse these rows, too, but not say which table they are in.
     for table, *_ in connection.execute("PRAGMA foreign_key_check"):
         raise BadRecord(f"{table}: a row refers to one that is missing")
@@ -151,9 +168,16 @@ class SqliteBooks(Books):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Check the files before and on an error, which may be due to their loss."""
+        """Check the files before and on an error, which may be due to their loss.
+
+        What is read may be sums, so all charges are folded before.
+        """
         self._files.check()
         try:
+            if not self.connection.in_transaction:
+                # A file that cannot be written is read all the same: its sums lack a moment.
+                with suppress(sqlite3.Error):
+                    fold(self.connection)
             yield self.connection
         except sqlite3.Error as error:
             self._files.check()
@@ -183,6 +207,7 @@ class SqliteBooks(Books):
 
     def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
         with self.reading():
+            see_all_charges(self.connection)
             return read_version(self.connection), read_records(self.connection)
 
     def measure(self) -> tuple[int, int]:
@@ -282,8 +307,9 @@ def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> Aud
     connection.create_function("end_period", 2, end_period, deterministic=True)
     connection.execute("BEGIN")  # one snapshot for all checks
     try:
+        see_all_charges(connection)
         since = 0 if full else read_checkpoint(connection)
-        report = prove(connection, since, full=full)
+        report = prove(connection, since, full=full, more_checks=_CHECKS)
         if full:
             orphans = find_orphans(connection)
             report = replace(

@@ -1,4 +1,7 @@
-"""The two connections of a serving process: the writer's on a thread of ours, the reader's by aiosqlite."""
+"""The two connections of a serving process: the writer's on a thread of ours, the reader's by aiosqlite.
+
+And what the writer's tells of the commits of other processes.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,16 @@ from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import aiosqlite
 
 from gateway.errors import LedgerUnavailable
+from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sql.connection import Rows, Values
-from gateway.ledger.sql.rows import Lookups
+from gateway.ledger.sql.rows import SPENT, Lookups, read_all, read_changed
 from gateway.ledger.sqlite.files import explain
-from gateway.ledger.sqlite.schema import BUSY_MS
+from gateway.ledger.sqlite.schema import BUSY_MS, transaction
 
 Result = TypeVar("Result")
 
@@ -134,6 +138,12 @@ class SqliteReader(Lookups):
     A long read keeps the write-ahead log from being cut back, so all rows are fetched at once.
     """
 
+    # It cannot fold, as it only reads; so it adds what is not in the sums yet.
+    _SPENT = SPENT.format(
+        daily="(SELECT account_id, day, key_id, cost_nano FROM daily UNION ALL"
+        " SELECT account_id, ended_ms / 86400000, key_id, cost_nano FROM unfolded)"
+    )
+
     def __init__(self, database: aiosqlite.Connection) -> None:
         self._database = database
 
@@ -161,3 +171,52 @@ class SqliteReader(Lookups):
 
 def _address(path: Path) -> str:
     return path.absolute().as_uri() + "?mode=ro"
+
+
+_CHANGED: Final = "SELECT kind, id FROM changes WHERE seq > ? AND seq <= ?"
+
+
+class ChangeFeed:
+    """Changes that other processes commit: `PRAGMA data_version` tells of them, `changes` names them.
+
+    Reads `changes` from where it last stopped, on the connection's thread.
+    """
+
+    def __init__(self) -> None:
+        self._data_version = -1
+        self._seq = 0
+
+    def read_all(self, connection: sqlite3.Connection, now_ms: int) -> Snapshot:
+        """Read all accounts and live keys at the start, and clear `changes`, of no use before it."""
+        with transaction(connection):
+            self._data_version = _read_data_version(connection)
+            self._seq = _read_last_seq(connection)
+            snapshot = read_all(connection, now_ms)
+            connection.execute("DELETE FROM changes")
+        return snapshot
+
+    def poll(self, connection: sqlite3.Connection) -> Snapshot | None:
+        """Return the accounts, budgets and keys that other processes changed since the last call, if any.
+
+        The version is read before the rows: a commit in between is read and assigned twice rather
+        than missed.
+        """
+        version = _read_data_version(connection)
+        if version == self._data_version:
+            return None
+        seq = max(self._seq, _read_last_seq(connection))
+        snapshot = read_changed(
+            connection, connection.execute(_CHANGED, (self._seq, seq)).fetchall()
+        )
+        self._data_version, self._seq = version, seq
+        return snapshot
+
+
+def _read_data_version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA data_version").fetchone()
+    return int(version)
+
+
+def _read_last_seq(connection: sqlite3.Connection) -> int:
+    (seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()
+    return int(seq)

@@ -61,14 +61,14 @@ CREATE TABLE keys (
     -- The most that the key may ever spend, with all that it was rotated from and to.
     cap_nano INTEGER CHECK (cap_nano >= 0),
     -- The first key of such a line, or the key itself. Its row has the sum of the posted requests of
-    -- all of them, kept in the transaction that posts one; the others have 0.
+    -- all of them, but for what is not folded; the others have 0.
     origin_id TEXT NOT NULL REFERENCES keys (id),
     spent_nano INTEGER NOT NULL DEFAULT 0 CHECK (spent_nano >= 0),
     created_ms INTEGER NOT NULL,
     expires_ms INTEGER,
     revoked_ms INTEGER,
     replaced_by TEXT REFERENCES keys (id),
-    -- When it was last charged for a request, kept in the transaction that posts one.
+    -- When it was last charged for a request, but for what is not folded.
     last_used_ms INTEGER,
     budget_id INTEGER REFERENCES budgets (id),
     CHECK (spent_nano = 0 OR origin_id = id)
@@ -135,10 +135,6 @@ CREATE INDEX requests_pending ON requests (account_id) WHERE state = 'pending';
 
 CREATE INDEX requests_interrupted ON requests (started_ms) WHERE outcome = 'interrupted';
 
--- Ids are ordered by time, so this lists an account's calls, the latest first. With key and model, so
--- that those of others are passed over without a look at their rows.
-CREATE INDEX requests_by_account ON requests (account_id, id, key_id, model);
-
 -- Calls that ended in another hour than they began in: few. With them, sums by the hour of the end
 -- say how many calls began on a day, and when.
 CREATE INDEX requests_over_hours ON requests (account_id, started_ms, ended_ms, key_id, model)
@@ -147,11 +143,6 @@ WHERE ended_ms / 3600000 <> started_ms / 3600000;
 -- Failures are few; a search for one outcome or status looks at no other calls.
 CREATE INDEX requests_failed ON requests (id, outcome, status, provider, account_id)
 WHERE outcome NOT IN ('pending', 'complete');
-
--- A provider, or a model, that is used rarely is found without a look at other calls.
-CREATE INDEX requests_by_provider ON requests (provider, id, account_id);
-
-CREATE INDEX requests_by_model ON requests (model, id);
 
 CREATE INDEX requests_by_budget ON requests (budget_id, ended_ms, cost_nano)
 WHERE budget_id IS NOT NULL AND ended_ms IS NOT NULL;
@@ -232,8 +223,8 @@ BEGIN
     SELECT RAISE(ABORT, 'the ledger is append-only');
 END;
 
--- Sums of ended requests, kept in the transaction that ends one. A request belongs to the day and
--- hour it ended in. `failed` were voided.
+-- Sums of ended requests: of voided ones, which are counted as `failed`, in the transaction that ends
+-- one, and of posted ones as far as they are folded. A request belongs to the day and hour it ended in.
 CREATE TABLE daily (
     account_id INTEGER NOT NULL REFERENCES accounts (id),
     day INTEGER NOT NULL,
@@ -282,6 +273,50 @@ CREATE TABLE daily_costs (
     difference_nano INTEGER NOT NULL,
     PRIMARY KEY (account_id, day, model, key_id)
 ) STRICT, WITHOUT ROWID;
+
+-- Indexes of requests, as tables: charges are filed in them by a fold, all others at once.
+
+-- Ids are ordered by time, so this lists an account's calls, the latest first. With key and model, so
+-- that those of others are passed over without a look at their rows.
+CREATE TABLE calls_by_account (
+    account_id INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    model TEXT NOT NULL,
+    PRIMARY KEY (account_id, id)
+) STRICT, WITHOUT ROWID;
+
+-- A provider, or a model, that is used rarely is found without a look at other calls. A call that
+-- went on to another provider may be filed under both.
+CREATE TABLE calls_by_provider (
+    provider TEXT NOT NULL,
+    id TEXT NOT NULL,
+    account_id INTEGER NOT NULL,
+    PRIMARY KEY (provider, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE calls_by_model (
+    model TEXT NOT NULL,
+    id TEXT NOT NULL,
+    PRIMARY KEY (model, id)
+) STRICT, WITHOUT ROWID;
+
+-- The last entry whose charge is in `daily`, `hourly`, `daily_costs` and the columns of `keys`: see
+-- `folds`. One row. The tables of calls by account, provider and model have its request, too.
+CREATE TABLE folded (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    entry_id INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO folded VALUES (1, 0);
+
+-- The requests of the charges that are not in the sums.
+CREATE VIEW unfolded AS
+SELECT requests.id, requests.account_id, key_id, model, provider, ended_ms, input_tokens,
+    cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, cost_nano,
+    provider_cost_nano, reported_cost_nano
+FROM entries CROSS JOIN requests ON requests.id = entries.request_id
+WHERE entries.id > (SELECT entry_id FROM folded) AND kind = 'charge';
 
 -- Up to `entry_id` the entries were proven; a later audit may begin there.
 CREATE TABLE checkpoints (

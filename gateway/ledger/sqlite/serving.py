@@ -27,18 +27,19 @@ from gateway.ledger.records import FilesLost, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot
 from gateway.ledger.serving.store import Item, Observations, Report
-from gateway.ledger.sql.rows import read_all, read_changed
-from gateway.ledger.sqlite.batch import NotPendingError, commit_requests, write_aside
+from gateway.ledger.sqlite.batch import Known, NotPendingError, commit_requests, write_aside
 from gateway.ledger.sqlite.books import run_audit
-from gateway.ledger.sqlite.connections import ConnectionThread, SqliteReader
+from gateway.ledger.sqlite.connections import ChangeFeed, ConnectionThread, SqliteReader
 from gateway.ledger.sqlite.files import FileWatch, explain, marked, primary_code, take_lock
+from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.schema import connect, set_busy_timeout, transaction
 from gateway.ledger.sqlite.totals import fail_pending
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")
 
-_CHANGED: Final = "SELECT kind, id FROM changes WHERE seq > ? AND seq <= ?"
+FOLD_AT: Final = 1000
+"""Charges that are folded before it is time: each of them costs a read some microseconds."""
 LARGE_BYTES: Final = 8 << 20
 """Twice the size at which SQLite checkpoints by itself, 1,000 pages."""
 
@@ -97,7 +98,10 @@ class SqliteStore:
         self._wal = wal
         self._files = files
         self._clock = clock
-        self._known_prices: set[int] = set()
+        self._known = Known()
+        self._unfolded = 0
+        """Charges of this process since the last fold, at most."""
+        self._told = ""
 
     @property
     def log_bytes(self) -> int:
@@ -136,12 +140,12 @@ class SqliteStore:
             self._files.check()  # what is written to lost files nobody will ever find
             if polls:
                 self._wal.look_after(connection, idle=not items)
-                report.snapshot = self._feed.poll(connection)
+                report.snapshot = self._poll(connection)
                 report.polled = True
         except (sqlite3.Error, FilesLost) as error:
             report.unavailable, report.is_brief = error, is_busy(error)
             return report
-        commit = partial(_commit, connection, now_ms, self._known_prices, report)
+        commit = partial(_commit, connection, now_ms, self._known, report)
         # An item that was alone in its batch is refused by now.
         if items and not commit(items) and len(items) > 1:
             # Undone as a whole: alone, only the bad ones fail.
@@ -150,19 +154,46 @@ class SqliteStore:
                 # Once the database itself fails, the rest stays queued for another round.
                 if report.unavailable is None:
                     commit([item])
+        self._unfolded += len(report.done)
+        if polls or self._unfolded >= FOLD_AT:
+            self._fold(connection)
         return report
+
+    def _poll(self, connection: sqlite3.Connection) -> Snapshot | None:
+        snapshot = self._feed.poll(connection)
+        if snapshot is not None:
+            # What was charged since the last fold is in none of the rows.
+            for row in snapshot.keys:
+                row.spent_nano = self._known.spent_nano.get(row.origin_id, row.spent_nano)
+        return snapshot
+
+    def _fold(self, connection: sqlite3.Connection) -> None:
+        """Add what was charged to the sums. If that fails, readers do so, or the next fold."""
+        if self._unfolded:
+            try:
+                fold(connection)
+                self._unfolded = 0
+            except sqlite3.Error as error:
+                self._note_unfolded(error)
+
+    def _note_unfolded(self, error: sqlite3.Error) -> None:
+        """Tell of it, unless commits will, too, or it comes again."""
+        told = f"sums cannot be written: {error}"
+        if not _is_out_of_order(error) and told != self._told:
+            log.error(told)
+            self._told = told
 
 
 def _commit(
     connection: sqlite3.Connection,
     now_ms: int,
-    known_prices: set[int],
+    known: Known,
     report: Report,
     items: Sequence[Item],
 ) -> bool:
     """Commit and report; return False if the items should be retried one by one."""
     try:
-        committed = commit_requests(connection, items, now_ms, known_prices)
+        committed = commit_requests(connection, items, now_ms, known)
     except ITEM_ERRORS as error:
         # The items are not to blame: each of them alone would fail, too.
         if isinstance(error, sqlite3.Error) and _is_out_of_order(error):
@@ -184,52 +215,6 @@ def is_busy(error: Exception) -> bool:
 
 def _is_out_of_order(error: sqlite3.Error) -> bool:
     return primary_code(error) in _OUT_OF_ORDER
-
-
-class ChangeFeed:
-    """Changes that other processes commit: `PRAGMA data_version` tells of them, `changes` names them.
-
-    Reads `changes` from where it last stopped, on the connection's thread.
-    """
-
-    def __init__(self) -> None:
-        self._data_version = -1
-        self._seq = 0
-
-    def read_all(self, connection: sqlite3.Connection, now_ms: int) -> Snapshot:
-        """Read all accounts and live keys at the start, and clear `changes`, of no use before it."""
-        with transaction(connection):
-            self._data_version = _read_data_version(connection)
-            self._seq = _read_last_seq(connection)
-            snapshot = read_all(connection, now_ms)
-            connection.execute("DELETE FROM changes")
-        return snapshot
-
-    def poll(self, connection: sqlite3.Connection) -> Snapshot | None:
-        """Return the accounts, budgets and keys that other processes changed since the last call, if any.
-
-        The version is read before the rows: a commit in between is read and assigned twice rather
-        than missed.
-        """
-        version = _read_data_version(connection)
-        if version == self._data_version:
-            return None
-        seq = max(self._seq, _read_last_seq(connection))
-        snapshot = read_changed(
-            connection, connection.execute(_CHANGED, (self._seq, seq)).fetchall()
-        )
-        self._data_version, self._seq = version, seq
-        return snapshot
-
-
-def _read_data_version(connection: sqlite3.Connection) -> int:
-    (version,) = connection.execute("PRAGMA data_version").fetchone()
-    return int(version)
-
-
-def _read_last_seq(connection: sqlite3.Connection) -> int:
-    (seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()
-    return int(seq)
 
 
 class WalKeeper:
@@ -370,6 +355,7 @@ def recover_and_read(
                 " `audit` lists them",
                 interrupted,
             )
+        fold(connection)
         begin("reading accounts, budgets and keys")
         snapshot = feed.read_all(connection, now_ms)
         set_busy_timeout(connection, SERVING_BUSY_MS)

@@ -1,8 +1,7 @@
-"""Sums that are written with the requests: by hour, by day, of budgets, of what providers bill.
+"""Sums that are written with the requests: voids by hour and day, and what budgets are charged.
 
-A request belongs to the UTC hour and day in which it ended. A posted request counts with its
-tokens and cost; a voided one only counts as failed. In the sums of costs only requests have a part
-whose cost is known, or was reported.
+A request belongs to the UTC hour and day in which it ended. A voided one only counts as failed.
+Those that are posted are added by `folds`.
 
 A budget's sum belongs to the period at the time of the commit. It is added to while that period
 lasts. When another one has begun, or the clock was set back to an earlier one, it is read anew from
@@ -23,7 +22,6 @@ from typing import Final, TypeVar
 import orjson
 
 from gateway.ledger.base import Hold, Settlement
-from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.key_records import Period, Spending, find_span
 from gateway.ledger.sql.rows import sum_charges
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
@@ -52,6 +50,12 @@ def run_rows(connection: sqlite3.Connection, statement: Statement, rows: Sequenc
     return _execute(connection, statement, rows).rowcount
 
 
+def run_all_rows(connection: sqlite3.Connection, statement: Statement, rows: Sequence[Row]) -> None:
+    """Run the statement over any number of rows."""
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        run_rows(connection, statement, rows[start : start + ROWS_AT_ONCE])
+
+
 def read_numbers(
     connection: sqlite3.Connection, statement: Statement, ids: Collection[Id]
 ) -> dict[Id, int]:
@@ -76,13 +80,17 @@ def _execute(
     )
 
 
+ROWS_AT_ONCE: Final = 512
+"""Rows of a statement: SQLite takes 32,766 parameters."""
+
+
 @lru_cache(maxsize=256)
 def _compose(statement: Statement, columns: int, count: int) -> str:
     row = "(" + ",".join("?" * columns) + ")"
     return f"{statement.before} (VALUES {','.join([row] * count)}) {statement.after}"
 
 
-_SUMS: Final = (
+SUMS: Final = (
     "requests",
     "failed",
     "input_tokens",
@@ -91,26 +99,24 @@ _SUMS: Final = (
     "output_tokens",
     "cost_nano",
 )
-_ADD: Final = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
-_FAILED: Final = (0, 1, 0, 0, 0, 0, 0)
-"""The sums of one request that failed, in the order of `_SUMS`."""
 
 Place = tuple[int, int, str, str]
 """The key of a sum: account, hour or day, model, key."""
 Sums = dict[Place, tuple[int, ...]]
 
 
-def _make_upsert(table: str, unit: str) -> Statement:
+def make_upsert(table: str, unit: str, names: Sequence[str]) -> Statement:
     """Return an upsert that leaves padding rows out; without a WHERE, ON would be a join."""
+    adds = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
     return Statement(
         f"INSERT INTO {table} SELECT * FROM",
         f"WHERE column1 NOT NULL ON CONFLICT (account_id, {unit}, model, key_id)"
-        f" DO UPDATE SET {_ADD}",
+        f" DO UPDATE SET {adds}",
     )
 
 
-_ADD_HOURLY: Final = _make_upsert("hourly", "hour")
-_ADD_DAILY: Final = _make_upsert("daily", "day")
+ADD_HOURLY: Final = make_upsert("hourly", "hour", SUMS)
+ADD_DAILY: Final = make_upsert("daily", "day", SUMS)
 
 _FAIL: Final = """
     INSERT INTO {table}
@@ -125,12 +131,22 @@ _FAIL_PENDING: Final = (
 """Pending requests fail at `:now`, or when they began if the clock was set back."""
 
 
-def add_totals(connection: sqlite3.Connection, ended: Iterable[tuple[Hold, Settlement]]) -> None:
-    """Add settled requests, inside the transaction that settles them."""
-    # Summed up here, since an upsert for each request would take the batch's time once more.
-    hourly = _sum_by_hour(ended)
-    run_rows(connection, _ADD_HOURLY, _make_rows(hourly))
-    run_rows(connection, _ADD_DAILY, _make_rows(_sum_by_day(hourly)))
+def count_voids(connection: sqlite3.Connection, ended: Iterable[tuple[Hold, Settlement]]) -> None:
+    """Count the voided ones of settled requests, inside the transaction that settles them."""
+    hourly, daily = Sums(), Sums()
+    for hold, settlement in ended:
+        if settlement.is_posted:
+            continue
+        account_id, model, key_id = hold.account.id, hold.admission.model, hold.key.id
+        hour = settlement.ended_ms // HOUR_MS
+        add_to(hourly, (account_id, hour, model, key_id), _FAILED)
+        add_to(daily, (account_id, hour // HOURS_PER_DAY, model, key_id), _FAILED)
+    write_sums(connection, ADD_HOURLY, hourly)
+    write_sums(connection, ADD_DAILY, daily)
+
+
+_FAILED: Final = (0, 1, 0, 0, 0, 0, 0)
+"""The sums of one request that failed, in the order of `SUMS`."""
 
 
 def fail_pending(connection: sqlite3.Connection, now_ms: int) -> None:
@@ -139,45 +155,13 @@ def fail_pending(connection: sqlite3.Connection, now_ms: int) -> None:
         connection.execute(sql, {"now": now_ms})
 
 
-def _sum_by_hour(ended: Iterable[tuple[Hold, Settlement]]) -> Sums:
-    hourly: Sums = {}
-    for hold, settlement in ended:
-        hour = settlement.ended_ms // HOUR_MS
-        place = (hold.account.id, hour, hold.admission.model, hold.key.id)
-        _add_to(hourly, place, _count_request(settlement))
-    return hourly
+def write_sums(connection: sqlite3.Connection, upsert: Statement, sums: Sums) -> None:
+    run_all_rows(connection, upsert, [(*place, *counts) for place, counts in sums.items()])
 
 
-def _sum_by_day(hourly: Sums) -> Sums:
-    daily: Sums = {}
-    for (account_id, hour, model, key_id), sums in hourly.items():
-        _add_to(daily, (account_id, hour // HOURS_PER_DAY, model, key_id), sums)
-    return daily
-
-
-def _make_rows(sums: Sums) -> list[Row]:
-    return [(*place, *counts) for place, counts in sums.items()]
-
-
-def _add_to(sums: Sums, place: Place, more: tuple[int, ...]) -> None:
+def add_to(sums: Sums, place: Place, more: tuple[int, ...]) -> None:
     so_far = sums.get(place)
     sums[place] = more if so_far is None else tuple(map(add, so_far, more))
-
-
-def _count_request(settlement: Settlement) -> tuple[int, ...]:
-    """Return the sums of one request in the order of `_SUMS`."""
-    if not settlement.is_posted:
-        return _FAILED
-    tokens = settlement.tokens
-    return (
-        1,
-        0,
-        tokens.input,
-        tokens.cached_input,
-        tokens.cache_write + tokens.cache_write_1h,
-        tokens.output,
-        settlement.cost_nano,
-    )
 
 
 _READ_BUDGETS: Final = Statement(
@@ -216,40 +200,3 @@ def charge_budgets(
     rows = [(id_, one.spent_nano, one.span.first_day) for id_, one in spendings.items()]
     run_rows(connection, _WRITE_BUDGETS, rows)
     return spendings
-
-
-_ADD_COSTS: Final = Statement(
-    "INSERT INTO daily_costs SELECT * FROM",
-    "WHERE column1 NOT NULL ON CONFLICT (account_id, day, model, key_id) DO UPDATE SET "
-    + ", ".join(f"{name} = {name} + excluded.{name}" for name in ProviderCosts._fields),
-)
-
-
-def add_costs(connection: sqlite3.Connection, charges: Iterable[tuple[Hold, Settlement]]) -> None:
-    """Add charged requests, inside the transaction that settles them."""
-    sums: dict[tuple[int, int, str, str], ProviderCosts] = {}
-    for hold, settlement in charges:
-        if settlement.provider_cost_nano is None and settlement.reported_cost_nano is None:
-            continue  # a gateway without configured costs keeps the table empty
-        day = settlement.ended_ms // DAY_MS
-        place = (hold.account.id, day, hold.admission.model, hold.key.id)
-        one = count_costs(settlement)
-        sums[place] = ProviderCosts(*map(add, sums[place], one)) if place in sums else one
-    run_rows(connection, _ADD_COSTS, [(*place, *costs) for place, costs in sums.items()])
-
-
-def count_costs(settlement: Settlement) -> ProviderCosts:
-    """Return the sums of one charged request."""
-    cost_nano, reported_nano = settlement.provider_cost_nano, settlement.reported_cost_nano
-    is_known, is_reported = cost_nano is not None, reported_nano is not None
-    compared = is_known and is_reported
-    cost_nano, reported_nano = cost_nano or 0, reported_nano or 0
-    return ProviderCosts(
-        known=int(is_known),
-        charged_nano=settlement.cost_nano if is_known else 0,
-        cost_nano=cost_nano,
-        reported=int(is_reported),
-        reported_nano=reported_nano,
-        compared=int(compared),
-        difference_nano=reported_nano - cost_nano if compared else 0,
-    )

@@ -23,7 +23,8 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
 from gateway.ledger.serving.store import Item, Observations, Report
 from gateway.ledger.sqlite.books import run_audit
-from gateway.ledger.sqlite.serving import ChangeFeed, SqliteStore
+from gateway.ledger.sqlite.connections import ChangeFeed
+from gateway.ledger.sqlite.serving import SqliteStore
 from tests.api.lives.loop import DELAYS, Log
 from tests.ledger.kit import make_place
 

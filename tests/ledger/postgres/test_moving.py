@@ -24,6 +24,7 @@ from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveReco
 from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sqlite.folds import FILES
 from gateway.ledger.sqlite.schema import VERSION
 from gateway.ledger.sqlite.serving import interrupt_pending
 from gateway.money import NANO
@@ -151,7 +152,7 @@ def test_shapes_are_the_same(postgres_url: str, tmp_path: Path) -> None:
             )
             assert {name for (name,) in found} - OF_NODES == shapes.pop(table), table
     assert set(shapes) == {
-        "changes", "checkpoints", "sessions", "signin_links", "replays",
+        "changes", "checkpoints", "folded", "sessions", "signin_links", "replays", *FILES,
     }  # fmt: skip
 
 

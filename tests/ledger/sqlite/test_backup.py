@@ -20,10 +20,11 @@ from gateway.ledger.alert_records import KEPT_FAILURES
 from gateway.ledger.base import Settlement
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.store import CallSum, Item, Observations, RefusalSum
-from gateway.ledger.sqlite.batch import ROWS_AT_ONCE, NotPendingError, commit_requests, write_aside
+from gateway.ledger.sqlite.batch import Known, NotPendingError, commit_requests, write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
+from gateway.ledger.sqlite.totals import ROWS_AT_ONCE
 from tests.ledger.contract.kit import NOW_MS, admission, settlement, void
 from tests.ledger.contract.test_costs import make_failure
 from tests.ledger.kit import assert_sound, find_key, make_place, query
@@ -165,7 +166,7 @@ async def test_a_request_is_settled_once_in_the_books(
     rows = "SELECT state, cost_nano FROM requests"
     before = query(place.path, rows)
     with closing(connect(place.path)) as connection, pytest.raises(NotPendingError):
-        commit_requests(connection, [Item(hold, insert=False, settlement=second)], 1, set())
+        commit_requests(connection, [Item(hold, insert=False, settlement=second)], 1, Known())
     assert query(place.path, rows) == before
     assert_sound(place.path)
 

@@ -58,6 +58,35 @@ async def test_a_hold_that_never_reached_the_queue_is_not_admitted(tmp_path: Pat
         await ledger.wait_admitted(late)
 
 
+async def test_a_change_of_a_key_leaves_what_it_has_spent(tmp_path: Path) -> None:
+    """Its row lacks what was charged since the last fold."""
+    place = make_place(tmp_path)
+    async with open_sqlite(place.path) as ledger:
+        key = find_key(ledger, place)
+        await charge(ledger, key, 5)
+        with closing(sqlite3.connect(place.path)) as other, other:
+            other.execute("UPDATE keys SET name = 'new'")
+            other.execute("INSERT INTO changes (kind, id) VALUES ('key', ?)", (key.id,))
+        await charge(ledger, key, 6)
+        assert (await ledger.read_spent(key, 0)).month_nano == 11
+        await ledger.refresh()
+        assert (key.terms.name, key.spent_nano) == ("new", 11)
+
+
+async def test_charges_that_a_crash_left_out_of_the_sums_are_added_at_the_start(
+    tmp_path: Path,
+) -> None:
+    place, copy = make_place(tmp_path), tmp_path / "copy.db"
+    async with open_sqlite(place.path) as ledger:
+        for cost_nano in (5, 6):
+            await charge(ledger, find_key(ledger, place), cost_nano)
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{place.path}{end}", f"{copy}{end}")
+    async with open_sqlite(copy) as ledger:
+        assert next(iter(ledger.accounts())).balance_nano == 10**12 - 11
+        assert query(copy, "SELECT sum(cost_nano), sum(spent_nano) FROM daily, keys") == [(11, 11)]
+
+
 CREDIT = 10**12
 HOLD = 1000
 BOOKS = "SELECT * FROM requests ORDER BY id", "SELECT * FROM entries", "SELECT * FROM accounts"

@@ -18,6 +18,7 @@ from gateway.ledger.opening import open_books, open_ledger
 from gateway.ledger.serving.queue import LINGER_SECONDS
 from gateway.ledger.serving.store import Item, Report
 from gateway.ledger.serving.writer import POLL_SECONDS
+from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.schema import connect, connect_reader
 from gateway.ledger.sqlite.serving import (
     ALARM_BYTES,
@@ -211,6 +212,7 @@ async def test_receipts_are_no_reader_that_lasts(tmp_path: Path) -> None:
     async with open_sqlite(place.path, connector=faults.connect) as ledger:
         hold = await charge(ledger, find_key(ledger, place), 5)
         assert await ledger.read_receipt(hold.admission.request_id) is not None
+        await faults.run(fold)  # before the writer does, which would write to the log
         await faults.run_sql("PRAGMA wal_checkpoint(TRUNCATE)")
         assert measure(place) == 0
         ledger.hold(find_key(ledger, place), admission())

@@ -18,15 +18,17 @@ from hypothesis import strategies as st
 
 from gateway.admin import keys
 from gateway.ledger.base import Account, Hold, Key, Line
-from gateway.ledger.call_records import Outcome, ProviderCosts
+from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spending, find_span
 from gateway.ledger.opening import open_books
+from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.rows import BUDGET_SUM
-from gateway.ledger.sqlite.batch import Committed, NotPendingError, commit_requests
+from gateway.ledger.sqlite.batch import Committed, Known, NotPendingError, commit_requests
+from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import interrupt_pending
-from gateway.ledger.sqlite.totals import Statement, count_costs, read_numbers, run_rows
+from gateway.ledger.sqlite.totals import Statement, read_numbers, run_rows
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import admission, settlement
@@ -104,8 +106,8 @@ def play(connection: sqlite3.Connection, ends: list[End]) -> None:
     """One batch; what is pending already was written by an earlier one."""
     items = [make_item(end) for end in ends]
     opened = [Item(item.hold, insert=True, settlement=None) for item in items if not item.insert]
-    commit_requests(connection, opened, 1, set())
-    commit_requests(connection, items, 1, set())
+    commit_requests(connection, opened, 1, Known())
+    commit_requests(connection, items, 1, Known())
 
 
 def read_sums(connection: sqlite3.Connection, table: str, unit: str) -> Sums:
@@ -149,6 +151,7 @@ def leave_out_time(sums: Sums) -> Sums:
 
 
 def check(connection: sqlite3.Connection) -> None:
+    fold(connection)
     daily = read_sums(connection, "daily", "day")
     hourly = read_sums(connection, "hourly", "hour")
     assert daily == sum_requests(connection, DAY_MS)
@@ -197,7 +200,7 @@ def test_a_failed_batch_leaves_nothing(ends: list[End]) -> None:
             before = dump(connection)
             unknown = replace(make_item(ends[0]), insert=False)
             with pytest.raises(NotPendingError):
-                commit_requests(connection, [*map(make_new, ends), unknown], 1, set())
+                commit_requests(connection, [*map(make_new, ends), unknown], 1, Known())
             assert dump(connection) == before
 
 
@@ -209,12 +212,50 @@ def posted(ended_ms: int, cost_nano: int = 5, *, key: int = 0, model: int = 0) -
     return End(key, model, ended_ms, cost_nano, "complete", Tokens(1, 2, 3, 4), opened_before=False)
 
 
+def test_charges_are_folded_once(connection: sqlite3.Connection) -> None:
+    """Whatever was folded before, and however often it is tried."""
+    for ends in ([posted(MIDNIGHT_MS)], [posted(MIDNIGHT_MS, key=1), posted(0)]):
+        play(connection, ends)
+        assert connection.execute("SELECT count(*) FROM unfolded").fetchone() == (len(ends),)
+        for _ in range(2):
+            check(connection)
+        assert connection.execute("SELECT count(*) FROM unfolded").fetchone() == (0,)
+    assert connection.execute("SELECT max(last_used_ms), sum(spent_nano) FROM keys").fetchone() == (
+        MIDNIGHT_MS,
+        15,
+    )
+
+
+def test_a_fold_that_fails_adds_nothing(connection: sqlite3.Connection) -> None:
+    play(connection, [posted(MIDNIGHT_MS)])
+    connection.execute(
+        "CREATE TRIGGER t BEFORE UPDATE ON folded BEGIN SELECT RAISE(ABORT, 'x'); END"
+    )
+    before = dump(connection)
+    with pytest.raises(sqlite3.IntegrityError):
+        fold(connection)
+    assert dump(connection) == before
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    connection.execute("DROP TRIGGER t")
+    check(connection)
+
+
+def test_no_line_spends_more_than_its_sum_can_keep(connection: sqlite3.Connection) -> None:
+    """The charge is refused: a fold that failed for it would fail for all."""
+    known = Known()
+    item = make_new(posted(MIDNIGHT_MS, MAX_INTEGER - 10**12))
+    commit_requests(connection, [item], 1, known)
+    with pytest.raises(OverflowError):
+        commit_requests(connection, [make_new(posted(MIDNIGHT_MS, 10**12 + 1))], 1, known)
+    check(connection)
+
+
 def test_interrupted_requests_fail_when_they_are_found(connection: sqlite3.Connection) -> None:
     """On the day of the next start; added to what failed on it before, and only once."""
     crashed = [replace(make_new(posted(0, key=key)), settlement=None) for key in (0, 0, 3)]
     failed = replace(posted(MIDNIGHT_MS, 0), outcome="upstream_error")
     play(connection, [failed, posted(MIDNIGHT_MS + HOUR_MS)])
-    commit_requests(connection, crashed, 1, set())
+    commit_requests(connection, crashed, 1, Known())
     for found in (3, 0):
         assert interrupt_pending(connection, MIDNIGHT_MS + 5) == found
         check(connection)
@@ -228,7 +269,7 @@ def test_a_clock_set_back_counts_the_interrupted_when_they_began(
 ) -> None:
     item = replace(make_new(posted(0)), settlement=None)
     hold = replace_start(item.hold, MIDNIGHT_MS)
-    commit_requests(connection, [replace(item, hold=hold)], 1, set())
+    commit_requests(connection, [replace(item, hold=hold)], 1, Known())
     interrupt_pending(connection, 1)
     check(connection)
     assert next(iter(read_sums(connection, "daily", "day")))[1] == 20_000
@@ -265,12 +306,6 @@ def test_a_connection_meets_few_statements(numbers: sqlite3.Connection) -> None:
         read_numbers(numbers, READ, [""] * count)
     shapes = {text.count("(''") + text.count("(NULL") for text in seen}
     assert shapes == {1, 2, 4, 8, 16, 32, 64}
-
-
-def test_the_excess_is_of_requests_with_both_costs() -> None:
-    both = settlement(9, provider_cost_nano=5, reported_cost_nano=3)
-    assert count_costs(both) == ProviderCosts(1, 9, 5, 1, 3, 1, -2)
-    assert count_costs(settlement(9, reported_cost_nano=3)) == ProviderCosts(0, 0, 0, 1, 3, 0, 0)
 
 
 NOW_MS = 1_700_000_000_000
@@ -310,7 +345,7 @@ class Ledger:
         ]
         items.append(Item(self.renew(self.plain), True, settlement(9, ended_ms=now_ms)))
         with closing(connect(self.path)) as connection:
-            return commit_requests(connection, items, now_ms, set())
+            return commit_requests(connection, items, now_ms, Known())
 
     @staticmethod
     def renew(hold: Hold) -> Hold:
@@ -353,7 +388,7 @@ def test_budgets_take_two_statements_however_many_there_are(
         end = settlement(9, ended_ms=NOW_MS)
         holds = [ledger.plain, *ledger.holds[: 2 * budgets]]
         items = [Item(ledger.renew(hold), True, end) for hold in holds]
-        commit_requests(connection, items, NOW_MS, set())
+        commit_requests(connection, items, NOW_MS, Known())
     assert sum("budgets" in statement for statement in told) == statements
 
 

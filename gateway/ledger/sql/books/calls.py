@@ -1,7 +1,8 @@
 """Calls of one account or of all, the latest first.
 
 Request ids begin with the time of the request, so a time is a range of ids, and each index has the
-calls of a range in their order. What is chosen decides which index is used:
+calls of a range in their order. In SQLite some indexes are tables, which are written behind the
+calls (see `sqlite.folds`). What is chosen decides which index is used:
 
     calls that failed, or are pending   an index of those alone
     one model of all accounts           the index by model
@@ -42,21 +43,46 @@ COMPLETE_STATUS: Final = 200
 """The status of every complete call, and of streams that broke later."""
 
 Index = Literal["id", "account", "model", "provider", "failed", "pending"]
-_INDEXES: Final[dict[Index, tuple[str, str]]] = {
-    "id": ("", "TRUE"),
-    "account": ("", "requests.account_id = :account"),
-    "model": ("INDEXED BY requests_by_model", "model = :model"),
-    "provider": ("INDEXED BY requests_by_provider", "provider = :provider"),
-    "failed": ("INDEXED BY requests_failed", "outcome NOT IN ('pending', 'complete')"),
-    "pending": ("INDEXED BY requests_pending", "state = 'pending'"),
+
+
+def _find_by(table: str) -> str:
+    """Write the source of calls whose ids are found in a table; PostgreSQL has an index for it."""
+    return f"{table} AS called CROSS JOIN requests ON requests.id = called.id"
+
+
+_INDEXES: Final[dict[Index, tuple[str, str, str]]] = {
+    "id": ("requests", "TRUE", "requests.id"),
+    "account": (
+        _find_by("calls_by_account"),
+        (
+            "called.account_id = :account AND called.key_id = coalesce(:key, called.key_id)"
+            " AND called.model = coalesce(:model, called.model)"
+        ),
+        "called.id",
+    ),
+    "model": (_find_by("calls_by_model"), "called.model = :model", "called.id"),
+    "provider": (
+        _find_by("calls_by_provider"),
+        "called.provider = :provider AND called.account_id = coalesce(:account, called.account_id)",
+        "called.id",
+    ),
+    "failed": (
+        "requests INDEXED BY requests_failed",
+        "outcome NOT IN ('pending', 'complete')",
+        "requests.id",
+    ),
+    "pending": ("requests INDEXED BY requests_pending", "state = 'pending'", "requests.id"),
 }
-"""SQLite's hint to use an index, which PostgreSQL does not get, and the condition that allows it."""
+"""The source, with SQLite's hint to use an index, which PostgreSQL does not get; the condition that
+allows it; the id whose order it has."""
 
 _USED: Final = "key_id = coalesce(:key, key_id) AND model = coalesce(:model, model)"
-_CHOSEN: Final = f"""
-    requests.account_id = coalesce(:account, requests.account_id) AND {_USED}
-    AND provider = coalesce(:provider, provider) AND outcome = coalesce(:outcome, outcome)
-    AND (:status IS NULL OR status = :status)
+_CHOSEN: Final = """
+    requests.account_id = coalesce(:account, requests.account_id)
+    AND requests.key_id = coalesce(:key, requests.key_id)
+    AND requests.model = coalesce(:model, requests.model)
+    AND requests.provider = coalesce(:provider, requests.provider)
+    AND outcome = coalesce(:outcome, outcome) AND (:status IS NULL OR status = :status)
 """
 _AS_JSON: Final = """
     SELECT json_group_array(json_array(
@@ -66,18 +92,19 @@ _AS_JSON: Final = """
     ))
 """
 _CALL: Final = f"""
-    SELECT requests.id AS id, accounts.name AS account, started_ms, ended_ms, model, provider,
-        key_id, keys.name AS key_name, last4, state, outcome, status, stream, input_tokens,
+    SELECT requests.id AS id, accounts.name AS account, started_ms, ended_ms,
+        requests.model AS model, requests.provider AS provider, requests.key_id AS key_id,
+        keys.name AS key_name, last4, state, outcome, status, stream, input_tokens,
         cached_input_tokens, cache_write_tokens + cache_write_1h_tokens AS cache_write_tokens,
         output_tokens, cost_nano, estimated, first_byte_ms
-    FROM requests {{index}} CROSS JOIN keys ON keys.id = key_id
+    FROM {{source}} CROSS JOIN keys ON keys.id = requests.key_id
         CROSS JOIN accounts ON accounts.id = requests.account_id
     WHERE {{first}} AND {_CHOSEN}
 """  # noqa: S608 - built from constants, as those below
-_IN_RANGE: Final = "AND requests.id >= :low AND requests.id < :high"
+_IN_RANGE: Final = "AND {id} >= :low AND {id} < :high"
 ONE: Final = f"""
     {_AS_JSON} FROM (
-        {_CALL.format(index="", first="requests.id = :id")}
+        {_CALL.format(source="requests", first="requests.id = :id")}
             AND started_ms >= :since AND started_ms < :until
             AND (:failed = 0 OR outcome NOT IN ('pending', 'complete'))
     ) AS one
@@ -85,14 +112,16 @@ ONE: Final = f"""
 
 
 def _write_latest(index: Index) -> str:
-    hint, first = _INDEXES[index]
-    call = _CALL.format(index=hint, first=first)
-    return f"{_AS_JSON} FROM ({call} {_IN_RANGE} ORDER BY requests.id DESC LIMIT :limit) AS latest"
+    source, first, id_ = _INDEXES[index]
+    call = _CALL.format(source=source, first=first)
+    in_range = _IN_RANGE.format(id=id_)
+    return f"{_AS_JSON} FROM ({call} {in_range} ORDER BY {id_} DESC LIMIT :limit) AS latest"
 
 
 def _write_count(index: Index) -> str:
-    hint, first = _INDEXES[index]
-    chosen = f"SELECT 1 FROM requests {hint} WHERE {first} AND {_CHOSEN} {_IN_RANGE} LIMIT :limit"  # noqa: S608
+    source, first, id_ = _INDEXES[index]
+    where = f"{first} AND {_CHOSEN} {_IN_RANGE.format(id=id_)}"
+    chosen = f"SELECT 1 FROM {source} WHERE {where} LIMIT :limit"  # noqa: S608 - of constants
     return f"SELECT count(*) FROM ({chosen}) AS chosen"  # noqa: S608
 
 

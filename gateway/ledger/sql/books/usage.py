@@ -108,10 +108,21 @@ _SPENT_BY_KEY: Final = """
 
 def _sum_chosen(table: str, condition: str, sums: str) -> str:
     """Write sums over days or over requests that ended in a time; their group is to be put in."""
-    at, unit_ms = ("ended_ms", 1) if table == "requests" else ("day", DAY_MS)
+    if table == "requests":
+        at, unit_ms, source = (
+            "ended_ms",
+            1,
+            "requests CROSS JOIN accounts ON accounts.id = account_id",
+        )
+    else:
+        at, unit_ms, source = (
+            "day",
+            DAY_MS,
+            f"accounts CROSS JOIN {table} ON account_id = accounts.id",
+        )
     return f"""
         SELECT {{}}, {sums}
-        FROM accounts CROSS JOIN {table} ON account_id = accounts.id
+        FROM {source}
         WHERE accounts.name = coalesce(:account, accounts.name) AND {condition}
             AND (:since IS NULL OR {at} >= :since / {unit_ms})
             AND (:until IS NULL OR {at} < :until / {unit_ms})

@@ -1,0 +1,224 @@
+"""Charges are folded into sums, and filed in the tables by which lists find calls, a moment later.
+
+Sums of posted requests are folded: not written with each charge, but for all charges since the
+last fold, some times a second, because each is a page of the log. `folded` has the last entry whose
+charge they have; the view `unfolded` has the requests of the charges behind it.
+
+    who                               sees the sums of all committed charges, because
+    the books, before any read        they fold
+    the reader of a serving process   it adds what is not folded
+    the writer, in memory             what a key's line has spent is read once, then added to by commits
+    a start                           it folds
+    an audit, an export               they add what is not folded, see `see_all_charges`
+
+A fold is one transaction: it adds the sums of `unfolded` and moves `folded` to the last entry. So
+whatever dies when, each charge is either in the sums or in `unfolded`: before the fold's commit it
+is as if the fold had not begun, and after it all of them are in the sums. A fold needs no sync of its own:
+one that a crash of the machine loses is made again. A charge itself lives in `requests`, `entries`
+and the balance, which are written in its own transaction; voids are few, and counted in theirs.
+
+The tables of calls by account, provider and model are indexes that are written by folds, too; what
+is pending for a while, or voided, is filed by its own transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import orjson
+
+from gateway.ledger.base import Hold
+from gateway.ledger.call_records import ProviderCosts
+from gateway.ledger.serving.store import Item
+from gateway.ledger.sql.rows import BILLED
+from gateway.ledger.sqlite.schema import transaction
+from gateway.ledger.sqlite.totals import (
+    ADD_DAILY,
+    ADD_HOURLY,
+    SUMS,
+    Statement,
+    Sums,
+    add_to,
+    make_upsert,
+    run_all_rows,
+    run_rows,
+    write_sums,
+)
+from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
+
+_ADD_COSTS: Final = make_upsert("daily_costs", "day", ProviderCosts._fields)
+
+_HAS_UNFOLDED: Final = "SELECT entry_id < (SELECT coalesce(max(id), 0) FROM entries) FROM folded"
+_UNFOLDED: Final = f"""
+    SELECT json_group_array(json_array(
+        account_id, hour, model, key_id, origin_id, used_ms,
+        requests, 0, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, cost,
+        {", ".join(ProviderCosts._fields)}
+    ))
+    FROM (
+        SELECT unfolded.account_id, ended_ms / {HOUR_MS} AS hour, model, key_id, origin_id,
+            max(ended_ms) AS used_ms, count(*) AS requests, sum(input_tokens) AS input_tokens,
+            sum(cached_input_tokens) AS cached_input_tokens,
+            sum(cache_write_tokens + cache_write_1h_tokens) AS cache_write_tokens,
+            sum(output_tokens) AS output_tokens, sum(unfolded.cost_nano) AS cost, {BILLED}
+        FROM unfolded CROSS JOIN keys ON keys.id = key_id
+        GROUP BY unfolded.account_id, hour, model, key_id
+    )
+"""  # noqa: S608 - of constants
+"""Sums in the order of `SUMS`, then those of `ProviderCosts`."""
+_ADD_SPENT: Final = Statement(
+    "UPDATE keys SET spent_nano = spent_nano + new.column2 FROM",
+    "AS new WHERE keys.id = new.column1",
+)
+_NOTE_USED: Final = Statement(
+    "UPDATE keys SET last_used_ms = max(coalesce(last_used_ms, 0), new.column2) FROM",
+    "AS new WHERE keys.id = new.column1",
+)
+NOTE_FOLDED: Final = "UPDATE folded SET entry_id = (SELECT coalesce(max(id), 0) FROM entries)"
+"""All charges are in the sums."""
+
+
+def fold(connection: sqlite3.Connection) -> None:
+    """Add the charges that are not in the sums yet, in a transaction of its own."""
+    (has_unfolded,) = connection.execute(_HAS_UNFOLDED).fetchone()
+    if has_unfolded:
+        with transaction_aside(connection):
+            _fold(connection)
+
+
+def _fold(connection: sqlite3.Connection) -> None:
+    hourly, daily, costs = Sums(), Sums(), Sums()
+    spent: dict[str, int] = {}
+    used: dict[str, int] = {}
+    (array,) = connection.execute(_UNFOLDED).fetchone()
+    for account_id, hour, model, key_id, origin_id, used_ms, *sums in orjson.loads(array):
+        counts, billed = tuple(sums[: len(SUMS)]), ProviderCosts(*sums[len(SUMS) :])
+        of_day = (account_id, hour // HOURS_PER_DAY, model, key_id)
+        hourly[account_id, hour, model, key_id] = counts
+        add_to(daily, of_day, counts)
+        if billed.known or billed.reported:  # without configured costs the table stays empty
+            add_to(costs, of_day, billed)
+        # The first key of a line has the sum of all of them; the used one has its time alone.
+        spent[origin_id] = spent.get(origin_id, 0) + counts[-1]
+        used[key_id] = max(used.get(key_id, 0), used_ms)
+    write_sums(connection, ADD_HOURLY, hourly)
+    write_sums(connection, ADD_DAILY, daily)
+    write_sums(connection, _ADD_COSTS, costs)
+    run_all_rows(connection, _ADD_SPENT, list(spent.items()))
+    run_all_rows(connection, _NOTE_USED, list(used.items()))
+    file_all(connection, "unfolded")
+    connection.execute(NOTE_FOLDED)
+
+
+@contextmanager
+def transaction_aside(connection: sqlite3.Connection) -> Iterator[None]:
+    """Write in a transaction that does not wait for the disk.
+
+    A commit of money does (`synchronous = FULL`), and one that waited behind this would take twice
+    as long. The log stays in order: the next such commit brings these rows to the disk, too.
+    """
+    # SQLite refuses this within a transaction.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    try:
+        with transaction(connection):
+            yield
+    finally:
+        connection.execute("PRAGMA synchronous = FULL")
+
+
+_FILES: Final = (
+    ("calls_by_account", ("account_id", "id", "key_id", "model")),
+    ("calls_by_provider", ("provider", "id", "account_id")),
+    ("calls_by_model", ("model", "id")),
+)
+"""The tables that stand for indexes of requests. A call may be filed already: it was pending."""
+FILES: Final = {table: names[0] for table, names in _FILES}
+"""Those tables, and the column that each is by."""
+_FILED: Final = ("id", "account_id", "key_id", "model", "provider")
+_FILE_ROWS: Final = tuple(
+    Statement(
+        f"INSERT OR IGNORE INTO {table}"
+        f" SELECT {', '.join(f'column{_FILED.index(name) + 1}' for name in names)} FROM",
+        "WHERE column1 NOT NULL",
+    )
+    for table, names in _FILES
+)
+
+
+def file_calls(connection: sqlite3.Connection, items: Iterable[Item]) -> None:
+    """File the requests that stay pending or are voided, inside the transaction that writes them."""
+    rows = [
+        (hold.admission.request_id, hold.account.id, hold.key.id, hold.admission.model, provider)
+        for hold, provider in map(_find_filed, items)
+        if provider is not None
+    ]
+    for statement in _FILE_ROWS:
+        run_rows(connection, statement, rows)
+
+
+def _find_filed(item: Item) -> tuple[Hold, str | None]:
+    """Return the provider under which a request is filed at once; None if a fold does it."""
+    if item.settlement is None:
+        return item.hold, item.hold.admission.provider if item.insert else None
+    return item.hold, None if item.settlement.is_posted else item.settlement.provider
+
+
+def file_all(connection: sqlite3.Connection, calls: str) -> None:
+    """File the calls of a table or view."""
+    for table, names in _FILES:
+        connection.execute(f"INSERT OR IGNORE INTO {table} SELECT {', '.join(names)} FROM {calls}")  # noqa: S608
+
+
+_PLACE: Final = "account_id, {unit}, model, key_id"
+_EXACT: Final = """
+    CREATE TEMP VIEW {table} AS SELECT {place}, {sums} FROM (
+        SELECT * FROM main.{table}
+        UNION ALL SELECT account_id, ended_ms / {unit_ms}, model, key_id, {counts}
+        FROM main.unfolded GROUP BY 1, 2, 3, 4 {having}
+    ) GROUP BY 1, 2, 3, 4
+"""
+_COUNTS: Final = (
+    "count(*), 0, sum(input_tokens), sum(cached_input_tokens),"
+    " sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens), sum(cost_nano)"
+)
+
+
+def _write_exact(table: str, unit: str, unit_ms: int, names: Sequence[str], counts: str) -> str:
+    return _EXACT.format(
+        table=table,
+        place=_PLACE.format(unit=unit),
+        unit_ms=unit_ms,
+        sums=", ".join(f"sum({name}) AS {name}" for name in names),
+        counts=counts,
+        having="HAVING known + reported > 0" if names == ProviderCosts._fields else "",
+    )
+
+
+_EXACT_VIEWS: Final = (
+    _write_exact("hourly", "hour", HOUR_MS, SUMS, _COUNTS),
+    _write_exact("daily", "day", DAY_MS, SUMS, _COUNTS),
+    _write_exact("daily_costs", "day", DAY_MS, ProviderCosts._fields, BILLED),
+)
+_EXACT_COLUMNS: Final = {
+    "spent_nano": "spent_nano + coalesce((SELECT sum(cost_nano) FROM main.unfolded"
+    " CROSS JOIN main.keys AS used ON used.id = key_id WHERE used.origin_id = keys.id), 0)",
+    "last_used_ms": "(SELECT max(ms) FROM (SELECT last_used_ms AS ms UNION ALL"
+    " SELECT ended_ms FROM main.unfolded WHERE key_id = keys.id))",
+}
+_COLUMNS_OF_KEYS: Final = "SELECT name FROM pragma_table_info('keys')"
+
+
+def see_all_charges(connection: sqlite3.Connection) -> None:
+    """Let the sums be those of all charges until the end of the transaction, which only reads.
+
+    A fold before it misses what is charged in between. So views hide the tables of the sums; to
+    look something up in them takes longer.
+    """
+    names = [name for (name,) in connection.execute(_COLUMNS_OF_KEYS)]
+    columns = ", ".join(f"{_EXACT_COLUMNS.get(name, name)} AS {name}" for name in names)
+    connection.execute(f"CREATE TEMP VIEW keys AS SELECT {columns} FROM main.keys")  # noqa: S608
+    for sql in _EXACT_VIEWS:
+        connection.execute(sql)
