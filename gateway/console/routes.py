@@ -21,12 +21,26 @@ import orjson
 from aiohttp import web
 
 from gateway.api.state import Call, Gateway
-from gateway.console.fields import ConsoleError, Fields, Query, not_for_token, read_id
+from gateway.console.fields import (
+    ConsoleError,
+    Fields,
+    Query,
+    invalid_field,
+    not_for_token,
+    read_id,
+)
 from gateway.console.origin import read_local
 from gateway.console.state import ConsoleState
 from gateway.console.throttle import DeviceCookie
 from gateway.ledger.checks import MAX_IDEMPOTENCY_KEY_CHARS
-from gateway.ledger.records import AccountView, Actor, OtherRequest, RepeatableRequest, StoredReply
+from gateway.ledger.records import (
+    AccountView,
+    Actor,
+    NotFound,
+    OtherRequest,
+    RepeatableRequest,
+    StoredReply,
+)
 from gateway.ledger.signin_records import SessionView, TokenRole, TokenView
 from gateway.ledger.sql.books.books import Books
 
@@ -125,6 +139,14 @@ class ConsoleRequest:
             return self.account
         account_id = read_id(self.segment(), "account")
         return books.accounts.read(books.accounts.find_name(account_id))
+
+    def find_named(self, books: Books) -> int | None:
+        """Return the account that the query names; None if it names none. Raises ConsoleError."""
+        name = self.query.text("account")
+        try:
+            return None if name is None else books.accounts.find_id(name)
+        except NotFound as error:
+            raise invalid_field("account", f"There is no account '{name}'.") from error
 
     def refuse_operators(self, account: AccountView) -> None:
         """Raise ConsoleError if a token that serves holders would change an operator's account."""

@@ -42,7 +42,8 @@ class Spent:
 class UsageFilter:
     """A filter by the UTC day of the end, counted from the epoch; both days are inclusive."""
 
-    account_id: int
+    account_id: int | None
+    """None for all accounts."""
     first_day: int
     last_day: int
     key_id: str | None = None
@@ -118,6 +119,8 @@ class UsageReport:
     """The most expensive first; empty unless asked for by key."""
     models: tuple[str, ...]
     """All models that were used, whichever model was asked for."""
+    accounts: tuple[tuple[str, Usage], ...] = ()
+    """By name, the most expensive first; empty unless asked for by account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,20 @@ class OverviewView:
     """True if a call was ever charged."""
     expiring: tuple[tuple[KeyLabel, int], ...]
     """Working keys that expire soon, with the time in Unix milliseconds; the earliest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayView:
+    """What all accounts have and did, besides their usage; days are counted from the epoch."""
+
+    failed: dict[int, int]
+    """Requests that ended without a charge, by day."""
+    credited_nano: dict[int, int]
+    """Credit that was sold or given, by day: credits of operators and codes."""
+    owed_nano: int
+    """The sum of positive balances."""
+    overdrawn_nano: int
+    """The sum of negative balances, as a positive amount."""
 
 
 Outcome = Literal[

@@ -52,6 +52,9 @@ HOLDER_PAGES: Final = {
     "nowhere": "Not found",
 }
 OPERATOR_PAGES: Final = {
+    "": "Overview",
+    "usage?by=account": "Usage",
+    "usage?account=holder&by=model": "Usage",
     "activity": "Activity",
     "activity?account=holder&outcome=failed&status=502": "Activity",
     "accounts": "Accounts",

@@ -75,7 +75,8 @@ async def test_every_page_can_be_pictured_in_both_themes(
             await page.goto("about:blank")
             with site.witness.expecting(404):
                 await go(page, path)
-            await take(page, folder, f"{name_file(path)}-{theme}-{width}")
+            prefix = f"{OPERATOR}-" if who == OPERATOR else ""
+            await take(page, folder, f"{prefix}{name_file(path)}-{theme}-{width}")
     page = await site.open("keys?new=1", HOLDER, **look)
     await take(page, folder, f"dialog-{theme}-{width}", whole=False)
     await page.get_by_role("button", name="Create key").click()

@@ -29,7 +29,18 @@ every_route: Final = each_row("route", ROUTES)
 
 TEXT: Final = (ROOT / "gateway/docs/console-api.md").read_text(encoding="utf-8")
 OPERATORS: Final = (
-    *("accounts", "costs", "codes", "tokens", "providers", "refusals", "health", "audit", "alerts"),
+    *(
+        "accounts",
+        "costs",
+        "codes",
+        "tokens",
+        "providers",
+        "refusals",
+        "health",
+        "audit",
+        "alerts",
+        "gateway",
+    ),
 )
 """First path segments of operators' routes; all other routes are about one's own account."""
 OPEN: Final = {

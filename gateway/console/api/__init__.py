@@ -1,7 +1,8 @@
 """The handlers of the console's API, by subject. docs/console-api.md has all routes.
 
 session     sign in, sign out, who is signed in
-activity    the overview; one's requests to models
+overview    the overview of an account, and that of the gateway
+activity    one's requests to models
 keys        the signed-in account's keys, and budgets that keys share; operators: tokens of scripts
 usage       usage by day, hour, model or key; the models; operators: what providers bill
 settings    one's password, one-time codes and sessions; alerts
@@ -18,6 +19,7 @@ from gateway.console.api import (  # noqa: F401 - their decorators register the 
     activity,
     keys,
     operations,
+    overview,
     session,
     settings,
     usage,

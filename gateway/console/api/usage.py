@@ -6,7 +6,7 @@ models of all accounts. Operators also see models that are off, and all routes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, TypeVar, get_args
 
 from aiohttp import web
@@ -39,8 +39,15 @@ from gateway.money import describe_amount, describe_price
 from gateway.prices import describe_rules
 from gateway.times import DAY_MS, format_day, format_hour
 
-Group = Literal["day", "hour", "model", "key"]
-MAX_DAYS: Final[dict[Group, int]] = {"day": 366, "hour": 31, "model": 366, "key": 366}
+Group = Literal["day", "hour", "model", "key", "account"]
+OWN_GROUPS: Final[tuple[Group, ...]] = ("day", "hour", "model", "key")
+MAX_DAYS: Final[dict[Group, int]] = {
+    "day": 366,
+    "hour": 31,
+    "model": 366,
+    "key": 366,
+    "account": 366,
+}
 """Days of a report: a leap year or, by the hour, a month. A chart has no room for more points."""
 DEFAULT_DAYS: Final = 30
 """Days of a report without a first day: about a month, as bills have it."""
@@ -53,6 +60,7 @@ COLUMNS: Final[dict[Group, tuple[str, ...]]] = {
     "hour": ("hour", *_SUMS),
     "model": ("model", *_SUMS),
     "key": ("key", "key_name", *_SUMS),
+    "account": ("account", *_SUMS),
 }
 
 Json = dict[str, object]
@@ -65,8 +73,19 @@ _FORMATS: Final[dict[ChartUnit, Callable[[int], str]]] = {"day": format_day, "ho
 @route("GET", "/usage", "any")
 @route("GET", "/accounts/{id}/usage", "operator", EVERY_TOKEN)
 def show_usage(books: Books, request: ConsoleRequest) -> Answer:
-    by = _read_group(request.query)
-    chosen, report = _read_report(books, request, request.find_account(books).id)
+    return _show(books, request, request.find_account(books).id, OWN_GROUPS)
+
+
+@route("GET", "/gateway/usage", "operator", READERS)
+def show_gateway_usage(books: Books, request: ConsoleRequest) -> Answer:
+    return _show(books, request, request.find_named(books), get_args(Group))
+
+
+def _show(
+    books: Books, request: ConsoleRequest, account_id: int | None, groups: Sequence[Group]
+) -> Answer:
+    by = request.query.choice("by", groups, "day")
+    chosen, report = _read_report(books, request, account_id, by)
     unit = _find_unit(by)
     body = {
         "from": format_day(chosen.first_day),
@@ -83,17 +102,23 @@ def show_usage(books: Books, request: ConsoleRequest) -> Answer:
 
 @async_route("GET", "/usage.csv", "any")
 async def download_usage(request: ConsoleRequest) -> web.StreamResponse:
-    by = _read_group(request.query)
+    return await _stream(request, lambda _: request.account.id, OWN_GROUPS)
+
+
+@async_route("GET", "/gateway/usage.csv", "operator", READERS)
+async def download_gateway_usage(request: ConsoleRequest) -> web.StreamResponse:
+    return await _stream(request, request.find_named, get_args(Group))
+
+
+async def _stream(
+    request: ConsoleRequest, find_id: Callable[[Books], int | None], groups: Sequence[Group]
+) -> web.StreamResponse:
+    by = request.query.choice("by", groups, "day")
 
     def read(books: Books, _: None) -> tuple[list[Json], None]:
-        report = _read_report(books, request, request.account.id)[1]
-        return _list_rows(by, report), None
+        return _list_rows(by, _read_report(books, request, find_id(books), by)[1]), None
 
     return await stream_csv(request, "usage", COLUMNS[by], read)
-
-
-def _read_group(query: Query) -> Group:
-    return query.choice("by", get_args(Group), "day")
 
 
 def _find_unit(by: Group) -> ChartUnit:
@@ -101,12 +126,15 @@ def _find_unit(by: Group) -> ChartUnit:
 
 
 def _read_report(
-    books: Books, request: ConsoleRequest, account_id: int
+    books: Books, request: ConsoleRequest, account_id: int | None, by: Group
 ) -> tuple[UsageFilter, UsageReport]:
-    query, by = request.query, _read_group(request.query)
+    query = request.query
     first_day, last_day = _read_days(query, books.clock() // DAY_MS, by)
     chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))
-    return chosen, books.usage.report(chosen, _find_unit(by), by_key=by == "key")
+    report = books.usage.report(
+        chosen, _find_unit(by), by_key=by == "key", by_account=by == "account"
+    )
+    return chosen, report
 
 
 def _read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
@@ -139,6 +167,8 @@ def _list_rows(by: Group, report: UsageReport) -> list[Json]:
             }
             for key, usage in report.keys
         ]
+    if by == "account":
+        return [{"account": name, **views.USAGE.describe(usage)} for name, usage in report.accounts]
     if by == "model":
         models = _sum_by(report.points, lambda point: point.model)
         ordered = sorted(models.items(), key=lambda row: (-row[1].cost_nano, row[0]))

@@ -39,12 +39,13 @@ async function go(path, { replace = false } = {}) {
   await show();
 }
 
-function find(path) {
+function find(path, operator) {
   const account = /^\/console\/accounts\/([^/]+)$/.exec(path);
   if (account) return { file: "account", page: "account", name: decode(account[1]), operator: true };
   const call = /^\/console\/activity\/([^/]+)$/.exec(path);
   if (call) return { file: "call", page: "call", name: decode(call[1]), operator: false };
   const plain = path === "/console" ? "/console/" : path;
+  if (plain === "/console/" && operator) return { file: "gateway", page: "gateway", operator: true };
   const row = [...HOLDER, ...OPERATOR].find(([start]) => start === plain);
   return row && { file: row[2], page: row[1].toLowerCase().replace(" ", ""), operator: OPERATOR.includes(row) };
 }
@@ -81,7 +82,7 @@ async function build(signal) {
   }
   session ??= accept(await get("/session", signal));
   drawBar(session);
-  const route = find(location.pathname);
+  const route = find(location.pathname, session.account.operator);
   if (!route || (route.operator && !session.account.operator)) return missing();
   const pages = await load(route.file);
   return pages[route.page]({ params, session, signal, name: route.name, go, reload: show, place, refreshSession });

@@ -30,7 +30,7 @@ export async function overview({ signal }) {
   ];
 }
 
-function showNotice({ code, message }) {
+export function showNotice({ code, message }) {
   const kind = { balance_empty: "bad", suspended: "bad", no_password: "" }[code] ?? "warn";
   const to = NOTICE_LINKS[code];
   return notice(kind, message, to && [" ", link(...to)]);
@@ -40,7 +40,7 @@ function showNotice({ code, message }) {
 const refusedToday = (rows) => notice("warn", "Refused today (UTC): ", rows.map((one, index) =>
   [index > 0 && ", ", `${count(one.count)} × `, code(one.code), one.model && [" for ", code(one.model)]]), ".");
 
-function balanceCard(view) {
+export function balanceCard(view) {
   return h("section", { class: "card balance", "aria-label": "Balance" },
     h("div", null,
       h("p", { class: "label" }, "Balance"),
@@ -61,7 +61,7 @@ function outlook({ days_left: left, balance, spent_7d: spent }) {
     : left ? `Lasts about ${plural(left, "day")} at the last 7 days’ rate.` : "Lasts less than a day at the last 7 days’ rate.";
 }
 
-function firstSteps(view) {
+export function firstSteps(view) {
   const copied = readSetting("copied-snippet") === "yes";
   const steps = [
     [view.first_key, "Create a key", "/console/keys?new=1", "It is shown once, ready to copy."],

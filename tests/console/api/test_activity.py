@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from gateway import ids
 from gateway.admin import keys
-from gateway.console.api.activity import count_days_left
+from gateway.console.api.overview import count_days_left
 from gateway.ledger.call_records import ENDINGS
 from gateway.ledger.key_records import KeyTerms
 from gateway.money import NANO
@@ -165,6 +165,42 @@ async def test_an_overview_adds_up(console: Console) -> None:
     assert view["calls"] == (await list_calls(console, "limit=10"))["calls"]
     assert len(view["calls"]) == 10
     assert (view["keys"], view["first_key"], view["first_call"]) == (1, True, True)
+
+
+async def test_operators_see_the_whole_gateway(console: Console) -> None:
+    """All accounts together, by period; the first five by spend; nothing of it to holders."""
+    with console.open_books() as books:
+        now_ms = books.clock()
+        ids = {name: keys.add_key(books, name).key.id for name in (HOLDER, OTHER)}
+        balances = [books.accounts.read(name).balance_nano for name in (OPERATOR, HOLDER, OTHER)]
+    made = {
+        HOLDER: [
+            Past(ids[HOLDER], now_ms - 5, now_ms, "large", 7 * NANO, provider_cost_nano=5 * NANO),
+            Past(ids[HOLDER], now_ms - 5, now_ms, outcome="upstream_error", cost_nano=0),
+            Past(ids[HOLDER], now_ms, now_ms - 29 * DAY_MS, cost_nano=10),
+        ],
+        OTHER: [
+            Past(ids[OTHER], now_ms - 5, now_ms - 6 * DAY_MS, "large", 200 * NANO),
+            Past(ids[OTHER], now_ms, now_ms - 30 * DAY_MS, cost_nano=1000),
+        ],
+    }
+    for name, calls in made.items():
+        add_calls(console.database, console.account_id(name), calls)
+    view = (await console.get(f"{API}/gateway", as_=OPERATOR)).json
+    names = ("requests", "failed", "charged_nano", "provider_cost_nano", "margin_nano")
+    assert {name: tuple(one[part] for part in names) for name, one in view["periods"].items()} == {
+        "today": (1, 1, 7 * NANO, 5 * NANO, 2 * NANO),
+        "7d": (2, 1, 207 * NANO, 5 * NANO, 2 * NANO),
+        "30d": (3, 1, 207 * NANO + 10, 5 * NANO, 2 * NANO),
+    }
+    assert view["periods"]["today"]["credited_nano"] == sum(balances)
+    owed_nano = view["owed_nano"] - view["overdrawn_nano"]
+    assert owed_nano == sum(balances) - 207 * NANO - 1010
+    assert view["overdrawn_nano"] == max(200 * NANO + 1000 - CREDIT_NANO, 0)
+    top = [(one["account"], one["charged_nano"]) for one in view["accounts"]]
+    assert top == [(OTHER, 200 * NANO), (HOLDER, 7 * NANO + 10)]
+    assert [one["model"] for one in view["models"]] == ["large", "demo/echo"]
+    assert (await console.get(f"{API}/gateway")).status == 404
 
 
 async def test_open_holds_are_not_available(console: Console) -> None:

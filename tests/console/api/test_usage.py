@@ -217,6 +217,25 @@ async def test_accounts_see_their_own(scene: Scene) -> None:
     assert foreign["totals"]["cost"] == "0.00"
 
 
+async def test_operators_see_the_usage_of_all_accounts_or_of_one(scene: Scene) -> None:
+    own, other = await ask(scene, as_=HOLDER), await ask(scene, as_=OTHER)
+    both = await ask(scene, as_=OPERATOR, path="gateway/usage")
+    assert {name: both["totals"][name] for name in SUMS} == add([own["totals"], other["totals"]])
+    assert both["models"] == sorted({*own["models"], *other["models"]})
+    for name, wanted in ((HOLDER, own), (OTHER, other)):
+        assert await ask(scene, f"account={name}", as_=OPERATOR, path="gateway/usage") == wanted
+    rows = (await ask(scene, "by=account", as_=OPERATOR, path="gateway/usage"))["rows"]
+    totals = {HOLDER: own["totals"], OTHER: other["totals"]}
+    assert rows == [{"account": name, **totals[name]} for name in (HOLDER, OTHER)]
+    keys_of_all = (await ask(scene, "by=key", as_=OPERATOR, path="gateway/usage"))["rows"]
+    assert len(keys_of_all) == 3
+    text = await scene.console.get(f"{API}/gateway/usage.csv?{RANGE}&by=account", as_=OPERATOR)
+    assert [row["account"] for row in read_csv(text)] == [HOLDER, OTHER]
+    unknown = await scene.console.get(f"{API}/gateway/usage?account=nobody", as_=OPERATOR)
+    assert unknown.refusal == (400, "invalid_field", "account")
+    assert (await scene.console.get(f"{API}/usage?by=account")).status == 400
+
+
 async def test_ranges(scene: Scene) -> None:
     """The default is 30 days to today, 30 days to `to`, or from `from` to today."""
     today = int(time.time()) // 86_400

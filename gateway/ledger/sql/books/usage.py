@@ -15,6 +15,7 @@ import orjson
 from gateway import ids
 from gateway.ledger.call_records import (
     ChartUnit,
+    GatewayView,
     KeyLabel,
     OverviewView,
     ProviderCosts,
@@ -60,6 +61,9 @@ _SUMS: Final = """
     ) AS sums
 """
 """Days and hours come in the order of their table's key, so that nothing has to be sorted."""
+_ONE: Final = "account_id = :account"
+_ALL: Final = "account_id IN (SELECT id FROM accounts)"
+"""All accounts, each by the table's key, so that other days are not read."""
 
 
 def _sum_up(table: str, unit: str, *places: str) -> str:
@@ -73,6 +77,11 @@ POINTS: Final[Mapping[ChartUnit, str]] = {
 }
 _DAYS: Final = _sum_up("daily", "day", "day")
 _KEYS: Final = _sum_up("daily", "day", "key_id")
+_ACCOUNTS: Final = _sum_up("daily", "day", "account_id")
+_NAMES: Final = """
+    SELECT json_group_array(json_array(id, name)) FROM accounts
+    WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
+"""
 _LABELS: Final = (
     "SELECT json_group_array(json_array(id, name, last4)) FROM keys"
     " WHERE id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
@@ -98,6 +107,23 @@ _EXPIRING: Final = """
         AND expires_ms > :now AND expires_ms <= :soon
     ORDER BY expires_ms, id
 """
+_FAILED: Final = """
+    SELECT json_group_array(json_array(day, failed)) FROM (
+        SELECT day, sum(failed) AS failed
+        FROM accounts CROSS JOIN daily ON account_id = accounts.id
+        WHERE day >= ? GROUP BY day
+    ) AS sums
+"""
+_CREDITED: Final = f"""
+    SELECT created_ms / {DAY_MS}, {sum_parts("amount_nano")} FROM entries
+    WHERE kind <> 'charge' AND kind IN ('credit', 'code') AND created_ms >= ?
+    GROUP BY 1
+"""  # noqa: S608 - of constants
+_BALANCES: Final = f"""
+    SELECT {sum_parts("CASE WHEN balance_nano > 0 THEN balance_nano ELSE 0 END")},
+        {sum_parts("CASE WHEN balance_nano < 0 THEN -balance_nano ELSE 0 END")}
+    FROM accounts
+"""  # noqa: S608 - of constants
 _SPENT_BY_KEY: Final = """
     SELECT json_group_array(json_array(key_id, cost_nano)) FROM (
         SELECT key_id, sum(cost_nano) AS cost_nano FROM daily
@@ -206,19 +232,44 @@ class UsageBook(Part):
                 read_account(connection, account)
             return connection.execute(sql, values).fetchall()
 
-    def report(self, chosen: UsageFilter, unit: ChartUnit, *, by_key: bool = False) -> UsageReport:
-        """Sum the chosen requests by day or hour and, if asked for, by key."""
-        values = _select(chosen)
+    def report(
+        self,
+        chosen: UsageFilter,
+        unit: ChartUnit,
+        *,
+        by_key: bool = False,
+        by_account: bool = False,
+    ) -> UsageReport:
+        """Sum the chosen requests by day or hour and, if asked for, by key or account."""
+        values, scope = _select(chosen), _ONE if chosen.account_id is not None else _ALL
         width = HOURS_PER_DAY if unit == "hour" else 1
         spans = {"first": chosen.first_day * width, "last": (chosen.last_day + 1) * width - 1}
         with self._database.snapshot() as connection:
-            ats, used, *columns = read_columns(connection, POINTS[unit], {**values, **spans})
-            keys = _read_keys(connection, values) if by_key else []
-            models = set(used) if chosen.model is None else read_rows(connection, _MODELS, values)
+            points = POINTS[unit].replace(_ONE, scope)
+            ats, used, *columns = read_columns(connection, points, {**values, **spans})
+            keys = _read_keys(connection, scope, values) if by_key else []
+            accounts = _read_accounts(connection, scope, values) if by_account else []
+            models = set(used)
+            if chosen.model is not None:
+                models = set(read_rows(connection, _MODELS.replace(_ONE, scope), values))
         return UsageReport(
             tuple(sorted(_make(UsagePoint, ats, used, _make_usages(columns)))),
             tuple(sorted(keys, key=_by_cost)),
             tuple(sorted(models)),
+            tuple(sorted(accounts, key=_by_spent)),
+        )
+
+    def read_gateway(self, first_day: int) -> GatewayView:
+        """Return the failures and credits since a day, and the balances."""
+        with self._database.snapshot() as connection:
+            failed = read_rows(connection, _FAILED, (first_day,))
+            credited = connection.execute(_CREDITED, (first_day * DAY_MS,)).fetchall()
+            owed, owed_rest, over, over_rest = connection.execute(_BALANCES).fetchone()
+        return GatewayView(
+            dict(failed),
+            {day: join_parts(*parts) for day, *parts in credited},
+            join_parts(owed, owed_rest),
+            join_parts(over, over_rest),
         )
 
     def read_overview(self, account_id: int, *, first_day: int, soon_ms: int) -> OverviewView:
@@ -277,8 +328,18 @@ def _select(chosen: UsageFilter) -> dict[str, Value]:
     }
 
 
-def _read_keys(connection: Connection, values: Mapping[str, Value]) -> list[tuple[KeyLabel, Usage]]:
-    ids, *columns = read_columns(connection, _KEYS, values)
+def _read_accounts(
+    connection: Connection, scope: str, values: Mapping[str, Value]
+) -> list[tuple[str, Usage]]:
+    ids, *columns = read_columns(connection, _ACCOUNTS.replace(_ONE, scope), values)
+    names = dict(read_rows(connection, _NAMES, {"ids": orjson.dumps(ids).decode()}))
+    return [(names[one], usage) for one, usage in zip(ids, _make_usages(columns), strict=True)]
+
+
+def _read_keys(
+    connection: Connection, scope: str, values: Mapping[str, Value]
+) -> list[tuple[KeyLabel, Usage]]:
+    ids, *columns = read_columns(connection, _KEYS.replace(_ONE, scope), values)
     usages = dict(zip(ids, _make_usages(columns), strict=True))
     labels = read_rows(connection, _LABELS, {"ids": orjson.dumps(ids).decode()})
     return [(_label(*row), usages[row[0]]) for row in labels]

@@ -1,0 +1,200 @@
+"""The overview of an account, and for operators that of the whole gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gateway.admin import observations, views
+from gateway.admin.fields import describe
+from gateway.config.records import Billing
+from gateway.console.api.keys import SPENT_DAYS
+from gateway.console.routes import READERS, Answer, ConsoleRequest, route
+from gateway.ledger.call_records import (
+    CallFilter,
+    GatewayView,
+    KeyLabel,
+    OverviewView,
+    ProviderCosts,
+    Usage,
+    sum_costs,
+    sum_usage,
+)
+from gateway.ledger.records import AccountView
+from gateway.ledger.sql.books.books import Books
+from gateway.money import describe_amount, format_amount
+from gateway.times import DAY_MS, format_day, format_moment
+
+WEEK: Final = 7
+"""Days over which spending is averaged, so that weekends count."""
+CALLS: Final = 10
+"""The latest requests shown on the overview: a list that needs no scrolling."""
+SOON_MS: Final = 7 * DAY_MS
+"""A notice is shown for keys that expire within this time: a week, to replace them in."""
+
+LINKS_ONLY: Final = (
+    "You have no password yet, so you need a new sign-in link each time. Set one under Settings."
+)
+SUSPENDED: Final = (
+    "This account is suspended: its calls are refused. Ask the operator of this gateway to resume"
+    " it."
+)
+EMPTY: Final = (
+    "The balance is used up: calls are refused until it is positive. Redeem a code under Billing,"
+    " or ask the operator of this gateway for credit."
+)
+
+
+@route("GET", "/overview", "any")
+def show_overview(books: Books, request: ConsoleRequest) -> Answer:
+    today = books.clock() // DAY_MS
+    # One snapshot, so that the figures of the page add up.
+    with books.snapshot():
+        account = books.accounts.read(request.account.name)
+        view = books.usage.read_overview(
+            account.id, first_day=today - SPENT_DAYS + 1, soon_ms=SOON_MS
+        )
+        calls = books.calls.read_page(CallFilter(account.id), None, CALLS)
+        needs_link = _needs_link(books, request)
+        refused = books.observations.read_refusals(account.id, today * DAY_MS)
+        low_nano = observations.find_low_balance_nano(
+            books, account.id, request.gateway.config.billing
+        )
+    available_nano = account.balance_nano - account.held_nano
+    spent_7d_nano = _sum_days(view, today, WEEK)
+    billing = replace(request.gateway.config.billing, low_balance_nano=low_nano)
+    notices = _find_notices(account, view, billing, needs_link=needs_link)
+    body = {
+        **describe_amount("balance", account.balance_nano),
+        **describe_amount("held", account.held_nano),
+        **describe_amount("available", available_nano),
+        "currency": billing.currency,
+        **describe_amount("spent_today", _sum_days(view, today, 1)),
+        **describe_amount("spent_7d", spent_7d_nano),
+        **describe_amount("spent_30d", _sum_days(view, today, SPENT_DAYS)),
+        "days_left": count_days_left(account.balance_nano, available_nano, spent_7d_nano),
+        "days": [
+            {"day": format_day(day), **views.USAGE.describe(view.days.get(day, Usage()))}
+            for day in range(today - SPENT_DAYS + 1, today + 1)
+        ],
+        "refused_today": [describe(one, "code", "model", "count", "last_ms") for one in refused],
+        "calls": [views.CALL.describe(call) for call in calls],
+        "keys": view.active_keys,
+        "first_key": view.has_key,
+        "first_call": view.has_call,
+        "notices": [{"code": code, "message": message} for code, message in notices],
+    }
+    return Answer(body)
+
+
+def count_days_left(balance_nano: int, available_nano: int, spent_week_nano: int) -> int | None:
+    """Return how many whole days the available balance lasts at the rate of the last week.
+
+    None if nothing was spent in that week or the balance is not positive.
+    """
+    if spent_week_nano <= 0 or balance_nano <= 0:
+        return None
+    return max(available_nano, 0) * WEEK // spent_week_nano
+
+
+def _sum_days(view: OverviewView, today: int, count: int) -> int:
+    return sum_usage(
+        usage for day, usage in view.days.items() if today - count < day <= today
+    ).cost_nano
+
+
+def _needs_link(books: Books, request: ConsoleRequest) -> bool:
+    has_password = books.signins.find_password_hash(request.account.name) is not None
+    return not has_password and not request.own_session.by_proxy
+
+
+def _find_notices(
+    account: AccountView, view: OverviewView, billing: Billing, *, needs_link: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield notices as a code and a sentence that says what to do, the most urgent first."""
+    low_nano = billing.low_balance_nano
+    if account.suspended:
+        yield "suspended", SUSPENDED
+    if account.balance_nano <= 0:
+        yield "balance_empty", EMPTY
+    elif low_nano is not None and account.balance_nano < low_nano:
+        low = f"{format_amount(low_nano)} {billing.currency}"
+        yield (
+            "balance_low",
+            f"The balance is below {low}. Top it up before calls are refused.",
+        )
+    if view.expiring:
+        yield "key_expiring", _describe_expiring(view.expiring)
+    if needs_link:
+        yield "no_password", LINKS_ONLY
+
+
+def _describe_expiring(expiring: Sequence[tuple[KeyLabel, int]]) -> str:
+    """Describe the first key to expire, and how many there are; the list of keys shows the others."""
+    key, expires_ms = expiring[0]
+    name = f"'{key.name}' ({key.display})" if key.name else key.display
+    moment = f"on {format_moment(expires_ms)} UTC"
+    advice = "Set a later expiry or make a new key before its requests are refused."
+    if len(expiring) == 1:
+        return f"The key {name} expires {moment}. {advice}"
+    return f"{len(expiring)} keys expire within 7 days, first {name} {moment}. {advice}"
+
+
+PERIODS: Final = {"today": 1, "7d": WEEK, "30d": SPENT_DAYS}
+"""Days up to today of the gateway's sums."""
+TOP: Final = 5
+"""The accounts and models that the gateway's overview names."""
+
+Days = dict[str, tuple[Usage, ProviderCosts]]
+
+
+@route("GET", "/gateway", "operator", READERS)
+def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
+    """Show what all accounts did, have, and cost."""
+    today = books.clock() // DAY_MS
+    since_ms = (today - SPENT_DAYS + 1) * DAY_MS
+    with books.snapshot():
+        view = books.usage.read_gateway(today - SPENT_DAYS + 1)
+        days = {
+            day: (usage, costs)
+            for day, usage, costs in books.usage.sum_with_costs("day", since_ms=since_ms)
+        }
+        accounts = books.usage.sum_by("account", account=None, since_ms=since_ms, until_ms=None)
+        models = books.usage.sum_by("model", account=None, since_ms=since_ms, until_ms=None)
+    models.sort(key=lambda row: (-row[1].cost_nano, row[0]))
+    body = {
+        "currency": request.gateway.config.billing.currency,
+        **describe_amount("owed", view.owed_nano),
+        **describe_amount("overdrawn", view.overdrawn_nano),
+        "periods": {
+            name: _sum_period(view, days, range(today - count + 1, today + 1))
+            for name, count in PERIODS.items()
+        },
+        "accounts": [_describe_top("account", *row) for row in accounts[:TOP]],
+        "models": [_describe_top("model", *row) for row in models[:TOP]],
+    }
+    return Answer(body)
+
+
+def _sum_period(view: GatewayView, days: Days, period: range) -> dict[str, object]:
+    found = [days[name] for day in period if (name := format_day(day)) in days]
+    usage = sum_usage([Usage(), *(usage for usage, _ in found)])
+    costs = sum_costs(costs for _, costs in found)
+    return {
+        "requests": usage.requests,
+        "failed": sum(view.failed.get(day, 0) for day in period),
+        **describe_amount("charged", usage.cost_nano),
+        **describe_amount("credited", sum(view.credited_nano.get(day, 0) for day in period)),
+        # Of the requests whose cost is known alone, so that it is a margin of something.
+        **describe_amount("charged_with_cost", costs.charged_nano),
+        **views.COSTS.describe(costs),
+    }
+
+
+def _describe_top(kind: str, name: str, usage: Usage) -> dict[str, object]:
+    return {
+        kind: name,
+        "requests": usage.requests,
+        **describe_amount("charged", usage.cost_nano),
+    }

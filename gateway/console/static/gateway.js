@@ -1,0 +1,64 @@
+// What an operator came for: the whole gateway. The own account is a card below, if it is used.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { amount, count } from "./format.js";
+import { balanceCard, firstSteps, showNotice } from "./overview.js";
+import { dim, figures, head, link, section, table } from "./ui.js";
+import { usageChart } from "./usagechart.js";
+
+export async function gateway({ session, signal }) {
+  const [all, usage, own, providers] = await Promise.all([
+    get("/gateway", signal), get("/gateway/usage", signal), get("/overview", signal), get("/providers", signal)]);
+  const failing = providers.providers.filter((one) => one.on && one.hour.failures > 0);
+  return [
+    head("Overview", link("Accounts", "/console/accounts", "button"), link("Usage", "/console/usage", "button")),
+    own.notices.filter((one) => !one.code.startsWith("balance")).map(showNotice),
+    section("The gateway", figures([
+      ["Balances owed", amount(all.owed), "what accounts still have"],
+      !/^0\.0+$/.test(all.overdrawn) && ["Overdrawn", amount(all.overdrawn)],
+    ].filter(Boolean)), periodTable(all)),
+    failing.length > 0 && section("Providers that fail", providerTable(failing)),
+    section("Last 30 days", usageChart(usage, "money")),
+    section("Most spent in 30 days", topTable("Accounts", "account", all.accounts), topTable("Models", "model", all.models)),
+    !all.models.length && !own.first_call && firstSteps(own),
+    own.first_call && section("Your own account", balanceCard(own), h("p", null, link("Its calls", `/console/activity?account=${encodeURIComponent(session.account.name)}`))),
+  ];
+}
+
+const PERIODS = { today: "Today (UTC)", "7d": "7 days", "30d": "30 days" };
+
+const periodTable = (all) => table({
+  caption: "The gateway by period",
+  columns: [
+    { label: "Period", cell: (row) => row.name },
+    { label: "Calls", right: true, cell: (row) => count(row.requests) },
+    { label: "Failed", right: true, cell: (row) => count(row.failed) },
+    { label: "Charged", money: (row) => row.charged },
+    { label: "Credit sold", money: (row) => row.credited },
+    { label: "Margin", money: (row) => row.margin, under: (row) => row.margin !== null && h("small", null, percent(row.margin_nano, row.charged_with_cost_nano)) },
+  ],
+  rows: Object.entries(PERIODS).map(([key, name]) => ({ name, ...all.periods[key] })),
+});
+
+const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "");
+
+const topTable = (caption, kind, rows) => rows.length > 0 && table({
+  caption,
+  columns: [
+    { label: caption, cell: (row) => link(row[kind], `/console/usage?${new URLSearchParams({ [kind]: row[kind] })}`) },
+    { label: "Calls", right: true, cell: (row) => count(row.requests) },
+    { label: "Charged", money: (row) => row.charged },
+  ],
+  rows,
+});
+
+const providerTable = (rows) => table({
+  caption: "Providers that fail",
+  columns: [
+    { label: "Provider", cell: (one) => link(one.name, "/console/providers") },
+    { label: "State", class: "wide", cell: (one) => one.state_text },
+    { label: "Failed in the last hour", right: true, cell: (one) => [count(one.hour.failures), dim(" of ", count(one.hour.calls))] },
+  ],
+  rows,
+});

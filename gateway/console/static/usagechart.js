@@ -1,0 +1,63 @@
+// The chart of usage: stacked bars by model, made of the points of one answer.
+
+import { MAX_SERIES, chart } from "./chart.js";
+import { amountText, fromNano, plural, shortDay, toNano } from "./format.js";
+
+export const METRICS = {
+  money: { read: (point) => toNano(point.cost), show: (sum) => amountText(fromNano(sum)), scale: 1e9 },
+  tokens: { read: (point) => BigInt(point.tokens), show: (sum) => plural(String(sum), "token"), scale: 1 },
+  requests: { read: (point) => BigInt(point.requests), show: (sum) => plural(String(sum), "call"), scale: 1 },
+};
+const DAY_MS = 86400000;
+const MAX_BARS = 124;
+
+/** The bars: days or hours of the range, those without calls too; more than fit are put together. */
+function makeSlots({ from, to, chart: { unit } }, width) {
+  const hourly = unit === "hour";
+  const step = hourly ? DAY_MS / 24 : DAY_MS;
+  const start = Date.parse(from);
+  const steps = (Date.parse(to) + DAY_MS - start) / step;
+  const size = steps <= MAX_BARS ? 1 : hourly ? 6 : 7;
+  const span = size === 1 ? "" : ` and ${size - 1} ${unit}s more`;
+  const slots = Array.from({ length: Math.ceil(steps / size) }, (_, index) => {
+    const iso = new Date(start + index * size * step).toISOString();
+    const label = shortDay(hourly ? iso : iso.slice(0, 10));
+    return { label, span, sum: 0n, values: new Array(width).fill(0) };
+  });
+  return { slots, find: (at) => slots[Math.floor((Date.parse(at) - start) / (size * step))] };
+}
+
+function sumBy(points, name, read) {
+  const sums = new Map();
+  for (const point of points) sums.set(point[name], (sums.get(point[name]) ?? 0n) + read(point));
+  return sums;
+}
+
+const larger = ([, one], [, other]) => (one < other ? 1 : one > other ? -1 : 0);
+
+export function usageChart(view, show) {
+  const { read, show: say, scale } = METRICS[show];
+  const { points } = view.chart;
+  const models = [...sumBy(points, "model", read)].sort(larger);
+  const top = models.slice(0, MAX_SERIES);
+  const rest = models.slice(MAX_SERIES);
+  const place = new Map(top.map(([model], index) => [model, index]));
+  const series = top.map(([name, sum]) => ({ name, text: say(sum) }));
+  if (rest.length) series.push({ name: `other (${rest.length})`, text: say(rest.reduce((sum, [, one]) => sum + one, 0n)) });
+  const { slots, find } = makeSlots(view, series.length);
+  for (const point of points) {
+    const slot = find(point.at);
+    slot.sum += read(point);
+    slot.values[place.get(point.model) ?? MAX_SERIES] += Number(read(point)) / scale;
+  }
+  for (const slot of slots) slot.text = `${slot.label}${slot.span}: ${say(slot.sum)}`;
+  return chart({ title: conclude(view, sumBy(points, "at", read), say), slots, series, least: 1 / scale, emptyText: points.length ? "" : "No calls in this range" });
+}
+
+function conclude({ from, to, chart: { points } }, sums, say) {
+  if (!points.length) return "No calls in this range";
+  const days = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
+  const total = [...sums.values()].reduce((sum, one) => sum + one, 0n);
+  const [most] = [...sums].sort(larger)[0];
+  return `${say(total)} in ${plural(days, "day")}${total && sums.size > 1 ? `, most on ${shortDay(most)}` : ""}`;
+}
