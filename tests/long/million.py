@@ -23,7 +23,7 @@ from typing import Final
 from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.records import EntryFilter, EntryKind
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sqlite.books import SqliteBooks, naming_charges
 from gateway.ledger.sqlite.folds import NOTE_FOLDED, file_all
 from gateway.ledger.sqlite.schema import VERSION, connect
 from gateway.money import MILLION, Price
@@ -55,6 +55,22 @@ BACK: Final = f"""
     DROP TABLE calls_by_provider;
     DROP TABLE calls_by_model;
     DROP VIEW unfolded;
+    DROP TRIGGER entries_one_charge;
+    DROP TRIGGER entries_no_replace;
+    ALTER TABLE requests DROP COLUMN charge_id;
+    CREATE UNIQUE INDEX entries_one_charge ON entries (request_id) WHERE kind = 'charge';
+    CREATE TRIGGER entries_no_replace BEFORE INSERT ON entries
+    WHEN EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
+        OR (NEW.kind = 'charge' AND EXISTS (
+            SELECT 1 FROM entries WHERE kind = 'charge' AND request_id = NEW.request_id
+        ))
+        OR (NEW.idempotency_key IS NOT NULL AND EXISTS (
+            SELECT 1 FROM entries
+            WHERE account_id = NEW.account_id AND idempotency_key = NEW.idempotency_key
+        ))
+    BEGIN
+        SELECT RAISE(ABORT, 'the ledger is append-only');
+    END;
     DROP TABLE folded;
     PRAGMA user_version = {VERSION - 1};
 """
@@ -243,8 +259,9 @@ def write_history(connection: sqlite3.Connection, history: History, account: str
         "price_id": PRICE.id,
         "price": PRICE.text,
     }
-    for sql in _HISTORY:
-        connection.execute(sql, known)
+    with naming_charges(connection):
+        for sql in _HISTORY:
+            connection.execute(sql, known)
     file_all(connection, "requests ORDER BY 1, 2")
     connection.execute("COMMIT")
     return int(account_id)

@@ -40,7 +40,7 @@ _INSERT_REQUESTS: Final = Statement(
     "INSERT INTO requests (id, account_id, key_id, budget_id, model, stream, hold_nano, started_ms,"
     " price_id, state, provider, attempts, outcome, status, input_tokens, cached_input_tokens,"
     " cache_write_tokens, cache_write_1h_tokens, output_tokens, extras, cost_nano, estimated,"
-    " first_byte_ms, ended_ms, provider_cost_nano, reported_cost_nano) SELECT * FROM",
+    " first_byte_ms, ended_ms, provider_cost_nano, reported_cost_nano, charge_id) SELECT * FROM",
     "WHERE column1 NOT NULL",
 )
 _SETTLE_REQUESTS: Final = Statement(
@@ -50,14 +50,16 @@ _SETTLE_REQUESTS: Final = Statement(
     " cache_write_tokens = new.column10, cache_write_1h_tokens = new.column11,"
     " output_tokens = new.column12, extras = new.column13, cost_nano = new.column14,"
     " estimated = new.column15, first_byte_ms = new.column16, ended_ms = new.column17,"
-    " provider_cost_nano = new.column18, reported_cost_nano = new.column19 FROM",
+    " provider_cost_nano = new.column18, reported_cost_nano = new.column19,"
+    " charge_id = new.column20 FROM",
     "AS new WHERE requests.id = new.column1 AND requests.state = 'pending'",
 )
 _INSERT_CHARGES: Final = Statement(
-    "INSERT INTO entries (kind, account_id, amount_nano, balance_after_nano, request_id, created_ms)"
+    "INSERT INTO entries (kind, id, account_id, amount_nano, balance_after_nano, request_id, created_ms)"
     " SELECT 'charge', * FROM",
     "WHERE column1 NOT NULL",
 )
+_READ_LAST: Final = "SELECT coalesce(max(id), 0) FROM entries"
 _READ_BALANCES: Final = Statement(
     "SELECT json_group_array(json_array(id, balance_nano)) FROM accounts WHERE id IN"
 )
@@ -105,14 +107,17 @@ def commit_requests(
     with transaction(connection):
         # Prices come first, as requests refer to them; a price that is there already is left alone.
         run_rows(connection, _INSERT_PRICES, list(new.items()))
-        inserts = [(*_open(item), *_close(item)) for item in items if item.insert]
-        run_rows(connection, _INSERT_REQUESTS, inserts)
-        _settle(connection, [item for item in items if not item.insert])
         ended = [(i.hold, i.settlement) for i in items if i.settlement is not None]
         charges = [(hold, settlement) for hold, settlement in ended if settlement.is_posted]
+        # Requests name their charges, and are written first.
+        (last,) = connection.execute(_READ_LAST).fetchone()
+        charge_ids = {hold: id_ for id_, (hold, _) in enumerate(charges, last + 1)}
+        closed = [(*_close(item), charge_ids.get(item.hold)) for item in items]
+        _insert(connection, items, closed)
+        _settle(connection, items, closed)
         # Before the entries, which are among those that the sums do not have.
         spent = _add_spent(connection, charges, known.spent_nano)
-        balances = _post_charges(connection, charges, now_ms)
+        balances = _post_charges(connection, charges, charge_ids, now_ms)
         # Budgets may be summed up anew from the requests, so those are written by now.
         spendings = charge_budgets(connection, charges, now_ms)
         count_voids(connection, ended)
@@ -124,7 +129,10 @@ def commit_requests(
 
 
 def _post_charges(
-    connection: sqlite3.Connection, charges: Sequence[tuple[Hold, Settlement]], now_ms: int
+    connection: sqlite3.Connection,
+    charges: Sequence[tuple[Hold, Settlement]],
+    charge_ids: Mapping[Hold, int],
+    now_ms: int,
 ) -> dict[int, int]:
     """Append an entry for each charge; return the balances of their accounts after them."""
     balances = read_numbers(connection, _READ_BALANCES, {hold.account.id for hold, _ in charges})
@@ -134,7 +142,7 @@ def _post_charges(
         account_id, cost_nano = hold.account.id, settlement.cost_nano
         balances[account_id] -= cost_nano
         about = (hold.admission.request_id, now_ms)
-        rows.append((account_id, -cost_nano, balances[account_id], *about))
+        rows.append((charge_ids[hold], account_id, -cost_nano, balances[account_id], *about))
     run_rows(connection, _INSERT_CHARGES, rows)
     run_rows(connection, _WRITE_BALANCES, list(balances.items()))
     return balances
@@ -160,8 +168,19 @@ def _add_spent(
     return spent
 
 
-def _settle(connection: sqlite3.Connection, items: Sequence[Item]) -> None:
-    rows = [(item.request_id, _price(item).id, *_close(item)) for item in items]
+def _insert(
+    connection: sqlite3.Connection, items: Sequence[Item], closed: Sequence[tuple[Cell, ...]]
+) -> None:
+    pairs = zip(items, closed, strict=True)
+    rows = [(*_open(item), *end) for item, end in pairs if item.insert]
+    run_rows(connection, _INSERT_REQUESTS, rows)
+
+
+def _settle(
+    connection: sqlite3.Connection, items: Sequence[Item], closed: Sequence[tuple[Cell, ...]]
+) -> None:
+    pairs = zip(items, closed, strict=True)
+    rows = [(item.request_id, _price(item).id, *end) for item, end in pairs if not item.insert]
     # The statement passes over what is not pending, so the count tells; the batch is undone then.
     if run_rows(connection, _SETTLE_REQUESTS, rows) != len(rows):
         raise NotPendingError("a request to settle is missing or was settled before")

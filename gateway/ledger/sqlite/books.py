@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -50,14 +50,31 @@ _LEFT_OUT: Final = (
 )
 """Tables that concern the processes that use this database, and the browsers signed in by it; and what
 follows from the others."""
+CHARGE_COLUMN: Final = "charge_id"
+"""It follows from the entries, and PostgreSQL has no such column."""
+_TRIGGERS: Final = (
+    "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
+    " AND name IN ('requests_settle_once', 'entries_one_charge')"
+)
+_NAME_CHARGES: Final = (
+    "UPDATE requests SET charge_id = entries.id FROM entries"
+    " WHERE entries.request_id = requests.id AND kind = 'charge'"
+)
 _UNFILED: Final = """
     SELECT requests.id FROM requests LEFT JOIN {file} AS called
         ON called.{by} = requests.{by} AND called.id = requests.id
-    WHERE called.id IS NULL
+    WHERE called.id IS NULL AND requests.id NOT IN (SELECT id FROM unfolded)
 """
-_CHECKS: Final = tuple(
-    Check(_UNFILED.format(file=file, by=by), f"request {{0}}: it is not in {file}")
-    for file, by in FILES.items()
+_CHECKS: Final = (
+    Check(
+        "SELECT entries.id, request_id FROM entries JOIN requests ON requests.id = request_id"
+        " WHERE kind = 'charge' AND charge_id IS NOT entries.id",
+        "entry {0}: its request {1} names another charge",
+    ),
+    *(
+        Check(_UNFILED.format(file=file, by=by), f"request {{0}}: it is not in {file}")
+        for file, by in FILES.items()
+    ),
 )
 _TABLES: Final = (
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
@@ -69,9 +86,9 @@ _COLUMNS: Final = "SELECT name FROM pragma_table_info(?)"
 def read_records(connection: sqlite3.Connection) -> Iterator[MoveRecord]:
     """Yield every row that moves. The caller's transaction makes it one state of the ledger."""
     for table in _list_tables(connection):
-        cursor = connection.execute(f"SELECT * FROM {table} ORDER BY 1")  # noqa: S608 - its own name
-        names = [column[0] for column in cursor.description]
-        for row in cursor:
+        names = [name for name in _list_columns(connection, table) if name != CHARGE_COLUMN]
+        rows = connection.execute(f"SELECT {', '.join(names)} FROM {table} ORDER BY 1")  # noqa: S608 - its own names
+        for row in rows:
             yield MoveRecord(table, dict(zip(names, row, strict=True)))
 
 
@@ -110,10 +127,36 @@ def make_ledger(
 
 def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -> None:
     columns = {
-        table: {name for (name,) in connection.execute(_COLUMNS, (table,))}
+        table: {*_list_columns(connection, table)} - {CHARGE_COLUMN}
         for table in _list_tables(connection)
     }
     connection.execute("PRAGMA defer_foreign_keys = ON")  # a row may refer to a later one
+    with naming_charges(connection):
+        _insert_records(connection, columns, records)
+    file_all(connection, "requests")
+    connection.execute(NOTE_FOLDED)
+    # The commit would refuse these rows, too, but not say which table they are in.
+    for table, *_ in connection.execute("PRAGMA foreign_key_check"):
+        raise BadRecord(f"{table}: a row refers to one that is missing")
+
+
+@contextmanager
+def naming_charges(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let requests and charges be inserted that do not name each other; at the end they do."""
+    triggers = connection.execute(_TRIGGERS).fetchall()
+    for name, _ in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    yield
+    connection.execute(_NAME_CHARGES)
+    for _, sql in triggers:
+        connection.execute(sql)
+
+
+def _insert_records(
+    connection: sqlite3.Connection,
+    columns: Mapping[str, set[str]],
+    records: Iterable[MoveRecord],
+) -> None:
     for record in records:
         # Names from the file become SQL below, so none passes that the schema does not have.
         unknown = record.row.keys() - columns.get(record.table, set())
@@ -123,17 +166,16 @@ def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -
             connection.execute(_compose(record.table, tuple(record.row)), record.row)
         except (sqlite3.IntegrityError, OverflowError) as error:
             raise BadRecord(f"{record.table}: {error}") from error
-    file_all(connection, "requests")
-    connection.execute(NOTE_FOLDED)
-    # The commit would refuse these rows, too, but not say which table they are in.
-    for table, *_ in connection.execute("PRAGMA foreign_key_check"):
-        raise BadRecord(f"{table}: a row refers to one that is missing")
 
 
 @lru_cache(maxsize=256)
 def _compose(table: str, columns: tuple[str, ...]) -> str:
     values = ", ".join(f":{name}" for name in columns)
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608 - checked
+
+
+def _list_columns(connection: sqlite3.Connection, table: str) -> list[str]:
+    return [name for (name,) in connection.execute(_COLUMNS, (table,))]
 
 
 def _list_tables(connection: sqlite3.Connection) -> list[str]:

@@ -53,3 +53,41 @@ DROP INDEX requests_by_account;
 DROP INDEX requests_by_provider;
 
 DROP INDEX requests_by_model;
+
+-- The entry of a charge stands in its request now, in place of an index.
+ALTER TABLE requests ADD COLUMN charge_id INTEGER;
+
+DROP TRIGGER requests_settle_once;
+
+UPDATE requests SET charge_id = entries.id FROM entries
+WHERE entries.request_id = requests.id AND kind = 'charge';
+
+CREATE TRIGGER requests_settle_once BEFORE UPDATE ON requests WHEN OLD.state <> 'pending'
+BEGIN
+    SELECT RAISE(ABORT, 'a request is settled once');
+END;
+
+DROP INDEX entries_one_charge;
+
+DROP TRIGGER entries_no_replace;
+
+-- A request names the entry that charges it, and is settled once: so there is one charge of it.
+CREATE TRIGGER entries_one_charge BEFORE INSERT ON entries
+WHEN NEW.kind = 'charge' AND NOT EXISTS (
+    SELECT 1 FROM requests
+    WHERE id = NEW.request_id AND charge_id = NEW.id AND state = 'posted'
+        AND cost_nano = -NEW.amount_nano AND account_id = NEW.account_id
+)
+BEGIN
+    SELECT RAISE(ABORT, 'a request is charged once, by the entry that it names');
+END;
+
+CREATE TRIGGER entries_no_replace BEFORE INSERT ON entries
+WHEN EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
+    OR (NEW.idempotency_key IS NOT NULL AND EXISTS (
+        SELECT 1 FROM entries
+        WHERE account_id = NEW.account_id AND idempotency_key = NEW.idempotency_key
+    ))
+BEGIN
+    SELECT RAISE(ABORT, 'the ledger is append-only');
+END;

@@ -87,6 +87,7 @@ CREATE TABLE prices (
     price TEXT NOT NULL CHECK (json_valid(price))
 ) STRICT;
 
+-- `charge_id` is the entry that charges a posted one.
 CREATE TABLE requests (
     id TEXT PRIMARY KEY,
     account_id INTEGER NOT NULL REFERENCES accounts (id),
@@ -121,7 +122,7 @@ CREATE TABLE requests (
     CHECK (provider_cost_nano IS NULL OR (provider_cost_nano >= 0 AND state = 'posted')),
     -- The same as the provider reported it; NULL if it did not.
     reported_cost_nano INTEGER
-    CHECK (reported_cost_nano IS NULL OR (reported_cost_nano >= 0 AND state = 'posted')),
+    CHECK (reported_cost_nano IS NULL OR (reported_cost_nano >= 0 AND state = 'posted')), charge_id INTEGER,
     CHECK ((state = 'pending') = (outcome = 'pending')),
     CHECK ((state = 'pending') = (ended_ms IS NULL)),
     -- What the caller of an interrupted request saw, nobody knows.
@@ -192,8 +193,6 @@ CREATE INDEX entries_by_account ON entries (account_id);
 -- All but charges: few rows, counted and listed apart.
 CREATE INDEX entries_moves ON entries (account_id, kind) WHERE kind <> 'charge';
 
-CREATE UNIQUE INDEX entries_one_charge ON entries (request_id) WHERE kind = 'charge';
-
 CREATE INDEX entries_corrections ON entries (request_id)
 WHERE kind = 'correction' AND request_id IS NOT NULL;
 
@@ -210,11 +209,19 @@ BEGIN
     SELECT RAISE(ABORT, 'the ledger is append-only');
 END;
 
+-- A request names the entry that charges it, and is settled once: so there is one charge of it.
+CREATE TRIGGER entries_one_charge BEFORE INSERT ON entries
+WHEN NEW.kind = 'charge' AND NOT EXISTS (
+    SELECT 1 FROM requests
+    WHERE id = NEW.request_id AND charge_id = NEW.id AND state = 'posted'
+        AND cost_nano = -NEW.amount_nano AND account_id = NEW.account_id
+)
+BEGIN
+    SELECT RAISE(ABORT, 'a request is charged once, by the entry that it names');
+END;
+
 CREATE TRIGGER entries_no_replace BEFORE INSERT ON entries
 WHEN EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
-    OR (NEW.kind = 'charge' AND EXISTS (
-        SELECT 1 FROM entries WHERE kind = 'charge' AND request_id = NEW.request_id
-    ))
     OR (NEW.idempotency_key IS NOT NULL AND EXISTS (
         SELECT 1 FROM entries
         WHERE account_id = NEW.account_id AND idempotency_key = NEW.idempotency_key

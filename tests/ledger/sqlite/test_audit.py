@@ -92,6 +92,13 @@ def test_sound_books_pass_and_become_a_checkpoint(place: Place) -> None:
     {
         "DELETE FROM prices": "refers to a missing",
         "UPDATE entries SET request_id = 'gone' WHERE kind = 'correction'": "refers to a missing",
+        "UPDATE requests SET charge_id = charge_id + 100 WHERE cost_nano": "names another charge",
+        "DROP TRIGGER entries_one_charge; INSERT INTO entries (account_id, kind, amount_nano,"
+        " balance_after_nano, request_id, created_ms) SELECT account_id, kind, amount_nano,"
+        " balance_after_nano, request_id, 1 FROM entries WHERE kind = 'charge'": "another charge",
+        "DELETE FROM calls_by_account": "it is not in calls_by_account",
+        "DELETE FROM calls_by_provider": "it is not in calls_by_provider",
+        "DELETE FROM calls_by_model": "it is not in calls_by_model",
     }.items(),
 )
 def test_full_audit_finds(place: Place, sql: str, problem: str) -> None:

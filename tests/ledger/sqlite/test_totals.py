@@ -25,7 +25,8 @@ from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.rows import BUDGET_SUM
 from gateway.ledger.sqlite.batch import Committed, Known, NotPendingError, commit_requests
-from gateway.ledger.sqlite.folds import fold
+from gateway.ledger.sqlite.books import read_records, run_audit
+from gateway.ledger.sqlite.folds import fold, see_all_charges
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import interrupt_pending
 from gateway.ledger.sqlite.totals import Statement, read_numbers, run_rows
@@ -224,6 +225,25 @@ def test_charges_are_folded_once(connection: sqlite3.Connection) -> None:
         MIDNIGHT_MS,
         15,
     )
+
+
+def test_an_audit_and_an_export_see_charges_that_no_fold_has(
+    connection: sqlite3.Connection,
+) -> None:
+    play(connection, [posted(MIDNIGHT_MS), posted(MIDNIGHT_MS, key=1)])
+    fold(connection)
+    item = make_new(posted(MIDNIGHT_MS))
+    assert item.settlement is not None
+    costly = replace(item, settlement=replace(item.settlement, provider_cost_nano=3))
+    commit_requests(connection, [costly, make_new(posted(0, key=3))], 1, Known())
+    assert run_audit(connection, full=True, now_ms=1).problems == ()
+    connection.execute("BEGIN")
+    see_all_charges(connection)
+    exported = [(one.table, one.row) for one in read_records(connection)]
+    connection.execute("ROLLBACK")
+    assert connection.execute("SELECT count(*) FROM unfolded").fetchone() == (2,)
+    fold(connection)
+    assert exported == [(one.table, one.row) for one in read_records(connection)]
 
 
 def test_a_fold_that_fails_adds_nothing(connection: sqlite3.Connection) -> None:
