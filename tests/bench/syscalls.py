@@ -6,6 +6,7 @@ subtracted, so that what the process does besides cancels out.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -25,6 +26,12 @@ REQUESTS: Final = (100, 1100)
 STRACE: Final = shutil.which("strace") or ""
 """Empty where it is not installed."""
 ATTACH_SECONDS: Final = 10.0
+
+
+def can_trace() -> bool:
+    """Return whether strace is there and may look at a process."""
+    words = [STRACE, "-c", "-o", os.devnull, "true"]
+    return bool(STRACE) and subprocess.run(words, check=False, capture_output=True).returncode == 0
 
 
 @contextmanager

@@ -119,6 +119,10 @@ _RETRY_SECONDS: Final = 0.01
 """The pause between two tries; to look takes microseconds."""
 
 
+TICK_NS: Final = 20_000_000
+"""Twice the longest tick of a system."""
+
+
 class FileWatch:
     """The files that a process has open under the names of one database.
 
@@ -133,19 +137,39 @@ class FileWatch:
             os.fspath(path),
             *(str(_add(path, end)) for end in ("-wal", "-shm", ".lock")),
         )
+        self._folders = tuple({os.path.dirname(name) or "." for name in self._names})  # noqa: PTH120
         self._seen: object = None
+        self._still: object = None
 
-    def check(self) -> None:
+    def check(self, *, is_brief: bool = False) -> None:
         """Raise FilesLost if the names have other files now, or a gateway serves from others.
 
         The whole check takes 100 µs, and the writer would spend a quarter of its time on it. So it
-        is only made when a glance, which takes 10, shows something new.
+        is only made when a glance, which takes 10, shows something new. A brief check does not even
+        glance unless a name in the folder was made, removed or changed.
         """
+        still = self._look_at_folders()
+        if is_brief and still is not None and still == self._still:
+            return
         seen = self._glance()
         if seen is None or seen != self._seen:
             check_served(self._path)
             _compare(self._path, self._opened, self._serving_pid)
             self._seen = seen
+        self._still = still
+
+    def _look_at_folders(self) -> object:
+        """Return what changes with each name in the folders; None if that is not certain.
+
+        Times of files are as exact as the system's tick, so two changes in one have the same.
+        """
+        try:
+            folders = list(map(os.stat, self._folders))
+        except OSError:
+            return None
+        if max(one.st_mtime_ns for one in folders) > time.time_ns() - TICK_NS:
+            return None
+        return [(one.st_dev, one.st_ino, one.st_mtime_ns) for one in folders]
 
     def _glance(self) -> object:
         """Return which files have the names, and when the mark was written; None if one is missing."""

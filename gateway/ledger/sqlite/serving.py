@@ -137,7 +137,8 @@ class SqliteStore:
     ) -> Report:
         report = Report()
         try:
-            self._files.check()  # what is written to lost files nobody will ever find
+            # What is written to lost files nobody will ever find.
+            self._files.check(is_brief=not polls)
             if polls:
                 self._wal.look_after(connection, idle=not items)
                 report.snapshot = self._poll(connection)

@@ -77,6 +77,27 @@ def test_a_glance_notices_a_gateway_that_began_to_serve_from_others(tmp_path: Pa
     os.close(lock)
 
 
+@each_row("is_still", [False, True])
+@pytest.mark.parametrize("end", ["", "-wal", "-shm"])
+def test_a_brief_check_notices_a_name_that_goes(
+    tmp_path: Path, end: str, *, is_still: bool
+) -> None:
+    """Whether or not the folder has been as it is for some time."""
+    place = make_place(tmp_path)
+    file, aside = tmp_path / f"gateway.db{end}", tmp_path / "aside"
+    with SqliteBooks(place.path):
+        watch = FileWatch(place.path)
+        for _ in range(2):
+            if is_still:
+                os.utime(tmp_path, (1, 1))
+            watch.check()
+            watch.check(is_brief=True)
+            file.rename(aside)
+            with pytest.raises(FilesLost):
+                watch.check(is_brief=True)
+            aside.rename(file)
+
+
 @each_row("served", [False, True])
 async def test_nothing_is_committed_if_a_file_goes_away_meanwhile(
     served: bool, tmp_path: Path

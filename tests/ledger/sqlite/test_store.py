@@ -55,7 +55,7 @@ class DyingDisk(sqlite3.Connection):
 
 def make_store() -> SqliteStore:
     """Make one whose work is done in this thread, on any connection, with all files in place."""
-    files: Any = SimpleNamespace(check=lambda: None)
+    files: Any = SimpleNamespace(check=lambda **_: None)
     unused: Any = None
     return SqliteStore(unused, unused, unused, files, clock=lambda: 1)
 
