@@ -120,7 +120,7 @@ def test_no_unknown_model_is_a_label(facts: dict[str, Any]) -> None:
 
 def test_no_key_and_no_request_id_is_a_label() -> None:
     """Whatever a call knows: only what is configured, and what is ours, becomes a label."""
-    facts = {"request_id": SECRET, "failed": SECRET, "console": {"path": SECRET}}
+    facts = {"request_id": SECRET, "failed": SECRET, "visit": {"path": SECRET}}
     assert SECRET not in str(count(**SERVED, **facts))
 
 
