@@ -202,6 +202,15 @@ class Connection(asyncio.Protocol):
         had_head = reader.head is not None
         try:
             body = reader.feed(data)
+            # Reads without body bytes, such as chunk sizes alone, must not renew the idle deadline.
+            if body:
+                self.body_reads += 1
+                if self._receiver is None:
+                    self._hold(body)
+                # `receive` may have called `stop`: a paused
+                # connection could not return to the pool.
+                elif not self._receiver.receive(body) and not self._stopped:
+                    self._pause()
         except BadResponse as error:
             # What came before the fault in the same read
             # counts as if it had come in a read of its own.
@@ -209,17 +218,19 @@ class Connection(asyncio.Protocol):
                 self._push(error.body)
             self._cut(Broken(str(error)))
             return
-        # Reads without body bytes, such as chunk sizes alone, must not renew the idle deadline.
-        if body:
-            self.body_reads += 1
-            self._push(body)
-        # Only the head and the end wake the waiter, whose task goes on in this call: the body needs no
-        # switch of tasks.
+        except Exception as error:  # noqa: BLE001 - a receiver's
+            self._cut(error)
+        # Only the head and the end wake the waiter: the body needs no switch of tasks.
         if reader.done or not had_head:
-            if self._waiter is not None:
-                self._waiter.end()
-            if self._linger is not None and reader.done:
-                self._finish()
+            self._go_on(is_done=reader.done)
+
+    def _go_on(self, *, is_done: bool) -> None:
+        """Let whoever waits for the head or the end take its next step, in this call."""
+        if self._waiter is not None:
+            self._waiter.end()
+        # It may have closed the connection in this step, whose body is then read on.
+        if self._linger is not None and is_done:
+            self._finish()
 
     def eof_received(self) -> None:
         return
@@ -252,12 +263,11 @@ class Connection(asyncio.Protocol):
                 self._pause()
 
     def _push(self, body: bytes) -> None:
-        """Hand over a part of the body, or keep it until there is a receiver."""
+        """Hand over what came before; `_read` does the same without this call."""
         if self._receiver is None:
             self._hold(body)
             return
         try:
-            # `receive` may have called `stop`: a paused connection could not return to the pool.
             if not self._receiver.receive(body) and not self._stopped:
                 self._pause()
         except Exception as error:  # noqa: BLE001 - a receiver's
