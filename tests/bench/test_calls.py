@@ -10,16 +10,16 @@ from tests.bench import calls
 from tests.bench.wire import Mode
 
 CEILINGS: Final[dict[Mode, float]] = {
-    "json": 846,
-    "messages": 818,
-    "paced": 62,
-    "responses": 59,
+    "json": 745,
+    "messages": 740,
+    "paced": 59,
+    "responses": 55,
 }
 """Calls on the event loop per request, or per event of a paced stream: the count when this was
 written, on asyncio's own loop, and a fiftieth of it. Lower a ceiling when its count has fallen.
 """
-MOST_TURNS: Final = 5.0
-"""Turns of the loop per JSON request: three, and those of timers that other load makes more."""
+MOST_TURNS: Final = 4.0
+"""Turns of the loop per JSON request: three, and those of timers, of which other load makes more."""
 
 
 @pytest.mark.slow
@@ -31,8 +31,8 @@ MOST_TURNS: Final = 5.0
 def test_a_request_takes_no_more_calls_than_before(mode: Mode, units: int) -> None:
     counts = (2, 8) if units > 1 else (100, 500)
     total, rows = calls.subtract(mode, counts, units)
-    if total > CEILINGS[mode]:  # other programs' load makes a count higher
+    # Other programs' load makes a count higher.
+    if total > CEILINGS[mode] or dict(rows)[calls.TURN] > MOST_TURNS:
         total, rows = calls.subtract(mode, counts, units)
     assert total <= CEILINGS[mode], rows[:12]
-    if units == 1:
-        assert dict(rows)[calls.TURN] <= MOST_TURNS
+    assert dict(rows)[calls.TURN] <= MOST_TURNS
