@@ -1,4 +1,4 @@
-"""Facts of a process: its exit code, its version, and which files its user cannot use.
+"""Facts of a process: its exit code, version and name, and which files its user cannot use.
 
 Each failure of a command also has a message on stderr. An obstacle is told with whose the file is
 and what to type.
@@ -11,6 +11,8 @@ import os
 import pwd
 import shlex
 import stat
+import sys
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Final
@@ -22,7 +24,7 @@ class ExitCode(IntEnum):
     OK = 0
     """The command did what it says."""
     FAILED = 1
-    """The command was refused, its output could not be written, or prices drift from a list."""
+    """The command was refused, its output could not be written, or prices drift from a list or are not in it."""
     USAGE = 2
     """The arguments are wrong. argparse uses the same code."""
     AUDIT_MISMATCH = 3
@@ -48,6 +50,21 @@ def find_version() -> str:
         return metadata.version("gateway")
     except metadata.PackageNotFoundError:
         return UNKNOWN
+
+
+def name_program(called: str, folders: Sequence[str]) -> str:
+    """Return how to call this program again, from how it was called and the folders of PATH.
+
+    The kernel calls a script that it found by PATH by its whole path.
+    """
+    path = Path(called)
+    if path.name != "gateway":
+        return "python -m gateway"
+    return path.name if str(path.parent) in folders else shlex.quote(called)
+
+
+PROGRAM: Final = name_program(sys.argv[0], os.get_exec_path())
+"""The program's name in help, errors and advice."""
 
 
 READ: Final = os.R_OK

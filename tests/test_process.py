@@ -14,7 +14,15 @@ from typing import Final
 
 import pytest
 
-from gateway.process import READ, UNKNOWN, WRITE, find_obstacle, find_version, name_user
+from gateway.process import (
+    READ,
+    UNKNOWN,
+    WRITE,
+    find_obstacle,
+    find_version,
+    name_program,
+    name_user,
+)
 from tests import ROOT
 
 AM_ROOT: Final = os.geteuid() == 0
@@ -132,3 +140,17 @@ def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(metadata, "version", find_none)
     assert find_version() == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("/opt/gateway/bin/gateway", "gateway"),
+        (".venv/bin/gateway", ".venv/bin/gateway"),
+        ("/my venv/bin/gateway", "'/my venv/bin/gateway'"),
+        ("/opt/gateway/lib/gateway/__main__.py", "python -m gateway"),
+        ("-c", "python -m gateway"),
+    ],
+)
+def test_the_program_is_named_as_it_was_called(called: str, name: str) -> None:
+    assert name_program(called, ["/usr/bin", "/opt/gateway/bin"]) == name

@@ -123,11 +123,12 @@ def account_credit(
 
 @verb(
     "account correct",
-    'account correct alice -0.5 --note "charged twice by hand"',
+    'account correct alice 0.5 --note "charged twice today"',
+    'account correct alice -5 --note "credited twice"',
     'account correct alice -0.25 --note "interrupted" --request req_0123456789abcdef',
     'account correct alice 0 --note "no reply" --request req_0123456789abcdef',
     _NAME,
-    arg("amount", "±AMOUNT", read.amount, "how much to add, or to take: 0.25 or -0.5"),
+    arg("amount", "±AMOUNT", read.amount, "how much: 0.5 gives money back, -0.5 takes it"),
     arg("--note", "TEXT", read.word, "the reason", required=True),
     arg("--request", "ID", read.word, "the interrupted request that this settles"),
     _IDEMPOTENCY_KEY,
@@ -141,7 +142,7 @@ def account_correct(
     request: str | None,
     idempotency_key: str | None,
 ) -> None:
-    """Correct a balance, up or down."""
+    """Correct a balance: an amount above 0 gives money back, one below 0 takes it."""
     books = command.open_books()
     entry = books.entries.correct(
         name, amount, note=note, request_id=request, idempotency_key=idempotency_key

@@ -22,6 +22,7 @@ from gateway.ledger.key_records import (
 from gateway.ledger.records import CodeStatus
 from gateway.ledger.signin_records import TokenRole, TokenTerms
 from gateway.ledger.sql.books.books import Books
+from gateway.process import PROGRAM
 
 _KEY: Final = arg(
     "key", "KEY", read.word, "the key's id, as `key list` shows it, or its name if no other has it"
@@ -48,7 +49,7 @@ _BUDGET: Final = (
     "key add alice --name laptop",
     "key add alice --models gpt-5.4-nano,demo/echo --cap 10 --expires 30d",
     "key add alice --name ci --budget 5/day",
-    "KEY=$(python -m gateway key add alice)",
+    f"KEY=$({PROGRAM} key add alice)",
     arg("account", "ACCOUNT", read.word, "the account that pays"),
     arg("--name", "NAME", read.word, "a name to tell keys apart", default=SUPPRESS),
     arg(
@@ -190,7 +191,7 @@ def warn_of_unknown_models(command: Command, terms: TermChanges) -> None:
     "token add",
     "token add shop --role accounts",
     "token add monitor --role read --expires 90d",
-    "TOKEN=$(python -m gateway token add shop --role accounts)",
+    f"TOKEN=$({PROGRAM} token add shop --role accounts)",
     arg("name", "NAME", read.word, "a name that no other live token has"),
     choice(
         "--role",

@@ -17,10 +17,10 @@ from typing import Final, TextIO
 
 from gateway.cli.arguments import Output
 from gateway.cli.command import Command
-from gateway.cli.verbs import PROGRAM, parse
+from gateway.cli.verbs import parse
 from gateway.config.reader import ConfigError
 from gateway.ledger.records import Actor, LedgerError, NotFound, Refused
-from gateway.process import ExitCode, find_version
+from gateway.process import PROGRAM, ExitCode, find_version
 
 MAX_USER_CHARS: Final = 64
 """Characters of a user's name: twice what Linux allows. SUDO_USER may hold anything."""

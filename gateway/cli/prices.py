@@ -38,7 +38,7 @@ _FILE: Final = arg("file", "FILE", read.new_file, "the price list that you downl
 def price_check(command: Command, file: Path) -> int:
     """Compare the prices with a list: the JSON of genai-prices, or LiteLLM's map.
 
-    Exits 1 if one drifts.
+    Exits 1 if one drifts, or if the list has none of them.
     """
     compared = _compare(command, file)
     drifting = [one for one in compared if one.state == "drifts"]
@@ -52,8 +52,9 @@ def price_check(command: Command, file: Path) -> int:
     command.say(
         f"Compared: {found} of {len(compared)}. Drifting: {len(drifting)}."
         + (" `price propose FILE` prints TOML to paste." if drifting else "")
+        + ("" if found else " Nothing was compared: the list has no price of these routes.")
     )
-    return ExitCode.FAILED if drifting else ExitCode.OK
+    return ExitCode.FAILED if drifting or not found else ExitCode.OK
 
 
 @verb("price propose", "price propose data.json", _FILE)

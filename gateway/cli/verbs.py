@@ -16,11 +16,9 @@ from typing import Concatenate, Final, NoReturn, ParamSpec, TypedDict, Unpack
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
 from gateway.config.records import Config
-from gateway.process import ExitCode
+from gateway.process import PROGRAM, ExitCode
 
 P = ParamSpec("P")
-
-PROGRAM: Final = "python -m gateway"
 
 WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "account": ("accounts", "Manage accounts and their balances."),
@@ -256,6 +254,16 @@ class Parser(argparse.ArgumentParser):
         lines = [f"  {line if '$(' in line else f'{PROGRAM} {line}'}" for line in self.examples]
         return "\n".join((self.summary, "", "examples:", *lines, "", super().format_help()))
 
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse an unknown verb; argparse would list all verbs in one line."""
+        if action.nargs != argparse.PARSER or action.choices is None or value in action.choices:
+            super()._check_value(action, value)
+            return
+        group = self.prog.removeprefix(PROGRAM).lstrip()
+        known = [f"{group} {one}".lstrip() for one in action.choices]
+        word = f"{group} {value}".lstrip()
+        raise argparse.ArgumentError(None, f"unknown verb '{word}'; {_advise(word, known)}")
+
 
 def load_verbs(words: Iterable[str] = tuple(WORDS)) -> None:
     """Import the modules of these words."""
@@ -278,12 +286,16 @@ def parse(words: Sequence[str]) -> Options:
 
 def _refuse(options: Options, word: str) -> NoReturn:
     """Refuse an argument that the verb does not have; argparse would show the usage of all verbs."""
+    known = [one.name for one in (*options.verb.arguments, *options.verb.either)]
+    advice = _advise(word.partition("=")[0], known)
+    options.parser.error(f"unknown argument {word}; {advice}")
+
+
+def _advise(word: str, known: list[str]) -> str:
     import difflib  # 0.2 MiB, for errors only
 
-    known = [one.name for one in (*options.verb.arguments, *options.verb.either)]
-    close = difflib.get_close_matches(word.partition("=")[0], known, n=1)
-    advice = f"did you mean {close[0]}?" if close else "see --help"
-    options.parser.error(f"unknown argument {word}; {advice}")
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]}?" if close else "see --help"
 
 
 def make_parser() -> Parser:

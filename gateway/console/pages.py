@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from aiohttp import ETag, hdrs, web
 from gateway.api.front import explain_path
 from gateway.console.origin import SECURITY_HEADERS
 from gateway.errors import NotFound
+from gateway.process import PROGRAM
 
 HOME: Final = "/console/"
 PATHS: Final = (
@@ -76,7 +78,9 @@ class File:
 def read_files() -> Mapping[str, File]:
     """Read all files, by name. Requests are served from this mapping and never open a file."""
     folder = Path(__file__).with_name("static")
-    return {one.name: _make_file(one.name, one.read_bytes()) for one in folder.iterdir()}
+    files = {one.name: one.read_bytes() for one in folder.iterdir()}
+    files[INDEX] = files[INDEX].replace(b"python -m gateway", html.escape(PROGRAM).encode())
+    return {name: _make_file(name, body) for name, body in files.items()}
 
 
 def _make_file(name: str, body: bytes) -> File:

@@ -29,7 +29,6 @@ from gateway.cli.arguments import (
 )
 from gateway.cli.verbs import (
     JSON,
-    PROGRAM,
     VERBS,
     WORDS,
     Options,
@@ -37,6 +36,7 @@ from gateway.cli.verbs import (
     make_parser,
     parse,
 )
+from gateway.process import PROGRAM
 from tests.support.cli import Cli
 from tests.support.rows import each_row
 
@@ -151,6 +151,23 @@ def test_an_unknown_argument_shows_the_usage_of_its_verb(
     verb = " ".join(one for one in words[:2] if one in ("account", "add", "audit"))
     assert err.startswith(f"usage: python -m gateway {verb}".rstrip() + " [-h]")
     assert told in err
+
+
+@each_row(
+    ("words", "told"),
+    [
+        (("acount", "list"), "unknown verb 'acount'; did you mean account?"),
+        (("account", "lsit"), "unknown verb 'account lsit'; did you mean account list?"),
+        (("--config", "x", "moon"), "unknown verb 'moon'; see --help"),
+        (("usage", "--by", "moon"), "argument --by: invalid choice: 'moon'"),
+    ],
+)
+def test_an_unknown_verb_is_told_with_one_that_is_meant(
+    cli: Cli, words: tuple[str, ...], told: str
+) -> None:
+    answer = cli.run(*words)
+    assert answer.code == 2
+    assert told in answer.err.splitlines()[-1]
 
 
 # ---- arguments -----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from gateway.ledger.opening import open_books
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
-from gateway.process import find_version
+from gateway.process import PROGRAM, find_version
 from gateway.times import DAY_MS, format_iso, unix_ms
 from gateway.upstream.health import BreakerState
 
@@ -59,6 +59,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
         {
             "node": fields.name_node(gateway.config.storage.location),
             "version": find_version(),
+            "program": PROGRAM,
             "started": format_iso(process.started_ms),
             "uptime_seconds": process.uptime_seconds,
             "draining": gateway.draining,

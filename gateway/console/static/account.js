@@ -28,7 +28,7 @@ export async function account(context) {
         ["Last 30 days", amount(one.spent_30d)], ["Last call", time(one.last_used, { none: "never" }), link("All calls", `/console/activity${query({ account: one.name })}`)],
         ["Open sessions", count(one.sessions)], ["Created", time(one.created, { day: true })]])),
     section("Limits", h("p", { class: "hint" }, "For all keys together. Holders can narrow their keys, never widen this."), limitFigures(one)),
-    section("Keys", one.key_list.length ? keyTable(one.key_list, (key) => keyActions(key, context)) : empty("No keys yet. The holder makes them, or you: python -m gateway key add.")),
+    section("Keys", one.key_list.length ? keyTable(one.key_list, (key) => keyActions(key, context)) : empty("No keys yet. The holder makes them, or you, on the command line: key add.")),
     budgetSection(budgets, budgetPath, context),
     section("Movements", entryTable(moves.entries), pager(moves.count, "movement", moves.next_cursor)),
   ];

@@ -33,7 +33,7 @@ export async function health({ signal, reload }) {
       ["Database", size(view.database_bytes)],
       ...(view.node ? [] : [
         ["Write-ahead log", size(view.wal_bytes)],
-        ["Last backup", view.backup ? time(view.backup) : "none known", !view.backup && code("python -m gateway backup FILE")],
+        ["Last backup", view.backup ? time(view.backup) : "none known", !view.backup && code(`${view.program} backup FILE`)],
       ]),
     ])),
     view.node && section("Gateways on this ledger", nodeTable(view),

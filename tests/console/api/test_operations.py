@@ -61,7 +61,7 @@ PROVIDER_FIELDS: Final = LOAD_FIELDS | {
     "upstream_models", "dialect", "origin", "key_last4", "off_reason", "max_concurrency", "models",
 }  # fmt: skip
 HEALTH_FIELDS: Final = {
-    "node", "nodes", "version", "started", "uptime_seconds", "draining", "in_flight",
+    "node", "nodes", "version", "program", "started", "uptime_seconds", "draining", "in_flight",
     "max_in_flight", "loop_lag_ms", "ledger_writable", "open_holds", "held", "held_nano",
     "database_bytes", "wal_bytes", "backup", "startup_check", "full_audit", "providers",
     "missing_usage", "errors", "reload",
