@@ -52,7 +52,7 @@ class ScriptedStore(SqliteStore):
         self.connection.deserialize(content)
         self.feed = ChangeFeed()
         thread: Any = None
-        files: Any = SimpleNamespace(check=lambda: None)
+        files: Any = SimpleNamespace(check=lambda **_: None)
         wal: Any = SimpleNamespace(look_after=lambda *_, **__: None, size_bytes=0)
         super().__init__(thread, self.feed, wal, files, clock=lambda: 0)
         self.is_shared = dice.random() < 0.5
