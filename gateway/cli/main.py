@@ -17,7 +17,7 @@ from typing import Final, TextIO
 
 from gateway.cli.arguments import Output
 from gateway.cli.command import Command
-from gateway.cli.verbs import parse
+from gateway.cli.verbs import DEFAULT_CONFIG, parse
 from gateway.config.reader import ConfigError
 from gateway.ledger.records import Actor, LedgerError, NotFound, Refused
 from gateway.process import PROGRAM, ExitCode, find_version
@@ -52,8 +52,6 @@ FAILURES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (ConfigError, ExitCode.CONFIG),
 )
 """Errors that people can cause. The first match counts, as NotFound is also Refused."""
-
-DEFAULT_CONFIG: Final = "gateway.toml"
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The verbs for the process: `serve`, `reload`, and `unit`, which prints units for this installation."""
+"""The verbs for the process: `serve`, `init`, `reload`, and `unit`, which prints units for systemd."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Final
 import gateway
 from gateway.admin import observations as asking
 from gateway.admin.fields import describe
+from gateway.cli import arguments as read
 from gateway.cli.command import Command
-from gateway.cli.verbs import flag, verb
-from gateway.config.load import load_config, load_storage
+from gateway.cli.verbs import DEFAULT_CONFIG, arg, flag, verb
+from gateway.config.load import load_config, load_defaults, load_storage
 from gateway.config.records import Config, Server
 from gateway.ledger.opening import find_server
-from gateway.ledger.records import Refused
-from gateway.process import ExitCode
+from gateway.ledger.records import Conflict, Refused
+from gateway.process import PROGRAM, WRITE, ExitCode, find_obstacle
 from gateway.server.systemd import (
     CONTAINER_CONFIG,
     CONTAINER_STATE,
@@ -39,6 +40,41 @@ def serve(command: Command) -> int:
     from gateway.server import run_server
 
     return run_server(command.config)
+
+
+@verb(
+    "init",
+    "init",
+    "init /etc/gateway/gateway.toml",
+    arg(
+        "file",
+        "FILE",
+        read.new_file,
+        "the new file; must not exist (default: as --config)",
+        nargs="?",
+    ),
+    load=load_defaults,
+)
+def init(command: Command, file: Path | None) -> None:
+    target = file or command.config.path
+    shipped = Path(gateway.__file__).with_name("gateway.toml").read_bytes()
+    try:
+        with target.open("xb") as new:
+            new.write(shipped)
+    except FileExistsError as error:
+        raise Conflict(f"{target} exists already; init overwrites nothing") from error
+    except OSError as error:
+        reason = find_obstacle(target, WRITE) or error.strerror
+        raise Refused(f"{target}: cannot be written: {reason}") from error
+    command.show({"file": str(target)})
+    is_default = target.absolute() == Path(DEFAULT_CONFIG).absolute()
+    program = PROGRAM if is_default else f"{PROGRAM} --config {shlex.quote(str(target))}"
+    command.say(
+        f"{target} is written. Its providers are on as soon as the environment variables that it"
+        f" names are set, such as OPENAI_API_KEY. Next:\n"
+        f"  {program} check    # says what is set\n"
+        f"  {program}          # serves; the first start prints a key and a link to the console"
+    )
 
 
 @verb("reload", "reload", "reload --config /etc/gateway.toml --json", load=load_storage)

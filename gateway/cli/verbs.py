@@ -29,6 +29,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "code": ("keys", "Manage top-up codes; each can be redeemed once."),
     "token": ("keys", "Manage tokens, by which scripts use the console's API."),
     "serve": ("process", "Run the gateway. This is the default verb."),
+    "init": ("process", "Write a gateway.toml to begin with: the one that comes with the gateway."),
     "check": (
         "check",
         f"Check and summarise the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
@@ -89,6 +90,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The first words of all verbs: the module of each, and what it is for."""
 DEFAULT: Final = "serve"
+DEFAULT_CONFIG: Final = "gateway.toml"
 
 
 class Presence(TypedDict, total=False):

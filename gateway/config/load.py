@@ -55,6 +55,11 @@ def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = Tru
     return _read_config(path, parse_toml(path), environ, read_keys=read_keys)
 
 
+def load_defaults(path: Path, environ: Mapping[str, str]) -> Config:
+    """Return the configuration of an empty file. None is read."""
+    return _read_config(path, {}, environ, read_keys=False)
+
+
 def load_storage(path: Path, environ: Mapping[str, str]) -> Config:
     """Read where the database is and leave the rest at its defaults: it may be broken.
 

@@ -16,7 +16,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.process import READ, find_obstacle
+from gateway.process import PROGRAM, READ, find_obstacle
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ def _read_text(path: Path) -> str:
     except FileNotFoundError as error:
         raise ConfigError(
             f"{path}: there is no such file. Name yours with --config FILE or in GATEWAY_CONFIG, "
-            "or copy the gateway.toml that comes with the gateway."
+            f"or write one: {PROGRAM} init"
         ) from error
     except OSError as error:
         reason = find_obstacle(path, READ) or error.strerror

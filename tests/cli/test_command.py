@@ -6,6 +6,7 @@ import io
 import os
 import pwd
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -73,6 +74,54 @@ def test_a_missing_configuration_exits_78_and_says_what_to_do(cli: Cli) -> None:
     answer = cli.run("account", "list", environ={"GATEWAY_CONFIG": "/nonexistent/g.toml"})
     assert answer.code == 78
     assert "/nonexistent/g.toml: there is no such file. Name yours with --config" in answer.err
+    assert "or write one: python -m gateway init" in answer.err
+
+
+def test_init_writes_the_shipped_configuration_once(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = (ROOT / "gateway.toml").read_bytes()
+    written = cli.folder / "new dir" / "my.toml"
+    assert f"cannot be written: the folder {written.parent}" in cli.run("init", str(written)).err
+    written.parent.mkdir()
+    assert f"--config '{written}' check" in cli.done("init", str(written)).err
+    assert written.read_bytes() == shipped
+    answer = cli.run("init")
+    assert (answer.code, answer.err) == (
+        1,
+        f"python -m gateway: {cli.config} exists already; init overwrites nothing\n",
+    )
+    cli.config.unlink()
+    monkeypatch.chdir(cli.folder)
+    assert "python -m gateway check " in cli.run("init", environ={}).err
+    assert cli.config.read_bytes() == shipped
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_writes_its_configuration_and_serves_by_it(tmp_path: Path) -> None:
+    source, site, empty = tmp_path / "source", tmp_path / "site", tmp_path / "empty"
+    for folder in (source, empty):
+        folder.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "gateway.toml"):
+        shutil.copy(ROOT / name, source)
+    skip = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "gateway", source / "gateway", symlinks=True, ignore=skip)
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site)]
+    subprocess.run([*pip, str(source)], check=True)
+    shutil.rmtree(source)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        program = [str(site / "bin" / "gateway"), *words]
+        environ = {"PYTHONPATH": str(site), "PATH": str(site / "bin")}
+        return subprocess.run(
+            program, cwd=empty, env=environ, capture_output=True, text=True, check=False
+        )
+
+    missing = run("check")
+    assert (missing.returncode, "or write one: gateway init\n" in missing.stderr) == (78, True)
+    assert "  gateway check " in run("init").stderr
+    assert (empty / "gateway.toml").read_bytes() == (ROOT / "gateway.toml").read_bytes()
+    assert run("check").returncode == 0
 
 
 def test_the_configuration_is_found_by_option_variable_or_folder(
