@@ -243,15 +243,15 @@ class ChatStream(PassingStream):
         probed, key, text = probe
         if count_choices_text(probed["choices"], "delta") != len(PROBE):
             return  # there is more to count than the text in the hole
-        tool = read_tool(chunk)
-        if key == "arguments" and tool is None:
+        if key == "arguments" and read_tool(chunk) is None:
             return  # the event does not say which call the next fragment belongs to
         if (cut := maybe_cut(block, probed, key, text)) is None:
             return
         head, behind = cut
         repaired = self._reader.repair.repair(probed)
         converted = self._render(head + PROBE_BYTES + behind, probed, repaired)
-        self._learn(head, behind, converted, tool)
+        # As the repair numbers the calls, not as the upstream does.
+        self._learn(head, behind, converted, read_tool(repaired[0] if repaired else chunk))
 
     def _make_id(self, upstream_id: object) -> str:
         """Make the id of all chunks: the upstream's with OpenAI's prefix, else the request's."""

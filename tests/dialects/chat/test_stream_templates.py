@@ -142,6 +142,12 @@ def test_a_fragment_without_index_follows_fragments_with_one() -> None:
     check_same(BEGIN + first + known + tools(call("2")))
 
 
+def test_a_fragment_without_index_follows_one_whose_index_was_repaired() -> None:
+    """A known id at another index is the same call; the fragments behind it belong to it."""
+    fragments = [call("a", id="c"), *[call("b", index=1, id="c")] * 3, call("d")]
+    check_same(BEGIN + b"".join(map(tools, fragments)) + DONE)
+
+
 def test_a_usage_that_comes_again_is_the_last() -> None:
     usages = [USAGE | {"completion_tokens": n, "total_tokens": 9 + n} for n in (1, 2, 1)]
     body = BEGIN + b"".join(event(chunk(text("a"), usage=one)) for one in usages)
