@@ -211,6 +211,12 @@ def _describe_call_end(call: CallView) -> str:
     return f"{ENDINGS[call.outcome].label}{status}"
 
 
+def _describe_duration(call: CallView) -> str:
+    """Return how long a call took. An interrupted one ended at the next start, which tells nothing."""
+    is_known = call.total_ms is not None and call.outcome != "interrupted"
+    return str(call.total_ms) if is_known else "-"
+
+
 CALL: Final = Fields[CallView](
     *("request_id", "account", "started_ms", "ended_ms", "model", "provider", ("key", "key_id")),
     *("key_name", "key_display", "state", "outcome"),
@@ -222,6 +228,7 @@ CALL: Final = Fields[CallView](
         ("KEY", lambda call: call.key_name or call.key_display),
         *("model", "provider"),
         ("ENDED", _describe_call_end),
+        (">TOOK MS", _describe_duration),
         "cost_nano",
     ),
 )

@@ -319,7 +319,7 @@ def audit(command: Command) -> int:
 def events(command: Command, search: str | None, since: int | None, limit: int) -> None:
     found = command.open_books().events.read_page(search, None, limit + 1)
     rows = [event for event in found if event.at_ms >= (since or 0)]
-    command.show_latest("events", rows, views.EVENT, limit)
+    command.show_latest("event", rows, views.EVENT, limit)
 
 
 @verb("backup", "backup gateway-2026-11-21.db", "backup /var/backups/gateway.db --json", _NEW_FILE)

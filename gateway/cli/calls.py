@@ -40,12 +40,19 @@ _UNITS: Final = {"request": "each", "web_search": "per thousand"}
     "calls",
     "calls --outcome failed --since yesterday",
     "calls --account alice --status 502 --limit 5 --json",
+    "calls --slower-than 10s --since 24h",
     ACCOUNT,
-    arg("--key", "ID", read.word, "only this key, by its id"),
+    arg("--key", "KEY", read.word, "only this key: its id, or its name if no other has it"),
     arg("--model", "M", read.word, "only this model"),
     arg("--provider", "P", read.word, "only this provider"),
     choice("--outcome", ("failed", *ENDINGS), "only calls that ended so"),
     arg("--status", "N", read.count, "only this status of the reply"),
+    arg(
+        "--slower-than",
+        "TIME",
+        read.duration_seconds,
+        "only calls that took longer, such as 10s or 2m",
+    ),
     SINCE,
     UNTIL,
     LIMIT,
@@ -59,6 +66,7 @@ def list_calls(
     provider: str | None,
     outcome: OutcomeFilter | None,
     status: int | None,
+    slower_than: int | None,
     since: int | None,
     until: int | None,
     limit: int,
@@ -66,16 +74,17 @@ def list_calls(
     books = command.open_books()
     chosen = CallFilter(
         None if account is None else books.accounts.find_id(account),
-        key_id=key,
+        key_id=None if key is None else books.keys.find_id(key),
         model=model,
         provider=provider,
         outcome=outcome,
         status=status,
+        slower_than_ms=None if slower_than is None else slower_than * 1000,
         since_ms=since,
         until_ms=until,
     )
     found = books.calls.read_page(chosen, None, limit + 1)
-    command.show_latest("calls", found, views.CALL, limit)
+    command.show_latest("call", found, views.CALL, limit)
 
 
 @verb(

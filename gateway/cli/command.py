@@ -74,4 +74,9 @@ class Command:
         shown = rows[:limit]
         self.show_list(shown, fields)
         if len(rows) > len(shown):
-            self.say(f"These are the latest {len(shown)} {what}; --limit N shows more.")
+            these = (
+                f"These are the latest {limit} {what}s"
+                if limit > 1
+                else f"This is the latest {what}"
+            )
+            self.say(f"{these}; --limit N shows more.")

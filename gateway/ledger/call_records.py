@@ -310,6 +310,8 @@ class CallFilter:
     provider: str | None = None
     outcome: OutcomeFilter | None = None
     status: int | None = None
+    slower_than_ms: int | None = None
+    """Calls that took longer; an interrupted one ended at the next start, which does not count."""
     since_ms: int | None = None
     """The least time at which a call began."""
     until_ms: int | None = None

@@ -55,7 +55,7 @@ FAILURE: Final = UpstreamFailure(
 async def serve(folder: Path) -> None:
     """Serve five calls of two accounts, and a sixth that a crash cuts off.
 
-    One of them fails, and of one the provider says what it costs.
+    One of them fails; of one, which takes 11 seconds, the provider says what it costs.
     """
     place = make_place(folder)
     with open_books(place.path) as books:
@@ -75,11 +75,11 @@ async def serve(folder: Path) -> None:
             (first, "large", billed),
             (second, "demo/echo", settlement(2_000_000_000)),
         )):  # fmt: skip
-            at_ms = NOW_MS + number * 1000
+            at_ms, took_ms = NOW_MS + number * 1000, 11_000 if ending is billed else 5
             asked = replace(
                 admission(id_=ids.make_request_id(at_ms), started_ms=at_ms), model=model
             )
-            await ledger.settle(ledger.hold(key, asked), replace(ending, ended_ms=at_ms + 5))
+            await ledger.settle(ledger.hold(key, asked), replace(ending, ended_ms=at_ms + took_ms))
     async with open_ledger(place.path) as ledger:
         at_ms = NOW_MS + 5000
         cut = admission(700, id_=ids.make_request_id(at_ms), started_ms=at_ms)

@@ -19,9 +19,14 @@ from gateway.ledger.call_records import (
     OutcomeFilter,
 )
 from gateway.ledger.sql.books.books import Books
+from gateway.times import DAY_MS
 
 MAX_STATUS: Final = 599
 """The largest HTTP status there is."""
+MAX_SECONDS: Final = 86_400
+"""A day: no call takes longer."""
+SLOW_MS: Final = 7 * DAY_MS
+"""How far back slow calls are searched unless a first day is given."""
 
 LABELS: Final[dict[OutcomeFilter, str]] = {
     "failed": "any failure",
@@ -60,6 +65,9 @@ async def download_calls(request: ConsoleRequest) -> web.StreamResponse:
 def _read_filter(request: ConsoleRequest, books: Books) -> CallFilter:
     query = request.query
     since_ms, until_ms = query.span_ms()
+    slower_than = query.integer("slower_than", 0, MAX_SECONDS, 0)
+    if slower_than and since_ms is None:  # no index knows how long calls took
+        since_ms = books.clock() - SLOW_MS
     return CallFilter(
         request.find_named(books) if request.account.operator else request.account.id,
         request_id=query.text("request_id"),
@@ -68,6 +76,7 @@ def _read_filter(request: ConsoleRequest, books: Books) -> CallFilter:
         provider=query.text("provider"),
         outcome=query.optional_choice("outcome", tuple(LABELS)),
         status=query.integer("status", 0, MAX_STATUS, 0) or None,
+        slower_than_ms=slower_than * 1000 or None,
         since_ms=since_ms,
         until_ms=until_ms,
     )

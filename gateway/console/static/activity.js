@@ -5,7 +5,7 @@ import { callTable } from "./calls.js";
 import { filters } from "./form.js";
 import { empty, head, keyOptions, link, pager } from "./ui.js";
 
-const NAMES = ["request_id", "account", "key", "model", "provider", "outcome", "status", "from", "to"];
+const NAMES = ["request_id", "account", "key", "model", "provider", "outcome", "status", "slower_than", "from", "to"];
 
 export async function activity({ params, session, signal, reload }) {
   const { operator } = session.account;
@@ -48,6 +48,7 @@ function fields(chosen, { session, keys, providers, outcomes }) {
     operator && choice("provider", "Provider", chosen.provider, withChosen(providers, chosen.provider)),
     choice("outcome", "Outcome", chosen.outcome, Object.entries(outcomes)),
     { name: "status", label: "Status", type: "number", min: 100, max: 599, value: chosen.status },
+    { name: "slower_than", label: "Slower than, s", type: "number", min: 1, value: chosen.slower_than, title: "Of the last 7 days, unless From is set" },
     { name: "from", label: "From", type: "date", value: chosen.from },
     { name: "to", label: "To (UTC)", type: "date", value: chosen.to },
   ].filter(Boolean);

@@ -80,7 +80,7 @@ async def test_outcomes_have_one_name_in_list_and_filter(history: Console) -> No
     assert list(listed["outcomes"]) == ["failed", *ENDINGS]
     (call,) = listed["calls"]
     assert call["outcome_label"] == listed["outcomes"]["complete"] == "done"
-    for nothing in ("outcome=failed", "provider=none"):
+    for nothing in ("outcome=failed", "provider=none", "slower_than=3600"):
         assert (await list_calls(history, nothing))["count"] == 0
 
 

@@ -83,6 +83,7 @@ _CHOSEN: Final = """
     AND requests.model = coalesce(:model, requests.model)
     AND requests.provider = coalesce(:provider, requests.provider)
     AND outcome = coalesce(:outcome, outcome) AND (:status IS NULL OR status = :status)
+    AND (:slower IS NULL OR ended_ms - started_ms > :slower AND outcome <> 'interrupted')
 """
 _AS_JSON: Final = """
     SELECT json_group_array(json_array(
@@ -187,7 +188,7 @@ def are_summed(chosen: CallFilter) -> bool:
     """
     if chosen.account_id is None:
         return False
-    others = (chosen.provider, chosen.outcome, chosen.status)
+    others = (chosen.provider, chosen.outcome, chosen.status, chosen.slower_than_ms)
     bounds = _find_bounds(chosen)
     return all(other is None for other in others) and not any(ms % DAY_MS for ms in bounds)
 
@@ -210,6 +211,7 @@ def make_parameters(chosen: CallFilter) -> dict[str, Value]:
         "outcome": None if chosen.outcome == "failed" else chosen.outcome,
         "failed": chosen.outcome == "failed",
         "status": chosen.status,
+        "slower": chosen.slower_than_ms,
         "first": since_ms // DAY_MS,
         "last": (until_ms - 1) // DAY_MS,
         "since": since_ms,
