@@ -25,6 +25,11 @@ from gateway.ledger.records import SYSTEM, Actor, AuditReport, LedgerError
 from gateway.ledger.sql.books.books import Books
 from gateway.times import unix_ms
 
+ALARMING: Final = 3
+"""Failures that it takes to raise an alert."""
+_LATEST: Final = "in its latest ten minutes"
+"""The time span of the rule: the latest slot with calls."""
+
 State = Literal["off", "probing", "resting", "not_asked", "failing", "working"]
 
 
@@ -78,12 +83,28 @@ def judge(
         _sum(getattr(one, name) for one in views_seen) for name in ("hour", "today", "latest")
     )
     failures = [one.failure for one in views_seen if one.failure is not None]
-    state, words = _find_state(hour, latest, pause, is_off=is_off)
+    state, words = _find_state(latest, pause, is_off=is_off)
     failing = sum(_is_failing(one.latest) for one in views_seen)
     if state == "working" and failing:  # what works must not hide what does not
         state, words = "failing", f"failing for {failing} of {len(views_seen)} models"
     last = max(failures, key=lambda one: one.at_ms, default=None)
     return UpstreamState(state, words, hour, today, last)
+
+
+def find_alarm(seen: Iterable[UpstreamView]) -> str | None:
+    """Describe a failure that is worth an alert, of one of a provider's models or of all; else None.
+
+    Half of the latest calls failed, three at least, or all of the hour's: one failure is no alarm.
+    """
+    views_seen = list(seen)
+    spans = [(one.latest, one.hour, f" for model {one.upstream_model}") for one in views_seen]
+    latest, hour = (_sum(getattr(one, name) for one in views_seen) for name in ("latest", "hour"))
+    for last, hourly, model in ((latest, hour, ""), *spans):
+        if _is_failing(last) and last.failures >= ALARMING:
+            return f"failing{model} ({last.failures} of {last.calls} {_LATEST})"
+        if hourly.failures == hourly.calls >= ALARMING:
+            return f"failing{model} (all {hourly.calls} in the last hour)"
+    return None
 
 
 def describe_upstream(state: UpstreamState) -> dict[str, object]:
@@ -116,9 +137,7 @@ def _sum(sums: Iterable[CallSums]) -> CallSums:
     return CallSums(sum(one.calls for one in each), sum(one.failures for one in each))
 
 
-def _find_state(
-    hour: CallSums, latest: CallSums, pause: Pause | None, *, is_off: bool
-) -> tuple[State, str]:
+def _find_state(latest: CallSums, pause: Pause | None, *, is_off: bool) -> tuple[State, str]:
     """Return the state and its words."""
     if is_off:
         return "off", "off"
@@ -130,8 +149,7 @@ def _find_state(
         return "not_asked", "not asked yet"
     if not _is_failing(latest):
         return "working", "working"
-    sums, when = (hour, "in the last hour") if hour.calls else (latest, "when last asked")
-    return "failing", f"failing ({sums.failures} of {sums.calls} {when})"
+    return "failing", f"failing ({latest.failures} of {latest.calls} {_LATEST})"
 
 
 def _is_failing(latest: CallSums) -> bool:

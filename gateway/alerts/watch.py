@@ -211,7 +211,7 @@ class Providers:
 
 
 def judge_providers(books: Books, config: Config) -> Providers:
-    """Judge the providers by the rule of the page Providers, and by what every process was answered.
+    """Judge the providers by what every process was answered: too few failures tell nothing.
 
     Others may serve from the same ledger, and go by another file for a while, or for ever. So that
     none ends what another begins, a provider fails here only by a model that somebody asked within
@@ -231,8 +231,8 @@ def judge_providers(books: Books, config: Config) -> Providers:
         lately = {one.upstream_model: one for one in asked[name]}
         if judged.state == "failing":
             mine = [one for one in used if one.upstream_model in lately]
-            if _fails(mine):
-                found.failing[name] = f"Provider {name} is {judged.words}."
+            if words := observations.find_alarm(mine):
+                found.failing[name] = f"Provider {name} is {words}."
             else:
                 found.unknown.add(name)
         elif judged.state == "working" and not _fails(lately.values()):

@@ -113,12 +113,40 @@ def books(tmp_path: Path) -> Iterator[SqliteBooks]:
 def test_a_provider_fails_by_the_rule_of_the_page(tmp_path: Path, books: SqliteBooks) -> None:
     config = load(tmp_path, CONFIG)
     assert judge_providers(books, config) == Providers()
-    note(books, "demo/echo", 2, 1)
+    note(books, "demo/echo", 6, 3)
     note(books, "spare/echo", 3, 1, slots_ago=1)
     assert judge_providers(books, config) == Providers(
-        failing={"demo": "Provider demo is failing (1 of 2 in the last hour)."},
+        failing={"demo": "Provider demo is failing (3 of 6 in its latest ten minutes)."},
         working={"spare": "Provider spare works again."},
     )
+
+
+@pytest.mark.parametrize(
+    ("slots", "words"),
+    [
+        ([("echo", 1, 1)], None),
+        ([("echo", 2, 2)], None),
+        ([("echo", 4, 2)], None),
+        ([("echo", 3, 3)], "failing (3 of 3 in its latest ten minutes)"),
+        ([("echo", 5, 3)], "failing (3 of 5 in its latest ten minutes)"),
+        ([("echo", 2, 2), ("echo", 1, 1)], "failing (all 3 in the last hour)"),
+        ([("echo", 3, 2), ("echo", 1, 1)], None),
+        (
+            [("echo", 3, 3), ("large", 9, 0)],
+            "failing for model echo (3 of 3 in its latest ten minutes)",
+        ),
+    ],
+)
+def test_few_failures_are_no_alarm(
+    tmp_path: Path, books: SqliteBooks, slots: list[tuple[str, int, int]], words: str | None
+) -> None:
+    """Nor an end of one."""
+    second = CONFIG + '[models.large]\nroutes = ["demo/large"]\nprice = "free"\n'
+    for slots_ago, (model, calls, failures) in enumerate(slots):
+        note(books, f"demo/{model}", calls, failures, slots_ago=slots_ago)
+    found = judge_providers(books, load(tmp_path, second))
+    assert found.failing == ({} if words is None else {"demo": f"Provider demo is {words}."})
+    assert found.unknown == ({"demo"} if words is None else set())
 
 
 def test_one_that_failed_hours_ago_neither_fails_nor_works(
@@ -140,7 +168,7 @@ def test_one_that_failed_hours_ago_neither_fails_nor_works(
 def test_nodes_with_other_files_end_nothing_that_one_of_them_begins(
     tmp_path: Path, books: SqliteBooks, lines: str, expected: set[str]
 ) -> None:
-    note(books, "other/ill", 2, 2)
+    note(books, "other/ill", 3, 3)
     note(books, "other/well", 9, 0)
     found = judge_providers(books, load(tmp_path, CONFIG + lines))
     assert (found.unknown, found.working) == (expected, {})

@@ -123,7 +123,7 @@ async def test_a_failing_provider_and_its_recovery_are_told(tmp_path: Path) -> N
         write_aside(books.connection, sums, unix_ms())
 
     with listen() as receiver:
-        async with watch(tmp_path, receiver, seed=lambda books: note(books, 2, 2, -1)) as console:
+        async with watch(tmp_path, receiver, seed=lambda books: note(books, 3, 3, -1)) as console:
             (told,) = await arrive(receiver, "provider_failing")
             assert (told["state"], told["subject"]) == ("raised", "demo")
             with console.open_books() as books:

@@ -35,7 +35,7 @@ export async function call({ name: id, session, signal }) {
   return [
     up,
     head("Call", copyButton(() => one.request_id, "Copy the request id")),
-    notice(outcomeKind(one.outcome) === "bad" ? "warn" : "", one.explanation),
+    notice(outcomeKind(one.outcome) && "warn", one.explanation),
     section("How it ended", endFigures(one),
       one.failures?.map((failure) => h("p", { class: "words" }, "The provider failed at ", time(failure.at), ": ", failureWords(failure)))),
     section("Who and where", figures([

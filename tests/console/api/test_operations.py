@@ -141,7 +141,7 @@ async def test_a_provider_whose_calls_all_fail_is_not_working(console: Console) 
     providers = await read_providers(console)
     demo, literal = providers["demo"], providers["literal"]
     assert (demo["state"], demo["hour"]) == ("working", {"calls": 1, "failures": 0})
-    assert literal["state_text"] == "failing (2 of 2 in the last hour)"
+    assert literal["state_text"] == "failing (2 of 2 in its latest ten minutes)"
     assert (literal["breaker"], literal["breaker_seconds"]) == ("closed", 0)
     (model,) = literal["upstream_models"]
     assert (model["model"], model["state"]) == ("broken", "failing")
