@@ -1,4 +1,4 @@
-"""The event loop's time: background tasks, how late the loop is, fair shares of its turns and of a thread."""
+"""The event loop's time: background tasks, prompt waits, how late it is, shares of its turns and a thread."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ def find_chunk_usage(chunk: Json) -> Json | None:
     """Return the usage of a chunk, which Kimi puts into the choice and Groq into `x_groq`."""
     usage = chunk.get("usage")
     if type(usage) is not dict:
-        first = next(iter(get_list(chunk, "choices")), None)
+        choices = get_list(chunk, "choices")
+        first = choices[0] if choices else None
         usage = first.get("usage") if type(first) is dict else None
     if type(usage) is not dict and "x_groq" in chunk:
         usage = get_object(chunk, "x_groq").get("usage")
@@ -199,6 +200,8 @@ class ChunkRepair:
     @property
     def moves(self) -> int:
         """Grows with each call that comes at the index of another one."""
+        if not self._tools:  # as in most streams, whose every event asks
+            return 0
         return sum(sum(tools.moved.values()) for tools in self._tools.values())
 
     @property
