@@ -160,7 +160,7 @@ KEY: Final = Fields[KeyView](
         *("id", "account", "terms.name"),
         ("KEY", "display"),
         ("STATE", describe_key_state),
-        *("spent_nano", "terms.cap_nano"),
+        *("last_used_ms", "spent_nano", "terms.cap_nano"),
         (">BUDGET {}", _describe_key_budget),
         ("LIMITS", lambda key: describe_limits(key.terms)),
         ("MODELS", lambda key: describe_models(key.terms)),

@@ -11,9 +11,11 @@ from typing import Final, Literal, Unpack, get_args
 
 from gateway.addresses import make_tunnel_command
 from gateway.admin import moves, observations, signin, views
+from gateway.admin.fields import csv_lines, write_csv_cells
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_fields
 from gateway.cli.command import Command
+from gateway.cli.imports import COLUMNS, MADE, add_accounts, read_accounts
 from gateway.cli.keys import warn_of_unknown_models
 from gateway.cli.verbs import LIMIT, SINCE, arg, choice, edit, flag, make_limits, verb
 from gateway.ledger.key_records import TermChanges, Terms
@@ -33,7 +35,6 @@ Role = Literal["holder", "operator"]
 
 _MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
 """Bytes of the line that are read: a longer one is refused anyway."""
-
 
 _NAME: Final = arg("name", "NAME", read.word, "the account's name")
 _IDEMPOTENCY_KEY: Final = arg(
@@ -83,6 +84,22 @@ def account_edit(
     account = books.accounts.edit(name, changes, operator=operator)
     books.wait_in_force()
     _tell_account(command, account, "changed")
+
+
+@verb(
+    "account import",
+    "account import people.csv > keys.csv",
+    arg("file", "FILE", read.new_file, f"CSV with the header {','.join(COLUMNS)}, or some of it"),
+)
+def account_import(command: Command, file: Path) -> None:
+    """Add the accounts of a CSV file, each with a key, or none. The keys are shown only once."""
+    found = read_accounts(file)
+    models = [model for one in found for model in one.terms.models or ()]
+    warn_of_unknown_models(command, {"models": tuple(dict.fromkeys(models))})
+    made = add_accounts(command.open_books(create=True), found)
+    command.say(f"Accounts added: {len(made)}. Their keys, shown this once:")
+    rows = [MADE.describe(one) for one in made]
+    command.show(rows, csv_lines([MADE.names, *(write_csv_cells(row, MADE.names) for row in rows)]))
 
 
 @verb("account list", "account list", "account list --json")

@@ -130,11 +130,23 @@ def _look_up(
     "key list",
     "key list",
     "key list alice --json",
+    "key list --unused 30d",
     arg("account", "ACCOUNT", read.word, "list only the keys of this account", nargs="?"),
+    arg(
+        "--unused",
+        "TIME",
+        read.duration_seconds,
+        "only keys that work and were not used for so long",
+    ),
 )
-def key_list(command: Command, account: str | None) -> None:
-    """List keys, without their secrets."""
-    command.show_list(command.open_books().keys.read_all(account), views.KEY)
+def key_list(command: Command, account: str | None, unused: int | None) -> None:
+    """List keys of all accounts or of one, without their secrets."""
+    books = command.open_books()
+    keys = books.keys.read_all(account)
+    if unused is not None:
+        now_ms = books.clock()
+        keys = [key for key in keys if key.is_unused(now_ms - unused * 1000, now_ms)]
+    command.show_list(keys, views.KEY)
 
 
 @verb(

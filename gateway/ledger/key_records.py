@@ -297,6 +297,11 @@ class KeyView:
             return "cap_spent"
         return "active"
 
+    def is_unused(self, since_ms: int, now_ms: int) -> bool:
+        """Return whether a key that has not ended is older than `since_ms` and was not used since."""
+        used_ms = self.created_ms if self.last_used_ms is None else self.last_used_ms
+        return used_ms <= since_ms and self.status(now_ms) in {"active", "cap_spent"}
+
 
 @dataclass(frozen=True, slots=True)
 class EndedKey:
