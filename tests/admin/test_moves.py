@@ -91,7 +91,7 @@ def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """Return all rows of the tables that move; the event of the export itself is left out."""
     names = query(path, "SELECT name FROM sqlite_schema WHERE type = 'table'")
     left_out = {"changes", "checkpoints", "sessions", "signin_links", "replays", "sqlite_sequence"}
-    left_out |= {"folded", *FILES}
+    left_out |= {"folded", "entries_by_account", *FILES}
     return {
         str(name): query(path, f"SELECT * FROM {name} ORDER BY 1")
         for (name,) in names

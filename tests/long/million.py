@@ -24,7 +24,7 @@ from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.records import EntryFilter, EntryKind
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks, naming_charges
-from gateway.ledger.sqlite.folds import NOTE_FOLDED, file_all
+from gateway.ledger.sqlite.folds import FILE_ENTRIES, NOTE_FOLDED, file_all
 from gateway.ledger.sqlite.schema import VERSION, connect
 from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice
@@ -54,6 +54,9 @@ BACK: Final = f"""
     DROP TABLE calls_by_account;
     DROP TABLE calls_by_provider;
     DROP TABLE calls_by_model;
+    DROP TRIGGER entries_filed;
+    DROP TABLE entries_by_account;
+    CREATE INDEX entries_by_account ON entries (account_id);
     DROP VIEW unfolded;
     DROP TRIGGER entries_one_charge;
     DROP TRIGGER entries_no_replace;
@@ -263,6 +266,7 @@ def write_history(connection: sqlite3.Connection, history: History, account: str
         for sql in _HISTORY:
             connection.execute(sql, known)
     file_all(connection, "requests ORDER BY 1, 2")
+    connection.execute(FILE_ENTRIES)
     connection.execute("COMMIT")
     return int(account_id)
 

@@ -34,6 +34,11 @@ _WORDS: Final = (
         "requests",
     ),
     (re.compile(r"\bcalled\."), "requests."),
+    (
+        re.compile(r"\bentries_by_account AS filed CROSS JOIN entries ON entries\.id = filed\.id"),
+        "entries",
+    ),
+    (re.compile(r"\bfiled\."), "entries."),
     (re.compile(r"\bINDEXED BY \w+"), ""),  # hints to SQLite's planner, as is the next
     (re.compile(r"\bCROSS JOIN (\w+) ON\b"), r"JOIN \1 ON"),
     (re.compile(r"\bLIKE\b"), "ILIKE"),

@@ -12,7 +12,13 @@ from typing import Any, Final, NamedTuple
 from gateway.ids import find_first_id
 from gateway.ledger.records import AuditReport, InterruptedView
 from gateway.ledger.sql.connection import PART, Connection
-from gateway.ledger.sql.rows import OTHERS_BUDGETS, WRONG_BUDGETS, WRONG_COSTS, read_used
+from gateway.ledger.sql.rows import (
+    FILED_ENTRIES,
+    OTHERS_BUDGETS,
+    WRONG_BUDGETS,
+    WRONG_COSTS,
+    read_used,
+)
 from gateway.money import Price, compute_cost_nano
 from gateway.prices import AppliedPrice, read_price
 from gateway.times import DAY_MS
@@ -61,14 +67,15 @@ CHECKS: Final = (
         FROM (
             SELECT accounts.name, accounts.balance_nano,
                 coalesce((
-                    SELECT balance_after_nano FROM entries
-                    WHERE account_id = accounts.id AND id <= :since ORDER BY id DESC LIMIT 1
-                ), 0) AS before,
-                coalesce((
-                    SELECT sum(amount_nano / {PART}) * {PART} + sum(amount_nano % {PART})
-                    FROM entries WHERE account_id = accounts.id AND id > :since
-                ), 0) AS added
-            FROM accounts
+                    SELECT balance_after_nano FROM {FILED_ENTRIES}
+                    WHERE filed.account_id = accounts.id AND filed.id <= :since
+                    ORDER BY filed.id DESC LIMIT 1
+                ), 0) AS before, coalesce(amount_nano, 0) AS added
+            FROM accounts LEFT JOIN (
+                SELECT account_id,
+                    sum(amount_nano / {PART}) * {PART} + sum(amount_nano % {PART}) AS amount_nano
+                FROM entries WHERE id > :since GROUP BY account_id
+            ) AS later ON later.account_id = accounts.id
         ) AS summed
         WHERE balance_nano <> before + added
         """,  # noqa: S608 - of constants
@@ -76,23 +83,23 @@ CHECKS: Final = (
     ),
     # The chain of balances finds two errors in the amounts that cancel each other out.
     Check(
-        """
+        f"""
         SELECT id, balance_after_nano, before + amount_nano
         FROM (
             SELECT id, amount_nano, balance_after_nano,
                 coalesce(
                     lag(balance_after_nano) OVER (PARTITION BY account_id ORDER BY id),
                     (
-                        SELECT earlier.balance_after_nano FROM entries AS earlier
-                        WHERE earlier.account_id = entries.account_id AND earlier.id <= :since
-                        ORDER BY earlier.id DESC LIMIT 1
+                        SELECT balance_after_nano FROM {FILED_ENTRIES}
+                        WHERE filed.account_id = added.account_id AND filed.id <= :since
+                        ORDER BY filed.id DESC LIMIT 1
                     ),
                     0
                 ) AS before
-            FROM entries WHERE id > :since
+            FROM entries AS added WHERE id > :since
         ) AS chained
         WHERE balance_after_nano <> before + amount_nano
-        """,
+        """,  # noqa: S608 - of constants
         "entry {0}: balance after it is {1}, should be {2} nano-units",
     ),
     # A charge from before `:kept_from` may have lost its request with its month.

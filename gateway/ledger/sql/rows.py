@@ -109,6 +109,9 @@ def post_entry(connection: Connection, draft: Draft) -> None:
     connection.execute(_ASSIGN, (balance_nano, draft.account_id))
 
 
+FILED_ENTRIES: Final = "entries_by_account AS filed CROSS JOIN entries ON entries.id = filed.id"
+"""Entries found by the account and id of `filed`. In PostgreSQL that is an index of entries."""
+
 RECEIPT: Final = """
     SELECT requests.id, key_id, state, outcome, model, provider, stream, price, hold_nano,
         started_ms, CASE WHEN status IS NOT NULL THEN attempts END, status,

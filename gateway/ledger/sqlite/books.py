@@ -30,7 +30,15 @@ from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
-from gateway.ledger.sqlite.folds import FILES, NOTE_FOLDED, file_all, fold, see_all_charges
+from gateway.ledger.sqlite.folds import (
+    FILE_ENTRIES,
+    FILES,
+    NOTE_FOLDED,
+    file_all,
+    fold,
+    read_folded,
+    see_all_charges,
+)
 from gateway.ledger.sqlite.schema import (
     VERSION,
     connect,
@@ -46,7 +54,7 @@ from gateway.times import unix_ms
 
 _LEFT_OUT: Final = (
     *("changes", "checkpoints", "sessions", "signin_links", "replays"),
-    *("folded", *FILES),
+    *("folded", "entries_by_account", *FILES),
 )
 """Tables that concern the processes that use this database, and the browsers signed in by it; and what
 follows from the others."""
@@ -66,6 +74,12 @@ _UNFILED: Final = """
     WHERE called.id IS NULL AND requests.id NOT IN (SELECT id FROM unfolded)
 """
 _CHECKS: Final = (
+    Check(
+        "SELECT entries.id FROM entries LEFT JOIN entries_by_account AS filed"
+        " ON filed.account_id = entries.account_id AND filed.id = entries.id"
+        " WHERE filed.id IS NULL AND entries.id <= (SELECT entry_id FROM folded)",
+        "entry {0}: it is not in entries_by_account",
+    ),
     Check(
         "SELECT entries.id, request_id FROM entries JOIN requests ON requests.id = request_id"
         " WHERE kind = 'charge' AND charge_id IS NOT entries.id",
@@ -134,6 +148,7 @@ def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -
     with naming_charges(connection):
         _insert_records(connection, columns, records)
     file_all(connection, "requests")
+    connection.execute(FILE_ENTRIES)
     connection.execute(NOTE_FOLDED)
     # The commit would refuse these rows, too, but not say which table they are in.
     for table, *_ in connection.execute("PRAGMA foreign_key_check"):
@@ -357,7 +372,8 @@ def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> Aud
             report = replace(
                 report, ok=report.ok and not orphans, problems=report.problems + orphans
             )
-        last = read_last_entry(connection)
+        # Those that no fold has are not in the index that the next audit begins with.
+        last = min(read_last_entry(connection), read_folded(connection))
     finally:
         connection.execute("ROLLBACK")
     if report.ok:

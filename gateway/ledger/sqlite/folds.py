@@ -17,8 +17,9 @@ is as if the fold had not begun, and after it all of them are in the sums. A fol
 one that a crash of the machine loses is made again. A charge itself lives in `requests`, `entries`
 and the balance, which are written in its own transaction; voids are few, and counted in theirs.
 
-The tables of calls by account, provider and model are indexes that are written by folds, too; what
-is pending for a while, or voided, is filed by its own transaction.
+The tables of calls by account, provider and model, and that of entries by account, are indexes that
+are written by folds, too; what is pending for a while, or voided, or no charge, is filed by its own
+transaction.
 """
 
 from __future__ import annotations
@@ -81,12 +82,22 @@ NOTE_FOLDED: Final = "UPDATE folded SET entry_id = (SELECT coalesce(max(id), 0) 
 """All charges are in the sums."""
 
 
+_FILE_CHARGES: Final = "INSERT INTO entries_by_account SELECT account_id, charge_id FROM unfolded"
+FILE_ENTRIES: Final = "INSERT OR IGNORE INTO entries_by_account SELECT account_id, id FROM entries"
+
+
 def fold(connection: sqlite3.Connection) -> None:
     """Add the charges that are not in the sums yet, in a transaction of its own."""
     (has_unfolded,) = connection.execute(_HAS_UNFOLDED).fetchone()
     if has_unfolded:
         with transaction_aside(connection):
             _fold(connection)
+
+
+def read_folded(connection: sqlite3.Connection) -> int:
+    """Return the last entry that was there at the last fold."""
+    (entry_id,) = connection.execute("SELECT entry_id FROM folded").fetchone()
+    return int(entry_id)
 
 
 def _fold(connection: sqlite3.Connection) -> None:
@@ -110,6 +121,7 @@ def _fold(connection: sqlite3.Connection) -> None:
     run_all_rows(connection, _ADD_SPENT, list(spent.items()))
     run_all_rows(connection, _NOTE_USED, list(used.items()))
     file_all(connection, "unfolded")
+    connection.execute(_FILE_CHARGES)
     connection.execute(NOTE_FOLDED)
 
 

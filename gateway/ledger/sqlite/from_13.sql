@@ -8,13 +8,6 @@ CREATE TABLE folded (
 
 INSERT INTO folded SELECT 1, coalesce(max(id), 0) FROM entries;
 
-CREATE VIEW unfolded AS
-SELECT requests.id, requests.account_id, key_id, model, provider, ended_ms, input_tokens,
-    cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, cost_nano,
-    provider_cost_nano, reported_cost_nano
-FROM entries CROSS JOIN requests ON requests.id = entries.request_id
-WHERE entries.id > (SELECT entry_id FROM folded) AND kind = 'charge';
-
 -- Indexes of requests, as tables: charges are filed in them by a fold, all others at once.
 
 -- Ids are ordered by time, so this lists an account's calls, the latest first. With key and model, so
@@ -91,3 +84,26 @@ WHEN EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
 BEGIN
     SELECT RAISE(ABORT, 'the ledger is append-only');
 END;
+
+CREATE VIEW unfolded AS
+SELECT requests.id, charge_id, requests.account_id, key_id, model, provider, ended_ms, input_tokens,
+    cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, cost_nano,
+    provider_cost_nano, reported_cost_nano
+FROM entries CROSS JOIN requests ON requests.id = entries.request_id
+WHERE entries.id > (SELECT entry_id FROM folded) AND kind = 'charge';
+
+DROP INDEX entries_by_account;
+
+-- An index of entries by account: a fold files charges in it, a trigger all others at once.
+CREATE TABLE entries_by_account (
+    account_id INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    PRIMARY KEY (account_id, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER entries_filed AFTER INSERT ON entries WHEN NEW.kind <> 'charge'
+BEGIN
+    INSERT INTO entries_by_account VALUES (NEW.account_id, NEW.id);
+END;
+
+INSERT INTO entries_by_account SELECT account_id, id FROM entries ORDER BY 1, 2;

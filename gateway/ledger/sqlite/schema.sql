@@ -188,8 +188,6 @@ CREATE TABLE entries (
     CHECK (kind <> 'correction' OR (note <> '' AND (amount_nano <> 0 OR request_id IS NOT NULL)))
 ) STRICT;
 
-CREATE INDEX entries_by_account ON entries (account_id);
-
 -- All but charges: few rows, counted and listed apart.
 CREATE INDEX entries_moves ON entries (account_id, kind) WHERE kind <> 'charge';
 
@@ -308,6 +306,18 @@ CREATE TABLE calls_by_model (
     PRIMARY KEY (model, id)
 ) STRICT, WITHOUT ROWID;
 
+-- An index of entries by account: a fold files charges in it, a trigger all others at once.
+CREATE TABLE entries_by_account (
+    account_id INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    PRIMARY KEY (account_id, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER entries_filed AFTER INSERT ON entries WHEN NEW.kind <> 'charge'
+BEGIN
+    INSERT INTO entries_by_account VALUES (NEW.account_id, NEW.id);
+END;
+
 -- The last entry whose charge is in `daily`, `hourly`, `daily_costs` and the columns of `keys`: see
 -- `folds`. One row. The tables of calls by account, provider and model have its request, too.
 CREATE TABLE folded (
@@ -319,7 +329,7 @@ INSERT INTO folded VALUES (1, 0);
 
 -- The requests of the charges that are not in the sums.
 CREATE VIEW unfolded AS
-SELECT requests.id, requests.account_id, key_id, model, provider, ended_ms, input_tokens,
+SELECT requests.id, charge_id, requests.account_id, key_id, model, provider, ended_ms, input_tokens,
     cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, cost_nano,
     provider_cost_nano, reported_cost_nano
 FROM entries CROSS JOIN requests ON requests.id = entries.request_id

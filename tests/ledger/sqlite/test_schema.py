@@ -221,7 +221,7 @@ LOOKUPS = (
     """,
     "SELECT id FROM keys WHERE id IN (VALUES ('x'), (NULL))",
     "SELECT sum(hold_nano) FROM requests WHERE account_id = 1 AND state = 'pending'",
-    "SELECT id FROM entries WHERE account_id = 1 ORDER BY id DESC LIMIT 10",
+    "SELECT id FROM entries_by_account WHERE account_id = 1 ORDER BY id DESC LIMIT 10",
 )
 
 
@@ -282,7 +282,7 @@ def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
     tables = query(
         path,
         "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name <> 'folded'"
-        " AND name NOT LIKE 'calls_by_%'",
+        " AND name NOT LIKE '%s_by_%'",
     )
     found = {
         str(name): query(path, f"SELECT {list_columns(path, str(name))} FROM {name} ORDER BY 1")

@@ -40,13 +40,15 @@ _BEGIN: Final = (
 )
 _END: Final = "DELETE FROM alert_conditions WHERE kind = ? AND subject = ?"
 _THRESHOLD: Final = "coalesce(alert_hooks.low_balance_nano, :default)"
-# An account that never had an entry has not fallen.
+# An account that never had an entry has not fallen; its first one is no charge.
 _FALLEN: Final = f"""
     SELECT json_group_array(json_array(id, name, balance_nano, threshold)) FROM (
         SELECT accounts.id, name, balance_nano, {_THRESHOLD} AS threshold
         FROM accounts LEFT JOIN alert_hooks ON alert_hooks.account_id = accounts.id
         WHERE balance_nano < {_THRESHOLD} AND suspended = 0
-            AND EXISTS (SELECT 1 FROM entries WHERE entries.account_id = accounts.id)
+            AND EXISTS (
+                SELECT 1 FROM entries WHERE entries.account_id = accounts.id AND kind <> 'charge'
+            )
             AND NOT EXISTS (
                 SELECT 1 FROM alert_conditions
                 WHERE kind = 'low_balance' AND subject = CAST(accounts.id AS TEXT)

@@ -43,7 +43,7 @@ from gateway.ledger.sql.books.database import (
     read_account_name,
 )
 from gateway.ledger.sql.connection import MAX_ROWS, Connection, Value
-from gateway.ledger.sql.rows import Draft, post_entry
+from gateway.ledger.sql.rows import FILED_ENTRIES, Draft, post_entry
 from gateway.money import format_amount
 
 _ACTIONS: Final[Mapping[EntryKind, str]] = {
@@ -54,21 +54,24 @@ _ACTIONS: Final[Mapping[EntryKind, str]] = {
 _ENTRIES: Final = """
     SELECT entries.id, accounts.name, kind, amount_nano, balance_after_nano, request_id, note,
         entries.created_ms
-    FROM entries JOIN accounts ON accounts.id = entries.account_id
+    FROM {source} JOIN accounts ON accounts.id = entries.account_id
 """
 LATEST_ENTRIES: Final = f"""
-    {_ENTRIES} WHERE account_id = (SELECT id FROM accounts WHERE name = ?)
-    ORDER BY entries.id DESC LIMIT ?
+    {_ENTRIES.format(source=FILED_ENTRIES)}
+    WHERE filed.account_id = (SELECT id FROM accounts WHERE name = ?)
+    ORDER BY filed.id DESC LIMIT ?
 """  # noqa: S608 - built from constants
 """The account is known before entries are looked at, so that an index has them in order."""
-_IDEMPOTENT_ENTRY: Final = _ENTRIES + " WHERE account_id = ? AND idempotency_key = ?"
+_IDEMPOTENT_ENTRY: Final = (
+    _ENTRIES.format(source="entries") + " WHERE account_id = ? AND idempotency_key = ?"
+)
 
 _RUN: Final = """
     WITH run AS (
-        SELECT id, kind, amount_nano, balance_after_nano, request_id, note, created_ms
-        FROM entries
-        WHERE account_id = :account AND id < :before {of_kind}
-        ORDER BY id DESC LIMIT :limit
+        SELECT entries.id AS id, kind, amount_nano, balance_after_nano, request_id, note, created_ms
+        FROM {source}
+        WHERE {by}.account_id = :account AND {by}.id < :before {of_kind}
+        ORDER BY {by}.id DESC LIMIT :limit
     )
     SELECT
         json_group_array(json_array(
@@ -77,12 +80,14 @@ _RUN: Final = """
         count(*), min(id)
     FROM run
 """
-_MOVES: Final = _RUN.format(of_kind="AND kind = :kind AND kind <> 'charge'")
+_MOVES: Final = _RUN.format(
+    source="entries", by="entries", of_kind="AND kind = :kind AND kind <> 'charge'"
+)
 """With the condition of the index `entries_moves`, which leaves charges out."""
 
 RUNS: Final[Mapping[EntryKind | None, str]] = {
-    None: _RUN.format(of_kind=""),
-    "charge": _RUN.format(of_kind="AND kind = 'charge'"),
+    None: _RUN.format(source=FILED_ENTRIES, by="filed", of_kind=""),
+    "charge": _RUN.format(source=FILED_ENTRIES, by="filed", of_kind="AND kind = 'charge'"),
     "credit": _MOVES,
     "code": _MOVES,
     "correction": _MOVES,
