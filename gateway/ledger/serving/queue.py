@@ -18,9 +18,9 @@ from gateway.tasks import PromptFuture
 
 log = logging.getLogger("gateway.ledger")
 
-LINGER_SECONDS: Final = 0.005
-"""How long an admission waits for its settlement, at least: a fast reply is then one commit. After a
-kill the audit lists nothing that is younger."""
+LINGER_SECONDS: Final = 0.025
+"""How long an admission waits for its settlement, at least, and at most twice as long: a fast reply is
+then one commit, also on a busy machine. After a kill the audit lists nothing that is younger."""
 ASIDE_SECONDS: Final = 0.5
 """The pause before the steps of a locked account are tried again. A try takes up to a tenth of it, in
 which all others wait."""
