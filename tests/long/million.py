@@ -23,8 +23,8 @@ from typing import Final
 from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.records import EntryFilter, EntryKind
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.sqlite.books import SqliteBooks, naming_charges
-from gateway.ledger.sqlite.folds import FILE_ENTRIES, NOTE_FOLDED, file_all
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.ledger.sqlite.folds import FILE_ENTRIES, NOTE_FOLDED, file_all, naming_charges
 from gateway.ledger.sqlite.schema import VERSION, connect
 from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice

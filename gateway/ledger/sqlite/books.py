@@ -36,6 +36,8 @@ from gateway.ledger.sqlite.folds import (
     NOTE_FOLDED,
     file_all,
     fold,
+    has_unfolded,
+    naming_charges,
     read_folded,
     see_all_charges,
 )
@@ -60,14 +62,6 @@ _LEFT_OUT: Final = (
 follows from the others."""
 CHARGE_COLUMN: Final = "charge_id"
 """It follows from the entries, and PostgreSQL has no such column."""
-_TRIGGERS: Final = (
-    "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
-    " AND name IN ('requests_settle_once', 'entries_one_charge')"
-)
-_NAME_CHARGES: Final = (
-    "UPDATE requests SET charge_id = entries.id FROM entries"
-    " WHERE entries.request_id = requests.id AND kind = 'charge'"
-)
 _UNFILED: Final = """
     SELECT requests.id FROM requests LEFT JOIN {file} AS called
         ON called.{by} = requests.{by} AND called.id = requests.id
@@ -155,18 +149,6 @@ def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -
         raise BadRecord(f"{table}: a row refers to one that is missing")
 
 
-@contextmanager
-def naming_charges(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let requests and charges be inserted that do not name each other; at the end they do."""
-    triggers = connection.execute(_TRIGGERS).fetchall()
-    for name, _ in triggers:
-        connection.execute(f"DROP TRIGGER {name}")
-    yield
-    connection.execute(_NAME_CHARGES)
-    for _, sql in triggers:
-        connection.execute(sql)
-
-
 def _insert_records(
     connection: sqlite3.Connection,
     columns: Mapping[str, set[str]],
@@ -204,6 +186,8 @@ def _remove(part: Path) -> None:
             part.with_name(part.name + suffix).unlink()
 
 
+MOST_FOLDS: Final = 50
+"""Folds before a snapshot: of a busy gateway's commits, some are not between two of these steps."""
 IN_FORCE_SECONDS: Final = 0.5
 """A serving process looks for commits of others every quarter of a second, and takes a batch's time."""
 _STEPS_BETWEEN_LOOKS: Final = 1_000_000
@@ -239,6 +223,24 @@ class SqliteBooks(Books):
         except sqlite3.Error as error:
             self._files.check()
             raise LedgerError(f"the ledger cannot be used: {describe(error)}") from error
+
+    def _begin_snapshot(self) -> None:
+        """Begin behind a fold. A charge that comes in between is folded, too, and a new one begins."""
+        for _ in range(MOST_FOLDS):
+            super()._begin_snapshot()
+            is_behind = True
+            try:
+                is_behind = has_unfolded(self.connection)
+            finally:
+                if is_behind:
+                    self.connection.execute("ROLLBACK")
+            if not is_behind:
+                return
+            try:
+                fold(self.connection)
+            except sqlite3.Error:  # as in `reading`
+                break
+        super()._begin_snapshot()
 
     def _transaction(self) -> AbstractContextManager[None]:
         # Checked once more before the commit: what is written to lost files is lost.

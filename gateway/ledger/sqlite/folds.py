@@ -5,7 +5,7 @@ last fold, some times a second, because each is a page of the log. `folded` has 
 charge they have; the view `unfolded` has the requests of the charges behind it.
 
     who                               sees the sums of all committed charges, because
-    the books, before any read        they fold
+    the books, before any read        they fold, and a snapshot begins where all is folded
     the reader of a serving process   it adds what is not folded
     the writer, in memory             what a key's line has spent is read once, then added to by commits
     a start                           it folds
@@ -88,10 +88,14 @@ FILE_ENTRIES: Final = "INSERT OR IGNORE INTO entries_by_account SELECT account_i
 
 def fold(connection: sqlite3.Connection) -> None:
     """Add the charges that are not in the sums yet, in a transaction of its own."""
-    (has_unfolded,) = connection.execute(_HAS_UNFOLDED).fetchone()
-    if has_unfolded:
+    if has_unfolded(connection):
         with transaction_aside(connection):
             _fold(connection)
+
+
+def has_unfolded(connection: sqlite3.Connection) -> bool:
+    (found,) = connection.execute(_HAS_UNFOLDED).fetchone()
+    return bool(found)
 
 
 def read_folded(connection: sqlite3.Connection) -> int:
@@ -233,4 +237,26 @@ def see_all_charges(connection: sqlite3.Connection) -> None:
     columns = ", ".join(f"{_EXACT_COLUMNS.get(name, name)} AS {name}" for name in names)
     connection.execute(f"CREATE TEMP VIEW keys AS SELECT {columns} FROM main.keys")  # noqa: S608
     for sql in _EXACT_VIEWS:
+        connection.execute(sql)
+
+
+_TRIGGERS: Final = (
+    "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
+    " AND name IN ('requests_settle_once', 'entries_one_charge')"
+)
+_NAME_CHARGES: Final = (
+    "UPDATE requests SET charge_id = entries.id FROM entries"
+    " WHERE entries.request_id = requests.id AND kind = 'charge'"
+)
+
+
+@contextmanager
+def naming_charges(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let requests and charges be inserted that do not name each other; at the end they do."""
+    triggers = connection.execute(_TRIGGERS).fetchall()
+    for name, _ in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    yield
+    connection.execute(_NAME_CHARGES)
+    for _, sql in triggers:
         connection.execute(sql)

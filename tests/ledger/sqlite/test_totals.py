@@ -25,7 +25,7 @@ from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.store import Item
 from gateway.ledger.sql.rows import BUDGET_SUM
 from gateway.ledger.sqlite.batch import Committed, Known, NotPendingError, commit_requests
-from gateway.ledger.sqlite.books import read_records, run_audit
+from gateway.ledger.sqlite.books import SqliteBooks, read_records, run_audit
 from gateway.ledger.sqlite.folds import fold, see_all_charges
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import interrupt_pending
@@ -244,6 +244,26 @@ def test_an_audit_and_an_export_see_charges_that_no_fold_has(
     assert connection.execute("SELECT count(*) FROM unfolded").fetchone() == (2,)
     fold(connection)
     assert exported == [(one.table, one.row) for one in read_records(connection)]
+
+
+def test_a_snapshot_lists_every_charge_of_its_balance(
+    connection: sqlite3.Connection, tmp_path: Path
+) -> None:
+    """Also those that come between a fold and the snapshot."""
+    left = [make_new(posted(MIDNIGHT_MS)) for _ in range(3)]
+
+    def charge(statement: str) -> None:
+        if statement == "BEGIN" and left:
+            commit_requests(connection, [left.pop()], 1, Known())
+
+    with open_books(tmp_path / "gateway.db") as books:
+        assert isinstance(books, SqliteBooks)
+        books.connection.set_trace_callback(charge)
+        with books.snapshot():
+            balance_nano = books.accounts.read("a").balance_nano
+            assert balance_nano == 10**12 - 15
+            assert sum(one.amount_nano for one in books.entries.read_latest("a", 9)) == balance_nano
+        assert not left
 
 
 def test_a_fold_that_fails_adds_nothing(connection: sqlite3.Connection) -> None:

@@ -89,11 +89,14 @@ class Database(ABC):
             if connection.in_transaction:
                 yield connection
                 return
-            connection.execute(self._BEGIN_SNAPSHOT)
+            self._begin_snapshot()
             try:
                 yield connection
             finally:
                 connection.execute("ROLLBACK")  # it has only read
+
+    def _begin_snapshot(self) -> None:
+        self.connection.execute(self._BEGIN_SNAPSHOT)
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
