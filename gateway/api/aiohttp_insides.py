@@ -135,7 +135,7 @@ class PacedConnection(RequestHandler):
         while not self._force_close:
             if not self._messages:
                 # `parse` lets the task go on, so a request is served in the turn in which it is read.
-                self._waiter = PromptFuture()
+                self._waiter = PromptFuture(loop=self._loop)
                 try:
                     await self._waiter
                 finally:

@@ -64,6 +64,8 @@ class Connection(asyncio.Protocol):
         self._receiver: Receiver | None = None
         self._early: list[bytes] = []
         self._early_bytes = 0
+        # Each `get_running_loop` of Python 3.11 is a call of the system.
+        self._loop = asyncio.get_running_loop()
         self._turns: Turns = find_turns()
         self._pending = b""
         """Bytes that were read and wait for their turn. While there are any, no more are read."""
@@ -352,7 +354,7 @@ class Connection(asyncio.Protocol):
         """
         if self._error is not None:
             raise self._error
-        self._waiter = PromptFuture()
+        self._waiter = PromptFuture(loop=self._loop)
         return self._waiter
 
     def _wake(self) -> None:

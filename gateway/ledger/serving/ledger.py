@@ -199,7 +199,7 @@ class ServingLedger:
         Awaiting raises InternalError if the ledger refused this request for good.
         """
         if hold.settled is None:
-            hold.settled = PromptFuture()
+            hold.settled = PromptFuture(loop=self._loop)
             hold.settlement = settlement
             hold.waiting_since_seconds = self._loop.time()
             # Until the commit, others must not spend what this request has cost beyond its hold.

@@ -63,7 +63,7 @@ class Queue:
 
     def admit(self, hold: Hold) -> None:
         """Queue the hold's row, because its request waits for it."""
-        hold.admitted = PromptFuture()
+        hold.admitted = PromptFuture(loop=self._loop)
         hold.waiting_since_seconds = self._loop.time()
         self.add(hold)
 
@@ -177,7 +177,7 @@ class Queue:
     def _settled(self, hold: Hold) -> PromptFuture:
         """Return the wait for its end, which a `settle` that comes later gets, too."""
         if hold.settled is None:
-            hold.settled = PromptFuture()
+            hold.settled = PromptFuture(loop=self._loop)
         return hold.settled
 
     def _resolve(self, hold: Hold) -> None:
