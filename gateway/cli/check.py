@@ -135,6 +135,7 @@ def describe_config(config: Config) -> dict[str, object]:
 def _describe_model(config: Config, model: Model) -> dict[str, object]:
     return {
         "id": model.id,
+        "aliases": list(model.aliases),
         "owned_by": model.owned_by,
         "kind": model.kind,
         "on": _is_on(config, model),
@@ -215,13 +216,15 @@ def _table_models(config: Config) -> str:
 
 
 def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Make the row of a model, and those below it for the rules of its prices and its tools."""
+    """Make the row of a model, and those below it for aliases, rules of its prices and tools."""
     state = "on" if _is_on(config, model) else "off"
     routes = ", ".join(f"{route.provider}/{route.upstream_model}" for route in model.routes)
     nothing = "-" * (len(names) - 1)
     cells = ("free", *nothing) if model.free else _price_cells(model.prices.base, names)
     worst = "-" if model.free else format_amount(find_worst_overdraft_nano(config, model))
     yield (model.id, model.kind, state, *cells, worst, routes)
+    if model.aliases:
+        yield ("", "", "", "-", *nothing, "", f"also called: {', '.join(model.aliases)}")
     for rule in model.prices.rules:
         yield (
             "",

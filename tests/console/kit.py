@@ -61,6 +61,7 @@ routes = ["demo/echo"]
 price = {{ input = 0.15, output = 0.60 }}
 cost = {{ input = 0.05, output = 0.20 }}
 [models."vendor/large"]
+aliases = ["large"]
 routes = ["vendor/large", "demo/echo"]
 price = {{ input = 1, cached_input = 0.5, output = 2 }}
 [models."vendor/off"]

@@ -247,6 +247,7 @@ async def list_models(request: ConsoleRequest) -> Answer:
 def _describe_model(model: Model, *, is_on: bool, for_operator: bool) -> dict[str, Any]:
     return {
         "id": model.id,
+        "aliases": list(model.aliases),
         "owned_by": model.owned_by,
         "kind": model.kind,
         "on": is_on,

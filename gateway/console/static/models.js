@@ -2,25 +2,22 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { count } from "./format.js";
+import { count, groupAmount } from "./format.js";
 import { badge, code, copyButton, dim, empty, head, table } from "./ui.js";
 
-export async function models({ session, signal }) {
+/** What few models have: a line each in one column, as columns of their own would make cards of the table. */
+const OTHERS = [["cache_write", "Cache write"], ["cache_write_1h", "Cache write, 1 h"], ["request", "Per call"], ["web_search", "1,000 searches"],
+  ["audio_input", "Audio in"], ["image_input", "Images in"], ["audio_output", "Audio out"], ["image_output", "Images out"]];
+
+export async function models({ signal, session }) {
   const list = await get("/models", signal);
-  const price = (label, name) => ({ label, money: (model) => (model.free ? null : model.price[name]) });
-  const rows = list.models.flatMap((model) => [model, ...model.price_when.map((rule) => ({ ...rule, rule: true }))]);
-  const any = (name) => rows.some((row) => row.price?.[`${name}_nano`]);
+  const price = (label, name) => ({ label, money: (model) => (applies(model, name) ? model.price[name] : null) });
+  const rows = list.models.flatMap((model) => [model, ...model.price_when.map((rule) => ({ ...rule, kind: model.kind, rule: true }))]);
   const columns = [
-    { label: "Model", cell: (model) => model.rule ? dim("when ", model.why) : h("span", { class: "with-copy" }, h("span", null, code(model.id), model.kind === "embedding" && [" ", badge("embeddings")], model.free && [" ", badge("free", "good")], !model.on && [" ", badge("off", "warn")]), copyButton(() => model.id, "Copy", "quiet")) },
-    price("Input", "input"), price("Cached", "cached_input"), price("Cache write", "cache_write"), price("Output", "output"),
-    any("cache_write_1h") && price("Cache write, 1 h", "cache_write_1h"),
-    any("request") && price("Per call", "request"),
-    any("web_search") && price("1,000 searches", "web_search"),
-    any("audio_input") && price("Audio in", "audio_input"), any("image_input") && price("Images in", "image_input"),
-    any("audio_output") && price("Audio out", "audio_output"), any("image_output") && price("Images out", "image_output"),
-    rows.some((row) => row.price && Object.keys(row.price.tools).length) && { label: "Tools, per call", cell: (model) => Object.entries(model.price.tools).map(([name, one]) => h("small", null, code(name), " ", one.price)) },
+    { label: "Model", cell: (model) => (model.rule ? dim("when ", model.why) : name(model)) },
+    price("Input", "input"), price("Cached", "cached_input"), price("Output", "output"),
+    rows.some((row) => others(row).length) && { label: "Other prices", cell: showOthers },
     { label: "Tokens at most", right: true, cell: (model) => !model.rule && [h("small", null, "in ", count(model.max_input_tokens)), model.max_output_tokens > 0 && h("small", null, "out ", count(model.max_output_tokens))] },
-    session.account.operator && { label: "Routes, in order", class: "wide", cell: (model) => !model.rule && h("ol", { class: "plain" }, model.routes.map(route)) },
   ];
   return [
     head("Models"),
@@ -30,4 +27,26 @@ export async function models({ session, signal }) {
   ];
 }
 
-const route = ({ provider, model, on }) => h("li", null, code(`${provider}/${model}`), !on && dim(" off"));
+/** A model's name and kind; below it its other names and, for operators, its routes in order. */
+const name = (model) => h("div", { class: "with-copy" },
+  h("div", null, code(model.id), h("small", { class: "badges" }, model.kind === "embedding" && badge("embeddings"), model.free && badge("free", "good"), !model.on && badge("off", "warn")),
+    model.aliases.map((alias) => h("small", null, "also ", code(alias))),
+    model.routes && h("ol", { class: "plain", "aria-label": "Routes, in order" }, model.routes.map(route))),
+  copyButton(() => model.id, "Copy", "quiet"));
+
+const route = ({ provider, model, on }) => h("li", null, h("small", { class: "dim" }, "→ ", code(`${provider}/${model}`), !on && " off"));
+
+const applies = ({ free, kind }, name) => !free && (kind !== "embedding" || name === "input");
+
+const showOthers = (row) => {
+  const found = others(row);
+  return found.length ? found.map(([label, value]) => h("small", null, label, " ", groupAmount(value))) : dim("–");
+};
+
+/** The prices that are set or apply: a cache's writes cost what input does where nothing else is said. */
+function others({ price, free }) {
+  if (free) return [];
+  const writes = price.cache_write_nano !== price.input_nano;
+  const said = OTHERS.filter(([name]) => price[`${name}_nano`] && (writes || !name.startsWith("cache_write")));
+  return [...said.map(([name, label]) => [label, price[name]]), ...Object.entries(price.tools).map(([name, one]) => [`${name}, per call`, one.price])];
+}

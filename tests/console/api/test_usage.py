@@ -309,7 +309,7 @@ async def test_holders_see_no_costs(scene: Scene) -> None:
 # ---- models --------------------------------------------------------------------------------------
 
 MODEL_FIELDS: Final = {
-    "id", "owned_by", "kind", "on", "free", "price", "price_when",
+    "id", "aliases", "owned_by", "kind", "on", "free", "price", "price_when",
     "max_input_tokens", "max_output_tokens",
 }  # fmt: skip
 
@@ -336,6 +336,7 @@ async def test_holders_see_what_they_can_call(scene: Scene) -> None:
     on = {"demo/echo": True, "vendor/large": True, "vendor/off": False, "demo/free": True}
     assert {name: one["on"] for name, one in everything.items()} == on
     assert [set(one) for one in everything.values()] == [MODEL_FIELDS | {"routes"}] * 4
+    assert everything["vendor/large"]["aliases"] == models["vendor/large"]["aliases"] == ["large"]
     assert everything["vendor/large"]["routes"] == [
         {"provider": "vendor", "model": "large", "on": False},
         {"provider": "demo", "model": "echo", "on": True},
