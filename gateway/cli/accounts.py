@@ -237,6 +237,27 @@ def account_end_sessions(command: Command, name: str) -> None:
     command.say(f"Account {name} is signed out; sessions ended: {ended}. Sign-in links end too.")
 
 
+@verb(
+    "refund",
+    'refund req_0123456789abcdef --note "the answer was cut off"',
+    'refund req_0123456789abcdef 0.25 --note "half of it was wrong"',
+    arg("request", "REQUEST", read.word, "the id of the request"),
+    arg(
+        "amount",
+        "AMOUNT",
+        read.amount_above_zero,
+        "how much (default: what is left of its cost)",
+        nargs="?",
+    ),
+    arg("--note", "TEXT", read.word, "the reason, kept with the entry", required=True),
+    flag("--force", "give back more than it cost"),
+)
+def refund(command: Command, request: str, amount: int | None, *, note: str, force: bool) -> None:
+    """Give back what a request cost, or a part of it. The same amount is given back once."""
+    entry = command.open_books().entries.refund(request, amount, note=note, force=force)
+    _tell_entry(command, entry)
+
+
 def _tell_account(command: Command, account: AccountView, done: str) -> None:
     command.show(views.ACCOUNT.describe(account))
     balance = command.format_money(account.balance_nano)
@@ -249,7 +270,9 @@ def _tell_entry(command: Command, entry: EntryView) -> None:
     if entry.is_repeated:
         command.say(
             f"Account {entry.account}: {entry.kind} {amount} was already posted on"
-            f" {format_moment(entry.created_ms)} UTC with this idempotency key; nothing added."
+            f" {format_moment(entry.created_ms)} UTC"
+            f"{f' for {entry.request_id}' if entry.request_id else ' with this idempotency key'};"
+            " nothing added."
         )
         return
     balance = command.format_money(entry.balance_after_nano)

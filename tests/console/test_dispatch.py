@@ -40,6 +40,7 @@ OPERATORS: Final = (
         "audit",
         "alerts",
         "gateway",
+        "refunds",
     ),
 )
 """First path segments of operators' routes; all other routes are about one's own account."""

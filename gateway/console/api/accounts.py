@@ -270,6 +270,17 @@ def correct_account(books: Books, request: ConsoleRequest) -> Answer:
     return _answer_move(books, entry)
 
 
+@route("POST", "/refunds", "operator", OPERATORS, idempotent=True)
+def refund_call(books: Books, request: ConsoleRequest) -> Answer:
+    fields = request.fields
+    request_id = fields.need_text("request_id").strip()
+    amount_nano = fields.need_amount_nano("amount") if fields.has("amount") else None
+    note, force = fields.need_text("note").strip(), fields.boolean("force") or False
+    fields.done()
+    entry = books.entries.refund(request_id, amount_nano, note=note, force=force)
+    return _answer_move(books, entry)
+
+
 @route("POST", "/accounts/{id}/suspend", "operator", OPERATORS)
 def suspend_account(books: Books, request: ConsoleRequest) -> Answer:
     account, fields = request.find_account(books), request.fields

@@ -1,12 +1,13 @@
 // One call: how it ended and who ended it, what it used and what it cost. Never what was said.
 
-import { ApiError, get } from "./api.js";
+import { ApiError, api, get } from "./api.js";
 import { outcomeKind } from "./calls.js";
 import { h } from "./dom.js";
-import { amount, count, time } from "./format.js";
+import { ask } from "./form.js";
+import { amount, amountText, count, fromNano, time, unit } from "./format.js";
 import { accountLink } from "./links.js";
 import { failureWords } from "./observations.js";
-import { badge, code, copyButton, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
+import { badge, button, code, copyButton, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
 
 const ENDED_BY = { upstream: "the provider", caller: "the caller", gateway: "the gateway" };
 const CLASSES = [
@@ -23,7 +24,7 @@ const CLASSES = [
   ["The call itself", "request", null, "call"],
 ];
 
-export async function call({ name: id, session, signal }) {
+export async function call({ name: id, session, signal, reload }) {
   const up = h("p", null, link("Activity", "/console/activity"));
   let one;
   try {
@@ -34,7 +35,7 @@ export async function call({ name: id, session, signal }) {
   }
   return [
     up,
-    head("Call", copyButton(() => one.request_id, "Copy the request id")),
+    head("Call", session.account.operator && one.cost_nano > 0 && button("Refund", () => askRefund(one, reload)), copyButton(() => one.request_id, "Copy the request id")),
     notice(outcomeKind(one.outcome) && "warn", one.explanation),
     section("How it ended", endFigures(one),
       one.failures?.map((failure) => h("p", { class: "words" }, "The provider failed at ", time(failure.at), ": ", failureWords(failure)))),
@@ -50,6 +51,20 @@ export async function call({ name: id, session, signal }) {
     section("Money", moneyFigures(one), one.corrections.length > 0 && correctionTable(one.corrections)),
   ];
 }
+
+const askRefund = (one, reload) => ask({
+  title: "Refund",
+  intro: ["The call cost ", amountText(one.cost), ". The account gets back what you enter; the same amount is given back once."],
+  fields: [
+    { name: "amount", label: `Amount, ${unit()}`, required: true, value: fromNano(BigInt(one.cost_nano) - one.corrections.reduce((sum, row) => sum + BigInt(row.amount_nano), 0n)) },
+    { name: "note", label: "Reason", required: true },
+  ],
+  submit: "Give back",
+  run: async (values, idempotencyKey) => {
+    await api("POST", "/refunds", { body: { request_id: one.request_id, ...values }, idempotencyKey });
+    return reload;
+  },
+});
 
 const took = (one) => (one.ended === null ? "–" : `${count(Math.max(Date.parse(one.ended) - Date.parse(one.started), 0))} ms`);
 

@@ -167,6 +167,24 @@ async def test_an_overview_adds_up(console: Console) -> None:
     assert (view["keys"], view["first_key"], view["first_call"]) == (1, True, True)
 
 
+async def test_operators_give_back_what_a_call_cost(console: Console) -> None:
+    with console.open_books() as books:
+        key_id = keys.add_key(books, HOLDER).key.id
+        now_ms = books.clock()
+    (id_,) = add_calls(console.database, console.account_id(HOLDER), [Past(key_id, now_ms, now_ms)])
+    body = {"request_id": id_, "note": "cut off"}
+    assert (await console.post(f"{API}/refunds", body, key="own")).status == 404
+    for amount, status in (("0.00000008", 400), ("0.00000007", 200)):
+        reply = await console.post(
+            f"{API}/refunds", {**body, "amount": amount}, as_=OPERATOR, key=amount
+        )
+        assert reply.status == status, reply.body
+    rest = await console.post(f"{API}/refunds", body, as_=OPERATOR, key="rest")
+    assert (rest.json["entry"]["amount_nano"], rest.json["entry"]["kind"]) == (7, "correction")
+    detail = (await console.get(f"{API}/activity/{id_}")).json
+    assert [one["amount_nano"] for one in detail["corrections"]] == [70, 7]
+
+
 async def test_operators_see_the_whole_gateway(console: Console) -> None:
     """All accounts together, by period; the first five by spend; nothing of it to holders."""
     with console.open_books() as books:

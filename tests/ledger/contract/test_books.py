@@ -249,3 +249,49 @@ async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> 
         for wanted, account_id in (("req_1", other), ("req_2", None)):
             with pytest.raises(NotFound, match="no call of that request id"):
                 books.calls.read_detail(wanted, account_id=account_id)
+
+
+async def test_a_request_is_given_back_in_parts_and_never_more(place: Place) -> None:
+    """The same amount once; the rest by default, once; beyond that only if forced. Each is an event."""
+    digest = place.seed()
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        for id_, cost_nano in (("req_r", 100), ("req_0", 0)):
+            await ledger.settle(ledger.hold(key, admission(id_=id_)), settlement(cost_nano))
+    with place.open_books() as books:
+        start_nano = books.accounts.read("a").balance_nano
+        part = books.entries.refund("req_r", 30, note="n")
+        assert (part.kind, part.amount_nano, part.request_id) == ("correction", 30, "req_r")
+        assert books.entries.refund("req_r", 30, note="again").is_repeated
+        with pytest.raises(Refused, match=r"of which 0\.00000007 is left"):
+            books.entries.refund("req_r", 71, note="n")
+        rest = books.entries.refund("req_r", note="n")
+        assert rest.amount_nano == 70
+        for amount_nano in (1, None):
+            with pytest.raises(Refused, match=r"of which 0\.00 is left"):
+                books.entries.refund("req_r", amount_nano, note="n")
+        assert books.entries.refund("req_r", 5, note="n", force=True).amount_nano == 5
+        assert books.accounts.read("a").balance_nano == start_nano + 105
+        for wrong in (0, -1):
+            with pytest.raises(Refused):
+                books.entries.refund("req_r", wrong, note="n", force=True)
+        with pytest.raises(Refused):
+            books.entries.refund("req_r", 2, note="")
+        with pytest.raises(Refused, match="cost nothing"):
+            books.entries.refund("req_0", note="n")
+        with pytest.raises(NotFound):
+            books.entries.refund("req_none", note="n")
+        noted = books.events.read_page("req_r", None, 9)
+        assert {one.action for one in noted} == {"account.correct"}
+        assert len(noted) == 3
+
+
+async def test_a_whole_refund_is_repeated_without_an_amount(place: Place) -> None:
+    digest = place.seed()
+    async with place.serve() as ledger:
+        hold = ledger.hold(find_key(ledger, digest), admission(id_="req_r"))
+        await ledger.settle(hold, settlement(100))
+    with place.open_books() as books:
+        first = books.entries.refund("req_r", note="n")
+        again = books.entries.refund("req_r", note="n")
+        assert (again.id, again.is_repeated, again.amount_nano) == (first.id, True, 100)

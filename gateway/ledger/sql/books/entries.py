@@ -42,7 +42,7 @@ from gateway.ledger.sql.books.database import (
     read_account,
     read_account_name,
 )
-from gateway.ledger.sql.connection import MAX_ROWS, Connection, Value
+from gateway.ledger.sql.connection import MAX_ROWS, Connection, Value, join_parts, sum_parts
 from gateway.ledger.sql.rows import FILED_ENTRIES, Draft, post_entry
 from gateway.money import format_amount
 
@@ -104,6 +104,15 @@ COUNT: Final = """
 """Every posted request has one charge, so charges are counted by days, not one by one."""
 
 
+_COST: Final = """
+    SELECT accounts.name, account_id, cost_nano
+    FROM requests JOIN accounts ON accounts.id = account_id WHERE requests.id = ?
+"""
+_GIVEN_BACK: Final = f"""
+    SELECT {sum_parts("amount_nano")} FROM entries WHERE request_id = ? AND kind = 'correction'
+"""  # noqa: S608 - of constants
+
+
 class EntryBook(Part):
     """With an idempotency key, a repeated call returns the entry of the first one."""
 
@@ -142,6 +151,42 @@ class EntryBook(Part):
             idempotency_key=idempotency_key,
             request_id=request_id,
         )
+
+    def refund(
+        self, request_id: str, amount_nano: int | None = None, *, note: str, force: bool = False
+    ) -> EntryView:
+        """Give back the cost of a request, or a part of it: by default what is left of it.
+
+        The same amount of a request is given back once: a repeated call returns that entry. Raises
+        Refused for more than is left, unless forced.
+        """
+        require_text("the note of a refund", note, MAX_NOTE_CHARS, "note")
+        with self._database.changing() as connection:
+            account, account_id, cost_nano = _read_cost(connection, request_id)
+            given = connection.execute(_GIVEN_BACK, (request_id,)).fetchone()
+            left_nano = cost_nano - join_parts(*given)
+            if amount_nano is None:
+                # A repeated call finds nothing left, and what the first one gave.
+                amount_nano = left_nano if left_nano > 0 else cost_nano
+            key = f"refund {request_id} {amount_nano}"
+            earlier = _find_by_idempotency_key(connection, account_id, key)
+            if earlier is not None:
+                return replace(earlier, is_repeated=True)
+            require_credit(amount_nano)
+            if amount_nano > left_nano and not force:
+                raise Refused(
+                    f"request '{request_id}' cost {format_amount(cost_nano)}, of which"
+                    f" {format_amount(max(left_nano, 0))} is left to give back; more needs to be forced",
+                    field="amount",
+                )
+            return self.post(
+                account,
+                "correction",
+                amount_nano,
+                note=note,
+                idempotency_key=key,
+                request_id=request_id,
+            )
 
     def post(
         self,
@@ -222,6 +267,17 @@ def _find_by_idempotency_key(
         return None
     row = connection.execute(_IDEMPOTENT_ENTRY, (account_id, idempotency_key)).fetchone()
     return None if row is None else EntryView(*row)
+
+
+def _read_cost(connection: Connection, request_id: str) -> tuple[str, int, int]:
+    """Return name and id of a request's account, and what it was charged. Raises NotFound, Refused."""
+    row = connection.execute(_COST, (request_id,)).fetchone()
+    if row is None:
+        raise NotFound(f"there is no request '{request_id}'", field="request_id")
+    name, account_id, cost_nano = row
+    if cost_nano == 0:
+        raise Refused(f"request '{request_id}' cost nothing, so there is nothing to give back")
+    return name, account_id, cost_nano
 
 
 def _require_same(earlier: EntryView, draft: Draft) -> EntryView:
