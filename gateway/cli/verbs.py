@@ -43,22 +43,22 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
         ),
     ),
     "audit": (
-        "accounts",
+        "books",
         (
             "Run the full audit: check that balances equal the sums of all entries and requests. "
             f"Exits {ExitCode.AUDIT_MISMATCH} if they do not."
         ),
     ),
-    "events": ("accounts", "List who did what, apart from requests: the latest first."),
+    "events": ("books", "List who did what, apart from requests: the latest first."),
     "backup": (
-        "accounts",
+        "books",
         (
             "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
             f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
         ),
     ),
     "export": (
-        "accounts",
+        "books",
         (
             "Write the whole ledger to a new private file of JSON lines: no key or password, but the secrets"
             " of holders' webhooks."
@@ -66,7 +66,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
         ),
     ),
     "import": (
-        "accounts",
+        "books",
         (
             "Make a new database of an exported file, or fill an empty one of PostgreSQL."
             f" Exits {ExitCode.AUDIT_MISMATCH}, and makes none, if the books do not add up."

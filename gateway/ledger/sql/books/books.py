@@ -40,8 +40,9 @@ from gateway.ledger.sql.books.accounts import AccountBook
 from gateway.ledger.sql.books.alerts import AlertBook
 from gateway.ledger.sql.books.budgets import BudgetBook
 from gateway.ledger.sql.books.calls import CallBook
+from gateway.ledger.sql.books.codes import CodeBook
 from gateway.ledger.sql.books.database import Database, Part, read_account
-from gateway.ledger.sql.books.entries import CodeBook, EntryBook
+from gateway.ledger.sql.books.entries import EntryBook
 from gateway.ledger.sql.books.keys import KeyBook
 from gateway.ledger.sql.books.observations import ObservationBook
 from gateway.ledger.sql.books.signins import SignInBook
