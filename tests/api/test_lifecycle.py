@@ -333,6 +333,7 @@ def test_every_life_ends_once_and_settles_once() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # 119 s were measured on a busy machine
 @pytest.mark.no_cover
 def test_all_endings_are_reached() -> None:
     assert not play(10 * LIVES).unreached

@@ -144,6 +144,7 @@ async def test_the_sixth_try_waits_and_a_link_does_not(console: Console) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # 100 s were measured on a busy machine
 async def test_a_thousand_tries_at_once_take_no_memory(tmp_path: Path) -> None:
     """Two hashes run at once; the other requests get a plain error; health works."""
     patient = aiohttp.ClientSession(

@@ -192,7 +192,8 @@ async def test_a_bad_file_changes_nothing_and_says_why(
     assert (ran.code, ran.json["ok"]) == (ExitCode.CONFIG, False)
     assert told in ran.json["words"]
     assert ran.err == f"Refused, nothing changed: {ran.json['words']}\n"
-    assert f"the reload is refused and nothing changed: {ran.json['words']}" in one.gateway.log
+    refused = f"the reload is refused and nothing changed: {ran.json['words']}"
+    await until(lambda: refused in one.gateway.log, "the line")
     assert read_events(one) == [("system", ran.json["words"])]
     reply = await complete(one)
     assert "upstream-secret" not in ran.out + ran.err
@@ -213,7 +214,8 @@ async def test_what_a_restart_takes_is_named_and_the_rest_is_in_force(
     said = await asyncio.to_thread(one.ask)
     assert said.ok
     assert said.words.endswith("; a restart is needed for: server.port, billing.currency")
-    assert "a restart is needed for: server.port, billing.currency" in one.gateway.log
+    named = "a restart is needed for: server.port, billing.currency"
+    await until(lambda: named in one.gateway.log, "the line")
     reply = await complete(one)
     assert await charge_nano(one, reply.request_id) == changed.cost_nano
     receipt = await one.gateway.ask("GET", f"/v1/receipts/{reply.request_id}", key=one.caller.key)

@@ -6,6 +6,7 @@ import json
 from itertools import permutations
 from typing import Any, Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,8 +19,14 @@ from gateway.dialects.chat.state import (
     split_id,
     tag_provider,
 )
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    limit_elements,
+    maybe_loads,
+    refuse_elements,
+)
 from gateway.dialects.wire.templates import Template, maybe_learn_numbered
+from gateway.errors import BadRequest
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
@@ -171,6 +178,14 @@ def test_only_the_provider_that_made_it_opens_a_seal() -> None:
 def test_what_is_no_state_opens_to_nothing(sealed: object) -> None:
     """Nobody's conversation ends by it, and tiny values in bulk are no state."""
     assert open_seals(sealed, TAG) == []
+
+
+def test_the_values_of_states_count_like_those_of_their_request() -> None:
+    sealed = seal([0] * 100, TAG)
+    with limit_elements(150, refuse_elements):
+        assert open_seals(sealed, TAG) == [[0] * 100]
+        with pytest.raises(BadRequest):
+            open_seals(sealed, TAG)
 
 
 @each_row("identity", ["", "call_1", "functions.get:0", "a-gw1-b", "-gw1-0-", "ö"])

@@ -12,9 +12,18 @@ import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.serving.writer import RETRY_SECONDS
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.process import ExitCode
-from tests.ledger.contract.kit import NOW_MS, SHORT_SECONDS, admission, settlement, until, void
+from tests.ledger.contract.kit import (
+    NOW_MS,
+    SHORT_SECONDS,
+    WAIT_SECONDS,
+    admission,
+    settlement,
+    until,
+    void,
+)
 from tests.ledger.faults import Faults
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 
@@ -73,6 +82,33 @@ async def test_end_during_an_outage_gives_up_in_time(tmp_path: Path) -> None:
         future = ledger.settle(ledger.hold(find_key(ledger, place), admission()), settlement(5))
     assert isinstance(future.exception(), LedgerUnavailable)
     assert query(place.path, "SELECT count(*) FROM requests") == [(0,)]
+
+
+async def test_an_outage_that_passes_in_time_costs_the_end_nothing(tmp_path: Path) -> None:
+    """The tries that fail after the beginning of the end are not the last ones."""
+    place, faults = make_place(tmp_path), Faults()
+    opening = open_sqlite(place.path, commit_seconds=WAIT_SECONDS, connector=faults.connect)
+    async with opening as ledger:
+        faults.failing = True
+        future = ledger.settle(ledger.hold(find_key(ledger, place), admission()), settlement(5))
+        await until(lambda: not ledger.writable)
+        loop = asyncio.get_running_loop()
+        loop.call_later(RETRY_SECONDS, setattr, faults, "failing", False)
+    await future
+    assert query(place.path, "SELECT state FROM requests") == [("posted",)]
+
+
+async def test_whoever_has_waited_long_is_told_once_a_commit_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only by the timer that looks after hanging commits."""
+    monkeypatch.setattr("gateway.ledger.serving.writer.POLL_SECONDS", 10 * WAIT_SECONDS)
+    place, faults = make_place(tmp_path), Faults()
+    async with open_short(place, faults) as ledger:
+        faults.failing = True
+        hold = ledger.hold(find_key(ledger, place), admission())
+        with pytest.raises(LedgerUnavailable):
+            await asyncio.wait_for(ledger.settle(hold, settlement(5)), WAIT_SECONDS)
 
 
 async def test_a_writer_that_fails_leaves_nobody_waiting(
