@@ -105,6 +105,35 @@ async def test_budgets_are_managed_on_the_page(site: Site, console: Console) -> 
     assert [one["name"] for one in await read("budgets")] == ["crew", "second"]
 
 
+async def test_an_operator_manages_a_holders_keys_on_the_page(site: Site, console: Console) -> None:
+    """A key is made, edited and rotated for the holder; it is shown once, and there is no trial."""
+    page = await site.open(f"accounts/{OTHER}", OPERATOR)
+    dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="Create a key").click()
+    await dialog.get_by_label("Name").fill("theirs")
+    await dialog.get_by_role("button", name="Create key").click()
+    await wait_for_title(page, "Key created")
+    secret = await page.get_by_label("Key", exact=True).input_value()
+    assert (await console.complete(secret)).status == 200
+    text = await page.inner_text("main")
+    assert f"for {OTHER} alone" in text
+    assert "Try it" not in text
+    await page.get_by_role("button", name="I stored it").click()
+    await wait_for_title(page, OTHER)
+    assert secret not in await page.content()
+    await page.get_by_role("button", name="Edit theirs").click()
+    await dialog.get_by_label("Cap").fill("2.5")
+    await dialog.get_by_role("button", name="Save").click()
+    await page.get_by_text("of 2.50").wait_for()
+    await page.get_by_role("button", name="Rotate theirs").click()
+    await dialog.get_by_label("The old key").select_option("stops now")
+    await dialog.get_by_role("button", name="Rotate key").click()
+    await wait_for_title(page, "Key rotated")
+    assert (await console.complete(secret)).status == 401
+    (key,) = (await console.get(f"{API}/keys", as_=OTHER)).json["keys"]
+    assert (key["name"], key["cap"]) == ("theirs", "2.50")
+
+
 async def make_call(console: Console, name: str) -> str:
     made = await console.post(f"{API}/keys", {"name": "support"}, as_=name)
     reply = await console.complete(made.json["secret"])

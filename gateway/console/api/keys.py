@@ -1,6 +1,6 @@
 """The signed-in account's keys, budgets that keys share, and tokens of scripts.
 
-Operators add and revoke any account's keys, and manage any account's budgets. Tokens are theirs
+Operators manage any account's keys and budgets. Tokens are theirs
 alone; no token may call those routes. Only the reply that makes a secret contains it.
 """
 
@@ -61,8 +61,19 @@ def list_keys(books: Books, request: ConsoleRequest) -> Answer:
 
 @route("GET", "/keys/{id}", "any")
 def show_key(books: Books, request: ConsoleRequest) -> Answer:
-    key = books.keys.read(request.segment(), account_id=request.account.id)
-    return Answer(make_describer(books, request.account.id)(key))
+    owner = _find_owner(books, request)
+    return Answer(make_describer(books, owner)(books.keys.read(request.segment())))
+
+
+def _find_owner(books: Books, request: ConsoleRequest) -> int:
+    """Return the account of the key that the path names: for operators and tokens, of any key.
+
+    Raises:
+        NotFound: there is no such key, or it is of another account than a holder's own.
+    """
+    is_any = request.token is not None or request.account.operator
+    owner = None if is_any else request.account.id
+    return books.accounts.find_id(books.keys.read(request.segment(), account_id=owner).account)
 
 
 @route("POST", "/keys", "any")
@@ -96,7 +107,7 @@ def edit_key(books: Books, request: ConsoleRequest) -> Answer:
     changes, own = _read_changes(request)
     if not changes and own is None:
         return show_key(books, request)
-    owner = request.account.id
+    owner = _find_owner(books, request)
     key = books.keys.edit(request.segment(), changes, own=own, account_id=owner)
     return Answer(make_describer(books, owner)(key))
 
@@ -106,7 +117,7 @@ def rotate_key(books: Books, request: ConsoleRequest) -> Answer:
     fields = request.fields
     grace_seconds = fields.need_integer("grace_seconds", 0, keys.MAX_GRACE_SECONDS)
     fields.done()
-    key_id, owner = request.segment(), request.account.id
+    key_id, owner = request.segment(), _find_owner(books, request)
     made = keys.rotate_key(books, key_id, grace_seconds=grace_seconds, account_id=owner)
     old = books.keys.read(key_id, account_id=owner)
     body = _describe_new(books, owner, made)
@@ -117,12 +128,10 @@ def rotate_key(books: Books, request: ConsoleRequest) -> Answer:
 def revoke_key(books: Books, request: ConsoleRequest) -> Answer:
     """Revoke a key. Holders revoke their own keys; operators and tokens revoke any key."""
     request.fields.done()
-    is_any = request.token is not None or request.account.operator
-    owner = None if is_any else request.account.id
-    key = books.keys.read(request.segment(), account_id=owner)
-    request.refuse_operators(books.accounts.read(key.account))
+    owner = _find_owner(books, request)
+    request.refuse_operators(books.accounts.read(books.accounts.find_name(owner)))
     key = books.keys.revoke(request.segment(), account_id=owner)
-    return Answer(make_describer(books, books.accounts.find_id(key.account))(key))
+    return Answer(make_describer(books, owner)(key))
 
 
 def _read_changes(request: ConsoleRequest) -> tuple[KeyChanges, Allowance | None]:

@@ -6,7 +6,8 @@ import { h } from "./dom.js";
 import { entryTable } from "./entries.js";
 import { ask, openDialog } from "./form.js";
 import { amount, amountText, bigAmount, count, time, unit } from "./format.js";
-import { LIMITS, askRevoke, isDead, keyTable, limitFields, readLimits } from "./keytable.js";
+import { askNew, rowActions } from "./keys.js";
+import { LIMITS, keyTable, limitFields, readLimits } from "./keytable.js";
 import { accountBadges } from "./links.js";
 import { button, copyField, dim, empty, figures, head, link, notice, pager, section, tell } from "./ui.js";
 
@@ -18,6 +19,7 @@ export async function account(context) {
   const budgetPath = `/accounts/${one.id}/budgets`;
   const [moves, { budgets }] = await Promise.all([
     get(`/accounts/${one.id}/entries${query({ cursor: params.get("cursor") })}`, signal), get(budgetPath, signal)]);
+  const here = { ...context, budgets, owner: one };
   return [
     h("p", null, link("Accounts", "/console/accounts")),
     head(one.name, accountActions(one, context)),
@@ -28,7 +30,8 @@ export async function account(context) {
         ["Last 30 days", amount(one.spent_30d)], ["Last call", time(one.last_used, { none: "never" }), link("All calls", `/console/activity${query({ account: one.name })}`)],
         ["Open sessions", count(one.sessions)], ["Created", time(one.created, { day: true })]])),
     section("Limits", h("p", { class: "hint" }, "For all keys together. Holders can narrow their keys, never widen this."), limitFigures(one)),
-    section("Keys", one.key_list.length ? keyTable(one.key_list, (key) => keyActions(key, context)) : empty("No keys yet. The holder makes them, or you, on the command line: key add.")),
+    section("Keys", one.key_list.length ? keyTable(one.key_list, (key) => rowActions(key, here)) : empty("No keys yet. The holder makes them, or you."),
+      h("div", { class: "actions" }, button("Create a key", () => askNew(here)))),
     budgetSection(budgets, budgetPath, context),
     section("Movements", entryTable(moves.entries), pager(moves.count, "movement", moves.next_cursor)),
   ];
@@ -42,10 +45,6 @@ const limitFigures = (one) => figures([
   ...LIMITS.map(({ name, label }) => [label, showLimit(name, one[name])]),
   ["Models", one.models ? one.models.join(", ") : dim("all")],
 ]);
-
-const keyActions = (key, { reload }) =>
-  (isDead(key) ? dim("–")
-    : button("Revoke", () => askRevoke(key, reload), "quiet red", { "aria-label": `Revoke ${key.name || key.display}` }));
 
 function accountActions(one, context) {
   return [

@@ -85,7 +85,7 @@ async function build(signal) {
   const route = find(location.pathname, session.account.operator);
   if (!route || (route.operator && !session.account.operator)) return missing();
   const pages = await load(route.file);
-  return pages[route.page]({ params, session, signal, name: route.name, go, reload: show, place, refreshSession });
+  return pages[route.page]({ params, session, signal, name: route.name, go, reload: show, place, load, refreshSession });
 }
 
 async function load(name) {

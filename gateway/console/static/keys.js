@@ -6,7 +6,6 @@ import { h } from "./dom.js";
 import { ask } from "./form.js";
 import { count, unit, utcDay } from "./format.js";
 import { askRevoke, isDead, keyTable, limitFields, readLimits } from "./keytable.js";
-import { created } from "./newkey.js";
 import { button, dim, empty, head, link, pager } from "./ui.js";
 
 const GRACE = [["86400", "for 24 hours"], ["0", "stops now"], ["3600", "for 1 hour"], ["604800", "for 7 days"]];
@@ -34,7 +33,8 @@ export async function keys(context) {
   ];
 }
 
-function rowActions(key, context) {
+/** What can be done to a key; `context` has the `budgets` of its account and, where that is another's, its `owner`. */
+export function rowActions(key, context) {
   if (isDead(key)) return dim("–");
   const about = (label) => ({ "aria-label": `${label} ${key.name || key.display}` });
   return [
@@ -66,13 +66,20 @@ const terms = (values) => ({
 
 const valuesOf = (fields) => Object.fromEntries(fields.map(({ name, value = "" }) => [name, value]));
 
-const askNew = (context) => ask({
-  title: "Create a key",
+/** Make a key and show it. What shows it is loaded first, as a key that cannot be shown is lost. */
+async function showNew(context, make) {
+  const { created } = await context.load("newkey");
+  const made = await make();
+  return () => context.place(created(made, context));
+}
+
+export const askNew = (context) => ask({
+  title: context.owner ? `Create a key for ${context.owner.name}` : "Create a key",
   fields: keyFields(context),
   submit: "Create key",
-  run: async (values) => {
-    const made = await api("POST", "/keys", { body: { ...terms(values), ...budgetTerms(values) } });
-    return () => context.place(created(made, context));
+  run: async (values, idempotencyKey) => {
+    const path = context.owner ? `/accounts/${context.owner.id}/keys` : "/keys";
+    return showNew(context, () => api("POST", path, { body: { ...terms(values), ...budgetTerms(values) }, idempotencyKey }));
   },
 });
 
@@ -103,7 +110,6 @@ const askRotate = (key, context) => ask({
   fields: [{ name: "grace", label: "The old key", type: "select", options: GRACE, value: "86400" }],
   submit: "Rotate key",
   run: async ({ grace }) => {
-    const made = await api("POST", `/keys/${encodeURIComponent(key.id)}/rotate`, { body: { grace_seconds: Number(grace) } });
-    return () => context.place(created(made, context));
+    return showNew(context, () => api("POST", `/keys/${encodeURIComponent(key.id)}/rotate`, { body: { grace_seconds: Number(grace) } }));
   },
 });

@@ -5,22 +5,23 @@ import { time, writeSetting } from "./format.js";
 import { tryForm } from "./try.js";
 import { copyButton, copyField, head, button, notice, section, tabs } from "./ui.js";
 
-export function created({ key, secret, old }, { session, signal, reload }) {
+export function created({ key, secret, old }, { session, signal, reload, owner }) {
   const base = session.base_url ?? `${location.origin}/v1`;
-  const usable = key.models ?? session.models;
+  const usable = key.models ?? owner?.models ?? session.models;
   const embeds = (id) => session.embedding_models.includes(id);
   const model = usable.find((id) => !embeds(id)) ?? usable[0] ?? "MODEL";
   const snippets = embeds(model) ? EMBEDDING_SNIPPETS : SNIPPETS;
   return [
     head(old ? "Key rotated" : "Key created"),
-    notice("warn", h("strong", null, "Shown once."), " Copy it now. Lost it? Rotate."),
+    notice("warn", h("strong", null, "Shown once."), " Copy it now", owner && `, for ${owner.name} alone`, ". Lost it? Rotate."),
     section(key.name || "Your key",
       copyField("Key", secret),
       copyField("Base URL", base),
       old && oldKey(old)),
     section("Ready to run", tabs("Snippets", Object.entries(snippets).map(([name, write]) =>
       [name, () => snippet(name, write({ base, secret, model }))]))),
-    !embeds(model) && section("Try it", tryForm({ session, signal, secret, models: usable })),
+    // Trying another's key would spend another's money.
+    !owner && !embeds(model) && section("Try it", tryForm({ session, signal, secret, models: usable })),
     h("div", { class: "actions" }, button("I stored it", reload, "primary")),
   ];
 }
