@@ -127,9 +127,12 @@ def test_each_input_is_made_with_a_label() -> None:
                 assert re.search(r"\bid\b|aria-label|aria-hidden", line), f"{name}: {line}"
 
 
-def test_noscript_names_commands_that_exist() -> None:
+def test_commands_that_pages_name_exist() -> None:
+    """Without scripts the console names them, and to whoever forgot a password."""
     commands = re.findall(r"<code>(?:python -m gateway )?([a-z]+ [a-z]+|usage)\b", INDEX)
     assert len(commands) >= 6
+    commands += re.findall(r'code\("gateway ([a-z -]+) NAME"\)', SCRIPTS["signin.js"])
+    assert commands[-1] == "account signin-link"
     load_verbs()
     for command in commands:
         with pytest.raises(SystemExit) as end:

@@ -3,7 +3,7 @@
 import { api } from "./api.js";
 import { h } from "./dom.js";
 import { form, openDialog } from "./form.js";
-import { button, head, link, notice } from "./ui.js";
+import { button, code, head, link, notice } from "./ui.js";
 
 export function signIn({ params, done }) {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
@@ -27,7 +27,9 @@ const byLink = (token, done) => [
 
 const byPassword = (done) => [
   passwordForm([{ name: "name", label: "Name", required: true, autocomplete: "username", autocapitalize: "none", spellcheck: "false" }], {}, done),
-  h("p", { class: "dim" }, "No password yet, or forgotten? Ask the operator for a sign-in link."),
+  h("details", null, h("summary", null, "Forgot password, or none yet?"), h("div", null,
+    h("p", null, "Ask your operator for a sign-in link. It signs you in once; then set a new password under Settings."),
+    h("p", { class: "dim" }, "Operators make one on the account’s page, or on the gateway’s machine: ", code("gateway account signin-link NAME")))),
 ];
 
 /** A form that asks for a code, too, once the gateway wants one for this password. */
