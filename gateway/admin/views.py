@@ -26,6 +26,7 @@ from gateway.ledger.records import (
     EventView,
     InterruptedView,
     NewCodes,
+    StandingView,
 )
 from gateway.ledger.signin_records import TokenView
 from gateway.money import format_amount
@@ -73,6 +74,35 @@ ACCOUNT: Final = Fields[AccountView](
         "created_ms",
     ),
 )
+
+
+MAX_TOLD_DAYS: Final = 999
+"""The longest time that is told: of longer ones nobody needs the number."""
+
+
+def _describe_lasting(standing: StandingView) -> str:
+    days = standing.days_left
+    if days is None or days > MAX_TOLD_DAYS:
+        return "-" if days is None else f"over {MAX_TOLD_DAYS} days"
+    return "1 day" if days == 1 else f"{days} days"
+
+
+STANDING: Final = Fields[StandingView](
+    *ACCOUNT.under("account"),
+    ("spent_today_nano", "spent.today_nano"),
+    ("spent_7d_nano", "spent.week_nano"),
+    ("spent_30d_nano", "spent.month_nano"),
+    *("keys", "last_used_ms", "has_password", "days_left"),
+    table=(
+        *("account.name", "account.balance_nano", "account.held_nano"),
+        (">7 DAYS {}", "spent_7d_nano"),
+        ("LASTS", _describe_lasting),
+        ("STATE", lambda one: describe_account_state(one.account)),
+        ("LIMITS", lambda one: describe_limits(one.account.terms)),
+        "account.created_ms",
+    ),
+)
+"""An account in a list, with what it spent."""
 ENTRY: Final = Fields[EntryView](
     *("id", "account", "kind", "amount_nano", "balance_after_nano", "request_id", "note"),
     "created_ms",

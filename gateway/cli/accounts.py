@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from getpass import getpass
 from pathlib import Path
 from typing import Final, Literal, Unpack, get_args
@@ -12,7 +13,7 @@ from gateway.addresses import make_tunnel_command
 from gateway.admin import signin, views
 from gateway.admin.fields import csv_lines, write_csv_cells
 from gateway.cli import arguments as read
-from gateway.cli.arguments import render, render_fields
+from gateway.cli.arguments import render, render_fields, render_table
 from gateway.cli.books import COLUMNS, MADE, add_accounts, read_accounts
 from gateway.cli.command import Command
 from gateway.cli.keys import warn_of_unknown_models
@@ -23,9 +24,10 @@ from gateway.ledger.records import (
     AccountView,
     EntryView,
     Refused,
+    StandingView,
 )
 from gateway.money import align_points, format_amount
-from gateway.times import format_moment
+from gateway.times import DAY_MS, format_moment
 
 Role = Literal["holder", "operator"]
 
@@ -98,10 +100,44 @@ def account_import(command: Command, file: Path) -> None:
     command.show(rows, csv_lines([MADE.names, *(write_csv_cells(row, MADE.names) for row in rows)]))
 
 
-@verb("account list", "account list", "account list --json")
-def account_list(command: Command) -> None:
-    """List the accounts with their balances."""
-    command.show_list(command.open_books().accounts.read_all(), views.ACCOUNT)
+Order = Literal["name", "balance", "lasts"]
+_ORDERS: Final[Mapping[Order, Callable[[StandingView], tuple[int | str, ...]]]] = {
+    "name": lambda one: (one.account.name,),
+    "balance": lambda one: (one.account.balance_nano, one.account.name),
+    "lasts": lambda one: (one.days_left is None, one.days_left or 0, one.account.name),
+}
+
+
+@verb(
+    "account list",
+    "account list",
+    "account list --sort lasts",
+    "account list --json",
+    choice(
+        "--sort",
+        get_args(Order),
+        "by name, or the least balance first, or first what lasts for the fewest days at the rate"
+        " of the last 7",
+        default="name",
+    ),
+)
+def account_list(command: Command, sort: Order) -> None:
+    """List the accounts with their balances, and how long these last."""
+    books = command.open_books()
+    ids = [account_id for _, account_id in books.accounts.find_names(None)]
+    found = books.accounts.read_standings(ids, today=books.clock() // DAY_MS)
+    found.sort(key=_ORDERS[sort])
+    columns = views.STANDING.columns
+    rows = [[cell(one) for _, cell in columns] for one in found]
+    if len(found) > 1:
+        amounts = [
+            (one.account.balance_nano, one.account.held_nano, one.spent.week_nano) for one in found
+        ]
+        sums = [format_amount(sum(column)) for column in zip(*amounts, strict=True)]
+        rows.append(["total", *sums, *[""] * (len(columns) - 1 - len(sums))])
+    titles = [title.format(command.currency) for title, _ in columns]
+    described = [views.STANDING.describe(one) for one in found]
+    command.show(described, render_table(titles, rows))
 
 
 @verb("account show", "account show alice", _NAME)

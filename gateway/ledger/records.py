@@ -231,9 +231,28 @@ class StandingView:
     last_used_ms: int | None
     has_password: bool
 
+    @property
+    def days_left(self) -> int | None:
+        account = self.account
+        available_nano = account.balance_nano - account.held_nano
+        return count_days_left(account.balance_nano, available_nano, self.spent.week_nano)
 
-AccountOrder = Literal["name", "balance", "held", "spent_today", "spent_7d", "spent_30d"]
-"""The order of a list of accounts: by name, or the largest first."""
+
+def count_days_left(balance_nano: int, available_nano: int, spent_week_nano: int) -> int | None:
+    """Return how many whole days the available balance lasts at the rate of the last week.
+
+    None if nothing was spent in that week or the balance is not positive.
+    """
+    if spent_week_nano <= 0 or balance_nano <= 0:
+        return None
+    return max(available_nano, 0) * 7 // spent_week_nano
+
+
+AccountOrder = Literal[
+    "name", "balance", "held", "spent_today", "spent_7d", "spent_30d", "least", "lasts"
+]
+"""The order of a list of accounts: by name, the largest first, the least balance first, or the one
+first whose balance lasts for the fewest days."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,12 @@ import pytest
 
 from gateway.admin import signin
 from gateway.admin.passwords import verify_password
+from gateway.admin.views import STANDING
+from gateway.cli.accounts import _ORDERS
+from gateway.ledger.call_records import Spent
+from gateway.ledger.key_records import Terms
 from gateway.ledger.opening import open_books
+from gateway.ledger.records import AccountView, StandingView
 from gateway.ledger.signin_records import SessionView
 from tests.admin.visits import NAME, VISITOR, read, set_up_totp
 from tests.support.cli import CONFIG, Cli
@@ -20,6 +25,22 @@ def test_an_account_is_made_with_its_database(cli: Cli) -> None:
     assert answer.out == ""
     assert answer.err == "Account alice added; its balance is 20.00 EUR.\n"
     assert cli.database.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_balance_that_ends_first_is_first() -> None:
+    def stand(name: str, balance: int, spent_week: int) -> StandingView:
+        account = AccountView(1, name, False, False, balance, 0, 0, Terms())
+        return StandingView(account, Spent(0, spent_week, 0), 0, None, has_password=False)
+
+    accounts = [stand("unused", 1, 0), stand("long", 10**6, 7), stand("b", 3, 7), stand("a", 1, 7)]
+    found = sorted(accounts, key=_ORDERS["lasts"])
+    write = dict(STANDING.columns)["LASTS"]
+    assert [(one.account.name, write(one)) for one in found] == [
+        ("a", "1 day"),
+        ("b", "3 days"),
+        ("long", "over 999 days"),
+        ("unused", "-"),
+    ]
 
 
 @pytest.fixture

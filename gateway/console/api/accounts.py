@@ -43,11 +43,10 @@ from gateway.ledger.records import (
     EntryKind,
     EntryView,
     NotFound,
-    StandingView,
 )
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
-from gateway.times import DAY_MS, format_iso
+from gateway.times import DAY_MS, format_day, format_iso
 
 
 @route("GET", "/billing", "any")
@@ -167,6 +166,8 @@ def void_code(books: Books, request: ConsoleRequest) -> Answer:
 
 MAX_KEYS: Final = 200
 """Keys shown of one account, active ones first: a page that renders at once."""
+SUMMED_DAYS: Final = {"spent_today": 1, "spent_7d": 7, "spent_30d": 30}
+"""UTC days, with today, of the sums of what was spent."""
 
 
 @route("GET", "/accounts", "operator", EVERY_TOKEN)
@@ -186,13 +187,29 @@ def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
         shown = found[first : first + page.wanted]
         ids = [account_id for _, account_id in shown]
         standings = books.accounts.read_standings(ids, today=today)
+        totals = None if search else _sum_up(books, today)
     return page.answer(
         "accounts",
         [(place, one) for (place, _), one in zip(shown, standings, strict=True)],
         itemgetter(0),
-        lambda row: _describe_standing(row[1]),
+        lambda row: views.STANDING.describe(row[1]),
         count=len(found),
+        totals=totals,
     )
+
+
+def _sum_up(books: Books, today: int) -> dict[str, object]:
+    """Return the sums of all accounts' columns."""
+    first = (today - max(SUMMED_DAYS.values()) + 1) * DAY_MS
+    days = books.usage.sum_by("day", account=None, since_ms=first, until_ms=None)
+    totals = {
+        **describe_amount("balance", books.accounts.sum_balances()),
+        **describe_amount("held", books.calls.measure_pending()[1]),
+    }
+    for name, count in SUMMED_DAYS.items():
+        since = format_day(today - count + 1)
+        totals |= describe_amount(name, sum(one.cost_nano for day, one in days if day >= since))
+    return totals
 
 
 @route("GET", "/accounts/by-name", "operator", EVERY_TOKEN)
@@ -348,25 +365,13 @@ def _answer_move(books: Books, entry: EntryView) -> Answer:
     return Answer({"entry": views.ENTRY.describe(entry), "account": account})
 
 
-def _describe_standing(standing: StandingView) -> dict[str, Any]:
-    return {
-        **views.ACCOUNT.describe(standing.account),
-        **describe_amount("spent_today", standing.spent.today_nano),
-        **describe_amount("spent_7d", standing.spent.week_nano),
-        **describe_amount("spent_30d", standing.spent.month_nano),
-        "keys": standing.keys,
-        "last_used": format_iso(standing.last_used_ms),
-        "has_password": standing.has_password,
-    }
-
-
 def _describe_detail(books: Books, account_id: int) -> dict[str, Any]:
     """Describe an account with its keys and latest entries. Raises NotFound."""
     standing = books.accounts.read_standing(account_id, today=books.clock() // DAY_MS)
     run = books.entries.read_run(EntryFilter(account_id), None, views.LATEST_ENTRIES)
     describe_key = make_describer(books, account_id)
     return {
-        **_describe_standing(standing),
+        **views.STANDING.describe(standing),
         "entries": [views.ENTRY.describe(entry) for entry in run.entries],
         "key_list": [describe_key(key) for key in _list_keys(books, account_id)],
         "sessions": len(books.signins.read_sessions(account_id)),

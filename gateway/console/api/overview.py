@@ -21,7 +21,7 @@ from gateway.ledger.call_records import (
     sum_costs,
     sum_usage,
 )
-from gateway.ledger.records import AccountView
+from gateway.ledger.records import AccountView, count_days_left
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount, format_amount
 from gateway.times import DAY_MS, format_day, format_moment
@@ -86,16 +86,6 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         "notices": [{"code": code, "message": message} for code, message in notices],
     }
     return Answer(body)
-
-
-def count_days_left(balance_nano: int, available_nano: int, spent_week_nano: int) -> int | None:
-    """Return how many whole days the available balance lasts at the rate of the last week.
-
-    None if nothing was spent in that week or the balance is not positive.
-    """
-    if spent_week_nano <= 0 or balance_nano <= 0:
-        return None
-    return max(available_nano, 0) * WEEK // spent_week_nano
 
 
 def _sum_days(view: OverviewView, today: int, count: int) -> int:

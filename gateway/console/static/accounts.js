@@ -3,13 +3,14 @@
 import { api, get, query } from "./api.js";
 import { h } from "./dom.js";
 import { ask, filters } from "./form.js";
-import { count, time, unit } from "./format.js";
+import { count, plural, time, unit } from "./format.js";
 import { accountBadges, accountLink } from "./links.js";
 import { button, dim, empty, head, link, pager, table } from "./ui.js";
 
 const SORTS = [
   ["name", "name"], ["balance", "balance"], ["held", "held"],
   ["spent_today", "spent today (UTC)"], ["spent_7d", "spent in 7 days"], ["spent_30d", "spent in 30 days"],
+  ["least", "least balance"], ["lasts", "days it lasts"],
 ];
 
 export async function accounts({ params, signal, go, reload }) {
@@ -22,24 +23,30 @@ export async function accounts({ params, signal, go, reload }) {
       { name: "search", label: "Name contains", type: "search", value: search },
       { name: "sort", label: "Sort by", type: "select", value: sort ?? "name", options: SORTS },
     ], reload),
-    list.accounts.length ? accountTable(list.accounts) : empty("No account has that in its name.", link("All accounts", "/console/accounts")),
+    list.accounts.length ? accountTable(list.accounts, list.totals) : empty("No account has that in its name.", link("All accounts", "/console/accounts")),
     pager(list.count, "account", list.next_cursor),
   ];
 }
 
-const accountTable = (rows) => table({
+const total = "All accounts";
+
+const lasts = (one) => (one.days_left === null ? dim("–") : one.days_left > 999 ? "over 999 days" : plural(one.days_left, "day"));
+
+const accountTable = (rows, totals) => table({
   caption: "Accounts",
   columns: [
-    { label: "Name", class: "wide", cell: (one) => h("div", { class: "badges" }, accountLink(one.name), accountBadges(one)) },
+    { label: "Name", class: "wide", cell: (one) => (one === totals ? total : h("div", { class: "badges" }, accountLink(one.name), accountBadges(one))) },
     { label: "Balance", money: (one) => one.balance },
     { label: "Held", money: (one) => one.held },
     { label: "Today", money: (one) => one.spent_today },
     { label: "7 days", money: (one) => one.spent_7d },
     { label: "30 days", money: (one) => one.spent_30d },
-    { label: "Keys", right: true, cell: (one) => count(one.keys) },
-    { label: "Last call (UTC)", cell: (one) => time(one.last_used, { brief: true, none: dim("never") }) },
+    { label: "Lasts about", right: true, cell: (one) => one !== totals && lasts(one) },
+    { label: "Keys", right: true, cell: (one) => one !== totals && count(one.keys) },
+    { label: "Last call (UTC)", cell: (one) => one !== totals && time(one.last_used, { brief: true, none: dim("never") }) },
   ],
   rows,
+  foot: totals,
 });
 
 const askAdd = (go) => ask({

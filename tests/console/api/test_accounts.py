@@ -27,7 +27,7 @@ from tests.support.rows import each_row
 
 SUMS: Final = ("spent_today", "spent_7d", "spent_30d")
 LISTED_FIELDS: Final = (
-    ACCOUNT_FIELDS | {*SUMS, *(f"{one}_nano" for one in SUMS)} | {"keys", "last_used", "has_password"}
+    ACCOUNT_FIELDS | {*SUMS, *(f"{one}_nano" for one in SUMS)} | {"keys", "last_used", "has_password", "days_left"}
 )  # fmt: skip
 DETAIL_FIELDS: Final = LISTED_FIELDS | {"entries", "key_list", "sessions"}
 
@@ -63,6 +63,23 @@ async def test_accounts_are_sorted_by_what_was_asked_for(console: Console) -> No
             path = f"{ACCOUNTS}?sort={sort}&limit={limit}"
             assert await read_pages(console, path, "accounts", as_=OPERATOR) == wanted
         assert sort not in SUMS or wanted[0]["name"] == OTHER
+    least = (await get(console, f"{ACCOUNTS}?sort=least"))["accounts"]
+    assert least == sorted(plain, key=lambda one: (one["balance_nano"], one["name"]))
+    path = f"{ACCOUNTS}?sort=lasts&limit=1"
+    lasting = await read_pages(console, path, "accounts", as_=OPERATOR)
+    assert [one["name"] for one in lasting] == [OTHER, HOLDER, OPERATOR]
+    assert [one["days_left"] is None for one in lasting] == [False, True, True]
+
+
+async def test_the_totals_are_those_of_all_accounts(console: Console) -> None:
+    secret = (await console.post(f"{API}/keys", {}, as_=OTHER)).json["secret"]
+    assert (await console.complete(secret)).status == 200
+    listed = await get(console, f"{ACCOUNTS}?limit=1")
+    rows = (await get(console, ACCOUNTS))["accounts"]
+    for name in ("balance", "held", *SUMS):
+        assert listed["totals"][f"{name}_nano"] == sum(one[f"{name}_nano"] for one in rows), name
+    assert listed["totals"]["spent_today_nano"] > 0
+    assert (await get(console, f"{ACCOUNTS}?search={OTHER}"))["totals"] is None
 
 
 async def test_search_is_for_a_part_of_the_name_in_any_case(console: Console) -> None:

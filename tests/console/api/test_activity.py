@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from gateway import ids
 from gateway.admin import keys
-from gateway.console.api.overview import count_days_left
 from gateway.ledger.call_records import ENDINGS
 from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.records import count_days_left
 from gateway.money import NANO
 from gateway.times import DAY_MS, format_iso
 from tests.console.calls import SUMS, Past, add_calls

@@ -24,6 +24,7 @@ from gateway.ledger.records import (
     NotFound,
     Refused,
     StandingView,
+    count_days_left,
 )
 from gateway.ledger.signin_records import SCRIPT_ACTOR
 from gateway.ledger.sql.books.database import (
@@ -46,6 +47,7 @@ from gateway.ledger.sql.connection import (
     insert_numbered,
     join_parts,
     read_rows,
+    sum_parts,
 )
 from gateway.ledger.sql.rows import SET_TERMS, Draft, post_entry, write_terms
 from gateway.money import format_amount
@@ -84,7 +86,7 @@ _RANKED_BY_SPENT: Final = f"""
     ) AS spent
 """  # noqa: S608 - built from constants
 """A join, because PostgreSQL then reads these days once, not each account's for itself."""
-RANKS: Final[Mapping[AccountOrder, str]] = {
+RANKS: Final[Mapping[str, str]] = {
     "name": _RANKED.format(amount="0"),
     "balance": _RANKED.format(amount="balance_nano"),
     "held": _RANKED.format(
@@ -98,6 +100,9 @@ RANKS: Final[Mapping[AccountOrder, str]] = {
     "spent_30d": _RANKED_BY_SPENT.format(days=30),
 }
 """SQL of the amount by which accounts are ranked."""
+_ALL_BALANCES: Final = f"SELECT {sum_parts('balance_nano')} FROM accounts"  # noqa: S608
+MAX_DAYS: Final = 1_000_000
+"""The rank of a balance from which nothing is spent; all others are before it."""
 _EDIT: Final = f"UPDATE accounts SET {SET_TERMS} WHERE id = :id"  # noqa: S608 - constants
 _SET_ROLE: Final = "UPDATE accounts SET operator = ? WHERE id = ?"
 _OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator = 1 AND suspended = 0 AND id <> ?"
@@ -132,10 +137,28 @@ class AccountBook(Part):
             return read_account_name(connection, account_id)
 
     def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
-        """Return an amount of each account by its id; no amount is 0, and so is any by name."""
+        """Return a number of each account by its id, the largest first; by name it is 0."""
+        if by == "least":
+            return {id_: -nano for id_, nano in self.rank("balance", today=today).items()}
+        if by == "lasts":
+            return self._rank_by_days(today)
         with self._database.snapshot() as connection:
             rows = read_rows(connection, RANKS[by], {"today": today})
         return {account_id: join_parts(*parts) for account_id, *parts in rows}
+
+    def _rank_by_days(self, today: int) -> dict[int, int]:
+        with self._database.snapshot():
+            balances, held = self.rank("balance", today=today), self.rank("held", today=today)
+            spent = self.rank("spent_7d", today=today)
+        ranks: dict[int, int] = {}
+        for id_, nano in balances.items():
+            days = count_days_left(nano, nano - held[id_], spent[id_])
+            ranks[id_] = -MAX_DAYS if days is None else -min(days, MAX_DAYS - 1)
+        return ranks
+
+    def sum_balances(self) -> int:
+        """Return the sum of all balances."""
+        return join_parts(*self._database.read_one(_ALL_BALANCES, ()))
 
     def read_standing(self, account_id: int, *, today: int) -> StandingView:
         """Return the account with what it spent; `today` is counted in UTC days from the epoch."""
