@@ -260,6 +260,20 @@ class Bill:
         charge = make_charge(metered, prices.find(metered.tokens, metered.terms, at_ms))
         return charge if charge.cost_nano <= MAX_AMOUNT_NANO else self._expected
 
+    def _note_end(self, outcome: Outcome) -> int:
+        """Return the time, and count how long the reply took if it is complete."""
+        call, ended_ms = self._call, self._ledger.clock()
+        if outcome == "complete" and call.key is not None and call.first_byte_ms is not None:
+            self._ledger.note_latency(
+                call.key.account.id,
+                call.provider,
+                call.upstream_model,
+                ended_ms,
+                first_byte_ms=call.first_byte_ms,
+                total_ms=ended_ms - call.started_ms,
+            )
+        return ended_ms
+
     def _queue(self, outcome: Outcome, status: int, charge: Charge | None) -> Awaitable[None]:
         call = self._call
         costs = self._model.costs.get(call.provider)
@@ -292,7 +306,7 @@ class Bill:
                 cost_nano=charge.cost_nano,
                 estimated=metered.estimated,
                 first_byte_ms=call.first_byte_ms,
-                ended_ms=self._ledger.clock(),
+                ended_ms=self._note_end(outcome),
                 # Of a JSON reply nothing is delivered before its charge; see `UNCOMMITTED`.
                 withdraw_if_late=not self._hold.admission.stream,
                 provider_cost_nano=provider_cost_nano,

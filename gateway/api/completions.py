@@ -193,6 +193,7 @@ class Relay:
         self._candidate, provider = candidate, candidate.provider
         completion.call.attempts += 1
         completion.call.provider = provider.name
+        completion.call.upstream_model = candidate.target.upstream_model
         # Before the first wait: a caller that leaves in it must find something to end.
         self._attempt = Attempt(
             provider.config,

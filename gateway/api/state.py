@@ -177,6 +177,7 @@ class Call:
     """The model that was named, if that can be one; `model` is one that the caller may use."""
     model: str = ""
     provider: str = ""
+    upstream_model: str = ""
     attempts: int = 0
     failed: str = ""
     """The routes that failed, each with its cause."""

@@ -1,4 +1,4 @@
-"""Records of what operators and holders are told beside the books: alerts, refusals, and calls to providers.
+"""Records of what operators and holders are told beside the books: alerts, refusals, calls to providers, latencies.
 
 An alert is raised once for each occurrence and channel, and then queued until it is delivered. What
 stands for a while, such as a failing provider, is also kept as a condition until it ends.
@@ -7,7 +7,9 @@ stands for a while, such as a failing provider, is also kept as a condition unti
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, Literal
 
 import orjson
@@ -166,3 +168,60 @@ class UpstreamView:
     """The latest ten minutes in which it was asked."""
     failure: UpstreamFailure | None
     """The last one that is kept."""
+
+
+EDGES_MS: Final = tuple(round(10 * 2 ** (power / 2)) for power in range(35))
+"""The longest time of each bucket: powers of the root of 2, from 10 ms to 22 min. What took longer
+than all is in a bucket of its own, without an end."""
+
+LatencyScope = Literal["route", "account", "day"]
+"""What latencies are summed by: a provider's model and the hour, an account and the hour, the day."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """How long complete replies took, from the request's arrival; None if there was none."""
+
+    calls: int = 0
+    first_byte_p50_ms: int | None = None
+    first_byte_p95_ms: int | None = None
+    total_p50_ms: int | None = None
+    total_p95_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyCount:
+    """How many replies of a scope had their first byte, and their end, within a bucket."""
+
+    name: tuple[str, ...]
+    """Provider and its model; the account; nothing for the day."""
+    bucket: int
+    firsts: int
+    totals: int
+
+
+def measure_latency(counts: Iterable[LatencyCount]) -> Latency:
+    """Compute the percentiles of what all counts sum up to."""
+    firsts, totals = ([0] * (len(EDGES_MS) + 1) for _ in range(2))
+    for one in counts:
+        firsts[one.bucket] += one.firsts
+        totals[one.bucket] += one.totals
+    return Latency(
+        sum(totals),
+        *(_find_percentile_ms(each, part) for each in (firsts, totals) for part in (50, 95)),
+    )
+
+
+def _find_percentile_ms(counts: list[int], percent: int) -> int | None:
+    """Return the time that as many percent of the counted did not exceed; None if there are none.
+
+    Within its bucket it is interpolated, so it is never beyond the bucket's longest time.
+    """
+    wanted = sum(counts) * percent / 100
+    if not wanted:
+        return None
+    for count, (low_ms, high_ms) in zip(counts, pairwise((0, *EDGES_MS)), strict=False):
+        if wanted <= count:
+            return round(low_ms + (high_ms - low_ms) * wanted / count)
+        wanted -= count
+    return EDGES_MS[-1]  # longer: nobody knows how much

@@ -72,6 +72,15 @@ async def see(stage: Stage, provider: str, calls: int) -> UpstreamView:
     return seen
 
 
+def count_complete(stage: Stage, provider: str) -> int:
+    """Return of how many replies the time was noted: of those that are complete."""
+    with open_books(stage.books.path) as books:
+        found = books.observations.read_latencies("route", 0, 10**6)
+    counted = [one for one in found if one.name == (provider, UPSTREAM_NAME)]
+    assert sum(one.firsts for one in counted) == sum(one.totals for one in counted)
+    return sum(one.totals for one in counted)
+
+
 async def test_refusals_are_counted_and_logged(stage: Stage, spare: Caller) -> None:
     """All are asked for before the first count is read, as counts are written now and then."""
     asked: list[tuple[str, str | None, str]] = []
@@ -125,6 +134,7 @@ async def test_what_providers_say_is_counted_and_logged_without_their_words(
         asked.append((f"{model.replace('/', '-')}-alpha", cause, reply.request_id))
     for provider, calls, failures in counts:
         seen = await see(stage, provider, calls)
+        assert count_complete(stage, provider) == (1 if failures < calls else 0)
         assert (seen.today.calls, seen.today.failures) == (calls, failures)
         assert (seen.failure is None) == (failures == 0)
     for provider, cause, request_id in asked:

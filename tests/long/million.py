@@ -75,6 +75,7 @@ BACK: Final = f"""
         SELECT RAISE(ABORT, 'the ledger is append-only');
     END;
     DROP TABLE folded;
+    DROP TABLE latencies;
     PRAGMA user_version = {VERSION - 1};
 """
 """Takes a database of this version of the schema back to the one before."""

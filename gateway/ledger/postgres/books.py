@@ -56,6 +56,7 @@ TABLES: Final = (
     "tokens",
     "refusals",
     "upstream_calls",
+    "latencies",
     "upstream_failures",
     "alert_hooks",
     "alert_conditions",

@@ -30,11 +30,11 @@ from gateway.ledger.sql.audit import (
     write_checkpoint,
 )
 
-VERSION: Final = 4
+VERSION: Final = 5
 """The version of the tables and functions, kept in `schema_version`."""
 TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
 """The scripts of a new database."""
-UPGRADES: Final = {2: "from_2.sql", 3: "from_3.sql"}
+UPGRADES: Final = {2: "from_2.sql", 3: "from_3.sql", 4: "from_4.sql"}
 """Scripts by the version that they upgrade to the next one."""
 FUNCTIONS: Final = (
     "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "lives.sql",

@@ -1,4 +1,4 @@
-"""The state of commits, and counts of what is noted beside them: refusals, and calls to providers.
+"""The state of commits, and counts of what is noted beside them: refusals, calls to providers, latencies.
 
 Health: when a failure becomes an outage, how it is retried, and its log lines.
 
@@ -128,7 +128,7 @@ MAX_SUMS: Final = 4096
 """Sums, or failures, in memory: more come together only while the ledger cannot be written, and are not counted."""
 
 
-COUNTLESS: Final = "refusals and calls to providers cannot be counted: %s"
+COUNTLESS: Final = "refusals, calls to providers and latencies cannot be counted: %s"
 
 
 class Observer:
@@ -174,6 +174,26 @@ class Observer:
             sums.last = failure
             if len(self._sums.failures) < MAX_SUMS:
                 self._sums.failures.append(failure)
+        if self._timer is None:
+            self._schedule()
+
+    def note_latency(
+        self,
+        account_id: int,
+        provider: str,
+        upstream_model: str,
+        ended_ms: int,
+        *,
+        first_byte_ms: int,
+        total_ms: int,
+    ) -> None:
+        # No method of the dictionary or list is called: each call is one of every request.
+        sums = self._sums.latencies
+        key = (ended_ms // HOUR_MS, account_id, provider, upstream_model)
+        if key in sums:
+            sums[key] += (first_byte_ms, total_ms)
+        elif len(sums) < MAX_SUMS:
+            sums[key] = [first_byte_ms, total_ms]
         if self._timer is None:
             self._schedule()
 

@@ -97,6 +97,7 @@ class ServingLedger:
         self.read_ended_key = reader.read_ended_key
         self.note_refusal = observer.note_refusal
         self.note_upstream_call = observer.note_upstream_call
+        self.note_latency = observer.note_latency
 
     @property
     def writable(self) -> bool:

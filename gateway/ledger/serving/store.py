@@ -62,6 +62,10 @@ RefusalKey = tuple[int, int | None, str, str]
 """Hour, account id, code, model."""
 CallKey = tuple[int, str, str]
 """Slot, provider, upstream model."""
+LatencyKey = tuple[int, int, str, str]
+"""Hour, account id, provider, upstream model."""
+MAX_TIMES: Final = 65_536
+"""Times of a key in memory, beyond which no more are added while the ledger cannot be written."""
 
 
 @dataclass(slots=True)
@@ -96,9 +100,11 @@ class Observations:
     refusals: dict[RefusalKey, RefusalSum] = field(default_factory=dict)
     calls: dict[CallKey, CallSum] = field(default_factory=dict)
     failures: list[UpstreamFailure] = field(default_factory=list)
+    latencies: dict[LatencyKey, list[int]] = field(default_factory=dict)
+    """First byte and total of each complete reply, one behind the other, in ms."""
 
     def __bool__(self) -> bool:
-        return bool(self.refusals or self.calls)
+        return bool(self.refusals or self.calls or self.latencies)
 
     def add(self, later: Observations) -> None:
         for key, refusal in later.refusals.items():
@@ -106,6 +112,10 @@ class Observations:
         for slot, call in later.calls.items():
             self.calls.setdefault(slot, CallSum()).add(call)
         self.failures += later.failures
+        for place, times in later.latencies.items():
+            kept = self.latencies.setdefault(place, [])
+            if len(kept) < MAX_TIMES:
+                kept += times
 
 
 class Store(Protocol):

@@ -107,3 +107,18 @@ BEGIN
 END;
 
 INSERT INTO entries_by_account SELECT account_id, id FROM entries ORDER BY 1, 2;
+
+-- How long complete replies took: counts by buckets of time, see `EDGES_MS`. Each reply is counted for
+-- a provider's model ('route') and an account in the hour, and for the day, which is named by its first hour.
+CREATE TABLE latencies (
+    scope TEXT NOT NULL CHECK (scope IN ('route', 'account', 'day')),
+    hour INTEGER NOT NULL CHECK (hour >= 0),
+    -- 0, or '', where the scope has none.
+    account_id INTEGER NOT NULL,
+    provider TEXT NOT NULL,
+    upstream_model TEXT NOT NULL,
+    bucket INTEGER NOT NULL CHECK (bucket >= 0),
+    firsts INTEGER NOT NULL CHECK (firsts >= 0),
+    totals INTEGER NOT NULL CHECK (totals >= 0),
+    PRIMARY KEY (scope, hour, account_id, provider, upstream_model, bucket)
+) STRICT, WITHOUT ROWID;

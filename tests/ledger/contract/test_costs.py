@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from operator import attrgetter
-from typing import Final
+from typing import Final, get_args
 
 import pytest
 
-from gateway.ledger.alert_records import CallSums, RefusalView, UpstreamFailure, UpstreamView
+from gateway.ledger.alert_records import (
+    EDGES_MS,
+    CallSums,
+    Latency,
+    LatencyCount,
+    LatencyScope,
+    RefusalView,
+    UpstreamFailure,
+    UpstreamView,
+    measure_latency,
+)
 from gateway.ledger.call_records import Correction, Outcome, ProviderCosts, Spent, UsageGroup
+from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS
@@ -277,12 +288,77 @@ async def test_sums_are_forgotten_after_a_month(place: Place) -> None:
     async with place.serve() as ledger:
         ledger.note_refusal(None, "invalid_api_key", "", "req_1")
         ledger.note_upstream_call("p", "m", make_failure())
+        note_latency(ledger, NOW_MS)
     for later_ms, left in ((MONTH_MS - HOUR_MS, 2), (MONTH_MS + HOUR_MS, 1)):
         now_ms = NOW_MS + later_ms
         async with place.serve(now_ms=now_ms) as ledger:
             ledger.note_refusal(None, f"code_{later_ms}", "", "req_2")
             ledger.note_upstream_call(f"provider_{later_ms}", "m", None)
+            note_latency(ledger, now_ms)
         codes = {one.code for one in read_refusals(place)}
         assert ("invalid_api_key" in codes) is (left == 2)
         providers = {one.provider for one in read_upstream(place, now_ms)}
         assert ("p" in providers) is (left == 2)
+        old = [count for scope in SCOPES for count in read_latencies(place, scope, MONTH_BEFORE)]
+        assert len(old) == (4 if left == 2 else 0), "the day began before its hours"
+
+
+SCOPES: Final = get_args(LatencyScope)
+HOUR: Final = NOW_MS // HOUR_MS
+MONTH_BEFORE: Final = (HOUR // 24 * 24, HOUR + 1)
+
+
+def note_latency(
+    ledger: ServingLedger, ended_ms: int, first_ms: int = 9, total_ms: int = 90, **names: str
+) -> None:
+    provider, model = names.get("provider", "p"), names.get("model", "m")
+    ledger.note_latency(1, provider, model, ended_ms, first_byte_ms=first_ms, total_ms=total_ms)
+
+
+def read_latencies(
+    place: Place, scope: LatencyScope, hours: tuple[int, int], account_id: int | None = None
+) -> list[LatencyCount]:
+    with place.open_books() as books:
+        return books.observations.read_latencies(scope, *hours, account_id)
+
+
+async def test_latencies_are_counted_over_lives_by_route_account_and_day(place: Place) -> None:
+    place.seed()
+    place.add_account("b")
+    for life in range(2):
+        async with place.serve() as ledger:
+            note_latency(ledger, NOW_MS, provider="q" if life else "p")
+            note_latency(ledger, NOW_MS + HOUR_MS, model="n", total_ms=9)
+    hours = (HOUR, HOUR + 1)
+    bucket = 7  # 90 ms is above 80, and below the next edge
+    assert EDGES_MS[bucket - 1] == 80
+    assert sorted(read_latencies(place, "route", hours), key=str) == [
+        LatencyCount((provider, "m"), *counts)
+        for provider in "pq"
+        for counts in ((0, 1, 0), (bucket, 0, 1))
+    ]
+    both = [LatencyCount(("a",), 0, 2, 0), LatencyCount(("a",), bucket, 0, 2)]
+    assert sorted(read_latencies(place, "account", hours, 1), key=str) == both
+    assert read_latencies(place, "account", hours, 2) == []
+    day = (HOUR // 24 * 24, HOUR // 24 * 24 + 24)
+    assert measure_latency(read_latencies(place, "day", day)).calls == 4
+    assert read_latencies(place, "day", (day[1], day[1] + 24)) == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted"),
+    [
+        ((), Latency()),
+        # All in one bucket: half of it, and 95 % of it.
+        (((1, 4, 4),), Latency(4, 12, 14, 12, 14)),
+        # The first bucket begins at 0, and 95 % are in the one from 640 to 905 ms.
+        (((0, 90, 90), (13, 10, 10)), Latency(100, 6, 772, 6, 772)),
+        # Beyond the last edge nobody knows how long.
+        (((35, 1, 1),), Latency(1, *[1_310_720] * 4)),
+        (((0, 2, 0), (2, 0, 2)), Latency(2, 5, 10, 17, 20)),
+    ],
+)
+def test_a_percentile_is_interpolated_within_its_bucket(
+    counts: tuple[tuple[int, int, int], ...], wanted: Latency
+) -> None:
+    assert measure_latency(LatencyCount((), *count) for count in counts) == wanted

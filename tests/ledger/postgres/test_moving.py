@@ -76,6 +76,7 @@ async def make_history(path: Path) -> None:
         await ledger.settle(ledger.hold(key, admission()), billed)
         await ledger.settle(ledger.hold(key, replace(admission(), model="other")), void())
         ledger.note_refusal(1, "model_not_allowed", "m", "req_3")
+        ledger.note_latency(1, "p", "m", NOW_MS, first_byte_ms=20, total_ms=700)
         ledger.note_upstream_call(
             "p", "m", UpstreamFailure(NOW_MS, "req_1", None, "no", "https://x")
         )

@@ -123,7 +123,7 @@ def test_a_server_that_forgets_is_refused(ledger_url: str) -> None:
 pytestmark = pytest.mark.slow
 
 BACK: Final = """
-    DROP TABLE recovery_codes, totp;
+    DROP TABLE recovery_codes, totp, latencies;
     ALTER TABLE accounts DROP COLUMN unheld_nano;
     ALTER TABLE keys DROP COLUMN unheld_nano;
     ALTER TABLE budgets DROP COLUMN unheld_nano;

@@ -213,11 +213,13 @@ async def test_what_comes_together_is_written_together() -> None:
     for _ in range(1000):
         observer.note_upstream_call("p", "m", None)
         observer.note_refusal(1, "c", "", "req_1")
+        observer.note_latency(1, "p", "m", NOW_MS, first_byte_ms=9, total_ms=90)
     assert store.written == [], "a count is a step in memory"
     await observer.close()
     (observed,) = store.written
     assert [one.calls for one in observed.calls.values()] == [1000]
     assert [one.count for one in observed.refusals.values()] == [1000]
+    assert list(observed.latencies.values()) == [[9, 90] * 1000]
 
 
 @pytest.mark.usefixtures("hurried")
@@ -228,9 +230,11 @@ async def test_what_cannot_be_written_is_kept_and_added_to(
     observer = make_observer(store)
     observer.note_upstream_call("p", "m", make_failure())
     observer.note_refusal(None, "c", "", "req_1")
+    observer.note_latency(1, "p", "m", NOW_MS, first_byte_ms=9, total_ms=90)
     await until(lambda: len(store.written) == 1, "a try")
     observer.note_upstream_call("p", "m", None)
     observer.note_refusal(None, "c", "", "req_2")
+    observer.note_latency(1, "p", "m", NOW_MS, first_byte_ms=8, total_ms=85)
     store.answer(OSError("full"))
     await until(lambda: len(store.written) == 2, "another try")
     store.answers = [None]
@@ -239,6 +243,7 @@ async def test_what_cannot_be_written_is_kept_and_added_to(
     (call,) = store.written[-1].calls.values()
     (refusal,) = store.written[-1].refusals.values()
     assert call == CallSum(2, 1, make_failure())
+    assert list(store.written[-1].latencies.values()) == [[9, 90, 8, 85]]
     assert (refusal.count, refusal.last_request_id) == (2, "req_2")
     assert len(caplog.messages) == 1, "an outage is told once"
 
@@ -251,11 +256,13 @@ async def test_sums_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     for number in range(9):
         observer.note_refusal(number, "c", "", "req_1")
         observer.note_upstream_call("p", str(number), None)
+        observer.note_latency(number, "p", "m", NOW_MS, first_byte_ms=9, total_ms=90)
     observer.note_refusal(0, "c", "", "req_2")
     await observer.close()
     (observed,) = store.written
     assert [one.count for one in observed.refusals.values()] == [2, 1, 1]
     assert len(observed.calls) == 3
+    assert len(observed.latencies) == 3
 
 
 @pytest.mark.usefixtures("hurried")

@@ -1,24 +1,36 @@
-"""Sums of refusals and of calls to providers: added to what is stored, forgotten when old, and read."""
+"""Sums of refusals, calls to providers and latencies: added to what is stored, forgotten when old, and read."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.ledger.alert_records import (
+    EDGES_MS,
     KEPT_FAILURES,
     KEPT_MS,
     SLOT_MS,
     CallSums,
+    LatencyCount,
+    LatencyScope,
     RefusalView,
     UpstreamFailure,
     UpstreamView,
 )
-from gateway.ledger.serving.store import CallKey, CallSum, Observations, RefusalKey, RefusalSum
+from gateway.ledger.serving.store import (
+    CallKey,
+    CallSum,
+    LatencyKey,
+    Observations,
+    RefusalKey,
+    RefusalSum,
+)
 from gateway.ledger.sql.books.database import Part
 from gateway.ledger.sql.connection import Connection
-from gateway.times import DAY_MS, HOUR_MS
+from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 Row = tuple[int | str | None, ...]
 
@@ -68,12 +80,18 @@ _ADD_CALLS: Final = Insert(
 _ADD_FAILURES: Final = Insert(
     "INSERT INTO upstream_failures (failed_ms, request_id, status, reason, url)",
 )
+_ADD_LATENCIES: Final = Insert(
+    "INSERT INTO latencies (scope, hour, account_id, provider, upstream_model, bucket, firsts, totals)",
+    "ON CONFLICT (scope, hour, account_id, provider, upstream_model, bucket) DO UPDATE SET"
+    " firsts = latencies.firsts + excluded.firsts, totals = latencies.totals + excluded.totals",
+)
 _FORGET_FAILURES: Final = (
     "DELETE FROM upstream_failures WHERE id <= (SELECT max(id) FROM upstream_failures) - ?"
 )
 _FORGET: Final = (
     ("DELETE FROM refusals WHERE hour < ?", HOUR_MS),
     ("DELETE FROM upstream_calls WHERE slot < ?", SLOT_MS),
+    ("DELETE FROM latencies WHERE scope IN ('route', 'account', 'day') AND hour < ?", HOUR_MS),
 )
 
 
@@ -84,6 +102,7 @@ def write_observations(
     insert_rows(connection, _ADD_REFUSALS, _make_refusal_rows(observed.refusals))
     insert_rows(connection, _ADD_CALLS, _make_call_rows(observed.calls))
     insert_rows(connection, _ADD_FAILURES, [_make_failure_cells(one) for one in observed.failures])
+    insert_rows(connection, _ADD_LATENCIES, _make_latency_rows(observed.latencies))
     connection.execute(_FORGET_FAILURES, (KEPT_FAILURES,))
     for statement, unit_ms in _FORGET:
         connection.execute(statement, ((now_ms - KEPT_MS) // unit_ms,))
@@ -97,6 +116,23 @@ def _make_call_rows(sums: Mapping[CallKey, CallSum]) -> list[Row]:
     return [
         (*key, one.calls, one.failures, *_make_failure_cells(one.last)) for key, one in sums.items()
     ]
+
+
+def _make_latency_rows(sums: Mapping[LatencyKey, list[int]]) -> list[Row]:
+    """Sum by scope, so that a page reads few rows: days are as few as buckets."""
+    rows: dict[Row, list[int]] = {}
+    for (hour, account_id, provider, model), times in sums.items():
+        buckets = [Counter(bisect_left(EDGES_MS, one) for one in times[at::2]) for at in range(2)]
+        day = hour // HOURS_PER_DAY * HOURS_PER_DAY
+        for scope in (
+            ("route", hour, 0, provider, model),
+            ("account", hour, account_id, "", ""),
+            ("day", day, 0, "", ""),
+        ):
+            for place in range(2):
+                for bucket, count in buckets[place].items():
+                    rows.setdefault((*scope, bucket), [0, 0])[place] += count
+    return [(*key, *counts) for key, counts in rows.items()]
 
 
 def _make_failure_cells(failure: UpstreamFailure | None) -> Row:
@@ -146,6 +182,17 @@ _FAILURES: Final = """
         AND upstream_calls.provider = sums.provider
         AND upstream_calls.upstream_model = sums.upstream_model
 """
+_LATENCIES: Final = """
+    SELECT json_group_array(json_array(name, provider, upstream_model, bucket, firsts, totals))
+    FROM (
+        SELECT account_id, provider, upstream_model, bucket, sum(firsts) AS firsts,
+            sum(totals) AS totals
+        FROM latencies
+        WHERE scope = :scope AND hour >= :first AND hour < :end
+            AND (:account IS NULL OR account_id = :account)
+        GROUP BY account_id, provider, upstream_model, bucket
+    ) AS sums LEFT JOIN accounts ON accounts.id = account_id
+"""
 
 
 class ObservationBook(Part):
@@ -154,6 +201,16 @@ class ObservationBook(Part):
         wanted = {"account": account_id, "hour": since_ms // HOUR_MS}
         refusals = [RefusalView(*row) for row in self._database.read_rows(_REFUSALS, wanted)]
         return sorted(refusals, key=lambda one: one.last_ms, reverse=True)
+
+    def read_latencies(
+        self, scope: LatencyScope, first_hour: int, end_hour: int, account_id: int | None = None
+    ) -> list[LatencyCount]:
+        """Return the counts of the hours before `end_hour`; a day's are those of its first hour."""
+        wanted = {"scope": scope, "first": first_hour, "end": end_hour, "account": account_id}
+        return [
+            LatencyCount(tuple(filter(None, name)), bucket, firsts, totals)
+            for *name, bucket, firsts, totals in self._database.read_rows(_LATENCIES, wanted)
+        ]
 
     def read_upstream(self) -> list[UpstreamView]:
         """Return every provider's model that was asked within a month, by name."""
