@@ -29,6 +29,7 @@ from gateway.ledger.records import (
     StandingView,
 )
 from gateway.ledger.signin_records import TokenView
+from gateway.ledger.sql.books.statements import StatementLine
 from gateway.money import format_amount
 from gateway.times import format_moment, unix_ms
 
@@ -111,6 +112,19 @@ ENTRY: Final = Fields[EntryView](
         *("kind", "amount_nano"),
         (">BALANCE {}", "balance_after_nano"),
         ("NOTE", lambda entry: " ".join(filter(None, (entry.request_id, entry.note)))),
+    ),
+)
+LEDGER_ENTRY: Final = Fields[EntryView](
+    *ENTRY.members,
+    table=("account", *ENTRY.columns),
+)
+"""An entry in a list of several accounts."""
+STATEMENT: Final = Fields[StatementLine](
+    *("account", "opening_nano", "credit_nano", "codes_nano", "charges_nano"),
+    *("corrections_nano", "closing_nano"),
+    table=(
+        *("account", "opening_nano", "credit_nano", "codes_nano", "charges_nano"),
+        *("corrections_nano", "closing_nano"),
     ),
 )
 EVENT: Final = Fields[EventView](

@@ -50,6 +50,14 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
         ),
     ),
     "events": ("books", "List who did what, apart from requests: the latest first."),
+    "entries": ("money", "List the entries of all accounts or of one, the latest first."),
+    "statement": (
+        "money",
+        (
+            "Show a calendar month: each account's opening balance, what moved it, and its closing"
+            " balance. Charges belong to the UTC day on which their request ended."
+        ),
+    ),
     "backup": (
         "books",
         (

@@ -173,7 +173,8 @@ class AccountDetail:
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    account_id: int
+    account_id: int | None
+    """None: all accounts."""
     kind: EntryKind | None = None
     since_ms: int | None = None
     until_ms: int | None = None

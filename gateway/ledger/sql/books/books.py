@@ -46,6 +46,7 @@ from gateway.ledger.sql.books.entries import EntryBook
 from gateway.ledger.sql.books.keys import KeyBook
 from gateway.ledger.sql.books.observations import ObservationBook
 from gateway.ledger.sql.books.signins import SignInBook
+from gateway.ledger.sql.books.statements import StatementBook
 from gateway.ledger.sql.books.usage import UsageBook
 from gateway.ledger.sql.connection import Connection, Value, Values, insert
 
@@ -64,6 +65,7 @@ class Books(Database):
         self.codes = CodeBook(self, self.entries)
         self.calls = CallBook(self)
         self.usage = UsageBook(self)
+        self.statements = StatementBook(self)
         self.signins = SignInBook(self)
         self.totp = TotpBook(self)
         self.tokens = TokenBook(self)

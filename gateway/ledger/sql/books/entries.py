@@ -86,6 +86,27 @@ RUNS: Final[Mapping[EntryKind | None, str]] = {
     "code": _MOVES,
     "correction": _MOVES,
 }
+_RUN_OF_ALL: Final = """
+    WITH run AS (SELECT * FROM entries WHERE id < :before {of_kind} DESC LIMIT :limit)
+    SELECT
+        json_group_array(json_array(
+            run.id, name, kind, amount_nano, balance_after_nano, request_id, note, run.created_ms
+        )) FILTER (WHERE run.created_ms >= :since AND run.created_ms < :until),
+        count(*), min(run.id)
+    FROM run JOIN accounts ON accounts.id = run.account_id
+"""
+_MOVES_OF_ALL: Final = _RUN_OF_ALL.format(
+    of_kind="AND kind = :kind AND kind <> 'charge' AND account_id IN (SELECT id FROM accounts)"
+    " ORDER BY id + 0"
+)
+"""A sum is in no order, so that SQLite takes the index `entries_moves` instead of all charges."""
+RUNS_OF_ALL: Final[Mapping[EntryKind | None, str]] = {
+    None: _RUN_OF_ALL.format(of_kind="ORDER BY id"),
+    "charge": _RUN_OF_ALL.format(of_kind="AND kind = 'charge' ORDER BY id"),
+    "credit": _MOVES_OF_ALL,
+    "code": _MOVES_OF_ALL,
+    "correction": _MOVES_OF_ALL,
+}
 COUNT: Final = """
     SELECT
         CASE coalesce(:kind, 'charge') WHEN 'charge' THEN (
@@ -96,6 +117,7 @@ COUNT: Final = """
         )
 """
 """Every posted request has one charge, so charges are counted by days, not one by one."""
+_ANY: Final = "account_id IN (SELECT id FROM accounts)"
 
 
 _COST: Final = """
@@ -222,18 +244,20 @@ class EntryBook(Part):
         """Look at the latest `limit` entries below an id; return those of the chosen times."""
         # They are filtered here, because times have no index.
         with self._database.reading() as connection:
-            name = read_account_name(connection, chosen.account_id)
+            id_ = chosen.account_id
+            name = None if id_ is None else read_account_name(connection, id_)
             return _read_run(connection, chosen, name, below_id, limit)
 
-    def count(self, account_id: int, kind: EntryKind | None = None) -> int:
-        return self._database.read_number(COUNT, {"account": account_id, "kind": kind})
+    def count(self, account_id: int | None, kind: EntryKind | None = None) -> int:
+        sql = COUNT.replace("account_id = :account", _ANY) if account_id is None else COUNT
+        return self._database.read_number(sql, {"account": account_id, "kind": kind})
 
 
 def _read_run(
-    connection: Connection, chosen: EntryFilter, name: str, below_id: int | None, limit: int
+    connection: Connection, chosen: EntryFilter, name: str | None, below_id: int | None, limit: int
 ) -> EntryRun:
     found, seen, last_id = connection.execute(
-        RUNS[chosen.kind],
+        (RUNS_OF_ALL if name is None else RUNS)[chosen.kind],
         {
             "account": chosen.account_id,
             "name": name,
