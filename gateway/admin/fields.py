@@ -39,7 +39,10 @@ Member = tuple[str, Callable[[Row], object]]
 Columns = tuple[tuple[str, Callable[[Row], str]], ...]
 """The title and the cell of each column of a table."""
 
-_DURATIONS: Final = frozenset({"first_byte_ms", "total_ms"})
+_DURATIONS: Final = frozenset(
+    {"first_byte_ms", "total_ms"}
+    | {f"{what}_{part}_ms" for what in ("first_byte", "total") for part in ("p50", "p95")}
+)
 """Members that are no times, so they keep the suffix."""
 
 

@@ -12,18 +12,29 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gateway.admin import views
 from gateway.admin.fields import describe, name_process
 from gateway.config.records import Billing, Config, Provider, Reload
-from gateway.ledger.alert_records import Alert, CallSums, RefusalView, UpstreamFailure, UpstreamView
+from gateway.ledger.alert_records import (
+    Alert,
+    CallSums,
+    Latency,
+    LatencyCount,
+    LatencyScope,
+    RefusalView,
+    UpstreamFailure,
+    UpstreamView,
+    measure_latency,
+)
 from gateway.ledger.records import SYSTEM, Actor, AuditReport, LedgerError
 from gateway.ledger.sql.books.books import Books
-from gateway.times import unix_ms
+from gateway.times import HOUR_MS, HOURS_PER_DAY, unix_ms
 
 ALARMING: Final = 3
 """Failures that it takes to raise an alert."""
@@ -123,6 +134,40 @@ def list_refusals(books: Books, account: str | None, since_ms: int) -> list[Refu
     """Return the refusals of an account, or of everybody, the latest first. Raises NotFound."""
     account_id = None if account is None else books.accounts.find_id(account)
     return books.observations.read_refusals(account_id, since_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRow:
+    """How long the complete replies of a provider's model, or of an account, took."""
+
+    name: tuple[str, ...] = ()
+    hour: Latency = field(default_factory=Latency)
+    """In the present hour of the clock and the one before, as counts are by the hour."""
+    day: Latency = field(default_factory=Latency)
+
+
+def list_latencies(
+    books: Books, scope: LatencyScope, day: int | None = None, account_id: int | None = None
+) -> tuple[list[LatencyRow], LatencyRow]:
+    """Return how long replies took lately and on a UTC day, or today: each name, and all together."""
+    hour = books.clock() // HOUR_MS
+    first = hour // HOURS_PER_DAY * HOURS_PER_DAY if day is None else day * HOURS_PER_DAY
+    with books.snapshot():
+        spans = [
+            books.observations.read_latencies(scope, *span, account_id)
+            for span in ((hour - 1, hour + 1), (first, first + HOURS_PER_DAY))
+        ]
+    by_name: dict[tuple[str, ...], list[list[LatencyCount]]] = defaultdict(lambda: [[], []])
+    for place, span in enumerate(spans):
+        for one in span:
+            by_name[one.name][place].append(one)
+    rows = [LatencyRow(name, *map(measure_latency, both)) for name, both in sorted(by_name.items())]
+    return rows, LatencyRow((), *map(measure_latency, spans))
+
+
+def describe_latencies(row: LatencyRow) -> dict[str, object]:
+    """Return the members for JSON, without the name."""
+    return {"hour": views.LATENCY.describe(row.hour), "day": views.LATENCY.describe(row.day)}
 
 
 _NOTHING: Final = CallSums()

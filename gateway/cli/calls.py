@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, get_args
 
 from gateway.admin import observations, views
 from gateway.admin.fields import Columns, csv_lines, write_csv_cells
-from gateway.admin.observations import UpstreamState
+from gateway.admin.observations import LatencyRow, UpstreamState
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
 from gateway.config.load import load_config
-from gateway.ledger.alert_records import Alert, CallSums, UpstreamFailure, make_alert_id
+from gateway.ledger.alert_records import Alert, CallSums, Latency, UpstreamFailure, make_alert_id
 from gateway.ledger.call_records import (
     ENDINGS,
     CallDetail,
@@ -275,6 +276,18 @@ def send_test(command: Command) -> int:
     return ExitCode.FAILED if any(reasons.values()) else ExitCode.OK
 
 
+LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than"
+"""Above the table of latencies."""
+
+
+def _describe_latency(row: LatencyRow, span: str, name: str) -> str:
+    latency: Latency = getattr(row, span)
+    if name == "calls":
+        return str(latency.calls)
+    p50_ms, p95_ms = (getattr(latency, f"{name}_{part}_ms") for part in ("p50", "p95"))
+    return "-" if p50_ms is None else f"{p50_ms / 1000:.2f} / {p95_ms / 1000:.2f} s"
+
+
 RECENT_MS: Final = 7 * DAY_MS
 """How far back refusals are shown unless another time is asked for."""
 
@@ -288,18 +301,46 @@ _PROVIDERS: Final[Columns[tuple[str, str, UpstreamState]]] = (
 )
 
 
-@verb("providers", "providers", "providers --json")
-def providers(command: Command) -> None:
-    rows = observations.list_upstream(command.open_books(), command.config)
+_LATENCIES: Final[Columns[LatencyRow]] = (
+    ("PROVIDER", lambda row: row.name[0]),
+    ("MODEL THERE", lambda row: row.name[1]),
+    *(
+        (f">{title}, {what}", partial(_describe_latency, span=span, name=name))
+        for span, title in (("hour", "LAST HOUR"), ("day", "DAY"))
+        for what, name in (("CALLS", "calls"), ("FIRST BYTE", "first_byte"), ("TOTAL", "total"))
+    ),
+)
+
+
+@verb(
+    "providers",
+    "providers",
+    "providers --day yesterday --json",
+    arg("--day", "TIME", read.start, "the UTC day of this time for latencies (default: today)"),
+)
+def providers(command: Command, day: int | None) -> None:
+    books = command.open_books()
+    rows = observations.list_upstream(books, command.config)
+    chosen = None if day is None else day // DAY_MS
+    latencies, _ = observations.list_latencies(books, "route", chosen)
+    by_name = {one.name: one for one in latencies}
     judged = [
         (row.provider.name, row.upstream_model, observations.judge([row.seen])) for row in rows
     ]
     command.show(
         [
-            {"provider": name, "model": model, **observations.describe_upstream(state)}
+            {
+                "provider": name,
+                "model": model,
+                **observations.describe_upstream(state),
+                "latency": observations.describe_latencies(
+                    by_name.get((name, model)) or LatencyRow()
+                ),
+            }
             for name, model, state in judged
         ],
-        render(_PROVIDERS, judged),
+        render(_PROVIDERS, judged)
+        + (f"\n\n{LATENCIES}\n{render(_LATENCIES, latencies)}" if latencies else ""),
     )
 
 

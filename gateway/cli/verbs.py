@@ -93,7 +93,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "refund": ("accounts", "Give back what a request cost, or a part of it, once."),
     "providers": (
         "calls",
-        "Show how the providers answer: calls, failures and the last error.",
+        "Show how the providers answer: calls, failures, the last error, latencies.",
     ),
     "refusals": ("calls", "Show which requests were refused, for whom and why."),
 }

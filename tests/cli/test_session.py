@@ -100,6 +100,9 @@ async def refuse(folder: Path) -> None:
                 if ago_ms == 0:
                     ledger.note_upstream_call("demo", "echo", FAILURE)
                     ledger.note_upstream_call("vendor", "far", FAILURE)
+                    ledger.note_latency(
+                        account_id, "vendor", "far", clock(), first_byte_ms=300, total_ms=20_000
+                    )
             ledger.note_refusal(None, "invalid_api_key", "", "req_2")
 
 

@@ -36,6 +36,7 @@ OPERATORS: Final = (
         "tokens",
         "providers",
         "refusals",
+        "latency",
         "health",
         "audit",
         "alerts",

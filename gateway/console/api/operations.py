@@ -26,12 +26,13 @@ from gateway.console.routes import (
 )
 from gateway.console.state import FinishedAudit, ProcessState
 from gateway.ids import find_last4
+from gateway.ledger.alert_records import LatencyScope
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.process import PROGRAM, find_version
-from gateway.times import DAY_MS, format_iso, unix_ms
+from gateway.times import DAY_MS, format_day, format_iso, unix_ms
 from gateway.upstream.health import BreakerState
 
 _NO_AUDIT: Final[Mapping[str, object]] = {
@@ -276,6 +277,28 @@ def _find_pause(
         return observations.Pause("probing")
     most = max(seconds, rest_seconds)
     return observations.Pause("resting", most) if most else None
+
+
+@route("GET", "/latency", "operator", READERS)
+def show_latency(books: Books, request: ConsoleRequest) -> Answer:
+    """Show how long replies took, by provider and its model or by account."""
+    query = request.query
+    by = query.choice("by", ("provider", "account"), "provider")
+    asked = query.day("day")
+    day = books.clock() // DAY_MS if asked is None else asked
+    scope: LatencyScope = "account" if by == "account" else "route"
+    rows, total = observations.list_latencies(books, scope, day, request.find_named(books))
+    names = ("account",) if by == "account" else ("provider", "model")
+    return Answer(
+        {
+            "day": format_day(day),
+            "rows": [
+                dict(zip(names, row.name, strict=True)) | observations.describe_latencies(row)
+                for row in rows
+            ],
+            "totals": observations.describe_latencies(total),
+        }
+    )
 
 
 @route("GET", "/refusals", "operator", READERS)

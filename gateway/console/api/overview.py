@@ -11,6 +11,7 @@ from gateway.admin.fields import describe
 from gateway.config.records import Billing
 from gateway.console.api.keys import SPENT_DAYS
 from gateway.console.routes import READERS, Answer, ConsoleRequest, route
+from gateway.ledger.alert_records import measure_latency
 from gateway.ledger.call_records import (
     CallFilter,
     GatewayView,
@@ -24,7 +25,7 @@ from gateway.ledger.call_records import (
 from gateway.ledger.records import AccountView, count_days_left
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount, format_amount
-from gateway.times import DAY_MS, format_day, format_moment
+from gateway.times import DAY_MS, HOURS_PER_DAY, format_day, format_moment
 
 WEEK: Final = 7
 """Days over which spending is averaged, so that weekends count."""
@@ -152,13 +153,24 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
         }
         accounts = books.usage.sum_by("account", account=None, since_ms=since_ms, until_ms=None)
         models = books.usage.sum_by("model", account=None, since_ms=since_ms, until_ms=None)
+        latencies = {
+            name: measure_latency(
+                books.observations.read_latencies(
+                    "day", (today - count + 1) * HOURS_PER_DAY, (today + 1) * HOURS_PER_DAY
+                )
+            )
+            for name, count in PERIODS.items()
+        }
     models.sort(key=lambda row: (-row[1].cost_nano, row[0]))
     body = {
         "currency": request.gateway.config.billing.currency,
         **describe_amount("owed", view.owed_nano),
         **describe_amount("overdrawn", view.overdrawn_nano),
         "periods": {
-            name: _sum_period(view, days, range(today - count + 1, today + 1))
+            name: {
+                **_sum_period(view, days, range(today - count + 1, today + 1)),
+                "latency": views.LATENCY.describe(latencies[name]),
+            }
             for name, count in PERIODS.items()
         },
         "accounts": [_describe_top("account", *row) for row in accounts[:TOP]],

@@ -101,5 +101,10 @@ export function size(bytes) {
   return step ? `${(bytes / 2 ** step[1]).toFixed(1)} ${step[0]}` : `${bytes} B`;
 }
 
+/** Milliseconds of two percentiles, in seconds. */
+export const percentiles = (half, most) => (half === null ? "–" : `${seconds(half)} / ${seconds(most)} s`);
+
+const seconds = (ms) => (ms / 1000).toFixed(ms < 10000 ? 2 : 1);
+
 /** The UTC day, some days from today. */
 export const utcDay = (offset = 0) => new Date(Date.now() + offset * 86400000).toISOString().slice(0, 10);

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { amount, count } from "./format.js";
+import { amount, count, percentiles } from "./format.js";
 import { balanceCard, firstSteps, showNotice } from "./overview.js";
 import { dim, figures, head, link, section, table } from "./ui.js";
 import { usageChart } from "./usagechart.js";
@@ -34,6 +34,8 @@ const periodTable = (all) => table({
     { label: "Period", cell: (row) => row.name },
     { label: "Calls", right: true, cell: (row) => count(row.requests) },
     { label: "Failed", right: true, cell: (row) => count(row.failed) },
+    { label: "First byte p50 / p95", right: true, cell: ({ latency }) => percentiles(latency.first_byte_p50_ms, latency.first_byte_p95_ms) },
+    { label: "Total p50 / p95", right: true, cell: ({ latency }) => percentiles(latency.total_p50_ms, latency.total_p95_ms) },
     { label: "Charged", money: (row) => row.charged },
     { label: "Credit sold", money: (row) => row.credited },
     { label: "Margin", money: (row) => row.margin, under: (row) => row.margin !== null && h("small", null, percent(row.margin_nano, row.charged_with_cost_nano)) },

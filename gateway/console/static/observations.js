@@ -3,7 +3,8 @@
 import { get, query } from "./api.js";
 import { h } from "./dom.js";
 import { filters } from "./form.js";
-import { count, plural, time } from "./format.js";
+import { count, plural, time, utcDay } from "./format.js";
+import { latencySection } from "./latency.js";
 import { accountLink, callLink } from "./links.js";
 import { badge, code, dim, empty, head, section, table } from "./ui.js";
 
@@ -27,8 +28,9 @@ export const failureWords = ({ reason, url }) => [reason, url && [" at ", code(u
 const lastFailure = ({ last_failure: failure }) => (failure ? h("div", { class: "words" },
   failureWords(failure), h("small", null, " ", time(failure.at), " ", callLink(failure.request_id))) : dim("none"));
 
-export async function providers({ signal, reload }) {
-  const list = await get("/providers", signal);
+export async function providers({ params, signal, reload }) {
+  const day = params.get("day") ?? utcDay();
+  const [list, latency] = await Promise.all([get("/providers", signal), get(`/latency${query({ day })}`, signal)]);
   const rows = list.providers.flatMap((one) => one.upstream_models.map((model) => ({ ...model, name: one.name })));
   return [
     head("Providers", h("button", { type: "button", onclick: reload }, "Refresh")),
@@ -37,6 +39,8 @@ export async function providers({ signal, reload }) {
     rows.length > 0 && section("How they answer",
       h("p", { class: "dim" }, "Completions and embeddings by model: the last 50 to 60 minutes, this UTC day, and the last failure within 31 days."),
       answerTable(rows)),
+    filters([{ name: "day", label: "Replies of the day (UTC)", type: "date", value: day }], reload),
+    latencySection(latency),
   ];
 }
 

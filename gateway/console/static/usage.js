@@ -4,6 +4,7 @@ import { apiUrl, get, query } from "./api.js";
 import { h } from "./dom.js";
 import { count, utcDay } from "./format.js";
 import { filters } from "./form.js";
+import { latencySection } from "./latency.js";
 import { code, empty, head, keyOptions, link, notice, section, table, tokenColumns } from "./ui.js";
 import { METRICS, usageChart } from "./usagechart.js";
 
@@ -23,7 +24,11 @@ export async function usage({ session, signal }) {
   const chosen = readFilters();
   const all = session.account.operator;
   const path = all ? "/gateway/usage" : "/usage";
-  const load = ({ show: _, ...asked }) => get(`${path}${query(asked)}`, signal);
+  const load = async ({ show: _, ...asked }) => {
+    const times = `/latency${query({ by: "account", day: asked.to, account: asked.account })}`;
+    const [view, latency] = await Promise.all([get(`${path}${query(asked)}`, signal), all && get(times, signal)]);
+    return { ...view, latency };
+  };
   const [keys, first] = await Promise.all([all ? [] : get("/keys?status=all&limit=200", signal), load(chosen)]);
   const results = h("div", { class: "stack", "aria-live": "off" });
   const actions = h("span", { class: "actions" });
@@ -39,7 +44,7 @@ export async function usage({ session, signal }) {
       link("CSV", apiUrl(`${path}.csv${query(asked)}`), "button", { download: "" }));
     results.replaceChildren(
       section(GROUPS[view.by] === GROUPS.hour ? "By hour and model" : "By day and model", usageChart(view, now.show)),
-      section(`By ${view.by}`, usageTable(view)));
+      section(`By ${view.by}`, usageTable(view)), ...(view.latency ? [latencySection(view.latency)] : []));
   };
   const change = async () => {
     try {

@@ -402,3 +402,31 @@ async def test_no_reply_tells_a_key_or_a_hash(console: Console) -> None:
     ):  # fmt: skip
         body = (await console.get(f"{API}/{path}", as_=OPERATOR)).body.decode().casefold()
         assert [one for one in secrets if one.casefold() in body] == [], path
+
+
+# ---- latency -------------------------------------------------------------------------------------
+
+
+async def test_latencies_are_told_by_provider_account_and_day(console: Console) -> None:
+    """Only complete replies count: a failure has no time."""
+    secret = await add_key(console)
+    for _ in range(2):
+        assert (await console.complete(secret)).status == 200
+    await fail(console, secret)
+    await wait_counted(console, calls=3)
+    told = await get(console, f"{API}/latency")
+    (row,) = told["rows"]
+    assert (row["provider"], row["hour"]["calls"], row["day"]["calls"]) == ("demo", 2, 2)
+    assert 0 < row["day"]["total_p50_ms"] <= row["day"]["total_p95_ms"]
+    assert row["hour"] == row["day"] == told["totals"]["day"]
+    by_account = await get(console, f"{API}/latency?by=account&account={HOLDER}")
+    assert [one["account"] for one in by_account["rows"]] == [HOLDER]
+    assert by_account["totals"] == told["totals"]
+    assert (await get(console, f"{API}/latency?by=account&account={OTHER}"))["rows"] == []
+    past = await get(console, f"{API}/latency?day=2026-01-01")
+    nothing = {"calls": 0, **dict.fromkeys(list(row["day"])[1:])}
+    assert (past["day"], past["rows"][0]["day"]) == ("2026-01-01", nothing)
+    assert past["rows"][0]["hour"] == row["hour"]
+    overview = await get(console, f"{API}/gateway")
+    for period in overview["periods"].values():
+        assert period["latency"] == row["day"]
