@@ -23,7 +23,7 @@ from gateway.admin.observations import Pause, State, judge
 from gateway.config.records import Reload
 from gateway.ledger.alert_records import CallSums, Hook, UpstreamView
 from gateway.ledger.call_records import CallView, Usage
-from gateway.ledger.key_records import KeyTerms, KeyView
+from gateway.ledger.key_records import BudgetStanding, KeyTerms, KeyView
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.sql.books.books import Books
@@ -70,6 +70,14 @@ def test_a_key_is_shown_with_its_terms_and_its_models_in_order() -> None:
     assert (shown["requests_per_minute"], shown["cap_nano"], shown["spent_nano"]) == (1, 4, 6)
     anything = KeyView("key_1", "alice", "sk-ru-…a1b2", KeyTerms(), 0, 0, None, None, None)
     assert views.KEY.describe(anything)["models"] is None
+
+
+@pytest.mark.parametrize(("name", "told"), [(None, " a month"), ("team", " a month, team")])
+def test_the_budget_of_a_key_is_shown_with_its_name(name: str | None, told: str) -> None:
+    budget = BudgetStanding(1, name, "month", 10**9, 0, 7)
+    key = KeyView("key_1", "alice", "sk-ru-…a1b2", KeyTerms(), 0, 0, None, None, None)
+    assert views._describe_key_budget(key) == "-"
+    assert views._describe_key_budget(replace(key, budget=budget)).endswith(told)
 
 
 def test_usage_is_counted_and_priced() -> None:

@@ -84,6 +84,16 @@ def test_a_size_among_many_that_is_no_number_is_refused(size: bytes) -> None:
     assert refused.value.body == b"contents" * MANY_BYTES
 
 
+def test_many_chunks_may_end_before_their_last_crlf() -> None:
+    """What is not there yet is not taken for a whole chunk."""
+    contents = [b"contents"] * MANY_BYTES
+    chunks = make_chunks(contents)
+    reader = ResponseReader()
+    reader.feed(CHUNKED[: CHUNKED.index(b"5\r\n")])
+    body = reader.feed(chunks[:-2]) + reader.feed(b"\r\n0\r\n\r\n")
+    assert (body, reader.done, reader.leftover) == (b"".join(contents), True, False)
+
+
 def test_data_that_looks_like_a_chunk_is_data() -> None:
     """Only between chunks may a read be taken for one."""
     inside = b"5\r\nhello\r\n"
