@@ -26,6 +26,7 @@ from gateway.ledger.records import (
     StoredSecret,
 )
 from gateway.ledger.signin_records import Opening
+from gateway.ledger.sql.books.accounts import MAX_DAYS
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (
@@ -218,6 +219,10 @@ async def test_accounts_are_ranked_by_what_they_spent_in_a_week(place: Place) ->
         for days, spent_nano in ((6, 55), (7, 0)):
             assert books.accounts.rank("spent_7d", today=today + days) == {account_id: spent_nano}
         assert books.accounts.rank("balance", today=today) == {account_id: 10**6 - 55}
+        assert books.accounts.rank("least", today=today) == {account_id: 55 - 10**6}
+        assert books.accounts.rank("lasts", today=today) == {account_id: -((10**6 - 55) * 7 // 55)}
+        assert books.accounts.rank("lasts", today=today + 7) == {account_id: -MAX_DAYS}
+        assert books.accounts.sum_balances() == 10**6 - 55
         assert books.accounts.read_standing(account_id, today=today).spent == Spent(55, 55, 55)
 
 
@@ -246,6 +251,10 @@ async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> 
         assert books.calls.read_detail("req_1") == detail
         (call,) = books.calls.read_page(CallFilter(), None, 5)
         assert (call.account, call.request_id) == ("a", "req_1")
+        for slower_than_ms, count in ((-1, 1), (call.total_ms, 0)):
+            chosen = CallFilter(slower_than_ms=slower_than_ms)
+            assert books.calls.count(chosen) == count
+            assert len(books.calls.read_page(chosen, None, 5)) == count
         for wanted, account_id in (("req_1", other), ("req_2", None)):
             with pytest.raises(NotFound, match="no call of that request id"):
                 books.calls.read_detail(wanted, account_id=account_id)
