@@ -60,6 +60,7 @@ OPERATOR_PAGES: Final = {
     "accounts": "Accounts",
     "accounts?sort=spent_today": "Accounts",
     "accounts?search=old": "Accounts",
+    "accounts?keys=all&unused_days=30": "Keys of all accounts",
     "accounts/holder": "holder",
     "costs": "Costs",
     "costs?from=2026-01-01&to=2026-01-02": "Costs",

@@ -6,6 +6,7 @@ alone; no token may call those routes. Only the reply that makes a secret contai
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Final, cast, get_args
 
@@ -37,6 +38,8 @@ MAX_BUDGETS: Final = 100
 """Budgets an account can have here, which one reply lists. The CLI has no limit."""
 SPENT_DAYS: Final = 30
 """Days of `spent_30d`, today included."""
+MAX_UNUSED_DAYS: Final = 36_500
+"""A century: older than any key."""
 
 
 @route("GET", "/keys", "any")
@@ -57,6 +60,33 @@ def list_keys(books: Books, request: ConsoleRequest) -> Answer:
         make_describer(books, account_id),
         count=count,
     )
+
+
+@route("GET", "/accounts/keys", "operator", EVERY_TOKEN)
+def list_all_keys(books: Books, request: ConsoleRequest) -> Answer:
+    """List the keys of all accounts that have not ended, the longest unused first."""
+    page, now_ms = read_page(request, int, str), books.clock()
+    since_ms = now_ms - request.query.integer("unused_days", 0, MAX_UNUSED_DAYS, 0) * DAY_MS
+    with books.snapshot():
+        unused = [key for key in books.keys.read_all() if key.is_unused(since_ms, now_ms)]
+        unused.sort(key=_locate_key)
+        first = 0 if page.after is None else bisect_right(unused, page.after, key=_locate_key)
+        shown = unused[first : first + page.wanted]
+        describers = {
+            name: make_describer(books, books.accounts.find_id(name))
+            for name in {key.account for key in shown}
+        }
+    return page.answer(
+        "keys",
+        shown,
+        _locate_key,
+        lambda key: describers[key.account](key),
+        count=len(unused),
+    )
+
+
+def _locate_key(key: KeyView) -> tuple[int, str]:
+    return key.last_used_ms or 0, key.id
 
 
 @route("GET", "/keys/{id}", "any")

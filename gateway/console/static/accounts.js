@@ -4,6 +4,7 @@ import { api, get, query } from "./api.js";
 import { h } from "./dom.js";
 import { ask, filters } from "./form.js";
 import { count, plural, time, unit } from "./format.js";
+import { keyTable } from "./keytable.js";
 import { accountBadges, accountLink } from "./links.js";
 import { button, dim, empty, head, link, pager, table } from "./ui.js";
 
@@ -13,18 +14,36 @@ const SORTS = [
   ["least", "least balance"], ["lasts", "days it lasts"],
 ];
 
-export async function accounts({ params, signal, go, reload }) {
+export async function accounts(context) {
+  const { params, signal, go, reload } = context;
+  if (params.has("keys")) return allKeys(context);
   const search = params.get("search");
   const sort = params.get("sort");
   const list = await get(`/accounts${query({ search, sort, cursor: params.get("cursor") })}`, signal);
   return [
-    head("Accounts", button("Add an account", () => askAdd(go), "primary")),
+    head("Accounts", link("All keys", "/console/accounts?keys=all", "button"), button("Add an account", () => askAdd(go), "primary")),
     filters([
       { name: "search", label: "Name contains", type: "search", value: search },
       { name: "sort", label: "Sort by", type: "select", value: sort ?? "name", options: SORTS },
     ], reload),
     list.accounts.length ? accountTable(list.accounts, list.totals) : empty("No account has that in its name.", link("All accounts", "/console/accounts")),
     pager(list.count, "account", list.next_cursor),
+  ];
+}
+
+const UNUSED = [["", "any key"], ["30", "unused for 30 days"], ["90", "unused for 90 days"]];
+
+/** The keys of all accounts, the longest unused first. */
+async function allKeys({ params, signal, reload }) {
+  const days = params.get("unused_days");
+  const list = await get(`/accounts/keys${query({ unused_days: days, cursor: params.get("cursor") })}`, signal);
+  return [
+    head("Keys of all accounts", link("Accounts", "/console/accounts", "button")),
+    filters([
+      { name: "unused_days", label: "Show", type: "select", value: days ?? "", options: UNUSED },
+    ], reload),
+    list.keys.length ? keyTable(list.keys, (key) => accountLink(key.account), "Account") : empty("No key is that long unused."),
+    pager(list.count, "key", list.next_cursor),
   ];
 }
 

@@ -12,8 +12,8 @@ const SOON_DAYS = 7;
 
 export const isDead = (key) => key.status === "revoked" || key.status === "expired";
 
-/** Of one account; `act(key)` makes what stands in the last column. */
-export function keyTable(rows, act) {
+/** `act(key)` makes what stands in the last column, by default what can be done to a key. */
+export function keyTable(rows, act, label = "Actions") {
   return table({
     caption: "Keys",
     columns: [
@@ -25,7 +25,7 @@ export function keyTable(rows, act) {
       { label: "Spent", money: (key) => key.spent, under: (key) => key.cap !== null && h("small", null, "of ", groupAmount(key.cap)) },
       // Few have one, and the table is wide enough without.
       rows.some((key) => key.budget) && { label: "Budget", money: (key) => key.budget?.spent ?? null, under: budgetNotes },
-      { label: "Actions", class: "acts", cell: (key) => h("div", { class: "rowactions" }, act(key)) },
+      { label, class: "acts", cell: (key) => h("div", { class: "rowactions" }, act(key)) },
     ].filter(Boolean),
     rows,
   });

@@ -71,6 +71,19 @@ async def test_accounts_are_sorted_by_what_was_asked_for(console: Console) -> No
     assert [one["days_left"] is None for one in lasting] == [False, True, True]
 
 
+async def test_all_keys_are_listed_with_the_longest_unused_first(console: Console) -> None:
+    with console.open_books() as books:
+        made = [keys.add_key(books, name).key.id for name in (OTHER, HOLDER, HOLDER)]
+        books.keys.revoke(made.pop())
+    used = await add_key(console)
+    assert (await console.complete(used)).status == 200
+    listed = await read_pages(console, f"{ACCOUNTS}/keys?limit=1", "keys", as_=OPERATOR)
+    assert [one["id"] for one in listed[:2]] == sorted(made)
+    assert [one["last_used"] is None for one in listed] == [True, True, False]
+    assert {one["account"] for one in listed} == {OTHER, HOLDER}
+    assert (await get(console, f"{ACCOUNTS}/keys?unused_days=30"))["keys"] == []
+
+
 async def test_the_totals_are_those_of_all_accounts(console: Console) -> None:
     secret = (await console.post(f"{API}/keys", {}, as_=OTHER)).json["secret"]
     assert (await console.complete(secret)).status == 200
