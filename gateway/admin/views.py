@@ -284,7 +284,7 @@ USAGE: Final = Fields[Usage](
         (">OF IT CACHED", "tokens.cached_input"),
         (">OF IT WRITTEN", "tokens.cache_write"),
         (">OUTPUT", "tokens.output"),
-        "cost_nano",
+        (">CHARGED {}", "cost_nano"),
     ),
 )
 
@@ -295,7 +295,13 @@ def _if_known(requests: str, amount: str) -> Callable[[ProviderCosts], int | Non
     return lambda costs: find(costs) if count(costs) else None
 
 
+def _describe_percent(costs: ProviderCosts) -> str:
+    """Return the margin in percent of what was charged where the cost is known."""
+    return f"{100 * costs.margin_nano / costs.charged_nano:.1f}" if costs.charged_nano else "-"
+
+
 COSTS: Final = Fields[ProviderCosts](
+    ("charged_with_cost_nano", _if_known("known", "charged_nano")),
     ("provider_cost_nano", _if_known("known", "cost_nano")),
     ("margin_nano", _if_known("known", "margin_nano")),
     ("costed_requests", "known"),
@@ -303,9 +309,10 @@ COSTS: Final = Fields[ProviderCosts](
     ("reported_excess_nano", _if_known("compared", "difference_nano")),
     ("reported_requests", "reported"),
     table=(
-        (">WITH COST", "costed_requests"),
+        (">OF IT WITH COST", "charged_with_cost_nano"),
         (">PROVIDER COST", "provider_cost_nano"),
         (">MARGIN", "margin_nano"),
+        (">%", _describe_percent),
         (">REPORTED", "reported_cost_nano"),
         (">EXCESS", "reported_excess_nano"),
     ),

@@ -188,8 +188,6 @@ def _sum_period(view: GatewayView, days: Days, period: range) -> dict[str, objec
         "failed": sum(view.failed.get(day, 0) for day in period),
         **describe_amount("charged", usage.cost_nano),
         **describe_amount("credited", sum(view.credited_nano.get(day, 0) for day in period)),
-        # Of the requests whose cost is known alone, so that it is a margin of something.
-        **describe_amount("charged_with_cost", costs.charged_nano),
         **views.COSTS.describe(costs),
     }
 

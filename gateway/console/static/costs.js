@@ -3,7 +3,7 @@
 import { get, query } from "./api.js";
 import { h } from "./dom.js";
 import { count, utcDay } from "./format.js";
-import { code, empty, head, link, section, table } from "./ui.js";
+import { code, dim, empty, head, link, section, table } from "./ui.js";
 
 const RANGES = [["7 days", 6], ["30 days", 29], ["90 days", 89], ["1 year", 364]];
 
@@ -21,17 +21,24 @@ export async function costs({ params, signal }) {
   ];
 }
 
+const unknown = (rows) => rows.filter((row) => row.costed_requests < row.requests).map((row) => row.model);
+
+/** Of what was charged where the cost is known. */
+const percent = (row) => (row.charged_with_cost_nano ? (100 * row.margin_nano / row.charged_with_cost_nano).toFixed(1) : dim("–"));
+
 const costTable = ({ rows, totals }, hasReports) => [
   h("p", { class: "dim" }, "Cost and margin are those of the calls with a known cost."),
+  unknown(rows).length > 0 && h("p", { class: "words" }, "Calls without a known cost: ", unknown(rows).join(", "), "."),
   table({
     caption: "What providers bill, by model",
     columns: [
       { label: "Model", cell: (row) => (row === totals ? "Total" : code(row.model)) },
       { label: "Calls", right: true, cell: (row) => count(row.requests) },
       { label: "Charged", money: (row) => row.charged },
-      { label: "With a cost", right: true, cell: (row) => count(row.costed_requests) },
-      { label: "Cost", money: (row) => row.provider_cost },
+      { label: "of it with known cost", money: (row) => row.charged_with_cost },
+      { label: "Provider’s cost", money: (row) => row.provider_cost },
       { label: "Margin", money: (row) => row.margin },
+      { label: "%", right: true, cell: (row) => percent(row) },
       hasReports && { label: "Reported", money: (row) => row.reported_cost },
       hasReports && { label: "Excess", money: (row) => row.reported_excess },
     ].filter(Boolean),

@@ -274,18 +274,18 @@ async def test_ranges(scene: Scene) -> None:
 async def test_operators_see_the_margin_of_each_model_over_all_accounts(scene: Scene) -> None:
     """The least margin first; models of unknown cost last."""
     body = await ask(scene, as_=OPERATOR, path="costs")
-    names = ("requests", "charged_nano", "costed_requests", "provider_cost_nano", "margin_nano",
+    names = ("requests", "charged_nano", "costed_requests", "charged_with_cost_nano", "provider_cost_nano", "margin_nano",
              "reported_requests", "reported_cost_nano", "reported_excess_nano")  # fmt: skip
     rows = {row["model"]: tuple(row[name] for name in names) for row in body["rows"]}
     charged = 10**12 + 1001
     assert list(rows) == ["demo/echo", "=large", "free"]
     assert rows == {
-        "demo/echo": (4, 116, 2, 56, -50, 0, None, None),
-        "=large": (2, charged, 1, 4242, 10**12 + 1 - 4242, 1, 1717, 1717 - 4242),
-        "free": (1, 0, 0, None, None, 0, None, None),
+        "demo/echo": (4, 116, 2, 6, 56, -50, 0, None, None),
+        "=large": (2, charged, 1, 10**12 + 1, 4242, 10**12 + 1 - 4242, 1, 1717, 1717 - 4242),
+        "free": (1, 0, 0, None, None, None, 0, None, None),
     }
     assert tuple(body["totals"][name] for name in names) == (
-        7, charged + 116, 3, 4298, 10**12 + 1 - 4292, 1, 1717, 1717 - 4242,
+        7, charged + 116, 3, 10**12 + 7, 4298, 10**12 + 1 - 4292, 1, 1717, 1717 - 4242,
     )  # fmt: skip
     assert (body["currency"], body["from"], body["to"]) == ("USD", "2024-10-01", "2024-10-10")
     path = f"{API}/costs?from=2024-10-05&to=2024-10-06"
