@@ -79,6 +79,10 @@ def _observe(ledger: ServingLedger, failed_id: str) -> None:
             failure = UpstreamFailure(now_ms, request_id, 401, reason, url)
             ledger.note_upstream_call("demo", model, failure if number < failures else None)
     ids = {one.name: one.id for one in ledger.accounts()}
+    for number in range(200):
+        place = ids[HOLDER if number % 3 else OTHER], "demo", "gpt-5.5"
+        took_ms = 300 + 17 * number
+        ledger.note_latency(*place, now_ms, first_byte_ms=took_ms, total_ms=9 * took_ms)
     for name, code, model, count in (
         (HOLDER, "rate_limit_exceeded", "", 3),
         (HOLDER, "model_not_allowed", "gpt-5.5", 1),
