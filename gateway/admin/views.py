@@ -13,6 +13,7 @@ from gateway.ledger.call_records import (
     CallDetail,
     CallView,
     ProviderCosts,
+    StatementLine,
     Usage,
     describe_receipt,
 )
@@ -29,7 +30,6 @@ from gateway.ledger.records import (
     StandingView,
 )
 from gateway.ledger.signin_records import TokenView
-from gateway.ledger.sql.books.statements import StatementLine
 from gateway.money import format_amount
 from gateway.times import format_moment, unix_ms
 

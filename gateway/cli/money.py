@@ -11,9 +11,9 @@ from gateway.cli import arguments as read
 from gateway.cli.arguments import render
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
+from gateway.ledger.call_records import sum_statement
 from gateway.ledger.records import EntryFilter, EntryKind, EntryView
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.sql.books.statements import sum_statement
 
 _RUN: Final = 5000
 """Entries that are read at once."""

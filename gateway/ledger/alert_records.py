@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import isqrt
 from typing import Final, Literal
 
 import orjson
@@ -170,7 +171,7 @@ class UpstreamView:
     """The last one that is kept."""
 
 
-EDGES_MS: Final = tuple(round(10 * 2 ** (power / 2)) for power in range(35))
+EDGES_MS: Final = tuple((isqrt(400 << power) + 1) // 2 for power in range(35))
 """The longest time of each bucket: powers of the root of 2, from 10 ms to 22 min. What took longer
 than all is in a bucket of its own, without an end."""
 
@@ -217,11 +218,12 @@ def _find_percentile_ms(counts: list[int], percent: int) -> int | None:
 
     Within its bucket it is interpolated, so it is never beyond the bucket's longest time.
     """
-    wanted = sum(counts) * percent / 100
-    if not wanted:
+    hundredths = sum(counts) * percent
+    if not hundredths:
         return None
     for count, (low_ms, high_ms) in zip(counts, pairwise((0, *EDGES_MS)), strict=False):
-        if wanted <= count:
-            return round(low_ms + (high_ms - low_ms) * wanted / count)
-        wanted -= count
+        of_bucket = 100 * count
+        if hundredths <= of_bucket:
+            return low_ms + ((high_ms - low_ms) * hundredths + of_bucket // 2) // of_bucket
+        hundredths -= of_bucket
     return EDGES_MS[-1]  # longer: nobody knows how much

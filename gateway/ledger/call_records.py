@@ -6,7 +6,7 @@ The API, the console and the command line show the same receipt and the same wor
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -148,6 +148,26 @@ class GatewayView:
     """The sum of positive balances."""
     overdrawn_nano: int
     """The sum of negative balances, as a positive amount."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementLine:
+    """The movements of an account in a time: its opening balance and they make the closing one."""
+
+    account: str
+    opening_nano: int
+    credit_nano: int
+    codes_nano: int
+    charges_nano: int
+    """Below 0, as it is a movement."""
+    corrections_nano: int
+    closing_nano: int
+
+
+def sum_statement(lines: Iterable[StatementLine]) -> StatementLine:
+    """Return the total of all accounts."""
+    amounts = [astuple(one)[1:] for one in lines]
+    return StatementLine("total", *map(sum, zip((0,) * 6, *amounts, strict=True)))
 
 
 Outcome = Literal[

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import Final
 
+from gateway.ledger.call_records import StatementLine
 from gateway.ledger.records import EntryKind
 from gateway.ledger.sql.books.database import Part, read_account
 from gateway.ledger.sql.connection import join_parts, sum_parts
@@ -37,20 +38,6 @@ _CHARGES: Final = f"""
 _KINDS: Final[Sequence[EntryKind]] = ("credit", "code", "charge", "correction")
 
 
-@dataclass(frozen=True, slots=True)
-class StatementLine:
-    """The movements of an account in a time: its opening balance and they make the closing one."""
-
-    account: str
-    opening_nano: int
-    credit_nano: int
-    codes_nano: int
-    charges_nano: int
-    """Below 0, as it is a movement."""
-    corrections_nano: int
-    closing_nano: int
-
-
 class StatementBook(Part):
     def read(self, first_day: int, end_day: int, account: str | None = None) -> list[StatementLine]:
         """Return a line for each account that was there, by name; `end_day` is exclusive."""
@@ -74,19 +61,6 @@ class StatementBook(Part):
         ]
         # One made later may have charges: it is the day on which a request ended that counts.
         return [line for line, created_ms in lines if created_ms < until_ms or _has_moved(line)]
-
-
-def sum_statement(lines: Sequence[StatementLine]) -> StatementLine:
-    """Return the total of all accounts."""
-    opening_nano = sum(one.opening_nano for one in lines)
-    return _make_line(
-        "total",
-        opening_nano,
-        sum(one.credit_nano for one in lines),
-        sum(one.codes_nano for one in lines),
-        sum(one.charges_nano for one in lines),
-        sum(one.corrections_nano for one in lines),
-    )
 
 
 def _make_line(account: str, opening_nano: int, *moves_nano: int) -> StatementLine:

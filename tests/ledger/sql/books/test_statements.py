@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
+from gateway.ledger.call_records import sum_statement
 from gateway.ledger.records import EntryFilter, EntryKind, NotFound
 from gateway.ledger.sql.books.entries import RUNS_OF_ALL
-from gateway.ledger.sql.books.statements import sum_statement
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import create_key, key_id_of, settlement
 from tests.ledger.sql.books.conftest import Clock
