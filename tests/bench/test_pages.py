@@ -21,9 +21,9 @@ async def test_a_charge_writes_few_pages(tmp_path: Path) -> None:
     assert sum(pages.values()) <= MOST_PAGES, pages
 
 
-MOST_CALLS: Final = 38
-"""System calls per JSON request on one connection, of all threads: 34 when this was written. Those that hand
-the GIL over and wait for the loop come more often beside other load."""
+MOST_CALLS: Final = 44
+"""System calls per JSON request on one connection, of all threads: 34 on uvloop and 39 on asyncio's loop when
+this was written. Those that hand the GIL over and wait for the loop come more often beside other load."""
 
 
 @pytest.mark.slow

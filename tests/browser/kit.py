@@ -29,7 +29,7 @@ from playwright.async_api import (
 from tests.console.kit import OPERATOR, Console
 
 PLACES: Final = ("/usr/bin/chromium", "chromium", "chromium-browser")
-TIMEOUT_MS: Final = 10_000
+TIMEOUT_MS: Final = 30_000
 WIDE: Final = 1280
 NARROW: Final = 320
 HEIGHT: Final = 800

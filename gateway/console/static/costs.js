@@ -2,8 +2,8 @@
 
 import { get, query } from "./api.js";
 import { h } from "./dom.js";
-import { count, utcDay } from "./format.js";
-import { code, dim, empty, head, link, section, table } from "./ui.js";
+import { count, groupAmount, utcDay } from "./format.js";
+import { code, empty, head, link, section, table } from "./ui.js";
 
 const RANGES = [["7 days", 6], ["30 days", 29], ["90 days", 89], ["1 year", 364]];
 
@@ -24,7 +24,9 @@ export async function costs({ params, signal }) {
 const unknown = (rows) => rows.filter((row) => row.costed_requests < row.requests).map((row) => row.model);
 
 /** Of what was charged where the cost is known. */
-const percent = (row) => (row.charged_with_cost_nano ? (100 * row.margin_nano / row.charged_with_cost_nano).toFixed(1) : dim("–"));
+const percent = (row) => row.charged_with_cost_nano > 0 && h("small", null, `${(100 * row.margin_nano / row.charged_with_cost_nano).toFixed(1)} %`);
+
+const excess = (row) => row.reported_excess_nano && h("small", null, "excess ", groupAmount(row.reported_excess));
 
 const costTable = ({ rows, totals }, hasReports) => [
   h("p", { class: "dim" }, "Cost and margin are those of the calls with a known cost."),
@@ -35,12 +37,10 @@ const costTable = ({ rows, totals }, hasReports) => [
       { label: "Model", cell: (row) => (row === totals ? "Total" : code(row.model)) },
       { label: "Calls", right: true, cell: (row) => count(row.requests) },
       { label: "Charged", money: (row) => row.charged },
-      { label: "of it with known cost", money: (row) => row.charged_with_cost },
+      { label: "With known cost", money: (row) => row.charged_with_cost },
       { label: "Provider’s cost", money: (row) => row.provider_cost },
-      { label: "Margin", money: (row) => row.margin },
-      { label: "%", right: true, cell: (row) => percent(row) },
-      hasReports && { label: "Reported", money: (row) => row.reported_cost },
-      hasReports && { label: "Excess", money: (row) => row.reported_excess },
+      { label: "Margin", money: (row) => row.margin, under: percent },
+      hasReports && { label: "Reported", money: (row) => row.reported_cost, under: excess },
     ].filter(Boolean),
     rows,
     foot: totals,
