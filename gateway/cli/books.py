@@ -35,7 +35,7 @@ _FIELDS: Final = {"requests_per_minute": "rpm", "tokens_per_minute": "tpm"}
 MADE: Final = Fields[NewKey](
     ("name", "key.account"), ("key_name", "key.terms.name"), ("key_id", "key.id"), ("key", "secret")
 )
-"""What is printed of each account."""
+"""The columns that are printed for each account."""
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What a verb sees of the command that it runs: configuration, books, who asks, output."""
+"""The command that a verb runs in: configuration, books, who asks, output."""
 
 from __future__ import annotations
 

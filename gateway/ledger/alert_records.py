@@ -176,7 +176,7 @@ EDGES_MS: Final = tuple((isqrt(400 << power) + 1) // 2 for power in range(35))
 than all is in a bucket of its own, without an end."""
 
 LatencyScope = Literal["route", "account", "day"]
-"""What latencies are summed by: a provider's model and the hour, an account and the hour, the day."""
+"""The groups in which latencies are summed: a provider's model and the hour, an account and the hour, the day."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ class OverviewView:
 
 @dataclass(frozen=True, slots=True)
 class GatewayView:
-    """What all accounts have and did, besides their usage; days are counted from the epoch."""
+    """Balances, failures and credits of all accounts together; days are counted from the epoch."""
 
     failed: dict[int, int]
     """Requests that ended without a charge, by day."""

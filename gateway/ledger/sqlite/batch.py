@@ -72,7 +72,7 @@ _READ_SPENT: Final = Statement(
     " WHERE used.origin_id = keys.id"
     "), 0))) FROM keys WHERE id IN"
 )
-"""What the lines of these keys have spent, with the charges that are not in the sums yet."""
+"""The spending of these keys' lines, with the charges that are not in the sums yet."""
 
 Cell = int | str | None
 
@@ -92,7 +92,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What this process has committed, and nobody else changes."""
+    """Values that this process has committed, and nobody else changes."""
 
     prices: set[int] = field(default_factory=set)
     spent_nano: dict[str, int] = field(default_factory=dict)
