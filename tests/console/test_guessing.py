@@ -144,30 +144,28 @@ async def test_the_sixth_try_waits_and_a_link_does_not(console: Console) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)  # 100 s were measured on a busy machine
+@pytest.mark.timeout(300)  # hashes wait for other programs: 60 s were measured beside six
 async def test_a_thousand_tries_at_once_take_no_memory(tmp_path: Path) -> None:
     """Two hashes run at once; the other requests get a plain error; health works."""
     patient = aiohttp.ClientSession(
-        cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=120)
+        cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=280)
     )
     async with start_console(tmp_path) as console, patient:
         assert console.process is not None
         assert console.process.process is not None
         status = Path(f"/proc/{console.process.process.pid}/status")
-        await sign_in(console, "nobody", "wrong")
+        await sign_in(console, "somebody", "wrong")
         before = read_rss_mib(status)
         peaks: list[float] = []
         crowd = replace(console, web=patient)
-        tries = asyncio.gather(
-            *(sign_in(crowd, f"nobody {number % 4}", "wrong") for number in range(1000))
-        )
+        tries = asyncio.gather(*(sign_in(crowd, "nobody", "wrong") for _ in range(1000)))
         while not tries.done():
             peaks.append(read_rss_mib(status))
             assert (await console.get("/healthz", as_=None)).status == 200
             await asyncio.wait([tries], timeout=0.05)
         statuses = [one.status for one in await tries]
     assert set(statuses) == {401, 429}
-    assert 4 * 5 <= statuses.count(401) <= 4 * 12, "five of each, then fewer and fewer"
+    assert 5 <= statuses.count(401) <= 12, "five, then fewer and fewer"
     assert max(peaks) - before <= 64 + 16  # the two hashes, and a hundred connections
 
 

@@ -231,8 +231,8 @@ async def test_hashes_give_way_to_callers() -> None:
     nice = await PasswordHasher()._run(
         lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
     )
-    assert nice == 19
-    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < 19
+    assert nice == 10
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < 10
 
 
 # ---- the process, limits -------------------------------------------------------------------------
