@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, overload
@@ -10,6 +11,9 @@ HOUR_MS: Final = 3_600_000
 HOURS_PER_DAY: Final = 24
 DAY_MS: Final = HOUR_MS * HOURS_PER_DAY
 
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+"""Seconds of each unit that a duration can have."""
+_DURATION: Final = re.compile(r"([0-9]{1,10})([smhdw])")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -17,6 +21,12 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 def unix_ms() -> int:
     """Return the time of the wall clock."""
     return time.time_ns() // 1_000_000
+
+
+def maybe_seconds(text: str) -> int | None:
+    """Parse a whole number with a unit: `90s`, `15m`, `12h`, `30d`, `2w`; None for other texts."""
+    found = _DURATION.fullmatch(text)
+    return int(found[1]) * _UNITS[found[2]] if found else None
 
 
 def to_unix_ms(moment: datetime) -> int:

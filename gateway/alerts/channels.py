@@ -12,11 +12,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import os
-import signal
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
@@ -24,6 +21,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from gateway import commands
 from gateway.config.values import check_webhook
 from gateway.upstream.resolver import Resolver
 
@@ -197,31 +195,6 @@ async def run_command(
 ) -> None:
     """Run the command, which has to exit with 0. Raises Undelivered."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            # Nobody reads its output, and a full pipe would stop the command.
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # so that its children can be killed with it
-        )
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it cannot be run"
-        raise Undelivered(f"the command did not start: {reason}") from error
-    try:
-        async with asyncio.timeout(limit_seconds):
-            # uvloop's name for a broken pipe: the command ended without reading.
-            with suppress(RuntimeError):
-                await process.communicate(body + b"\n")
-            await process.wait()
-    except BaseException as error:
-        # Its children may outlive it, and the group is theirs, too.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        # Until then the killed process stays as a zombie.
-        await process.wait()
-        if isinstance(error, TimeoutError):
-            raise Undelivered(f"the command took longer than {limit_seconds:g} s") from error
-        raise
-    if process.returncode:
-        raise Undelivered(f"the command exited with {process.returncode}")
+        await commands.run_command(command, body + b"\n", limit_seconds=limit_seconds)
+    except commands.CommandFailed as error:
+        raise Undelivered(str(error)) from error

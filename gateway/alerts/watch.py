@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -22,6 +22,7 @@ from gateway.ledger.sql.books.books import Books
 from gateway.money import format_amount
 from gateway.tasks import spawn
 from gateway.times import DAY_MS, format_day, format_moment, unix_ms
+from gateway.upstream.routing import Routes
 
 log = logging.getLogger("gateway.alerts")
 
@@ -93,6 +94,7 @@ class Watch:
         noted = [
             *find_missing_usages(usages, self._gateway.ledger.clock()),
             *self._end_outage(),
+            *find_key_problems(self._gateway.routes, self._node, self._raised),
         ]
         queue = partial(self._queue, noted, [*self._list_budgets()])
         # Replaced only after the commit: what could not be queued counts as new at the next look.
@@ -243,6 +245,26 @@ def judge_providers(books: Books, config: Config) -> Providers:
 
 def _fails(seen: Iterable[UpstreamView]) -> bool:
     return observations.judge(seen).state == "failing"
+
+
+def find_key_problems(
+    routes: Routes, node: str | None, raised: Collection[tuple[str, str, str]]
+) -> Iterator[Alert]:
+    """Yield an alert for each key of a provider that this process cannot renew, and its end.
+
+    An end is told only after its beginning was `raised`.
+    """
+    place = f", {node}" if node else ""  # each process renews keys of its own
+    for provider in routes.providers.values():
+        for number, key in enumerate(provider.keys):
+            begun = f"{key.failed_ms} {number}"
+            if key.problem:
+                text = f"A key of provider {provider.name} was not renewed: {key.problem}."
+                yield Alert("key_not_renewed", provider.name + place, begun, text)
+            elif ("key_not_renewed", provider.name + place, begun) in raised:
+                text = f"The key of provider {provider.name} is renewed again."
+                occurrence, subject = f"{begun} end", provider.name + place
+                yield Alert("key_not_renewed", subject, occurrence, text, state="ended")
 
 
 def find_old_backup(books: Books, backup_days: int) -> dict[str, str]:

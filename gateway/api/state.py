@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from aiohttp import web
@@ -27,6 +27,9 @@ from gateway.upstream.attempt import Ticker
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import Forwarder, HttpForwarder
 from gateway.upstream.routing import ProviderState, Routes
+
+if TYPE_CHECKING:
+    from gateway.upstream.renewal import Renewals
 
 log = logging.getLogger("gateway.usage")
 
@@ -111,6 +114,8 @@ class Gateway:
         default_factory=dict
     )
     """The handlers of paths without variables, by method and path: for these no router is asked."""
+    renewals: Renewals | None = None
+    """The keys that are renewed; None while no provider has one."""
     last_reload: Reload | None = None
     """How the configuration was last read again; None: not since the start."""
 
@@ -119,9 +124,21 @@ class Gateway:
         before, self.config, self.routes = self.routes, config, routes
         # Behind the swap, so that no new request finds a provider that is closed.
         before.close(but=routes)
+        self.renew_keys()
+
+    def renew_keys(self) -> None:
+        """Keep current the keys of the routes that change, if there are any."""
+        if self.renewals is None and self.routes.has_sources:
+            from gateway.upstream.renewal import Renewals  # only where it is configured
+
+            self.renewals = Renewals()
+        if self.renewals is not None:
+            self.renewals.follow(self.routes)
 
     def close(self) -> None:
         """Close what is open to the outside, at the very end."""
+        if self.renewals is not None:
+            self.renewals.close()
         self.routes.close()
         self.large_bodies.close()
 
@@ -231,7 +248,9 @@ def make_gateway(
     exchanges: Exchanges = EXCHANGES,
 ) -> Gateway:
     """Make the shared state, with a forwarder for every provider that is on."""
-    return Gateway(config, ledger, make_routes(config, exchanges), Ticker(), log_call)
+    gateway = Gateway(config, ledger, make_routes(config, exchanges), Ticker(), log_call)
+    gateway.renew_keys()
+    return gateway
 
 
 def make_routes(
@@ -257,8 +276,9 @@ def make_routes(
 def _make_state(provider: Provider, before: ProviderState | None) -> ProviderState:
     if before is not None and before.config == provider:
         return before
-    return ProviderState(_make_forwarder(provider), before)
+    forwarder = _make_forwarder(provider, None if before is None else before.forwarder)
+    return ProviderState(forwarder, before)
 
 
-def _make_forwarder(provider: Provider) -> Forwarder:
-    return DemoForwarder(provider) if provider.dialect == DEMO else HttpForwarder(provider)
+def _make_forwarder(provider: Provider, before: Forwarder | None) -> Forwarder:
+    return DemoForwarder(provider) if provider.dialect == DEMO else HttpForwarder(provider, before)

@@ -15,18 +15,15 @@ from gateway.admin.fields import Columns, printable
 from gateway.ledger.checks import MAX_COUNT
 from gateway.ledger.key_records import Allowance, Period
 from gateway.money import align_points, parse_amount_nano
-from gateway.times import DAY_MS, to_unix_ms, unix_ms
+from gateway.times import DAY_MS, maybe_seconds, to_unix_ms, unix_ms
 
 MAX_DURATION_SECONDS: Final = 100 * 366 * 86_400
 """A century. More is a typing error, and Python's dates end with the year 9999."""
 
 T = TypeVar("T")
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-"""Seconds of each unit that a duration can have."""
 _DAYS_AGO: Final = {"today": 0, "yesterday": 1}
 """The number of days since the day of a word began."""
-_DURATION = re.compile(r"([0-9]{1,10})([smhdw])")
 
 
 def amount(text: str) -> int:
@@ -112,10 +109,9 @@ def duration_seconds(text: str) -> int:
     """Parse `0`, or a whole number with a unit: `90s`, `15m`, `12h`, `30d`, `2w`."""
     if text == "0":
         return 0
-    found = _DURATION.fullmatch(text)
-    if not found:
+    seconds = maybe_seconds(text)
+    if seconds is None:
         raise ArgumentTypeError(f"'{text}' is not a duration; write 90s, 15m, 12h, 30d or 2w")
-    seconds = int(found[1]) * _UNITS[found[2]]
     if seconds > MAX_DURATION_SECONDS:
         raise ArgumentTypeError(f"'{text}' is longer than a century")
     return seconds
@@ -138,7 +134,7 @@ def resolve_expiry(expires: Expiry | None, now_ms: int) -> int | None:
 
 def expiry(text: str, clock_ms: Callable[[], int] = unix_ms) -> Expiry:
     """Parse the end of something: a duration from now, or a time in the future."""
-    is_duration = text == "0" or _DURATION.fullmatch(text) is not None
+    is_duration = text == "0" or maybe_seconds(text) is not None
     ms = duration_seconds(text) * 1000 if is_duration else _read_moment(text)[0]
     if ms <= (0 if is_duration else clock_ms()):
         raise ArgumentTypeError(f"'{text}' is not in the future")
@@ -171,7 +167,7 @@ def _read_bound(text: str, now_ms: int) -> tuple[int, bool]:
     """Parse a time that may be relative to now, and say whether it is a whole day."""
     if text in _DAYS_AGO:
         return now_ms - now_ms % DAY_MS - _DAYS_AGO[text] * DAY_MS, True
-    if _DURATION.fullmatch(text):
+    if maybe_seconds(text) is not None:
         return now_ms - duration_seconds(text) * 1000, False
     return _read_moment(text, "7d, 24h, today, yesterday, ")
 

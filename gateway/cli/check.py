@@ -70,8 +70,9 @@ ANY_HOST: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bou
     load=load_config,
 )
 def check(command: Command, *, live: bool) -> int:
-    findings = look(command.config) if live else []
-    summary, page = describe_config(command.config), page_config(command.config)
+    config = fetch_keys(command.config)
+    findings = look(config) if live else []
+    summary, page = describe_config(config), page_config(config)
     if live:
         summary["live"] = describe_findings(findings)
         page = f"{page}\n\n{page_findings(findings)}"
@@ -87,14 +88,31 @@ def check(command: Command, *, live: bool) -> int:
         command.say(exposure)
     if readable := warn_of_literals(command.config.path, command.config.literals):
         command.say(f"Warning: {readable}")
-    unusable = [one.provider for one in findings if not one.is_usable]
+    unusable = [
+        one.name
+        for one in config.providers.values()
+        if one.lacking != command.config.providers[one.name].lacking
+    ]
+    unusable += [one.provider for one in findings if not one.is_usable]
     if unusable:
-        command.say(f"Not usable as they are set: {', '.join(unusable)}.")
+        command.say(f"Not usable as they are set: {', '.join(dict.fromkeys(unusable))}.")
     # What keeps `serve` from starting weighs more than a provider that cannot be used.
     if obstacle := find_obstacle(command.config):
         command.say(f"`serve` cannot start: {obstacle}")
         return ExitCode.UNAVAILABLE
     return ExitCode.FAILED if unusable else ExitCode.OK
+
+
+def fetch_keys(config: Config) -> Config:
+    """Run the commands of providers' keys once; return the configuration with what they printed."""
+    sources = (one for provider in config.providers.values() for one in provider.sources)
+    if not any(one is not None and one.command for one in sources):
+        return config
+    import asyncio
+
+    from gateway.upstream.renewal import fetch_all
+
+    return asyncio.run(fetch_all(config))
 
 
 def mask_keys(secrets: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ from gateway.config.records import (
     Server,
     Storage,
 )
-from gateway.config.secrets import find_literals, resolve_secret
+from gateway.config.secrets import find_literals, find_source, resolve_secret
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy, check_webhook
 from gateway.dialects.records import DEMO
@@ -185,10 +185,11 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> Provid
     settings = read_table(place, raw, SETTINGS["providers.NAME"], problems)
     with problems.collect():
         _check_address(place, settings)
-    found: list[Found] = []
+    found: list[tuple[str, Found]] = []
     for one in settings.pop("api_key", None) or ():
         with problems.collect():
-            found.append(_resolve(place, "api_key", one, look_up))
+            found.append((one, _resolve(place, "api_key", one, look_up)))
+    refresh_seconds = settings.pop("api_key_refresh", 0)
     off, proxy = None, settings.get("proxy")
     settings["proxy"] = ""
     if proxy is not None:
@@ -199,11 +200,15 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> Provid
     for key, (elsewhere, there) in _BY_HOST.items():
         if settings[key] is None:
             settings[key] = there if is_openai else elsewhere
-    keys = tuple(secret for secret, reason in found if reason is None)
-    lacking = tuple(reason for _, reason in found if reason is not None)
+    keys = tuple(secret for _, (secret, reason) in found if reason is None)
+    folder = Path(file).absolute().parent
+    sources = tuple(
+        find_source(one, folder, refresh_seconds) for one, (_, reason) in found if reason is None
+    )
+    lacking = tuple(reason for _, (_, reason) in found if reason is not None)
     if lacking and not keys:
         off, lacking = lacking[0], ()
-    return Provider(name=name, api_keys=keys, lacking=lacking, off=off, **settings)
+    return Provider(name=name, api_keys=keys, sources=sources, lacking=lacking, off=off, **settings)
 
 
 def _resolve(

@@ -110,6 +110,20 @@ class Alerts:
 
 
 @dataclass(frozen=True, slots=True)
+class KeySource:
+    """Where a key of a provider comes from that changes."""
+
+    place: str
+    """`file:PATH` or `command:PROGRAM ARGUMENT ...`."""
+    command: tuple[str, ...]
+    """The program and its arguments; none for a file."""
+    folder: Path
+    """The folder where relative paths begin, and in which the command runs."""
+    refresh_seconds: float
+    """How often the command is run, if it does not say when its key ends."""
+
+
+@dataclass(frozen=True, slots=True)
 class Provider:
     name: str
     dialect: str
@@ -117,7 +131,9 @@ class Provider:
     base_url: str
     """The address without a trailing slash; "" for demo."""
     api_keys: tuple[str, ...] = field(repr=False)
-    """The resolved keys; none if the provider needs none, or is off."""
+    """The resolved keys; none if the provider needs none, or is off. "" for one of a command."""
+    sources: tuple[KeySource | None, ...]
+    """Where each of them comes from; None for one that does not change while the process runs."""
     lacking: tuple[str, ...]
     """The reasons why keys are missing of a provider that has others."""
     off: str | None

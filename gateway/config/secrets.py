@@ -8,15 +8,18 @@ import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.config.reader import looks_secret, quote_key
+from gateway.config.records import KeySource
 from gateway.process import READ, find_obstacle, name_group
 
+COMMAND: Final = "command:"
+"""What the place of a key begins with that a command prints."""
 _SECRET = re.compile(r"[\x21-\x7e]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PLACE = re.compile(r"(env|file):.")
+_PLACE = re.compile(r"(env|file|command):.")
 _SECRET_HEADER = re.compile(r"auth|cookie|credential|key|password|secret|token", re.IGNORECASE)
 _VARIABLE_USE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
@@ -27,6 +30,8 @@ def secret(value: object) -> str:
         raise ValueError('must be a text: "env:NAME", "file:PATH" or the value itself')  # noqa: TRY004 - a reader's one error
     if not value:
         raise ValueError("must not be empty; leave it out where none is needed")
+    if value.startswith(COMMAND):
+        raise ValueError("must not be a command, which only api_key of a provider can be")
     kind, colon, rest = value.partition(":")
     if colon and kind == "env" and not _VARIABLE.fullmatch(rest):
         raise ValueError('must name an environment variable: "env:NAME"')
@@ -35,13 +40,39 @@ def secret(value: object) -> str:
     return value
 
 
-def secrets(value: object) -> tuple[str, ...]:
-    """Read one place of a secret, or an array of some."""
+def provider_key(value: object) -> str:
+    """Read the place of a provider's key, which may be a command, or the key itself."""
+    if not isinstance(value, str) or not value.startswith(COMMAND):
+        return secret(value)
+    try:
+        words = split_command(value)
+    except ValueError:  # a quotation mark is missing
+        words = []
+    if not words:
+        raise ValueError('must name a command: "command:PROGRAM ARGUMENT ..."')
+    return value
+
+
+def find_source(place: str, folder: Path, refresh_seconds: float) -> KeySource | None:
+    """Return where a key comes from that changes; None for one that does not."""
+    command = tuple(split_command(place)) if place.startswith(COMMAND) else ()
+    if not command and not place.startswith("file:"):
+        return None
+    return KeySource(place, command, folder, refresh_seconds)
+
+
+def split_command(place: str) -> list[str]:
+    """Return the program and its arguments. Raises ValueError if a quotation is not closed."""
+    return shlex.split(place.removeprefix(COMMAND))
+
+
+def provider_keys(value: object) -> tuple[str, ...]:
+    """Read one place of a provider's key, or an array of some."""
     if not isinstance(value, list):
-        return (secret(value),)
+        return (provider_key(value),)
     if not value:
         raise ValueError("must not be empty; leave it out where none is needed")
-    places = tuple(map(secret, value))
+    places = tuple(map(provider_key, value))
     if len(set(places)) < len(places):
         raise ValueError("has the same key twice")
     return places
@@ -49,16 +80,18 @@ def secrets(value: object) -> tuple[str, ...]:
 
 def resolve_secret(value: str, folder: Path, environ: Mapping[str, str]) -> tuple[str, str | None]:
     """Return the secret and None, or "" and the reason why the provider is off."""
+    if value.startswith(COMMAND):
+        return "", None  # it is run while the gateway serves
     kind, _, rest = value.partition(":")
     if kind == "env" and rest:
         found = environ.get(rest, "").strip()
         if not found:
             return "", f"the environment variable {rest} is not set"
-        return _check_secret(found, f"the environment variable {rest}"), None
+        return check_secret(found, f"the environment variable {rest}"), None
     if kind == "file" and rest:
         path = folder / expand_variables(rest, environ)
-        return _check_secret(_read_secret(path), f"the file {path}"), None
-    return _check_secret(value, "it"), None
+        return check_secret(_read_secret(path), f"the file {path}"), None
+    return check_secret(value, "it"), None
 
 
 def expand_variables(path: str, environ: Mapping[str, str]) -> str:
@@ -85,7 +118,8 @@ def _read_secret(path: Path) -> str:
         raise ValueError(f"cannot be read from {path}: {reason}") from error
 
 
-def _check_secret(secret: str, holder: str) -> str:
+def check_secret(secret: str, holder: str) -> str:
+    """Return a secret that may be sent; `holder` names for the error what it is from."""
     # Most secrets become a header's value, where a line break would begin another header.
     if not _SECRET.fullmatch(secret):
         raise ValueError(f"must be one word of printable ASCII, which {holder} does not hold")
@@ -105,7 +139,7 @@ def find_literals(raw: Mapping[str, Any]) -> Iterator[str]:
         yield "[alerts] command"
     for name, provider in raw.get("providers", {}).items():
         place, keys = f"[providers.{quote_key(name)}]", provider.get("api_key")
-        if any(map(_is_literal, keys if isinstance(keys, list) else [keys])):
+        if any(map(_shows_key, keys if isinstance(keys, list) else [keys])):
             yield f"{place} api_key"
         if _has_password(provider.get("proxy")):
             yield f"{place} proxy"
@@ -125,6 +159,13 @@ def _has_password(value: str | None) -> bool:
 
 def _is_literal(value: str | None) -> bool:
     return value is not None and not _PLACE.match(value)
+
+
+def _shows_key(place: str | None) -> bool:
+    """Return whether a key is written out, or an argument of a command looks like one."""
+    if place is not None and place.startswith(COMMAND):
+        return any(map(looks_secret, split_command(place)))
+    return _is_literal(place)
 
 
 def warn_of_literals(path: Path, literals: Sequence[str]) -> str | None:

@@ -210,10 +210,13 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             values.base_url, "the address up to and including /v1; leave out for demo", None
         ),
         "api_key": Setting(
-            secrets.secrets,
-            "env:NAME, file:PATH or the key itself, or an array of several keys to share the requests;"
-            " leave out for a server that needs none",
+            secrets.provider_keys,
+            "env:NAME, file:PATH (read again when it changes), command:PROGRAM ARGUMENT ... (prints a"
+            " key that ends) or the key itself, or an array of several; leave out where none is needed",
             None,
+        ),
+        "api_key_refresh": Setting(
+            values.duration, "how often a command is run that does not say when its key ends", "50m"
         ),
         "connect_timeout": Setting(_timeout, "seconds to connect", 5),
         "first_byte_timeout": Setting(_timeout, "seconds until the first byte of a reply", 600),

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from gateway.addresses import Network
 from gateway.config.reader import Read, matching, show, suggest, text
 from gateway.prices import name_tier
+from gateway.times import maybe_seconds
 
 MAX_MODEL_ID_CHARS: Final = 200
 """Characters of a model's id, which is in each log line and in each row of the ledger."""
@@ -44,6 +45,10 @@ RESERVED_HEADERS: Final = frozenset(
 )
 """Headers that the gateway sets itself, or that would break the framing of its requests."""
 
+LEAST_DURATION: Final = 10
+"""Seconds between two runs of a command, which may take as long."""
+MOST_DURATION: Final = 30 * 86_400
+"""Seconds: no cloud gives keys for longer."""
 MAX_PORT: Final = 65535
 """The largest number of a TCP port: it has 16 bits."""
 OTHERS_HEADERS: Final = frozenset(
@@ -87,6 +92,14 @@ def base_url(value: object) -> str:
     if not _has_host(parts, "http", "https"):
         raise ValueError(f"must begin with http:// or https:// and a host, not {show(value)}")
     return value.rstrip("/")
+
+
+def duration(value: object) -> int:
+    """Read how often something is done, such as "50m", in seconds."""
+    seconds = maybe_seconds(value) if isinstance(value, str) else None
+    if seconds is None or not LEAST_DURATION <= seconds <= MOST_DURATION:
+        raise ValueError(f'must be a time from "10s" to "30d", such as "50m", not {show(value)}')
+    return seconds
 
 
 def check_proxy(value: str) -> None:

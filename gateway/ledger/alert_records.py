@@ -21,6 +21,7 @@ AlertKind = Literal[
     "low_balance",
     "budget",
     "provider_failing",
+    "key_not_renewed",
     "missing_usage",
     "ledger_unwritable",
     "old_backup",

@@ -1,13 +1,15 @@
 """The way to the providers: routes, connections, failures.
 
     routing     which providers serve a model, in which order, and when the next one is tried; load
-    health      circuit breakers, and keys that rest
+    health      circuit breakers
+    keys        the keys of a provider, and which of them rest
     forwarder   requests to one provider, and the meaning of its failures, without its secrets
     attempt     one try at one route: one timer for all deadlines, bodies, the ways to end early
     dial        the connections to one provider: addresses raced, TLS, proxies, the pool
     resolver    the addresses of one host
     connection  one connection and the response under way on it
     http1       an HTTP/1.1 response read from bytes, without I/O
+    renewal     keys that a command prints or a file holds, renewed in the background
     model_list  a look at a provider's list of models, for `check --live`
     demo        the embedded provider
 

@@ -14,8 +14,8 @@ from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 from gateway.errors import Blame, GatewayError, InternalError, UpstreamError, UpstreamTimeout
 from gateway.tasks import STALL_SECONDS
 from gateway.upstream.connection import Broken, Connection, Receiver
-from gateway.upstream.health import ProviderKey
 from gateway.upstream.http1 import Head
+from gateway.upstream.keys import ProviderKey
 
 
 @dataclass(slots=True, eq=False, repr=False)

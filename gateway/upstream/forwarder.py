@@ -22,8 +22,8 @@ from gateway.errors import GatewayError, OutOfResources, UpstreamError, Upstream
 from gateway.upstream.attempt import Attempt, CollectedBody, Response, Ticker, accept, break_off
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable
-from gateway.upstream.health import KeyRing, ProviderKey
 from gateway.upstream.http1 import Head
+from gateway.upstream.keys import KeyRing, ProviderKey
 
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
@@ -72,13 +72,15 @@ class Forwarder(Protocol):
 class HttpForwarder:
     """A provider reached over HTTP/1.1."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Provider, before: Forwarder | None = None) -> None:
+        """`before` is the way to the provider by other settings, whose renewed keys are kept."""
         self.provider = provider
         self._url = URL(provider.base_url)
         proxy = URL(provider.proxy) if provider.proxy else None
         self._pool = Pool(Dialer(self._url, provider.connect_timeout, proxy=proxy))
         self._heads: dict[tuple[str, str], bytes] = {}
-        self._ring = KeyRing(provider.name, provider.api_keys)
+        known = () if before is None else before.keys
+        self._ring = KeyRing(provider.name, provider.api_keys, provider.sources, known)
 
     @property
     def keys(self) -> Sequence[ProviderKey]:
@@ -87,20 +89,27 @@ class HttpForwarder:
     async def open(
         self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
     ) -> Response:
-        keys = self._ring.line_up(attempt.affinity)
-        for key in keys:
+        keys, place, may_replace = self._ring.line_up(attempt.affinity), 0, True
+        while True:
+            key = keys[place]
             key.in_flight += 1  # until it fails or its answer is closed
+            sent = key.secret
             try:
                 return await self._send(exchange, key, body, headers, attempt)
             except BaseException as error:
                 key.in_flight -= 1
-                rests = isinstance(error, GatewayError) and self._ring.let_rest(key, error)
-                # The next key is tried only after a refusal of the key itself: then no work was done.
-                # The last one rests for the sake of later requests; this one has no other.
-                if not rests or key is keys[-1] or not attempt.is_wanted():
+                rests = isinstance(error, GatewayError) and self._ring.let_rest(key, sent, error)
+                # Another key is tried only after a refusal of the key itself: then no work was done.
+                if not (rests or key.is_lacking) or not attempt.is_wanted():
                     raise
+                if key is not keys[-1]:
+                    place += 1
+                # The last one rests for the sake of later requests, if it cannot be renewed now.
+                elif not may_replace or not await _replace_key(key, sent):
+                    raise
+                else:
+                    may_replace = False
                 attempt.detach()
-        raise AssertionError("a provider has at least one key")
 
     async def _send(
         self,
@@ -139,7 +148,7 @@ class HttpForwarder:
             fresh = True  # never twice: each send may have done the work
 
     def redact(self, error: GatewayError) -> GatewayError:
-        redact(error, self.provider.api_keys)
+        redact(error, self._ring.list_secrets())
         return error
 
     def close(self) -> None:
@@ -176,13 +185,25 @@ class HttpForwarder:
             head = self._write_head(exchange, key, passed)
         else:
             place = (exchange.upstream.path, key.secret)
-            head = self._heads.get(place) or self._write_head(exchange, key, {})
-            self._heads[place] = head
+            head = self._heads.get(place) or self._add_head(place, exchange, key)
         # In one piece, so that head and body leave in one write.
         return b"%b%d\r\n\r\n%b" % (head, len(body), body)
 
+    def _add_head(self, place: tuple[str, str], exchange: Exchange, key: ProviderKey) -> bytes:
+        """Write the request's head and keep it, but none any more with a key that has ended."""
+        head, kept = self._write_head(exchange, key, {}), set(self._ring.list_secrets())
+        self._heads = {one: self._heads[one] for one in self._heads if one[1] in kept}
+        self._heads[place] = head
+        return head
+
     def _write_head(self, exchange: Exchange, key: ProviderKey, passed: Mapping[str, str]) -> bytes:
         """Return the request's head up to the value of Content-Length; later headers replace earlier."""
+        if key.is_lacking:
+            raise UpstreamUnavailable(
+                "The upstream provider cannot be asked at the moment.",
+                next_route=True,
+                cause="not tried: its key is not known yet",
+            )
         auth = exchange.upstream.auth_headers(key.secret)
         own = make_own_headers(self.provider, self._url, auth)
         target = self._url.raw_path.rstrip("/") + exchange.upstream.path
@@ -227,6 +248,13 @@ async def fetch(
     finally:
         ticker.remove(attempt)
     return reply.take()
+
+
+async def _replace_key(key: ProviderKey, refused: str) -> bool:
+    """Return whether a key that was refused, or that is not there yet, is another one now."""
+    if key.secret != refused:
+        return True
+    return key.renewing is not None and await key.renewing.replace(refused)
 
 
 def _lack_resources(error: LocalFault) -> OutOfResources:

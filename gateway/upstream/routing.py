@@ -21,6 +21,7 @@ from gateway.dialects.records import Target
 from gateway.errors import BadRequest, Blame, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.upstream.forwarder import Forwarder, rename
 from gateway.upstream.health import Breaker, BreakerState
+from gateway.upstream.keys import ProviderKey
 
 UNBROKEN: Final = Breaker()
 """The breaker of what never failed."""
@@ -80,9 +81,9 @@ class ProviderState:
                 found.append((model, state, seconds, rest))
         return found
 
-    def list_keys(self) -> list[tuple[str, int, int]]:
-        """Return each key's last characters, its requests in flight, and the seconds it rests."""
-        return [(key.last4, key.in_flight, key.rest_seconds) for key in self.forwarder.keys]
+    @property
+    def keys(self) -> Sequence[ProviderKey]:
+        return self.forwarder.keys
 
     def is_open(self, upstream_model: str) -> bool:
         """Return whether a breaker says that a model should not be tried before others."""
@@ -234,6 +235,11 @@ class Routes:
             for dialect, by_provider in exchanges.items()
             for model in models.values()
         }
+
+    @property
+    def has_sources(self) -> bool:
+        """Return whether a provider has a key that changes."""
+        return any(key.source for state in self.providers.values() for key in state.keys)
 
     def find_model(self, name: str) -> Model | None:
         """Return the model of an id or an alias, also with a date or `-latest` behind it."""

@@ -112,6 +112,7 @@ LITERALS: Final = {
     '[alerts]\ncommand = ["/bin/page", "--token=T0AAAAA0000BBBB11"]': "[alerts] command",
     f'{OPENAI}api_key = "word"': "[providers.openai] api_key",
     f'{OPENAI}api_key = ["env:A", "word"]': "[providers.openai] api_key",
+    f'{OPENAI}api_key = "command:echo T0AAAAA0000BBBB11"': "[providers.openai] api_key",
     f'{OPENAI}proxy = "http://me:word@p.test:1"': "[providers.openai] proxy",
     f'{OPENAI}headers = {{ Api-Token = "word" }}': "[providers.openai] headers",
     f'{OPENAI}headers = {{ X-A = "T0AAAAA0000BBBB11" }}': "[providers.openai] headers",
@@ -119,6 +120,7 @@ LITERALS: Final = {
 PLAIN: Final = (
     '[storage]\nurl = "postgresql:///books"',
     '[alerts]\nwebhook = "https://h.test/gateway"\nwebhook_secret = "env:S"',
+    f'{OPENAI}api_key = "command:gcloud auth print-access-token"',
     '[alerts]\ncommand = ["/usr/local/bin/page", "--urgent"]',
     f'{OPENAI}api_key = ["env:A", "env:B"]\nproxy = "http://p.test:1"\nheaders = {{ X-Team = "a" }}',
 )

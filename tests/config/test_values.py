@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gateway.config.load import load_config
-from gateway.config.records import Route
+from gateway.config.records import KeySource, Route
 from tests.support.rows import each_row
 from tests.support.settings import CANARY, OPENAI, load, openai
 
@@ -48,6 +48,21 @@ def test_a_file_may_be_named_by_a_variable(tmp_path: Path, written: str) -> None
     environ = {"CREDENTIALS_DIRECTORY": str(folder)}
     provider = openai(tmp_path, f'api_key = "file:{written}"', environ).providers["openai"]
     assert provider.api_keys == (CANARY,)
+
+
+def test_a_key_that_changes_tells_where_it_comes_from(tmp_path: Path) -> None:
+    """A command is not run while the file is read; one that is not looked up turns nothing on."""
+    (tmp_path / "key").write_text(CANARY)
+    toml = 'api_key = ["a", "file:key", "command:az --query \'a b\'"]\napi_key_refresh = "15m"'
+    provider = openai(tmp_path, toml).providers["openai"]
+    assert provider.api_keys == ("a", CANARY, "")
+    assert provider.sources == (
+        None,
+        KeySource("file:key", (), tmp_path, 900),
+        KeySource("command:az --query 'a b'", ("az", "--query", "a b"), tmp_path, 900),
+    )
+    path = tmp_path / "gateway.toml"
+    assert load_config(path, {}, read_keys=False).providers["openai"].off is not None
 
 
 def test_no_secret_is_in_the_representation(tmp_path: Path) -> None:

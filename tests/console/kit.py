@@ -326,4 +326,4 @@ def _make_client() -> aiohttp.ClientSession:
 
 def _close(gateway: Gateway) -> None:
     gateway.ticker.close()
-    gateway.routes.close()
+    gateway.close()

@@ -13,6 +13,7 @@ _PROVIDER: Final[dict[str, Any]] = {
     "dialect": "chat",
     "base_url": "http://x",
     "api_keys": (),
+    "sources": (),
     "lacking": (),
     "off": None,
     "connect_timeout": 5.0,

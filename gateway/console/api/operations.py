@@ -222,8 +222,11 @@ def _describe_load(
         "breaker_seconds": seconds,
         "in_flight": 0 if state is None else state.in_flight,
         "keys": [
-            {"last4": last4, "in_flight": in_flight, "rest_seconds": rest}
-            for last4, in_flight, rest in (() if state is None else state.list_keys())
+            {
+                **describe(key, "last4", "in_flight", "rest_seconds"),
+                "problem": key.problem or None,
+            }
+            for key in (() if state is None else state.keys)
         ],
     }
 
@@ -235,12 +238,20 @@ def _describe_provider(
         **_describe_load(provider, gateway, rows),
         "dialect": provider.dialect,
         "origin": str(URL(provider.base_url).origin()) if provider.base_url else None,
-        "key_last4": [find_last4(secret) for secret in provider.api_keys],
+        "key_last4": [find_last4(secret) for secret in _list_secrets(provider, gateway)],
         "off_reason": provider.off,
         "max_concurrency": provider.max_concurrency,
         "models": gateway.config.models_of(provider),
         "upstream_models": _describe_upstream_models(provider, gateway, rows),
     }
+
+
+def _list_secrets(provider: Provider, gateway: Gateway) -> Sequence[str]:
+    """Return a provider's keys, as they were renewed if it has a state of its own."""
+    state = gateway.routes.providers.get(provider.name)
+    if state is None or not any(provider.sources):
+        return provider.api_keys
+    return [key.secret for key in state.keys]
 
 
 def _describe_upstream_models(

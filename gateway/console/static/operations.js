@@ -66,7 +66,8 @@ const nodeTable = ({ node, nodes }) => table({
 });
 
 const keyLoad = (key) => h("div", null, key.last4 ? code(`…${key.last4}`) : dim("none"), ` ${count(key.in_flight)} in flight`,
-  key.rest_seconds > 0 && `, rests for ${key.rest_seconds} s`);
+  key.rest_seconds > 0 && `, rests for ${key.rest_seconds} s`,
+  key.problem && h("small", null, `not renewed: ${key.problem}`));
 
 const usageTable = (rows) => table({
   caption: "Replies without a usage, which are charged by an estimate",

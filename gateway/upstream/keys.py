@@ -1,0 +1,165 @@
+"""Keys of a provider: which one a request goes out by, and those that rest.
+
+Requests of one conversation, or else of one caller, go out by the same key of a provider, so that the
+provider's prompt cache keeps hitting. Each key has a rank for each affinity, by a hash
+(rendezvous hashing): when one rests, only its own requests move to others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Final, Protocol
+
+from gateway.config.records import KeySource
+from gateway.errors import GatewayError, UpstreamError
+from gateway.ids import find_last4
+
+log = logging.getLogger("gateway.upstream")
+
+REST_SECONDS: Final = 60.0
+"""How long a key rests that the provider refuses, or limits without naming a time."""
+KEY_STATUSES: Final = frozenset({401, 402, 403, 429})
+"""Answers that refuse or limit our key, and not the request."""
+_UNAUTHORIZED: Final = 401
+"""The one that clouds send when a key has ended."""
+_HASH_BYTES: Final = 8
+"""Enough of a hash for two keys not to have the same rank."""
+
+
+class Renewing(Protocol):
+    """The chore that keeps a key current."""
+
+    def hurry(self, refused: str) -> None:
+        """Renew the key soon if it is still the one that was refused."""
+
+    async def replace(self, refused: str) -> bool:
+        """Return whether there is another key than the one that was refused; wait for it a while."""
+
+
+class ProviderKey:
+    """One key and its state. A renewed key takes the place of the old one between two requests."""
+
+    __slots__ = (
+        *("_identity", "before", "failed_ms", "in_flight", "last4", "problem", "renewing"),
+        *("rests_until", "secret", "source"),
+    )
+
+    def __init__(self, secret: str, source: KeySource | None = None) -> None:
+        self.secret = secret
+        """The key; "" for none, or while its source has not given one."""
+        self.source = source
+        self.before = ""
+        """The key before the last renewal: replies to it may still be under way."""
+        self.last4 = find_last4(secret) or ""
+        self.in_flight = 0
+        self.rests_until = 0.0
+        """Monotonic seconds."""
+        self.problem = ""
+        """Why the last renewal failed; "" if it did not."""
+        self.failed_ms = 0
+        """When renewals began to fail, in Unix milliseconds; kept when they work again."""
+        self.renewing: Renewing | None = None
+        self._identity = hashlib.sha256((source.place if source else secret).encode()).digest()
+
+    @property
+    def is_lacking(self) -> bool:
+        """Return whether its source has not given a key yet."""
+        return not self.secret and self.source is not None
+
+    def renew(self, secret: str) -> bool:
+        """Take a key from the source; return whether it is another one."""
+        self.problem = ""
+        if secret == self.secret:
+            return False
+        self.before, self.secret = self.secret, secret
+        self.last4 = find_last4(secret) or ""
+        self.rests_until = 0.0  # it was the old one that was refused
+        return True
+
+    @property
+    def rest_seconds(self) -> int:
+        """The whole seconds until it serves again; 0 if it does."""
+        return math.ceil(max(self.rests_until - time.monotonic(), 0.0))
+
+    def note_failure(self, problem: str, now_ms: int) -> None:
+        """Note that the source gave no key."""
+        if not self.problem:
+            self.failed_ms = now_ms
+        self.problem = problem
+
+    def rank(self, affinity: str) -> bytes:
+        # A caller's JSON may hold lone surrogates.
+        identified = self._identity + affinity.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(identified, digest_size=_HASH_BYTES).digest()
+
+
+class KeyRing:
+    """All keys of one provider, at least one: "" stands for none."""
+
+    __slots__ = ("_provider", "keys")
+
+    def __init__(
+        self,
+        provider: str,
+        secrets: Sequence[str],
+        sources: Sequence[KeySource | None] = (),
+        before: Sequence[ProviderKey] = (),
+    ) -> None:
+        """`before` are the provider's keys by other settings: those of the same sources go on."""
+        known = {key.source: key for key in before if key.source is not None}
+        self.keys = tuple(
+            _keep(known, secret, source)
+            for secret, source in zip_longest(secrets or ("",), sources)
+        )
+        self._provider = provider
+
+    def list_secrets(self) -> list[str]:
+        """Return all that a provider may repeat in a reply."""
+        return [secret for key in self.keys for secret in (key.secret, key.before)]
+
+    def line_up(self, affinity: str) -> Sequence[ProviderKey]:
+        """Return the keys to try, in order. If all of them rest, it is the one that rests least."""
+        if len(self.keys) == 1:
+            return self.keys
+        now = time.monotonic()
+        ranked = sorted(self.keys, key=lambda key: key.rank(affinity), reverse=True)
+        awake = [key for key in ranked if key.rests_until <= now and not key.is_lacking]
+        return awake or [min(ranked, key=lambda key: key.rests_until)]
+
+    def let_rest(self, key: ProviderKey, sent: str, error: GatewayError) -> bool:
+        """Return whether the provider refused the key, not the request; that key then rests.
+
+        `sent` is the key as it was sent.
+        """
+        if not isinstance(error, UpstreamError) or error.upstream_status not in KEY_STATUSES:
+            return False
+        if key.secret != sent:  # the new one was not refused
+            return True
+        if key.renewing is not None and error.upstream_status == _UNAUTHORIZED:
+            key.renewing.hurry(sent)
+        # An only key is tried all the same, so a rest would mean nothing.
+        if len(self.keys) > 1:
+            seconds = error.rest_seconds or REST_SECONDS
+            key.rests_until = time.monotonic() + seconds
+            log.warning(
+                "provider %s: the key that ends in %s rests for %.0f s: %s",
+                *(self._provider, key.last4, seconds, error.cause),
+            )
+        return True
+
+
+def _keep(
+    known: Mapping[KeySource, ProviderKey], secret: str, source: KeySource | None
+) -> ProviderKey:
+    """Return the key of a source that is known, which a file may have renewed, or make one."""
+    kept = None if source is None else known.get(source)
+    if kept is None:
+        return ProviderKey(secret, source)
+    if secret:
+        kept.renew(secret)
+    return kept

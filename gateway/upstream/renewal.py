@@ -1,0 +1,263 @@
+"""Keys that are renewed while the gateway serves: printed by a command, or in a file that changes.
+
+A completion reads `ProviderKey.secret` and never waits for this, unless the provider refused the
+key, or no key is known yet. While a renewal fails, the old key serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from gateway.commands import CommandFailed, run_command
+from gateway.config.records import Config, KeySource, Provider
+from gateway.config.secrets import check_secret, expand_variables, resolve_secret
+from gateway.tasks import spawn
+from gateway.times import unix_ms
+from gateway.upstream.keys import ProviderKey
+from gateway.upstream.routing import Routes
+
+log = logging.getLogger("gateway.upstream")
+
+COMMAND_SECONDS: Final = 30.0
+"""The time for a command: a cloud's command line takes three seconds, and more on a slow disk."""
+MAX_OUTPUT: Final = 1 << 16
+"""Bytes of a command's output; a key has 2 KiB, and up to 16 with many groups in it."""
+AHEAD_SECONDS: Final = 300.0
+"""How long before its end a key is renewed. Clouds' commands give a new one no earlier."""
+RETRY_SECONDS: Final = 30.0
+"""The pause after a failure, and the least between two renewals that come due."""
+MAX_WAIT_SECONDS: Final = 30 * 86_400.0
+"""The longest time to the next renewal, whatever end a command tells."""
+FILE_SECONDS: Final = 5.0
+"""The pause between two looks at a file."""
+EARLY_SECONDS: Final = 10.0
+"""The least between the last run of a command and one that a refusal asks for."""
+EARLY_FILE_SECONDS: Final = 0.5
+"""The like for a file."""
+WAIT_SECONDS: Final = 10.0
+"""How long a request waits for a key to be renewed: its caller waits, too."""
+
+
+async def fetch_key(source: KeySource) -> tuple[str, float | None]:
+    """Run a source's command; return the key and its end in Unix seconds, if that is told.
+
+    Raises CommandFailed, or ValueError for an output that is no key.
+    """
+    output = await run_command(
+        source.command,
+        limit_seconds=COMMAND_SECONDS,
+        max_output=MAX_OUTPUT,
+        folder=source.folder,
+    )
+    return read_output(output, time.time())
+
+
+async def fetch_all(config: Config) -> Config:
+    """Run the commands of all keys, once each and at the same time; return what comes of it."""
+    fetched = await asyncio.gather(*map(_fetch_keys, config.providers.values()))
+    return replace(config, providers={one.name: one for one in fetched})
+
+
+async def _fetch_keys(provider: Provider) -> Provider:
+    """Return the provider with the keys that its commands print, or why they print none."""
+    keys, lacking = [], [*provider.lacking]
+    for secret, source in zip(provider.api_keys, provider.sources, strict=True):
+        try:
+            if source is not None and source.command:
+                secret, _ = await fetch_key(source)  # noqa: PLW2901 - instead of none
+            keys.append(secret)
+        except (CommandFailed, ValueError) as error:
+            lacking.append(str(error))
+    return replace(provider, api_keys=tuple(keys), lacking=tuple(lacking))
+
+
+def read_output(output: bytes, now: float) -> tuple[str, float | None]:
+    """Read a key and its end in Unix seconds from one word, or from JSON as clouds' commands print it.
+
+    Raises ValueError, without what was printed.
+    """
+    text, ends = output.strip(), None
+    if text.startswith(b"{"):
+        try:
+            printed = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            raise ValueError("the command printed broken JSON") from None  # which it quotes
+        # kubectl's ExecCredential has a `status`, gcloud's config-helper a `credential`.
+        inner = printed.get("status") or printed.get("credential")
+        found = inner if isinstance(inner, dict) else printed
+        key = _find(found, "access_token", "accessToken", "token")
+        ends = _find_end(found, now)
+    else:
+        key = text.decode("ascii", "replace")
+    if not key or not isinstance(key, str):
+        raise ValueError("the command printed no key")
+    try:
+        return check_secret(key, "what the command printed"), ends
+    except ValueError:
+        raise ValueError("the command printed more than one word of ASCII") from None
+
+
+def _find(found: Mapping[str, object], *names: str) -> object:
+    return next((found[name] for name in names if found.get(name)), None)
+
+
+def _find_end(found: Mapping[str, object], now: float) -> float | None:
+    """Find when a key ends. Raises ValueError for what is no time."""
+    lasts, ends = found.get("expires_in"), found.get("expires_on")
+    moment = _find(found, "expirationTimestamp", "token_expiry", "expiresOn")
+    try:
+        if lasts is not None:
+            return now + float(str(lasts))
+        if ends is not None:
+            return float(str(ends))
+        # Azure's command line writes the local time, without an offset.
+        return None if moment is None else datetime.fromisoformat(str(moment)).timestamp()
+    except (ValueError, OverflowError):
+        raise ValueError("the command printed an end of the key that is no time") from None
+
+
+def find_wait(ends: float | None, refresh_seconds: float, now: float) -> float:
+    """Return the seconds until a key that was just printed is renewed."""
+    if ends is None or not math.isfinite(ends):
+        return refresh_seconds
+    return min(max(ends - now - AHEAD_SECONDS, RETRY_SECONDS), MAX_WAIT_SECONDS)
+
+
+class KeyFile:
+    """The file of a key. Kubernetes replaces it by a link to another one."""
+
+    def __init__(self, source: KeySource) -> None:
+        self._source = source
+        self._seen: tuple[int, ...] | None = None
+
+    def read(self) -> str | None:
+        """Return the key in the file, or None if it has not changed. Raises ValueError."""
+        source = self._source
+        path = source.folder / expand_variables(source.place.partition(":")[2], os.environ)
+        # Before the content is read: a change in between is seen the next time.
+        mark = _mark(path)
+        if mark is not None and mark == self._seen:
+            return None
+        secret, _ = resolve_secret(source.place, source.folder, os.environ)
+        self._seen = mark
+        return secret
+
+
+def _mark(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None  # reading it says why
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class Renewal:
+    """Keeps one key current until it is cancelled. See `Renewing`."""
+
+    def __init__(self, provider: str, key: ProviderKey, source: KeySource) -> None:
+        self._provider = provider
+        self._key = key
+        self._source = source
+        self._file = None if source.command else KeyFile(source)
+        self._wake = asyncio.Event()
+        self._done = asyncio.Event()
+        """Set while nothing is being fetched."""
+        self._began = -math.inf
+        """When the last renewal began, in monotonic seconds."""
+
+    async def run(self) -> None:
+        try:
+            while True:
+                self._wake.clear()
+                self._done.clear()
+                self._began = time.monotonic()
+                wait_seconds = await self._renew()
+                self._done.set()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_seconds):
+                        await self._wake.wait()
+        finally:
+            # Requests in flight must not wait for what nobody does any more.
+            self._began = math.inf
+            self._done.set()
+
+    def hurry(self, refused: str) -> None:
+        pause_seconds = EARLY_FILE_SECONDS if self._file else EARLY_SECONDS
+        is_due = time.monotonic() - self._began >= pause_seconds
+        if self._key.secret == refused and self._done.is_set() and is_due:
+            self._done.clear()
+            self._wake.set()
+
+    async def replace(self, refused: str) -> bool:
+        self.hurry(refused)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._done.wait()
+        return self._key.secret not in {refused, ""}
+
+    async def _renew(self) -> float:
+        """Renew the key; return the seconds until the next time."""
+        try:
+            secret, wait_seconds = await self._fetch()
+        except (CommandFailed, ValueError) as error:
+            self._note(str(error))
+            return FILE_SECONDS if self._file else RETRY_SECONDS
+        if self._key.problem:
+            log.info("provider %s: its key can be renewed again", self._provider)
+        if self._key.renew(secret or self._key.secret):
+            log.info("provider %s: its key is now …%s", self._provider, self._key.last4)
+        return wait_seconds
+
+    async def _fetch(self) -> tuple[str | None, float]:
+        """Return the key, or None for the same, and the seconds until the next time."""
+        if self._file is not None:
+            # In a thread, as the file may be on a slow network.
+            return await asyncio.to_thread(self._file.read), FILE_SECONDS
+        secret, ends = await fetch_key(self._source)
+        return secret, find_wait(ends, self._source.refresh_seconds, time.time())
+
+    def _note(self, problem: str) -> None:
+        if problem != self._key.problem:
+            log.warning("provider %s: its key was not renewed: %s", self._provider, problem)
+        self._key.note_failure(problem, unix_ms())
+
+
+class Renewals:
+    """The keys of all providers that are renewed, each by a task of its own."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[ProviderKey, Callable[[], object]] = {}
+        """What ends the task of each key."""
+
+    def follow(self, routes: Routes) -> None:
+        """Renew the keys of these routes, and no others any more."""
+        wanted = {
+            key: (state.name, key.source)
+            for state in routes.providers.values()
+            for key in state.keys
+            if key.source is not None
+        }
+        for key in self._tasks.keys() - wanted.keys():
+            self._tasks.pop(key)()
+        for key in wanted.keys() - self._tasks.keys():
+            renewal = Renewal(wanted[key][0], key, wanted[key][1])
+            key.renewing = renewal
+            task = spawn(renewal.run(), name=f"key of {wanted[key][0]}")
+            self._tasks[key] = task.cancel
+
+    def close(self) -> None:
+        for end in self._tasks.values():
+            end()
+        self._tasks.clear()

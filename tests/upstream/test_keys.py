@@ -1,0 +1,176 @@
+"""Keys of one provider: which one a request goes out by, and those that rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
+from gateway.upstream.attempt import Attempt, CollectedBody
+from gateway.upstream.forwarder import HttpForwarder
+from gateway.upstream.keys import REST_SECONDS, KeyRing, ProviderKey
+from tests.support.config import Places
+from tests.support.records import make_provider
+from tests.support.replies import completion, error_reply, json_reply
+from tests.support.upstream import ScriptedUpstream
+
+EXCHANGE: Final = EXCHANGES["chat"]["chat"]
+SECRETS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb", "sk-third-0123456789cccc")
+AFFINITIES: Final = tuple(f"key_{number:04}" for number in range(900))
+
+
+def make_refusal(status: int = 429, rest_seconds: float = 0.0) -> UpstreamError:
+    error = UpstreamUnavailable("Limited.", rest_seconds=rest_seconds, cause=f"status {status}")
+    error.upstream_status = status
+    return error
+
+
+def choose(ring: KeyRing, affinity: str) -> ProviderKey:
+    return ring.line_up(affinity)[0]
+
+
+# ---- the ring ------------------------------------------------------------------------------------
+
+
+def test_one_affinity_goes_by_one_key_in_any_order() -> None:
+    """So a restart, or keys written in another order, lose no cache."""
+    first, second = KeyRing("p", SECRETS), KeyRing("p", SECRETS[::-1])
+    for affinity in AFFINITIES:
+        assert choose(first, affinity).secret == choose(second, affinity).secret
+
+
+def test_affinities_are_spread_evenly() -> None:
+    ring = KeyRing("p", SECRETS)
+    counts = Counter(choose(ring, affinity).secret for affinity in AFFINITIES)
+    assert all(200 < counts[secret] < 400 for secret in SECRETS)
+
+
+def test_only_the_requests_of_a_resting_key_move() -> None:
+    ring = KeyRing("p", SECRETS)
+    before = {affinity: choose(ring, affinity) for affinity in AFFINITIES}
+    assert ring.let_rest(ring.keys[0], ring.keys[0].secret, make_refusal())
+    for affinity, key in before.items():
+        assert (choose(ring, affinity) is key) is (key is not ring.keys[0])
+    ring.keys[0].rests_until = 0.0
+    assert {affinity: choose(ring, affinity) for affinity in AFFINITIES} == before
+
+
+def test_when_all_rest_the_one_that_rests_least_is_tried() -> None:
+    ring = KeyRing("p", SECRETS)
+    for key, seconds in zip(ring.keys, (30, 5, 60), strict=True):
+        ring.let_rest(key, key.secret, make_refusal(rest_seconds=seconds))
+    assert ring.line_up("any") == [ring.keys[1]]
+    assert [key.rest_seconds for key in ring.keys] == [30, 5, 60]
+
+
+def test_a_rest_without_a_time_has_ours() -> None:
+    ring = KeyRing("p", SECRETS)
+    ring.let_rest(ring.keys[0], ring.keys[0].secret, make_refusal())
+    assert ring.keys[0].rest_seconds == REST_SECONDS
+
+
+def test_what_is_not_the_keys_fault_lets_none_rest() -> None:
+    ring = KeyRing("p", SECRETS)
+    assert not ring.let_rest(ring.keys[0], ring.keys[0].secret, make_refusal(500))
+    assert not ring.let_rest(ring.keys[0], ring.keys[0].secret, BadRequest("No."))
+    assert ring.keys[0].rest_seconds == 0
+
+
+def test_an_only_key_never_rests() -> None:
+    """Routing lets the model rest instead; see `ProviderState`."""
+    for secrets in ((), SECRETS[:1]):
+        ring = KeyRing("p", secrets)
+        ring.let_rest(ring.keys[0], ring.keys[0].secret, make_refusal())
+        assert (ring.keys[0].rest_seconds, len(ring.line_up(""))) == (0, 1)
+
+
+# ---- requests ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A forwarder with three keys to a scripted provider."""
+
+    forwarder: HttpForwarder
+    scripted: ScriptedUpstream
+
+    async def ask(self, affinity: str = "a") -> bytes:
+        attempt = Attempt(self.forwarder.provider, affinity=affinity)
+        answer = await self.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+        body = CollectedBody()
+        try:
+            await answer.deliver(body)
+        finally:
+            answer.close()
+        return body.take()
+
+    @property
+    def used(self) -> list[str]:
+        """The keys by which requests came, in order."""
+        return [
+            exchange.headers["authorization"].removeprefix("Bearer ")
+            for exchange in self.scripted.exchanges
+        ]
+
+    def first(self, affinity: str = "a") -> ProviderKey:
+        return choose(self.forwarder._ring, affinity)
+
+
+@pytest.fixture
+async def way(places: Places, alpha: ScriptedUpstream) -> AsyncIterator[Way]:
+    forwarder = HttpForwarder(make_provider(base_url=places.urls["alpha"], api_keys=SECRETS))
+    yield Way(forwarder, alpha)
+    forwarder.close()
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 429])
+async def test_a_key_that_is_refused_is_followed_by_another(way: Way, status: int) -> None:
+    """In the same request; the next one does not try it again."""
+    refused = way.first()
+    way.scripted.play(error_reply(status), json_reply(completion()), json_reply(completion()))
+    assert b"choices" in await way.ask()
+    assert b"choices" in await way.ask()
+    first, second, third = way.used
+    assert (first, third) == (refused.secret, second)
+    assert second != first
+    assert refused.rest_seconds > 0
+    assert [key.in_flight for key in way.forwarder.keys] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("status", [400, 404, 500, 503])
+async def test_other_failures_are_not_tried_by_another_key(way: Way, status: int) -> None:
+    """Some work may be done, or no key would change it."""
+    way.scripted.play(error_reply(status))
+    with pytest.raises((UpstreamError, BadRequest)):
+        await way.ask()
+    assert len(way.used) == 1
+
+
+async def test_no_other_key_is_tried_for_a_caller_who_left(way: Way) -> None:
+    """The provider has declined, so nothing is owed; another key would begin the work anew."""
+    way.scripted.play(error_reply(429))
+    attempt = Attempt(way.forwarder.provider, is_wanted=lambda: False, affinity="a")
+    with pytest.raises(UpstreamUnavailable):
+        await way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+    assert len(way.used) == 1
+
+
+async def test_when_all_are_refused_the_last_error_counts(way: Way) -> None:
+    way.scripted.always(error_reply(429))
+    with pytest.raises(UpstreamUnavailable) as failure:
+        await way.ask()
+    assert sorted(way.used) == sorted(SECRETS)
+    assert failure.value.next_route
+
+
+async def test_no_key_is_in_an_error(way: Way) -> None:
+    """Whichever of them the provider echoes."""
+    way.scripted.always(error_reply(400, f"no {SECRETS[0]} and {SECRETS[2]}"))
+    with pytest.raises(BadRequest) as failure:
+        await way.ask()
+    assert failure.value.message == "no [redacted] and [redacted]"
