@@ -116,7 +116,7 @@ class PromptFuture(asyncio.Future[None]):
         self, fn: Callable[[PromptFuture], object], /, *, context: Context | None = None
     ) -> None:
         """Keep the step of the first task that waits: tasks alone name a context."""
-        if self._step is None and context is not None and not self.done():
+        if self._step is None and context is not None:
             self._step, self._context = fn, context
         else:
             super().add_done_callback(fn, context=context)

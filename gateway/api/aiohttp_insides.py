@@ -332,10 +332,10 @@ def note_known(http: web.BaseRequest, account_id: int | None = None) -> None:
 
     The next reads of it are of the share that the account, if there is one, has in the loop's turns.
     """
-    if isinstance(http.protocol, PacedConnection):  # a test may serve by aiohttp's own
-        http.protocol.is_known = True
-        if account_id is not None:
-            http.protocol.owner = account_id
+    connection = http.protocol
+    if isinstance(connection, PacedConnection):  # a test may serve by aiohttp's own
+        connection.is_known = True
+        connection.owner = connection.owner if account_id is None else account_id
 
 
 def want_body(http: web.BaseRequest) -> None:

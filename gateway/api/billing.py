@@ -128,9 +128,10 @@ def make_dearest_charge(tokens: Tokens, asked: Asked, model: Model, at_ms: int) 
     return charge
 
 
-def find_full_cost_nano(expected: Expected, output_tokens: int, model: Model, at_ms: int) -> int:
+def find_full_cost_nano(expected: Expected, model: Model, at_ms: int) -> int:
     """Return the most that a request may cost: all the output it may have, at the dearest price."""
-    asked, tokens = expected.asked, expect_tokens(expected, output_tokens, model.prices.base)
+    asked, most = expected.asked, expected.limits.estimated_output
+    tokens = expect_tokens(expected, most, model.prices.base)
     price = model.prices.find_dearest(tokens, asked, at_ms).price
     return min(compute_cost_nano(tokens, price, asked.tool_calls), MAX_AMOUNT_NANO)
 
@@ -153,14 +154,14 @@ class Bill:
         self._ledger = call.gateway.ledger
         self._call = call
         self._model = model
-        billing, limit = call.gateway.config.billing, find_output_limit(request, model)
-        most = min(billing.hold_output_tokens, limit)
-        tokens = expect_tokens(expected, most * request.n, model.prices.base)
+        billing, most = call.gateway.config.billing, expected.limits.estimated_output
+        likely = min(billing.hold_output_tokens * request.n, most)
+        tokens = expect_tokens(expected, likely, model.prices.base)
         self._expected = make_dearest_charge(tokens, expected.asked, model, call.started_ms)
         self._expected_tokens = tokens.total
         full_nano = self._expected.cost_nano
-        if limit > most and billing.full_hold_below:
-            full_nano = find_full_cost_nano(expected, limit * request.n, model, call.started_ms)
+        if most > likely and billing.full_hold_below:
+            full_nano = find_full_cost_nano(expected, model, call.started_ms)
         available = call.key.account.available_nano
         rates, above = call.rates, call.rates.above
         rates.take_tokens(self._expected_tokens, time.monotonic())

@@ -51,7 +51,7 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
 
     Raises UnsupportedMediaType, BodyTooLarge, Overloaded, RateLimited, BodyTimeout or BadRequest.
     """
-    most = min(call.gateway.config.server.max_body_bytes, max_bytes)
+    most = min(call.gateway.config.server.max_body_mb << 20, max_bytes)
     _check_type(http.headers)
     content = http.content
     if content.is_eof():  # it came with the head, as most bodies do

@@ -32,10 +32,6 @@ class Server:
     """An origin: scheme, host and port, without a path."""
     trusted_proxies: tuple[Network, ...]
 
-    @property
-    def max_body_bytes(self) -> int:
-        return self.max_body_mb * 2**20
-
 
 @dataclass(frozen=True, slots=True)
 class Storage:

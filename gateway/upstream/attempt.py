@@ -35,6 +35,7 @@ class Attempt:
     """Tells whether a declined request may be sent by another key: its caller may have left."""
     affinity: str = ""
     """Requests with the same one go out by the same key of the provider, if it can serve."""
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _connection: Connection | None = None
     _error: Exception | None = None
     _begun: bool = False
@@ -44,7 +45,7 @@ class Attempt:
 
     def __post_init__(self) -> None:
         # The total runs from here, so the time to connect is a part of it.
-        self._total_due = asyncio.get_running_loop().time() + self.provider.total_timeout
+        self._total_due = self._loop.time() + self.provider.total_timeout
 
     def attach(self, connection: Connection) -> None:
         """Note the connection by which the request is about to be sent. Raises as `send`."""
@@ -52,7 +53,7 @@ class Attempt:
         self.send()
         self._connection = connection
         self._body_reads = connection.body_reads
-        self._quiet_since = asyncio.get_running_loop().time()
+        self._quiet_since = self._loop.time()
 
     def detach(self) -> None:
         """Forget a connection that was stale: the request goes out by another one."""

@@ -130,7 +130,8 @@ class Connection(asyncio.Protocol):
             self._early = []
             self.paused = False
             self._push(early)
-            self._read_pending()
+            if not self._reads:
+                self._read_pending()
         # Also behind the end of the body while the receiver
         # asks to wait: what it holds has to go out.
         while not self._stopped and (self.paused or not reader.done):

@@ -128,7 +128,7 @@ async def test_an_account_counts_few_at_once(stage: Stage, spare: Caller) -> Non
 
 async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
     """Counting is free, so its bodies are smaller than those that are paid for."""
-    server = SimpleNamespace(max_body_bytes=32 << 20)
+    server = SimpleNamespace(max_body_mb=32)
     http = MagicMock(
         content_length=MAX_COUNT_BYTES + 1, headers={"Content-Type": "application/json"}
     )

@@ -25,7 +25,7 @@ def test_an_empty_file_is_a_configuration_of_defaults(tmp_path: Path) -> None:
     config = load(tmp_path, "")
     assert config.server.host == "127.0.0.1"
     assert config.server.port == 8080
-    assert config.server.max_body_bytes == 32 * 1024 * 1024
+    assert config.server.max_body_mb == 32
     assert config.server.max_in_flight == 1000
     assert dataclasses.astuple(config.server)[4:] == (
         *(30.0, 256, 75.0, 30.0),

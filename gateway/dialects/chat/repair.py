@@ -38,9 +38,8 @@ def find_chunk_usage(chunk: Json) -> Json | None:
 
 def lift_usage(chunk: Json) -> Json:
     """Return a chunk whose usage stands where OpenAI puts it."""
-    usage = find_chunk_usage(chunk)
     # The same object tells callers that there is nothing to write anew.
-    if usage is None or usage is chunk.get("usage"):
+    if type(chunk.get("usage")) is dict or (usage := find_chunk_usage(chunk)) is None:
         return chunk
     lifted = {**chunk, "choices": [_drop_usage(one) for one in get_list(chunk, "choices")]}
     if "x_groq" in chunk:

@@ -106,21 +106,24 @@ def read_counts(usage: Json, *, hour: bool = False) -> Counts:
     has_output = are_counts(made)
     if not has_output:
         made = 0
-    more, hidden = (
-        (total or 0) - given - made,
-        read_count(made_details.get("reasoning_tokens")) or 0,
-    )
-    named = _READ_BESIDE in usage
-    read, wrote = _find_beside(
-        (cached, written), given, more, hidden, is_named=named, is_detail="cached" in within
-    )
+    more, hidden, read, wrote = (total or 0) - given - made, 0, 0, 0
+    if made_details:
+        hidden = read_count(made_details.get("reasoning_tokens")) or 0
+    if cached or written:
+        named = _READ_BESIDE in usage
+        read, wrote = _find_beside(
+            (cached, written), given, more, hidden, is_named=named, is_detail="cached" in within
+        )
     # Some providers leave reasoning out of the output; then it exceeds that, or the total has it.
     rest = more - read - wrote
     output = made + max(rest, hidden if hidden > made else 0, 0)
     fresh = given - (cached - read) - (written - wrote)
-    short, long, guessed = _split_written(written, writes[1], writes[2], hour=hour)
-    media = _read_media(details, _INPUT_MEDIA, fresh)
-    media |= _read_media(made_details, _OUTPUT_MEDIA, output)
+    short, long, guessed = 0, 0, False
+    if written:
+        short, long, guessed = _split_written(written, writes[1], writes[2], hour=hour)
+    media = _read_media(details, _INPUT_MEDIA, fresh) if details else {}
+    if made_details:
+        media |= _read_media(made_details, _OUTPUT_MEDIA, output)
     tokens = Tokens(fresh, cached, short, output if has_output else 0, long, media or NONE)
     return Counts(tokens, has_input, has_output, read + wrote > 0, guessed)
 
@@ -192,7 +195,7 @@ def _find_beside(
 def _split_written(written: int, short: Any, long: Any, *, hour: bool) -> tuple[int, int, bool]:
     """Divide cache writes by how long they last; tell whether that is a guess."""
     # The request asked for an hour, which costs more, and nobody says that it was less.
-    if hour and written and short is None and long is None:
+    if hour and short is None and long is None:
         return 0, written, True
     lasting = min(read_count(long) or 0, written)
     return written - lasting, lasting, False
@@ -211,6 +214,8 @@ def _read_media(details: Json, names: Mapping[str, str], most: int) -> dict[str,
 
 def read_tool_calls(usage: Json) -> dict[str, int] | None:
     """Read the calls of the provider's tools by name, zeros too; None if it tells of none."""
+    if _TELLS_TOOLS.isdisjoint(usage):
+        return None
     told: dict[str, int] = {}
     for holder in _TOOL_COUNTS.keys() & usage.keys():
         ending = _TOOL_COUNTS[holder]
@@ -222,9 +227,9 @@ def read_tool_calls(usage: Json) -> dict[str, int] | None:
                 tool = name_tool(name.removesuffix(ending))
                 # Two members may count the same calls, so they are not added.
                 told[tool] = max(told.get(tool, 0), count)
-    queries: Any = usage.get("num_search_queries")
+    queries: Any = usage.get(_QUERIES)
     if WEB_SEARCH not in told and are_counts(queries):
-        told[WEB_SEARCH] = queries  # Perplexity
+        told[WEB_SEARCH] = queries
     return told or None
 
 
@@ -241,11 +246,16 @@ _TOOL_COUNTS: Final = {
     "connectors": "",  # Mistral
 }
 """The members of a usage that count calls of tools, and how the tools' names end there."""
+_QUERIES: Final = "num_search_queries"
+"""Perplexity's count of searches."""
+_TELLS_TOOLS: Final = frozenset({*_TOOL_COUNTS, _QUERIES})
 _CALLS: Final = ("num_requests", "count", "invocation")
 
 
 def read_bill_nano(usage: Json) -> int | None:
     """Read what the provider says it charged, in dollars; None if it does not say."""
+    if _TELLS_BILL.isdisjoint(usage):
+        return None
     ticks: Any = usage.get("cost_in_usd_ticks")
     if are_counts(ticks):
         # Rounded up, so that no part of a bill is lost; one above a million is a broken report.
@@ -259,6 +269,9 @@ def read_bill_nano(usage: Json) -> int | None:
     # OpenRouter's own fee: the provider behind it bills the operator's key for the rest.
     behind = read_charged_nano(get_object(usage, "cost_details").get("upstream_inference_cost"))
     return None if behind is None else bill + behind
+
+
+_TELLS_BILL: Final = frozenset({"cost_in_usd_ticks", "cost", "estimated_cost"})
 
 
 def make_cache_details(tokens: Tokens) -> Json:

@@ -201,7 +201,7 @@ def check_admission(admission: Admission) -> None:
     ):
         if not 0 <= amount <= MAX_INTEGER:
             raise ValueError(f"{amount} is no number that the ledger can write")
-    for text in (admission.request_id, admission.model, admission.provider):
+    for text in (admission.model, admission.provider):
         if len(text) > MAX_TEXT_CHARS or not _is_text(text):
             raise ValueError("a name is no text that the ledger can write")
 

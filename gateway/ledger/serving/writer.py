@@ -181,7 +181,7 @@ class Writer:
         self.queue.set_aside(report.locked)
 
     def _go_on(self) -> None:
-        if self._is_finished():
+        if self._give_up_seconds is not None and self._is_finished():
             self._end()
             return
         if self.queue:
@@ -189,8 +189,6 @@ class Writer:
         self._rounds.end_one(pauses=self.health.should_pause)
 
     def _is_finished(self) -> bool:
-        if self._give_up_seconds is None:
-            return False
         if self._is_time_up() and not self.health.writable:
             return True
         return not self.queue and (self._is_time_up() or not self.queue.has_aside)
@@ -257,7 +255,7 @@ class Rounds:
             self._is_wanted = True
         else:
             self._is_busy = True
-            self._start()
+            self._begin()
 
     def hurry_within(self, seconds: float) -> None:
         """Hurry after this time, counted from the first call."""
