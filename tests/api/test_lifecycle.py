@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from itertools import product
@@ -333,7 +334,12 @@ def test_every_life_ends_once_and_settles_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)  # 119 s were measured on a busy machine
+@pytest.mark.timeout(300)  # 119 s were measured on a busy machine for ten rounds
 @pytest.mark.no_cover
 def test_all_endings_are_reached() -> None:
-    assert not play(10 * LIVES).unreached
+    reached: Counter[int] = Counter()
+    for _ in range(10):
+        reached += play(LIVES).rows
+        if len(reached) == len(ENDINGS):
+            return
+    pytest.fail(f"{len(reached)} of {len(ENDINGS)} were reached")
