@@ -36,7 +36,7 @@ JSON_BORDERS: Final = (
     "upstream/demo",
     "usage",
 )
-"""Where values of any type come in or go out. Everywhere else a value has a type of its own."""
+"""Modules where values of any type come in or go out. Elsewhere a value has a type of its own."""
 
 UNITS: Final = {"MINUTE_MS", "HOUR_MS", "HOURS_PER_DAY", "DAY_MS"}
 """Conversions, which need no reason."""

@@ -166,7 +166,7 @@ async def test_a_function_runs_at_once_while_there_is_time_and_its_errors_are_th
 
 
 async def test_time_in_which_the_loop_stood_does_not_count() -> None:
-    """What happened in time is found only afterwards, and must not be called late."""
+    """Work done in time is noticed only afterwards, and must not be called late."""
     came = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_later(0.1, came.set_result, None)
     async with limit_seconds(0.3):

@@ -1,4 +1,4 @@
-"""What operators are shown: records as JSON, CSV, how providers answer; and questions to a process."""
+"""Views for operators: records as JSON and CSV, the providers' health, questions to a process."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def run_tool(call: ToolCall) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What the model said in a turn, as the caller reads it."""
+    """A turn of the model, as the caller reads it."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -50,7 +50,7 @@ class Agent:
 
     dialect: str
     keeps = True
-    """Whether it returns all that it got: if not, only an id can carry what a vendor wants back."""
+    """True if it returns all that it got; if not, only an id can carry a vendor's state."""
 
     def __init__(self, gateway: GatewayProcess, key: str, *, stream: bool) -> None:
         self.gateway = gateway

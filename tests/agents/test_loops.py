@@ -32,7 +32,7 @@ def turns_of(*names: str) -> list[tuple[str, Thinking]]:
 @pytest.mark.filterwarnings("ignore:Pydantic serializer")  # for Mistral's parts
 @each_agent("name", NAMES)
 async def test_a_loop(market: Market, kind: type[Agent], stream: bool, name: str) -> None:
-    """Where the caller returns all that it got, the vendor finds all that it gave.
+    """If the caller returns all that it got, the vendor finds all that it gave.
 
     A chat message has a place for a chat vendor's members alone.
     """
@@ -71,7 +71,7 @@ async def test_another_vendor_goes_on(
 async def test_a_provider_with_another_name_and_address_goes_on(
     market: Market, kind: type[Agent], stream: bool, name: str
 ) -> None:
-    """What cannot be opened any more is left out."""
+    """State that cannot be opened any more is left out."""
     turns = turns_of(name, *[f"{name}{MOVED}"] * 3)
     told = await converse(market.meet(kind, stream=stream), turns)
     assert market.refusals == []

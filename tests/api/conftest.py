@@ -1,4 +1,4 @@
-"""What the tests of the API share."""
+"""Fixtures for the tests of the API."""
 
 from __future__ import annotations
 

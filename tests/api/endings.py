@@ -88,7 +88,7 @@ class Ending:
     """None where nobody knows what the caller got."""
     charge: Used = NOTHING
     kept: bool = False
-    """Whether the provider's connection can serve again."""
+    """True if the provider's connection can serve again."""
     leaves: Leaves = "never"
     kind: str = "brisk"
     """The kind of the model."""

@@ -78,7 +78,7 @@ NAMES = [
 
 @each_row(("owner", "name"), NAMES)
 def test_a_name_is_there(owner: type, name: str) -> None:
-    """As an attribute, a slot, or one that a constructor sets."""
+    """Look among attributes, slots, and names that a constructor sets."""
     made = hasattr(owner, name) or any(
         f"self.{name}" in inspect.getsource(one)
         for one in getattr(owner, "__mro__", ())

@@ -188,7 +188,7 @@ def check_head(reply: Reply) -> None:
 async def test_a_stream_says_the_same_and_is_charged(
     stage: Stage, stream: Stream, caller: str
 ) -> None:
-    """What each dialect's rules ask of it is checked in `tests.dialects`, in all slicings."""
+    """The rules of each dialect are checked in `tests.dialects`, in all slicings."""
     model = MODELS[stream.dialect]
     is_chat = stream.dialect == "chat"
     expected = of_chat(accumulate(stream.objects)) if is_chat else of_events(stream.objects)

@@ -1,4 +1,4 @@
-"""Who may ask: keys, accounts, rates and balances, in the order of refusals; keys that ended."""
+"""Admission by keys, accounts, rates and balances, in the order of refusals; keys that ended."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ async def test_a_crowd_cannot_spend_more_than_the_balance_holds(
 async def test_a_crowd_that_uses_all_it_states_costs_less_than_one_request_too_much(
     launch: Launch, stage: Stage, worth: float
 ) -> None:
-    """Of what a balance bears none is refused: the holds of the first are small on the larger one."""
+    """A balance that bears all requests refuses none: the first holds are small beside it."""
     full = Used(100, MAX_OUTPUT_TOKENS).cost_nano
     running = launch(seeds=(Seed("crowd", int(worth * full)),))
     body = say("plain/0", "x" * 200, max_tokens=MAX_OUTPUT_TOKENS, stream=True)

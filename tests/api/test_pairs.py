@@ -210,7 +210,7 @@ FORMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "messages": lambda sent: sent["output_config"]["format"],
     "responses": lambda sent: sent["text"]["format"],
 }
-"""Where the schema of the reply stands, by the provider's dialect."""
+"""The place of a reply's schema in a request, by the provider's dialect."""
 
 
 @each_pair

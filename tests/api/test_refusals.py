@@ -1,4 +1,4 @@
-"""What is refused on every surface: its status, its words in the caller's dialect, one line in the log."""
+"""Refusals on every surface: status, words in the caller's dialect, one line in the log."""
 
 from __future__ import annotations
 

@@ -327,7 +327,7 @@ async def test_an_unread_reply_takes_its_accounts_share(
 async def test_over_its_share_only_an_accounts_own_replies_are_not_read(
     launch: Launch, alpha: ScriptedUpstream
 ) -> None:
-    """Of two replies that nobody reads one is taken; once it is read, the other follows."""
+    """One of two unread replies is taken; once it is read, the other follows."""
     running = launch(seeds=(Seed("rich"), Seed("other")), server="max_bodies_mb = 32")
     gateway, key = running.gateway, running.callers["rich"].key
     (large,) = json_reply(completion(HUGE))

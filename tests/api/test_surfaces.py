@@ -53,7 +53,7 @@ class Surface:
     reply: Callable[..., Json]
     key_header: str = "authorization"
     adds: Json = field(default_factory=dict)
-    """What the gateway adds to a request."""
+    """Headers that the gateway adds to a request."""
     output_tokens: int = 7
 
     def key_of(self, secret: str) -> str:

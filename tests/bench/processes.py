@@ -20,7 +20,7 @@ from tests.support.process import accepts, free_port
 
 ALL_CORES: Final = sorted(os.sched_getaffinity(0))
 TARGET_CORES: Final = ALL_CORES[:1]
-"""Where each measured process runs. The provider and the callers have the other cores."""
+"""The cores of measured processes. The provider and the callers have the others."""
 OTHER_CORES: Final = ALL_CORES[1:] or ALL_CORES
 START_SECONDS: Final = 20.0
 STOP_SECONDS: Final = 15.0

@@ -20,7 +20,7 @@ from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 from gateway.usage import Expected, UsageLimits
 
 COUNT: Final = 1500
-"""Of each kind in a body."""
+"""The number of values of each kind in a body."""
 ROUNDS: Final = 5
 _TAG: Final = tag_provider("p", "u")
 _CONTEXT: Final = ReplyContext(

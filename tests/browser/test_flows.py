@@ -1,4 +1,4 @@
-"""What people do on the page: limits, roles and budgets; why a call failed; money moves once."""
+"""Tasks on the pages: limits, roles and budgets; why a call failed; money moves once."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ async def who(console: Console, as_: str | None = None, **headers: str) -> str |
 
 
 async def test_the_header_counts_from_the_proxy_alone(shared: Console, behind: Console) -> None:
-    """Where X-Forwarded-For names the proxy, or the caller claims to be local, it does not."""
+    """If X-Forwarded-For names the proxy, or the caller claims to be local, it does not."""
     assert await who(behind, Remote_User=HOLDER) == HOLDER
     assert await who(behind, remote_user=OPERATOR) == OPERATOR
     assert await who(behind, Remote_User=HOLDER, X_Forwarded_For="203.0.113.5") == HOLDER

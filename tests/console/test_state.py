@@ -1,4 +1,4 @@
-"""What requests share: the books' thread, password hashes, failures and lag; and error replies."""
+"""State that requests share: the books' thread, password hashes, failures, lag; error replies."""
 
 from __future__ import annotations
 

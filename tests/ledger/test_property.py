@@ -112,7 +112,7 @@ def set_budget(place: Place, model: Model, amount: int) -> None:
 
 
 async def operate(ledger: ServingLedger, place: Place, model: Model, amount: int) -> None:
-    """As the CLI does, on another connection; the server looks before the next step."""
+    """Change it on another connection, like the CLI; the server looks before the next step."""
     with open_books(place.path) as books:
         if amount > 0:
             books.entries.credit("a", amount)

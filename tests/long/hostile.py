@@ -63,7 +63,7 @@ SEEDS: Final = (Seed("rich", 10**6 * NANO), Seed("witness"))
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one attack did to another account."""
+    """The effect of one attack on another account."""
 
     attack: str
     seconds: float

@@ -49,12 +49,12 @@ class Record:
     request_id: str = ""
     status: int = 0
     complete: bool = False
-    """Whether the JSON body came to its last byte, or `[DONE]` came."""
+    """True if the JSON body came to its last byte, or `[DONE]` came."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """What must not be: the lists must be empty."""
+    """Faults by kind; a good run has none."""
 
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)

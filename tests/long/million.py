@@ -213,7 +213,7 @@ _DAILY: Final = """
     FROM hourly GROUP BY 1, 2, 3, 4 ORDER BY 2
 """
 SUMS: Final = (_CHARGES, _BALANCE, _SPENT, _HOURLY, _DAILY)
-"""What follows from requests and moves, in the SQL of both databases."""
+"""Statements that derive sums from requests and moves, in the SQL of both databases."""
 _CODES: Final = """
     INSERT INTO codes (
         id, batch, digest, last4, amount_nano, note, created_by, created_ms,

@@ -1,4 +1,4 @@
-"""What agrees with a list, what drifts, and TOML that loads and equals the list."""
+"""Comparison with a list: agreement, drift, and TOML that loads and equals the list."""
 
 from __future__ import annotations
 

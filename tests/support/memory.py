@@ -1,4 +1,4 @@
-"""Where files are made in memory: most tests claim nothing about the disk, so they need not wait for it."""
+"""A folder in memory for files: most tests claim nothing about the disk, so none waits for it."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class Cluster:
 
     @property
     def folder(self) -> Path:
-        """Where its UNIX socket is."""
+        """The folder of its UNIX socket."""
         return self.daemon.folder
 
     @property

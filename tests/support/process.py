@@ -58,7 +58,7 @@ class GatewayProcess:
     """Secrets that must appear nowhere but in the requests that carry them."""
     process: subprocess.Popen[bytes] | None = None
     module: str = "gateway"
-    """What is run; another one than the package runs it, too."""
+    """The module to run; its gateway may be another than this package."""
     _numbers: dict[str, count[int]] = field(default_factory=dict)
 
     @property

@@ -235,7 +235,7 @@ async def test_a_stop_reaches_all_and_a_close_ends_the_timer(ticker: Ticker) -> 
 async def test_a_tick_that_the_loop_delayed_judges_nobody_but_the_next_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What a provider sent meanwhile has to be read first; a loop that stands on judges all the same."""
+    """Bytes that came meanwhile are read first; a loop that is still blocked judges nevertheless."""
     for name in ("TICK_SECONDS", "STALL_SECONDS"):
         monkeypatch.setattr(f"gateway.upstream.attempt.{name}", 0.01)
     request, ticker = Request(), Ticker()

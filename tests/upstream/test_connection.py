@@ -79,7 +79,7 @@ class Provider:
         return connection, taker.body
 
     async def is_given_again(self, connection: Connection) -> bool:
-        """Whether the next request gets it; that request works whichever it gets."""
+        """Return whether the next request gets this connection; it works on any."""
         other, body = await self.read(WHOLE)
         assert body == b"hello!"
         return other is connection

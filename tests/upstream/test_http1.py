@@ -61,7 +61,7 @@ def make_chunks(contents: list[bytes]) -> bytes:
     ],
 )
 def test_many_chunks_in_a_read_are_those_of_small_reads(odd: bytes) -> None:
-    """Whether they are taken apart at once or one by one, wherever the reads are cut."""
+    """Chunks are parsed at once or one by one, wherever the reads are cut."""
     contents = [b"data: %d\n\n" % number for number in range(99)]
     contents[7:7] = [odd]
     contents[60:60] = [odd, odd]
@@ -85,7 +85,7 @@ def test_a_size_among_many_that_is_no_number_is_refused(size: bytes) -> None:
 
 
 def test_many_chunks_may_end_before_their_last_crlf() -> None:
-    """What is not there yet is not taken for a whole chunk."""
+    """A part of a chunk is not taken for a whole one."""
     contents = [b"contents"] * MANY_BYTES
     chunks = make_chunks(contents)
     reader = ResponseReader()

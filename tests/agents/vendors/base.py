@@ -1,4 +1,4 @@
-"""What all scripted vendors have in common: the conversation that they play, and how they refuse.
+"""The base of all scripted vendors: the conversation that they play, and how they refuse.
 
 A vendor keeps nothing between two requests. What it wants back is computed from the ids of its own
 calls, so it knows its turns in any history.
@@ -91,7 +91,7 @@ class Turn:
     arguments: tuple[str, ...]
     results: tuple[str, ...]
     whole: Any
-    """What the caller returned of it: a message, or a list of blocks or items."""
+    """The caller's copy of the turn: a message, or a list of blocks or items."""
 
     def tell(self) -> list[str]:
         cities = [json.loads(one).get("city", "shell") for one in self.arguments]

@@ -1,4 +1,4 @@
-"""What vendors of the chat dialect share: reading a history, and writing a reply by a habit."""
+"""Basis of the vendors of the chat dialect: read a history, write a reply by a habit."""
 
 from __future__ import annotations
 

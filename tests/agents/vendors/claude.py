@@ -43,7 +43,7 @@ class Claude:
     mode: Thinking
     redacts: bool = False
     samples: bool = True
-    """Whether it takes a temperature."""
+    """True if the model takes a temperature."""
 
     def answer(self, request: Json) -> Answer:
         self._check_request(request)

@@ -123,7 +123,7 @@ async def test_codes_are_made_and_shown_once(console: Console) -> None:
 
 
 async def test_a_repeated_request_makes_none_and_tells_the_batch(console: Console) -> None:
-    """Of 20 that are sent at once, one makes codes."""
+    """One of 20 that are sent at once makes codes."""
     await console.sign_in(OPERATOR)
     body = {"amount": "5", "count": 2}
     replies = await asyncio.gather(

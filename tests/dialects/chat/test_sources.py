@@ -31,7 +31,7 @@ END: Final = START + len(CITED)
 WIKI: Final = {"url": "https://en.wikipedia.org/wiki/Claude_Shannon", "title": "Claude Shannon"}
 MIT: Final = {"url": "https://web.mit.edu/", "title": ""}
 FOUND: Final = [(CITED, WIKI["url"], WIKI["title"]), (CITED, MIT["url"], MIT["title"])]
-"""What the reply is based on, as every caller is told."""
+"""Sources of a reply, told to callers of every dialect."""
 
 
 def locate(page: Json, start: int = START, end: int = END) -> Json:
@@ -164,7 +164,7 @@ def test_a_reply_names_its_sources(caller: str, provider: str) -> None:
 
 @each_row(("caller", "provider"), PAIRS)
 def test_a_stream_names_its_sources(caller: str, provider: str) -> None:
-    """Whether they come behind the text, before it or with it."""
+    """Sources may come behind the text, before it or with it."""
     for data in STREAMS[provider]:
         assert find_sources(caller, add_up(caller, hear(caller, provider, data))) == (TEXT, FOUND)
 
@@ -193,7 +193,7 @@ def test_chat_tells_sources_behind_their_text() -> None:
 
 
 def test_several_messages_count_as_one_text() -> None:
-    """As chat joins them, with a blank line between."""
+    """Chat joins texts with a blank line between them."""
     first = {**SAID, "content": [{**PART, "text": "Hm.", "annotations": [locate(MIT, 0, 3)]}]}
     told = [
         {**DONE, "output_index": index, "item": item} for index, item in enumerate((first, SAID))

@@ -1,4 +1,4 @@
-"""What chat upstreams want back with a turn: signatures, details, reasoning, and ids as they made them."""
+"""State that chat upstreams want back with a turn: signatures, details, reasoning and their own ids."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_reasoning_of_another_provider_is_left_out() -> None:
 
 
 def test_parts_of_another_provider_are_left_out() -> None:
-    """As Codex sends what agents say to each other, sealed or in the clear."""
+    """Codex sends messages between agents so, sealed or in the clear."""
 
     def say(*sealed: str) -> Json:
         parts = [{"type": "encrypted_content", "encrypted_content": one} for one in sealed]

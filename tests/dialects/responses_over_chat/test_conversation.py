@@ -140,7 +140,7 @@ def test_calls_in_a_namespace_have_its_name() -> None:
 
 
 def test_what_another_agent_says_is_the_users_word_unless_it_is_sealed() -> None:
-    """As Codex sends it: over a provider that seals nothing, the words stand there in the clear."""
+    """Codex sends it so: a provider that seals nothing leaves the words in the clear."""
 
     def say(sealed: str) -> list[Json]:
         parts = [text("Payload:"), {"type": "encrypted_content", "encrypted_content": sealed}]
@@ -208,7 +208,7 @@ def test_what_is_no_item_is_refused_by_name(item: Any, param: str) -> None:
 
 
 def test_reasoning_of_a_turn_that_did_not_come_is_left_out() -> None:
-    """As an interrupted agent leaves it: it would be told of another turn."""
+    """An interrupted agent leaves it so; the model would take it for another turn's."""
 
     def reason(text: str) -> Json:
         return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}

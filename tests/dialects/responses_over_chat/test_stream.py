@@ -168,7 +168,7 @@ def test_position_is_where_an_error_would_continue() -> None:
 
 
 def test_what_comes_back_stands_before_the_text_or_alone() -> None:
-    """What the upstream wants back has an item of its own where no reasoning carries it."""
+    """State for the upstream gets an item of its own where no reasoning carries it."""
     writer = ResponseWriter(replace(make_context(), provider_tag="gw1.00000000."))
     details = choice({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]})
     writer.write(chunk(details, text("Hi"), details))

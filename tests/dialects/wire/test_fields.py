@@ -136,7 +136,7 @@ LEAST: Final[dict[str, Json]] = {
     "messages": {"messages": SAID, "tools": [TOOL], "max_tokens": 9000},
     "responses": {"input": SAID, "tools": [{"type": "function", **FUNCTION}]},
 }
-"""What a request of each dialect has in any case."""
+"""The fields that every request of a dialect needs."""
 MADE: Final[dict[str, Json]] = {
     "chat": {"response_format": {"type": "json_object"}, "tool_choice": "none"},
     "messages": {"tool_choice": {"type": "none"}, "system": "Be brief."},

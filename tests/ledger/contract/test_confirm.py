@@ -110,7 +110,7 @@ async def hold_out(side: Side) -> Hold:
 async def test_where_little_is_left_all_that_a_request_may_cost_is_held(
     place: Place, make: Callable[[Place], bytes]
 ) -> None:
-    """Of 1,000: 100, which may become 400, and then 400 twice. No more is admitted beside these."""
+    """From 1,000 hold 100, which may become 400, and then 400 twice. No more is admitted."""
     digest = make(place)
     async with place.serve() as ledger:
         side = Side(ledger, find_key(ledger, digest))
@@ -203,7 +203,7 @@ async def test_a_refusal_that_came_before_confirm_is_told_by_it(place: Place) ->
 async def test_what_another_holds_and_spends_counts(
     place: Place, make: Callable[[Place], bytes]
 ) -> None:
-    """What it holds is free at once when it ends there. Once refused, the next request is so at once."""
+    """Its hold is free at once when it ends there. After a refusal, the next one is immediate."""
     async with two_sides(place, make(place)) as (one, two):
         hold = await one.confirm(1000)
         assert describe(await two.refuse()) == describe(refuse_here(one))

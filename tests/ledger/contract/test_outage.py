@@ -162,7 +162,7 @@ UNCHARGEABLE: Final[tuple[dict[str, Any], ...]] = (
 
 @pytest.mark.parametrize("waits", [False, True], ids=["one commit", "two commits"])
 async def test_a_charge_that_no_row_can_say_leaves_a_void(place: Place, *, waits: bool) -> None:
-    """What went wrong is ours, so nothing is charged; but the request that was sent has its row."""
+    """The fault is ours, so nothing is charged; but the request that was sent has its row."""
     digest = place.seed()
     async with place.serve() as ledger:
         key = find_key(ledger, digest)

@@ -274,7 +274,7 @@ def test_months_wait_an_hour_for_one_who_reads_for_long(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """As `audit`, `export` and `pg_dump` do. Rounds would wait for it, too."""
+    """`audit`, `export` and `pg_dump` read so. Rounds would wait for it, too."""
     seconds = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: seconds)
     upkeep, last = make_upkeep(session, months=1), drop_last(session)

@@ -146,7 +146,7 @@ async def test_an_operator_is_told_of_the_lock_and_changes_other_accounts(shared
 
 
 async def test_a_node_stops_while_an_account_is_locked(shared: Shared) -> None:
-    """What it cannot write is lost with it: interrupted by the node that takes the rest over."""
+    """Rows that it cannot write are lost with it: the node that takes over interrupts them."""
     with locking(shared, "SELECT"):
         async with serving(shared) as ledger:
             stream = await admit(ledger, shared.find_key(ledger))

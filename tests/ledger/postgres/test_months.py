@@ -124,7 +124,7 @@ def test_nodes_that_make_a_month_at_once_make_one(ledger_url: str) -> None:
 def test_rows_that_came_before_their_month_stay_and_the_next_month_is_made(
     session: Session,
 ) -> None:
-    """As when no gateway has served for months, and the operator posts a credit."""
+    """No gateway has served for months, and the operator posts a credit."""
     session.execute(CHARGE, (NOW_MS,))
     assert ask(session, MAKE, (NOW_MS // 1000,)) == 1
     assert session.execute(MADE, ("2023_11",)).fetchone() == (False,)

@@ -115,7 +115,7 @@ def test_a_check_makes_nothing_and_knows_a_ledger() -> None:
 
 
 def test_a_server_that_forgets_is_refused(ledger_url: str) -> None:
-    """As the tests' own does."""
+    """The server of these tests forgets."""
     with pytest.raises(LedgerError, match="set fsync = on"):
         check_database(ledger_url)
 

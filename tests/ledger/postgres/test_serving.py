@@ -92,7 +92,7 @@ async def test_the_time_is_the_databases(ledger_url: str, digest: bytes) -> None
 async def test_settings_that_can_lose_what_was_committed_are_warned_of(
     ledger_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As the tests' server has them."""
+    """The tests' server has these limits."""
     async with open_postgres(ledger_url):
         assert "its setting fsync is off, so a crash loses what was committed" in caplog.text
 

@@ -81,7 +81,7 @@ def key() -> Key:
 
 
 async def test_a_request_takes_two_rounds(key: Key) -> None:
-    """Who waits for a row that is on its way asks for no round behind it."""
+    """Waiting for a row that is on its way asks for no further round."""
     rounds, memory = Rounds(), Memory(lambda: NOW_MS)
     ledger = ServingLedger(rounds, memory, rounds, lambda: NOW_MS, 5)
     for number in range(3):

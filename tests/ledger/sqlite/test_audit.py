@@ -105,7 +105,7 @@ def test_sound_books_pass_and_become_a_checkpoint(place: Place) -> None:
     }.items(),
 )
 def test_full_audit_finds(place: Place, sql: str, problem: str) -> None:
-    """What SQLite's own check finds beside the proof; `sql/test_audit` has the rest."""
+    """Faults that only SQLite's own check finds; `sql/test_audit` has the rest."""
     tamper(place, sql)
     with open_books(place.path) as books:
         report = books.audit()

@@ -82,7 +82,7 @@ def test_a_glance_notices_a_gateway_that_began_to_serve_from_others(tmp_path: Pa
 def test_a_brief_check_notices_a_name_that_goes(
     tmp_path: Path, end: str, *, is_still: bool
 ) -> None:
-    """Whether or not the folder has been as it is for some time."""
+    """The age of the folder makes no difference."""
     place = make_place(tmp_path)
     file, aside = tmp_path / f"gateway.db{end}", tmp_path / "aside"
     with SqliteBooks(place.path):

@@ -1,4 +1,4 @@
-"""Where the tests' books are: in a file, or in a database of PostgreSQL."""
+"""Places for the tests' books: a file, or a database of PostgreSQL."""
 
 from __future__ import annotations
 
