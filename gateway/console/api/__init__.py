@@ -6,7 +6,8 @@ activity    one's requests to models
 keys        the signed-in account's keys, and budgets that keys share; operators: tokens of scripts
 usage       usage by day, hour, model or key; the models; operators: what providers bill
 settings    one's password, one-time codes and sessions; alerts
-accounts    the balance and its entries, top-up codes; operators: all accounts
+billing     the balance and its entries, redeeming codes; operators: entries and statements of all
+accounts    operators: accounts, and top-up codes
 operations  operators: health, how providers answer, refusals, audit, the log of events
 """
 
@@ -17,6 +18,7 @@ from typing import Final
 from gateway.console.api import (  # noqa: F401 - their decorators register the routes
     accounts,
     activity,
+    billing,
     keys,
     operations,
     overview,

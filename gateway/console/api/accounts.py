@@ -1,7 +1,7 @@
-"""The signed-in account's balance, entries and top-up codes; operators' routes for all accounts.
+"""Operators' routes for accounts and top-up codes.
 
-Operators make, list and void codes; everybody can redeem one. They list, add, edit, credit, correct,
-suspend, resume and sign out accounts. Every change of a balance needs a reason.
+Operators make, list and void codes. They list, add, edit, credit, correct, suspend, resume and sign
+out accounts. Every change of a balance needs a reason.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Final, get_args
 
-from aiohttp import web
-
 from gateway.admin import keys, signin, views
+from gateway.console.api.billing import answer_entries
 from gateway.console.api.keys import make_describer
 from gateway.console.api.session import require_fresh
 from gateway.console.fields import (
@@ -22,9 +21,8 @@ from gateway.console.fields import (
     not_for_token,
     phrase,
     read_id,
-    too_many_tries,
 )
-from gateway.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
+from gateway.console.lists import read_page
 from gateway.console.routes import (
     EVERY_TOKEN,
     OPERATORS,
@@ -40,79 +38,12 @@ from gateway.ledger.records import (
     AccountOrder,
     CodeStatus,
     EntryFilter,
-    EntryKind,
     EntryView,
     NotFound,
 )
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_day, format_iso
-
-
-@route("GET", "/billing", "any")
-def show_billing(books: Books, request: ConsoleRequest) -> Answer:
-    """Show the balance and a page of entries, the latest first."""
-    account = books.accounts.read(request.account.name)
-    chosen = EntryFilter(account.id, _read_kind(request))
-    figures = {
-        **describe_amount("balance", account.balance_nano),
-        **describe_amount("held", account.held_nano),
-        **describe_amount("available", account.balance_nano - account.held_nano),
-    }
-    return answer_entries(books, request, chosen, figures)
-
-
-def answer_entries(
-    books: Books, request: ConsoleRequest, chosen: EntryFilter, figures: Json
-) -> Answer:
-    """Return a page of an account's entries, the latest first, behind `figures`."""
-    page: Page = read_page(request, int)
-    run = books.entries.read_run(chosen, page.after_number, page.wanted)
-    count = books.entries.count(chosen.account_id, chosen.kind)
-    return page.answer(
-        "entries",
-        run.entries,
-        lambda entry: (entry.id,),
-        views.ENTRY.describe,
-        **{**figures, "count": count},
-    )
-
-
-@async_route("GET", "/billing.csv", "any")
-async def download_billing(request: ConsoleRequest) -> web.StreamResponse:
-    kind, days = _read_kind(request), request.query.span_ms()
-    chosen = EntryFilter(request.account.id, kind, *days)
-    return await stream_csv(request, "billing", views.ENTRY.names, partial(_read_chunk, chosen))
-
-
-def _read_kind(request: ConsoleRequest) -> EntryKind | None:
-    return request.query.optional_choice("kind", get_args(EntryKind))
-
-
-def _read_chunk(
-    chosen: EntryFilter, books: Books, below_id: int | None
-) -> tuple[list[Json], int | None]:
-    run = books.entries.read_run(chosen, below_id, CHUNK_ROWS)
-    return [views.ENTRY.describe(entry) for entry in run.entries], run.next_id
-
-
-@route("POST", "/billing/redeem", "any", idempotent=True)
-def redeem(books: Books, request: ConsoleRequest) -> Answer:
-    """Redeem a code. Failed tries are limited, as codes could be guessed by trying."""
-    fields = request.fields
-    code = fields.need_text("code")
-    fields.done()
-    account, tries = request.account, request.console.redeem_tries
-    # Counted before it is made: else those who try many at once would all be let in.
-    if wait_seconds := tries.take(account.id):
-        message = f"You tried too many wrong codes. Try again in {-(-wait_seconds // 60)} minutes."
-        raise too_many_tries(wait_seconds, message)
-    entry = keys.redeem(books, account.name, code)
-    tries.give_back(account.id)
-    balance_nano = books.accounts.read(account.name).balance_nano
-    return Answer(
-        {"entry": views.ENTRY.describe(entry), **describe_amount("balance", balance_nano)}
-    )
 
 
 @route("GET", "/codes", "operator", EVERY_TOKEN)

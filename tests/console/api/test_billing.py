@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
+import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +15,7 @@ import pytest
 
 from gateway.console.lists import CHUNK_ROWS
 from gateway.money import NANO
+from gateway.times import format_day
 from tests.console.calls import NOON_MS, Past, add_calls, end_call
 from tests.console.history import open_history, read_csv
 from tests.console.kit import (
@@ -68,6 +71,50 @@ async def test_billing_shows_the_balance_and_what_is_held(tmp_path: Path) -> Non
     assert {row["created"][:10] for row in inside} == {"2024-10-04"}
     assert (len(outside), before) == (1, []), "what the account began with"
     assert inside + outside == everything
+
+
+# ---- operators: the books of all accounts --------------------------------------------------------
+
+DAY: Final = "from=2024-10-04&to=2024-10-04"
+MOVES: Final = ("opening", "credit", "codes", "charges", "corrections")
+
+
+async def test_operators_read_the_books_of_all_accounts(tmp_path: Path) -> None:
+    """Entries of past days are found behind later ones, in pages and as CSV."""
+    async with open_history(tmp_path) as console:
+        ask = partial(console.get, as_=OPERATOR)
+        with console.open_books() as books:
+            books.entries.credit(OTHER, 7, note="later")
+        every, inside, of_other = [
+            await read_pages(console, f"{API}/entries?{query}", "entries", as_=OPERATOR)
+            for query in ("limit=200", f"limit=200&{DAY}", f"account={OTHER}&kind=credit")
+        ]
+        rows = read_csv(await ask(f"{API}/entries.csv"))
+        assert [str(one["id"]) for one in every] == [row["id"] for row in rows]
+        assert {one["account"] for one in every} == {HOLDER, OPERATOR, OTHER}
+        assert inside == [one for one in every if one["created"] < "2024-10-05"]
+        assert 2 * CHUNK_ROWS < len(inside) == len(every) - 4
+        assert [one["note"] for one in of_other] == ["later", "not yours", ""]
+        statement = (await ask(f"{API}/statement?{DAY}")).json
+        lines = statement["rows"]
+        totals = {name: str(value) for name, value in statement["totals"].items()}
+        assert [line["account"] for line in lines] == [HOLDER, OTHER]
+        for line in (*lines, statement["totals"]):
+            assert sum(line[f"{name}_nano"] for name in MOVES) == line["closing_nano"]
+        sums = {name: value for name, value in totals.items() if name.endswith("_nano")}
+        assert sums == {name: str(sum(line[name] for line in lines)) for name in sums}
+        pages = await read_pages(console, f"{API}/statement?{DAY}&limit=1", "rows", as_=OPERATOR)
+        assert pages == lines
+        *written, last = read_csv(await ask(f"{API}/statement.csv?{DAY}"))
+        assert last == {"account": "total", **totals}
+        path = f"statement.csv?{DAY}&account={OTHER}"
+        assert read_csv(await ask(f"{API}/{path}")) == written[1:]
+        now = (await ask(f"{API}/statement")).json
+        today = format_day(int(time.time()) // 86_400)
+        assert (now["from"], now["to"], now["count"]) == (f"{today[:8]}01", today, 3)
+        assert [one["opening"] for one in now["rows"]][::2] == [one["closing"] for one in lines]
+        for path in ("entries", "entries.csv", "statement", "statement.csv"):
+            assert (await console.get(f"{API}/{path}")).status == 404
 
 
 # ---- making codes --------------------------------------------------------------------------------

@@ -111,6 +111,11 @@ QUERIES: Final = {
     "activity?status=600": "status",
     "activity?account=nobody": "account",
     "activity.csv?account=nobody": "account",
+    "entries?account=nobody": "account",
+    "entries?kind=gift": "kind",
+    "entries.csv?to=tomorrow": "to",
+    "statement?account=nobody": "account",
+    "statement.csv?from=9999-01-01": "from",
 }  # fmt: skip
 """Queries, and the name in each that is to blame. `WzFd` is [1], `WzEuNV0` is [1.5]."""
 
