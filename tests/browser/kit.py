@@ -55,6 +55,8 @@ OPERATOR_PAGES: Final = {
     "": "Overview",
     "usage?by=account": "Usage",
     "usage?account=holder&by=model": "Usage",
+    "billing": "Billing",
+    "billing?from=2026-01-01&to=2026-12-31&account=holder&kind=charge": "Billing",
     "activity": "Activity",
     "activity?account=holder&outcome=failed&status=502": "Activity",
     "accounts": "Accounts",

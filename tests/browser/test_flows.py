@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Route
 
-from tests.browser.kit import Site, go, open_call, read_table, settle, wait_for_title
+from tests.browser.kit import Site, download, go, open_call, read_table, settle, wait_for_title
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -151,6 +151,32 @@ async def test_a_movement_leads_to_its_call(site: Site, console: Console) -> Non
         assert request_id in text
         assert "The reply is complete." in text
         assert page.url.endswith(f"/console/activity/{request_id}")
+
+
+async def test_operators_read_and_print_the_statement(site: Site, console: Console) -> None:
+    """The statement's closings are the balances; on paper there is neither menu nor filter."""
+    await make_call(console, OTHER)
+    accounts = (await console.get(f"{API}/accounts", as_=OPERATOR)).json["accounts"]
+    page = await site.open("billing")
+    rows = await read_table(page, "Statement")
+    closings = {row["Account"]: row["Closing, USD"] for row in rows[:-1]}
+    assert closings == {one["name"]: one["balance"] for one in accounts}
+    await page.get_by_label("Account", exact=True).fill(OTHER)
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**account={OTHER}**")
+    await settle(page)
+    await page.get_by_label("Movements", exact=True).select_option("charge")
+    await page.wait_for_url("**kind=charge**")
+    await settle(page)
+    moves = await read_table(page, "Movements of all accounts")
+    assert {(row["Account"], row["Kind"]) for row in moves} == {(OTHER, "charge")}
+    csv = await download(page, "Movements as CSV")
+    assert len(csv.splitlines()) == 1 + len(moves)
+    assert (await download(page, "Statement as CSV")).splitlines()[1].startswith(f"{OTHER},")
+    await page.emulate_media(media="print")
+    assert await page.get_by_role("heading", name="Statement").is_visible()
+    for hidden in ("#nav", ".filters", ".actions", ".ranges", ".balance"):
+        assert not await page.locator(hidden).first.is_visible(), hidden
 
 
 async def test_calls_are_filtered_by_account_and_outcome(site: Site, console: Console) -> None:

@@ -151,7 +151,7 @@ def show_statement(books: Books, request: ConsoleRequest) -> Answer:
 @async_route("GET", "/statement.csv", "operator", READERS)
 async def download_statement(request: ConsoleRequest) -> web.StreamResponse:
     def read(books: Books, _: None) -> tuple[list[Json], None]:
-        *_, lines = _read_statement(books, request)
+        _first, _last, lines = _read_statement(books, request)
         if request.query.text("account") is None:
             lines.append(sum_statement(lines))
         return [views.STATEMENT.describe(one) for one in lines], None

@@ -26,6 +26,11 @@ const OPERATOR = [
   ["/console/health", "Health", "operations"],
   ["/console/audit", "Audit", "audit"],
 ];
+/** What operators see in place of a page of their own account. */
+const OF_ALL = {
+  "/console/": { file: "gateway", page: "gateway", operator: true },
+  "/console/billing": { file: "books", page: "books", operator: true },
+};
 const SIGN_IN = "/console/signin";
 
 let session = null;
@@ -45,7 +50,7 @@ function find(path, operator) {
   const call = /^\/console\/activity\/([^/]+)$/.exec(path);
   if (call) return { file: "call", page: "call", name: decode(call[1]), operator: false };
   const plain = path === "/console" ? "/console/" : path;
-  if (plain === "/console/" && operator) return { file: "gateway", page: "gateway", operator: true };
+  if (operator && OF_ALL[plain]) return OF_ALL[plain];
   const row = [...HOLDER, ...OPERATOR].find(([start]) => start === plain);
   return row && { file: row[2], page: row[1].toLowerCase().replace(" ", ""), operator: OPERATOR.includes(row) };
 }

@@ -7,19 +7,15 @@ import { amount, amountText, bigAmount } from "./format.js";
 import { filters, form } from "./form.js";
 import { figures, head, link, pager, section, tell, unsay } from "./ui.js";
 
-const KINDS = [["", "all"], ["credit", "credit"], ["code", "code"], ["charge", "charge"], ["correction", "correction"]];
+export const KINDS = [["", "all"], ["credit", "credit"], ["code", "code"], ["charge", "charge"], ["correction", "correction"]];
 
 export async function billing(context) {
-  const { params, session, signal } = context;
+  const { params, signal } = context;
   const kind = params.get("kind");
   const view = await get(`/billing${query({ kind, cursor: params.get("cursor") })}`, signal);
   return [
     head("Billing", link("CSV", apiUrl(`/billing.csv${query({ kind })}`), "button", { download: "" })),
-    h("div", { class: "pair" },
-      h("section", { class: "card balance", "aria-label": "Balance" },
-        h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(view.balance))),
-        figures([["Held by calls in flight", amount(view.held)], ["Available", amount(view.available)]])),
-      redeemCard(session, context)),
+    ownBalance(view, context),
     section("Movements",
       filters([{ name: "kind", label: "Kind", type: "select", options: KINDS, value: kind ?? "" }], context.reload),
       entryTable(view.entries),
@@ -27,7 +23,13 @@ export async function billing(context) {
   ];
 }
 
-function redeemCard(session, { reload }) {
+export const ownBalance = (view, context) => h("div", { class: "pair" },
+  h("section", { class: "card balance", "aria-label": "Balance" },
+    h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(view.balance))),
+    figures([["Held by calls in flight", amount(view.held)], ["Available", amount(view.available)]])),
+  redeemCard(context));
+
+function redeemCard({ session, reload }) {
   return section("Add credit",
     session.top_up_text && h("p", { class: "words" }, session.top_up_text),
     form({

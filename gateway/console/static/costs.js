@@ -3,18 +3,15 @@
 import { get, query } from "./api.js";
 import { h } from "./dom.js";
 import { count, groupAmount, utcDay } from "./format.js";
-import { code, empty, head, link, section, table } from "./ui.js";
-
-const RANGES = [["7 days", 6], ["30 days", 29], ["90 days", 89], ["1 year", 364]];
+import { latestDays, rangeLinks } from "./period.js";
+import { code, empty, head, section, table } from "./ui.js";
 
 export async function costs({ params, signal }) {
   const view = await get(`/costs${query({ from: params.get("from") ?? utcDay(-29), to: params.get("to") ?? utcDay() })}`, signal);
   const { costed_requests: costed, reported_requests: reported } = view.totals;
   return [
     head("Costs"),
-    h("p", { class: "ranges" }, RANGES.map(([label, days]) => link(label, `/console/costs${query({ from: utcDay(-days), to: utcDay() })}`, "", {
-      "aria-current": view.from === utcDay(-days) && view.to === utcDay() ? "true" : null,
-    }))),
+    rangeLinks(view, latestDays()),
     section("All accounts, by model",
       !costed && !reported && h("p", null, "No cost is known in this range. Set ", code("cost"), " beside a model's ", code("price"), " in gateway.toml."),
       view.rows.length ? costTable(view, reported > 0) : empty("No calls in this range. Choose a longer one.")),

@@ -1,21 +1,22 @@
-// The table of movements of a balance.
+// The table of movements of a balance, or of those of all accounts.
 
 import { h } from "./dom.js";
 import { time } from "./format.js";
-import { callLink } from "./links.js";
+import { accountLink, callLink } from "./links.js";
 import { badge, dim, empty, table } from "./ui.js";
 
-export function entryTable(entries) {
+export function entryTable(entries, ofAll) {
   if (!entries.length) return empty("No movements yet. Credit, redeemed codes and charges appear here, each with the balance after it.");
   return table({
-    caption: "Movements of the balance",
+    caption: ofAll ? "Movements of all accounts" : "Movements of the balance",
     columns: [
       { label: "Time (UTC)", cell: (entry) => time(entry.created) },
+      ofAll && { label: "Account", cell: (entry) => accountLink(entry.account) },
       { label: "Kind", cell: (entry) => (entry.kind === "charge" ? entry.kind : badge(entry.kind, "good")) },
       { label: "Amount", money: (entry) => entry.amount },
       { label: "Balance after", money: (entry) => entry.balance_after },
       { label: "For", class: "wide", cell: (entry) => reason(entry) },
-    ],
+    ].filter(Boolean),
     rows: entries,
   });
 }

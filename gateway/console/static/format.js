@@ -62,7 +62,7 @@ export const count = (number) => (number === null || number === undefined ? "–
 
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 
-const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+export const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 
 /** "2026-05-14…" as "14 May", with the hour if there is one. */
 export function shortDay(at) {

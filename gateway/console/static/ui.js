@@ -93,7 +93,7 @@ export function tokenColumns(rows) {
   ].filter(Boolean);
 }
 
-/** How many there are, and the way to the next page; null where they are too many to count. */
+/** How many there are, if that is told, and the way to the next page; null where they are too many to count. */
 export function pager(total, one, nextCursor, many) {
   const here = new URLSearchParams(location.search);
   const to = (cursor) => {
@@ -103,7 +103,7 @@ export function pager(total, one, nextCursor, many) {
     return `${location.pathname}?${params}`;
   };
   return h("nav", { class: "pager", "aria-label": "Pages" },
-    h("span", null, total === null ? `More than 10,000 ${many ?? `${one}s`}` : plural(total, one, many)),
+    total !== undefined && h("span", null, total === null ? `More than 10,000 ${many ?? `${one}s`}` : plural(total, one, many)),
     here.has("cursor") && link("First page", to(null)),
     nextCursor && link("Next page", to(nextCursor), "", { rel: "next" }));
 }

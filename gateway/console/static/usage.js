@@ -5,10 +5,10 @@ import { h } from "./dom.js";
 import { count, utcDay } from "./format.js";
 import { filters } from "./form.js";
 import { latencySection } from "./latency.js";
+import { latestDays, rangeFields, rangeLinks } from "./period.js";
 import { code, empty, head, keyOptions, link, notice, section, table, tokenColumns } from "./ui.js";
 import { METRICS, usageChart } from "./usagechart.js";
 
-const RANGES = [["7 days", 6], ["30 days", 29], ["90 days", 89], ["1 year", 364]];
 const GROUPS = { day: "Day (UTC)", hour: "Hour (UTC)", model: "Model", key: "Key", account: "Account" };
 
 function readFilters() {
@@ -32,13 +32,11 @@ export async function usage({ session, signal }) {
   const [keys, first] = await Promise.all([all ? [] : get("/keys?status=all&limit=200", signal), load(chosen)]);
   const results = h("div", { class: "stack", "aria-live": "off" });
   const actions = h("span", { class: "actions" });
-  const ranges = h("p", { class: "ranges" });
+  const ranges = h("div");
   const show = (view) => {
     const now = readFilters();
     const { show: _, ...asked } = now;
-    ranges.replaceChildren(...RANGES.map(([label, days]) => link(label, rangeUrl(days), "", {
-      "aria-current": view.from === utcDay(-days) && view.to === utcDay() ? "true" : null,
-    })));
+    ranges.replaceChildren(rangeLinks(view, latestDays()));
     actions.replaceChildren(
       link("JSON", apiUrl(`${path}${query(asked)}`), "button", { download: `usage-${view.from}-${view.to}.json` }),
       link("CSV", apiUrl(`${path}.csv${query(asked)}`), "button", { download: "" }));
@@ -60,19 +58,10 @@ export async function usage({ session, signal }) {
   return [head("Usage", actions), ranges, form, results];
 }
 
-function rangeUrl(days) {
-  const params = new URLSearchParams(location.search);
-  params.set("from", utcDay(-days));
-  params.set("to", utcDay());
-  if (params.get("by") === "hour" && days > 30) params.delete("by");
-  return `/console/usage?${params}`;
-}
-
 function fields(chosen, keys, models, all) {
   const any = (label, options) => [["", label], ...options];
   return [
-    { name: "from", label: "From", type: "date", value: chosen.from, required: true },
-    { name: "to", label: "To (UTC)", type: "date", value: chosen.to, required: true },
+    ...rangeFields(chosen),
     { name: "by", label: "Table by", type: "select", value: chosen.by, options: Object.keys(GROUPS).filter((by) => all || by !== "account").map((by) => [by, by]) },
     all && { name: "account", label: "Account", value: chosen.account ?? "", placeholder: "all" },
     { name: "model", label: "Model", type: "select", value: chosen.model ?? "", options: any("all", withChosen(models.map((id) => [id, id]), chosen.model)) },
