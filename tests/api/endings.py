@@ -95,6 +95,11 @@ class Ending:
     told: Last | None = None
 
     @property
+    def waits(self) -> bool:
+        """True if it takes the provider's time-out, or the time to notice that a caller left."""
+        return self.outcome == "upstream_timeout" or self.leaves == "before"
+
+    @property
     def last(self) -> Last:
         """The last thing that the caller gets."""
         if self.told is not None or self.leaves != "never":

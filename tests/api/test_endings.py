@@ -60,8 +60,15 @@ CLOSED_SECONDS: Final = 10.0
 """Less than an idle connection is kept."""
 NOTICED_SECONDS: Final = 0.25
 """Time for the gateway to notice that its caller left, which it checks ten times a second."""
+PLAIN: Final = {"silence within the body", "silence", "the caller leaves before any byte"}
+"""The endings that wait for real time and that a plain run plays nevertheless."""
 TABLE: Final = [
-    pytest.param(stream, ending, id=f"{'stream' if stream else 'json'}: {name}")
+    pytest.param(
+        stream,
+        ending,
+        id=f"{'stream' if stream else 'json'}: {name}",
+        marks=[pytest.mark.slow] if ending.waits and name not in PLAIN else [],
+    )
     for stream, endings in ((False, JSON), (True, STREAM))
     for name, ending in endings.items()
 ]

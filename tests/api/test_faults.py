@@ -153,7 +153,12 @@ CASES = [
 @pytest.mark.parametrize(
     ("one", "stream"),
     [
-        pytest.param(one, stream, id=f"{name}-{'sse' if stream else 'json'}")
+        pytest.param(
+            one,
+            stream,
+            id=f"{name}-{'sse' if stream else 'json'}",
+            marks=[pytest.mark.slow] if one.code == TIMEOUT and name != "headers drip" else [],
+        )
         for name, one, stream in CASES
     ],
 )

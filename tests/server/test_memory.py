@@ -337,14 +337,9 @@ def open_uncollected(
             gateway.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(
-    ("loop", "allowed"),
-    [
-        pytest.param("asyncio", OF_TRANSPORTS, marks=pytest.mark.slow),
-        ("default", OF_DEFAULT),
-    ],
-)
+@pytest.mark.parametrize(("loop", "allowed"), [("asyncio", OF_TRANSPORTS), ("default", OF_DEFAULT)])
 async def test_a_request_leaves_nothing_to_the_collector(
     tmp_path: Path, places: Places, alpha: ScriptedUpstream, loop: str, allowed: frozenset[str]
 ) -> None:

@@ -331,6 +331,7 @@ async def test_nothing_is_asked_where_nothing_serves(one: Reloaded, version: Mak
     assert "No gateway serves from" in ran.err
 
 
+@pytest.mark.slow
 async def test_no_request_fails_and_no_charge_is_wrong_during_reloads(tmp_path: Path) -> None:
     """The long run has fifty of them, under 64 connections."""
     figures = await play_reloads(tmp_path, reloads=8, connections=16, seed=1)

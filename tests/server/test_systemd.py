@@ -266,6 +266,7 @@ async def ask_slowly(one: Service, call: Call) -> None:
     await call.send(request("POST", CHAT, headers, body))
 
 
+@pytest.mark.slow
 async def test_while_it_drains_connections_wait_for_the_next_process(
     tmp_path: Path, alpha: ScriptedUpstream, places: config.Places
 ) -> None:
