@@ -120,11 +120,11 @@ LEDGER_ENTRY: Final = Fields[EntryView](
 )
 """An entry in a list of several accounts."""
 STATEMENT: Final = Fields[StatementLine](
-    *("account", "opening_nano", "credit_nano", "codes_nano", "charges_nano"),
-    *("corrections_nano", "closing_nano"),
+    *("account", "opening_nano", "credit_nano", "codes_nano", "cards_nano"),
+    *("charges_nano", "corrections_nano", "closing_nano"),
     table=(
-        *("account", "opening_nano", "credit_nano", "codes_nano", "charges_nano"),
-        *("corrections_nano", "closing_nano"),
+        *("account", "opening_nano", "credit_nano", "codes_nano", "cards_nano"),
+        *("charges_nano", "corrections_nano", "closing_nano"),
     ),
 )
 EVENT: Final = Fields[EventView](

@@ -158,6 +158,7 @@ class StatementLine:
     opening_nano: int
     credit_nano: int
     codes_nano: int
+    cards_nano: int
     charges_nano: int
     """Below 0, as it is a movement."""
     corrections_nano: int
@@ -167,7 +168,7 @@ class StatementLine:
 def sum_statement(lines: Iterable[StatementLine]) -> StatementLine:
     """Return the total of all accounts."""
     amounts = [astuple(one)[1:] for one in lines]
-    return StatementLine("total", *map(sum, zip((0,) * 6, *amounts, strict=True)))
+    return StatementLine("total", *map(sum, zip((0,) * 7, *amounts, strict=True)))
 
 
 Outcome = Literal[

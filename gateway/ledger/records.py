@@ -72,7 +72,7 @@ class BadRecord(Refused):
     """A record cannot be read back into a ledger."""
 
 
-EntryKind = Literal["credit", "code", "charge", "correction"]
+EntryKind = Literal["credit", "code", "card", "charge", "correction"]
 
 
 @dataclass(frozen=True, slots=True)

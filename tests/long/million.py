@@ -76,6 +76,12 @@ BACK: Final = f"""
     END;
     DROP TABLE folded;
     DROP TABLE latencies;
+    DROP TABLE order_reversals;
+    DROP TABLE orders;
+    PRAGMA writable_schema = ON;
+    UPDATE sqlite_schema SET sql = replace(sql, ' ''card'',', '') WHERE name = 'entries';
+    UPDATE sqlite_schema SET sql = replace(sql, ', ''card'')', ')') WHERE name = 'entries';
+    PRAGMA writable_schema = RESET;
     PRAGMA user_version = {VERSION - 1};
 """
 """Takes a database of this version of the schema back to the one before."""

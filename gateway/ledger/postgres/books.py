@@ -52,6 +52,8 @@ TABLES: Final = (
     "totp",
     "recovery_codes",
     "codes",
+    "orders",
+    "order_reversals",
     "events",
     "tokens",
     "refusals",

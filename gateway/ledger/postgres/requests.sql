@@ -5,7 +5,8 @@
 
 CREATE DOMAIN request_state AS TEXT CHECK (VALUE IN ('pending', 'posted', 'voided'));
 
-CREATE DOMAIN entry_kind AS TEXT CHECK (VALUE IN ('credit', 'code', 'charge', 'correction'));
+CREATE DOMAIN entry_kind AS TEXT
+CHECK (VALUE IN ('credit', 'code', 'card', 'charge', 'correction'));
 
 CREATE DOMAIN http_status AS BIGINT CHECK (VALUE BETWEEN 100 AND 599);
 

@@ -33,3 +33,22 @@ FOR EACH ROW WHEN (OLD.state <> 'pending') EXECUTE FUNCTION refuse_second_end('r
 CREATE TRIGGER codes_end_once BEFORE UPDATE ON codes
 FOR EACH ROW WHEN (OLD.redeemed_ms IS NOT NULL OR OLD.voided_ms IS NOT NULL)
 EXECUTE FUNCTION refuse_second_end('codes');
+
+CREATE TRIGGER orders_kept BEFORE DELETE ON orders
+FOR EACH ROW EXECUTE FUNCTION refuse_change('orders');
+
+CREATE FUNCTION refuse_other_terms() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'an order keeps its terms, its payment page and its credit'
+    USING ERRCODE = 'integrity_constraint_violation';
+END
+$$;
+
+CREATE TRIGGER orders_keep_terms BEFORE UPDATE ON orders
+FOR EACH ROW WHEN (
+    (NEW.id, NEW.account_id, NEW.amount_nano, NEW.currency)
+    <> (OLD.id, OLD.account_id, OLD.amount_nano, OLD.currency)
+    OR NEW.session_id IS DISTINCT FROM coalesce(OLD.session_id, NEW.session_id)
+    OR NEW.entry_id IS DISTINCT FROM coalesce(OLD.entry_id, NEW.entry_id)
+)
+EXECUTE FUNCTION refuse_other_terms();

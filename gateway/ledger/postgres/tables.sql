@@ -150,6 +150,35 @@ CREATE TABLE codes (
 
 CREATE INDEX codes_by_batch ON codes (batch);
 
+CREATE TABLE orders (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    account_id BIGINT NOT NULL REFERENCES accounts (id) DEFERRABLE,
+    amount_nano BIGINT NOT NULL CHECK (amount_nano > 0),
+    currency TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('made', 'paid', 'failed', 'expired', 'refunded')),
+    session_id TEXT COLLATE "C" UNIQUE,
+    payment_id TEXT COLLATE "C" UNIQUE,
+    entry_id BIGINT UNIQUE,
+    taken_nano amount NOT NULL DEFAULT 0,
+    created_ms BIGINT NOT NULL,
+    changed_ms BIGINT NOT NULL,
+    CHECK ((entry_id IS NULL) = (state NOT IN ('paid', 'refunded')))
+);
+
+CREATE INDEX orders_by_account ON orders (account_id, id);
+
+CREATE INDEX orders_open ON orders (created_ms) WHERE state = 'made';
+
+CREATE TABLE order_reversals (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    order_id TEXT COLLATE "C" NOT NULL REFERENCES orders (id) DEFERRABLE,
+    kind TEXT NOT NULL CHECK (kind IN ('refund', 'refunds', 'dispute')),
+    amount_nano amount NOT NULL,
+    stands flag NOT NULL
+);
+
+CREATE INDEX order_reversals_by_order ON order_reversals (order_id);
+
 CREATE TABLE tokens (
     id TEXT COLLATE "C" PRIMARY KEY,
     name TEXT COLLATE "C" NOT NULL,

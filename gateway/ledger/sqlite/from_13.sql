@@ -1,5 +1,17 @@
 -- The tables of version 13, taken to version 14: sums are folded, see `folds`, and so are the largest
--- indexes of requests.
+-- indexes of requests. Payments by card are a kind of entries.
+
+-- To write all entries anew for a longer list of kinds would take minutes. SQLite's documentation of
+-- ALTER TABLE changes CHECK constraints in this way.
+PRAGMA writable_schema = ON;
+
+UPDATE sqlite_schema SET sql = replace(
+    replace(sql, '''credit'', ''code'', ''charge''', '''credit'', ''code'', ''card'', ''charge'''),
+    '(''credit'', ''code'')', '(''credit'', ''code'', ''card'')'
+)
+WHERE type = 'table' AND name = 'entries';
+
+PRAGMA writable_schema = RESET;
 
 CREATE TABLE folded (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -122,3 +134,64 @@ CREATE TABLE latencies (
     totals INTEGER NOT NULL CHECK (totals >= 0),
     PRIMARY KEY (scope, hour, account_id, provider, upstream_model, bucket)
 ) STRICT, WITHOUT ROWID;
+
+-- Payments by card, each for an order that was made before the payment provider was asked.
+
+CREATE TABLE orders (
+    id TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    amount_nano INTEGER NOT NULL CHECK (amount_nano > 0),
+    currency TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('made', 'paid', 'failed', 'expired', 'refunded')),
+    -- The payment page; NULL until the provider has told it.
+    session_id TEXT UNIQUE,
+    -- What refunds and disputes name; NULL until the payment.
+    payment_id TEXT UNIQUE,
+    -- The credit.
+    entry_id INTEGER UNIQUE REFERENCES entries (id),
+    -- What refunds and disputes took back: minus the sum of the order's corrections.
+    taken_nano INTEGER NOT NULL DEFAULT 0 CHECK (taken_nano >= 0),
+    created_ms INTEGER NOT NULL,
+    -- When the state changed last.
+    changed_ms INTEGER NOT NULL,
+    CHECK ((entry_id IS NULL) = (state NOT IN ('paid', 'refunded')))
+) STRICT;
+
+CREATE INDEX orders_by_account ON orders (account_id, id);
+
+CREATE INDEX orders_open ON orders (created_ms) WHERE state = 'made';
+
+CREATE TRIGGER orders_no_replace BEFORE INSERT ON orders
+WHEN EXISTS (
+    SELECT 1 FROM orders WHERE id = NEW.id OR rowid = NEW.rowid OR session_id = NEW.session_id
+)
+BEGIN
+    SELECT RAISE(ABORT, 'an order is made once');
+END;
+
+CREATE TRIGGER orders_keep_terms BEFORE UPDATE ON orders
+WHEN NEW.id <> OLD.id OR NEW.rowid <> OLD.rowid OR NEW.account_id <> OLD.account_id
+    OR NEW.amount_nano <> OLD.amount_nano OR NEW.currency <> OLD.currency
+    OR NEW.session_id IS NOT coalesce(OLD.session_id, NEW.session_id)
+    OR NEW.entry_id IS NOT coalesce(OLD.entry_id, NEW.entry_id)
+BEGIN
+    SELECT RAISE(ABORT, 'an order keeps its terms, its payment page and its credit');
+END;
+
+CREATE TRIGGER orders_no_delete BEFORE DELETE ON orders
+BEGIN
+    SELECT RAISE(ABORT, 'orders are kept');
+END;
+
+-- Refunds and disputes of orders by their ids at the provider, so that each counts once.
+CREATE TABLE order_reversals (
+    id TEXT PRIMARY KEY,
+    order_id TEXT NOT NULL REFERENCES orders (id),
+    -- `refunds` is what all refunds of a charge had come to, which is told beside each of them.
+    kind TEXT NOT NULL CHECK (kind IN ('refund', 'refunds', 'dispute')),
+    amount_nano INTEGER NOT NULL CHECK (amount_nano >= 0),
+    -- 0 once the refund failed, or the dispute was won: that is final.
+    stands INTEGER NOT NULL CHECK (stands IN (0, 1))
+) STRICT;
+
+CREATE INDEX order_reversals_by_order ON order_reversals (order_id);

@@ -45,6 +45,7 @@ from gateway.ledger.sql.books.database import Database, Part, read_account
 from gateway.ledger.sql.books.entries import EntryBook
 from gateway.ledger.sql.books.keys import KeyBook
 from gateway.ledger.sql.books.observations import ObservationBook
+from gateway.ledger.sql.books.orders import OrderBook
 from gateway.ledger.sql.books.signins import SignInBook
 from gateway.ledger.sql.books.statements import StatementBook
 from gateway.ledger.sql.books.usage import UsageBook
@@ -63,6 +64,7 @@ class Books(Database):
         self.budgets = BudgetBook(self)
         self.entries = EntryBook(self)
         self.codes = CodeBook(self, self.entries)
+        self.orders = OrderBook(self, self.entries)
         self.calls = CallBook(self)
         self.usage = UsageBook(self)
         self.statements = StatementBook(self)

@@ -44,6 +44,7 @@ _ACTIONS: Final[Mapping[EntryKind, str]] = {
     "credit": "account.credit",
     "correction": "account.correct",
     "code": "code.redeem",
+    "card": "order.pay",
 }
 _ENTRIES: Final = """
     SELECT entries.id, accounts.name, kind, amount_nano, balance_after_nano, request_id, note,
@@ -84,6 +85,7 @@ RUNS: Final[Mapping[EntryKind | None, str]] = {
     "charge": _RUN.format(source=FILED_ENTRIES, by="filed", of_kind="AND kind = 'charge'"),
     "credit": _MOVES,
     "code": _MOVES,
+    "card": _MOVES,
     "correction": _MOVES,
 }
 _RUN_OF_ALL: Final = """
@@ -105,6 +107,7 @@ RUNS_OF_ALL: Final[Mapping[EntryKind | None, str]] = {
     "charge": _RUN_OF_ALL.format(of_kind="AND kind = 'charge' ORDER BY id"),
     "credit": _MOVES_OF_ALL,
     "code": _MOVES_OF_ALL,
+    "card": _MOVES_OF_ALL,
     "correction": _MOVES_OF_ALL,
 }
 COUNT: Final = """
@@ -214,8 +217,9 @@ class EntryBook(Part):
         idempotency_key: str | None = None,
         request_id: str | None = None,
         target: str | None = None,
+        action: str | None = None,
     ) -> EntryView:
-        """Append one entry, whose amount and note were checked; the event names `target`."""
+        """Append one entry, whose amount and note were checked; the event has `target` and `action`."""
         if idempotency_key is not None:
             require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
         with self._database.changing() as connection:
@@ -232,7 +236,8 @@ class EntryBook(Part):
             append_change(connection, "account", owner.id)
             said = format_amount(amount_nano) + (f": {note}" if note else "")
             about = target or request_id
-            self._database.note(_ACTIONS[kind], account=account, target=about, detail=said)
+            named = action or _ACTIONS[kind]
+            self._database.note(named, account=account, target=about, detail=said)
             return _read_latest(connection, account, 1)[0]
 
     def read_latest(self, account: str, limit: int) -> list[EntryView]:

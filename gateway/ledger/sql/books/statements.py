@@ -35,7 +35,7 @@ _CHARGES: Final = f"""
     WHERE day < :end AND name = coalesce(:account, name)
     GROUP BY 1, 2
 """  # noqa: S608 - built from constants
-_KINDS: Final[Sequence[EntryKind]] = ("credit", "code", "charge", "correction")
+_KINDS: Final[Sequence[EntryKind]] = ("credit", "code", "card", "charge", "correction")
 
 
 class StatementBook(Part):
@@ -64,9 +64,11 @@ class StatementBook(Part):
 
 
 def _make_line(account: str, opening_nano: int, *moves_nano: int) -> StatementLine:
-    credit, codes, charges, corrections = moves_nano
+    credit, codes, cards, charges, corrections = moves_nano
     closing_nano = opening_nano + sum(moves_nano)
-    return StatementLine(account, opening_nano, credit, codes, charges, corrections, closing_nano)
+    return StatementLine(
+        account, opening_nano, credit, codes, cards, charges, corrections, closing_nano
+    )
 
 
 def _has_moved(line: StatementLine) -> bool:

@@ -116,7 +116,7 @@ _FAILED: Final = """
 """
 _CREDITED: Final = f"""
     SELECT created_ms / {DAY_MS}, {sum_parts("amount_nano")} FROM entries
-    WHERE kind <> 'charge' AND kind IN ('credit', 'code') AND created_ms >= ?
+    WHERE kind <> 'charge' AND kind IN ('credit', 'code', 'card') AND created_ms >= ?
     GROUP BY 1
 """  # noqa: S608 - of constants
 _BALANCES: Final = f"""

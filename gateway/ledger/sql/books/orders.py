@@ -1,0 +1,258 @@
+"""Orders of credit that are paid by card: each is credited once, and what is taken back is corrected.
+
+What the payment provider tells comes late, twice, in any order or never, so nothing here depends on
+what came before: a page that was paid is credited whatever the order's state, and what was taken back
+is computed from all refunds and disputes that are known.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any, Final
+
+from gateway.ledger.order_records import OrderState, OrderView, Payment, Reversal
+from gateway.ledger.records import Conflict, NotFound
+from gateway.ledger.sql.books.database import Database, Part, read_account
+from gateway.ledger.sql.books.entries import EntryBook
+from gateway.ledger.sql.connection import MAX_ROWS, Connection, Value, insert
+from gateway.money import format_amount
+
+MAX_OPEN: Final = 20
+"""Open orders of an account: each is looked up at the provider until it ends."""
+_ID_BYTES: Final = 8
+"""Random bytes of an id, behind its time."""
+
+_EACH: Final = """
+    SELECT orders.id, accounts.name, amount_nano, currency, state, session_id, payment_id, taken_nano,
+        orders.created_ms, changed_ms
+    FROM orders JOIN accounts ON accounts.id = account_id
+"""
+_ONE: Final = f"{_EACH} WHERE orders.id = ?"
+_OF_PAGE: Final = f"{_EACH} WHERE session_id = ?"
+_OF_PAYMENT: Final = f"{_EACH} WHERE payment_id = ?"
+_LATEST: Final = f"""
+    {_EACH} WHERE accounts.name = coalesce(:account, accounts.name)
+        AND state = coalesce(:state, state) AND orders.created_ms >= :since
+    ORDER BY orders.id DESC LIMIT :limit
+"""
+_COUNT_OPEN: Final = "SELECT count(*) FROM orders WHERE state = 'made' AND account_id = ?"
+_SAVE_PAGE: Final = "UPDATE orders SET session_id = ? WHERE id = ? AND session_id IS NULL"
+_END: Final = "UPDATE orders SET state = :state, changed_ms = :now WHERE id = :id"
+_PAY: Final = """
+    UPDATE orders SET state = 'paid', session_id = coalesce(session_id, :page),
+        payment_id = :payment, entry_id = :entry, changed_ms = :now
+    WHERE id = :id
+"""
+_TAKE: Final = "UPDATE orders SET state = ?, taken_nano = ?, changed_ms = ? WHERE id = ?"
+_IS_REFUSED: Final = (
+    "SELECT 1 FROM events WHERE action = 'order.refuse' AND target = ? AND detail = ?"
+)
+# A refund that failed, or a dispute that was won, stays so whatever older message comes behind it.
+_KEEP_REVERSAL: Final = """
+    INSERT INTO order_reversals (id, order_id, kind, amount_nano, stands) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET
+        stands = CASE WHEN excluded.stands < order_reversals.stands
+            THEN excluded.stands ELSE order_reversals.stands END,
+        amount_nano = CASE WHEN excluded.amount_nano > order_reversals.amount_nano
+            THEN excluded.amount_nano ELSE order_reversals.amount_nano END
+"""
+_SUM_REVERSALS: Final = """
+    SELECT coalesce(sum(amount_nano) FILTER (WHERE kind = 'dispute' AND stands = 1), 0),
+        coalesce(sum(amount_nano) FILTER (WHERE kind = 'refund' AND stands = 1), 0),
+        coalesce(sum(amount_nano) FILTER (WHERE kind = 'refund' AND stands = 0), 0),
+        coalesce(sum(amount_nano) FILTER (WHERE kind = 'refunds'), 0)
+    FROM order_reversals WHERE order_id = ?
+"""
+
+
+class OrderBook(Part):
+    def __init__(self, database: Database, entries: EntryBook) -> None:
+        super().__init__(database)
+        self._entries = entries
+
+    def make(self, account: str, amount_nano: int, currency: str) -> OrderView:
+        """Make an order, before the provider is asked for its payment page."""
+        with self._database.changing() as connection:
+            owner, now_ms = read_account(connection, account), self._database.clock()
+            (open_orders,) = connection.execute(_COUNT_OPEN, (owner.id,)).fetchone()
+            if open_orders >= MAX_OPEN:
+                raise Conflict(
+                    f"there are {open_orders} payments under way; pay one of them, or wait a day"
+                )
+            order: dict[str, Value] = {
+                "id": f"order_{now_ms:012x}{secrets.token_hex(_ID_BYTES)}",
+                "account_id": owner.id,
+                "amount_nano": amount_nano,
+                "currency": currency,
+                "state": "made",
+                "created_ms": now_ms,
+                "changed_ms": now_ms,
+            }
+            insert(connection, "orders", order)
+            made = _read(connection, str(order["id"]))
+            self._note("order.make", made, f"{format_amount(amount_nano)} {currency}")
+            return made
+
+    def save_page(self, order_id: str, session_id: str) -> OrderView:
+        """Keep the id of the order's payment page."""
+        with self._database.changing() as connection:
+            if connection.execute(_SAVE_PAGE, (session_id, order_id)).rowcount:
+                self._note("order.page", _read(connection, order_id), session_id)
+            return _read(connection, order_id)
+
+    def end(self, order_id: str, state: OrderState, words: str) -> OrderView:
+        """End an order of which nothing was paid; one that has ended stays as it is."""
+        with self._database.changing() as connection:
+            order = _read(connection, order_id)
+            if order.state == "made":
+                self._end(connection, order, state, words)
+            return _read(connection, order_id)
+
+    def settle(self, payment: Payment) -> str | None:
+        """Bring the order to what its provider says, once; return why that is refused, or None.
+
+        A refusal is an event, which stays: so it is returned, as an error would undo it. Raises
+        NotFound if no order has the payment page.
+        """
+        with self._database.changing() as connection:
+            order = _find(connection, _OF_PAGE, payment.session_id, payment.order_id)
+            if order is None:
+                raise NotFound(f"no order has the payment page {payment.session_id}")
+            if words := _contradict(order, payment):
+                return self._refuse(connection, order, words)
+            match payment.state:
+                case "paid" if order.state not in {"paid", "refunded"}:
+                    if words := _differ(order, payment.amount_nano, payment.currency):
+                        return self._refuse(connection, order, f"{words} was paid", is_failed=True)
+                    self._pay(connection, order, payment)
+                case "failed" | "expired" if order.state == "made":
+                    self._end(connection, order, payment.state, payment.session_id)
+                case _ if order.session_id is None:
+                    connection.execute(_SAVE_PAGE, (payment.session_id, order.id))
+                case _:
+                    pass
+            return None
+
+    def take_back(self, reversal: Reversal) -> str | None:
+        """Correct the balance by what a refund or a dispute took; return why that is refused, or None.
+
+        Raises NotFound if no order that was credited has the payment.
+        """
+        with self._database.changing() as connection:
+            order = _find(connection, _OF_PAYMENT, reversal.payment_id, reversal.order_id)
+            if order is None or order.state not in {"paid", "refunded"}:
+                raise NotFound(f"the payment {reversal.payment_id} is not credited")
+            if order.payment_id not in {None, reversal.payment_id}:
+                words = f"{reversal.id} is of {reversal.payment_id}, another payment"
+                return self._refuse(connection, order, words)
+            if reversal.currency != order.currency:
+                words = f"{reversal.id} is in {reversal.currency}"
+                return self._refuse(connection, order, words)
+            row = (reversal.kind, reversal.amount_nano, int(reversal.stands))
+            connection.execute(_KEEP_REVERSAL, (reversal.id, order.id, *row))
+            self._correct(connection, order, reversal)
+            return None
+
+    def read(self, order_id: str) -> OrderView:
+        """Raises NotFound."""
+        with self._database.reading() as connection:
+            return _read(connection, order_id)
+
+    def find_payment(self, payment_id: str) -> OrderView | None:
+        with self._database.reading() as connection:
+            return _find(connection, _OF_PAYMENT, payment_id, None)
+
+    def read_latest(
+        self,
+        account: str | None = None,
+        state: OrderState | None = None,
+        since_ms: int = 0,
+        limit: int = MAX_ROWS,
+    ) -> list[OrderView]:
+        """Return the latest first."""
+        wanted = {"account": account, "state": state, "since": since_ms, "limit": limit}
+        with self._database.reading() as connection:
+            return [OrderView(*row) for row in connection.execute(_LATEST, wanted).fetchall()]
+
+    def _pay(self, connection: Connection, order: OrderView, payment: Payment) -> None:
+        entry = self._entries.post(
+            order.account,
+            "card",
+            order.amount_nano,
+            note=f"card payment {order.id}",
+            idempotency_key=payment.session_id,
+            target=order.id,
+        )
+        values = {"page": payment.session_id, "payment": payment.payment_id, "entry": entry.id}
+        connection.execute(_PAY, {**values, "now": self._database.clock(), "id": order.id})
+
+    def _correct(self, connection: Connection, order: OrderView, reversal: Reversal) -> None:
+        """Post what is missing between what was taken back and what should be."""
+        disputed, refunded, failed, told = connection.execute(
+            _SUM_REVERSALS, (order.id,)
+        ).fetchone()
+        # What is told of a charge has the refunds that failed later, and may be older than others.
+        taken_nano = int(disputed) + max(int(refunded), int(told) - int(failed))
+        if taken_nano == order.taken_nano:
+            return
+        what = "dispute" if reversal.kind == "dispute" else "refund"
+        self._entries.post(
+            order.account,
+            "correction",
+            order.taken_nano - taken_nano,
+            note=f"card {what} {reversal.id} of {order.id}",
+            # Each state of a refund or a dispute is seen for the first time once.
+            idempotency_key=f"{order.id} {reversal.id} {reversal.amount_nano} {reversal.stands}",
+            target=order.id,
+            action=f"order.{what}",
+        )
+        state = "refunded" if taken_nano >= order.amount_nano else "paid"
+        connection.execute(_TAKE, (state, taken_nano, self._database.clock(), order.id))
+
+    def _end(self, connection: Connection, order: OrderView, state: OrderState, words: str) -> None:
+        connection.execute(_END, {"state": state, "now": self._database.clock(), "id": order.id})
+        self._note(f"order.{state}", order, words)
+
+    def _refuse(
+        self, connection: Connection, order: OrderView, words: str, *, is_failed: bool = False
+    ) -> str:
+        """Note once that a message contradicts the order."""
+        if not connection.execute(_IS_REFUSED, (order.id, words)).fetchone():
+            self._note("order.refuse", order, words)
+        if is_failed and order.state == "made":
+            self._end(connection, order, "failed", words)
+        return f"order {order.id}: {words}"
+
+    def _note(self, action: str, order: OrderView, detail: str) -> None:
+        self._database.note(action, account=order.account, target=order.id, detail=detail)
+
+
+def _read(connection: Connection, order_id: str) -> OrderView:
+    order = _find(connection, _ONE, order_id, None)
+    if order is None:
+        raise NotFound(f"there is no order '{order_id}'")
+    return order
+
+
+def _find(connection: Connection, sql: str, id_: str, order_id: str | None) -> OrderView | None:
+    """Find an order by what its provider calls it, or else by the id that the provider was told."""
+    row: Any = connection.execute(sql, (id_,)).fetchone()
+    if row is None and order_id is not None:
+        row = connection.execute(_ONE, (order_id,)).fetchone()
+    return None if row is None else OrderView(*row)
+
+
+def _contradict(order: OrderView, payment: Payment) -> str | None:
+    """Say how a payment page is not this order's; None if it is."""
+    if order.session_id not in {None, payment.session_id}:
+        return f"the payment page {payment.session_id} is not its own"
+    if payment.order_id not in {None, order.id}:
+        return f"the payment page {payment.session_id} names another order"
+    return None
+
+
+def _differ(order: OrderView, amount_nano: int, currency: str) -> str | None:
+    """Say what differs from the order's amount and currency; None if nothing does."""
+    if (amount_nano, currency) == (order.amount_nano, order.currency):
+        return None
+    return f"{format_amount(amount_nano)} {currency}"
