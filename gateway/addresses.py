@@ -41,7 +41,7 @@ def make_tunnel_command(host: str, port: int, environ: Mapping[str, str]) -> str
 
     In a session of ssh, `environ` says by which address the machine was reached.
     """
-    if not _is_loopback(host):
+    if not is_loopback(host):
         return None
     connection = environ.get("SSH_CONNECTION", "").split()
     server, server_port = connection[2:] if len(connection) == _SSH_WORDS else ("SERVER", "22")
@@ -50,7 +50,7 @@ def make_tunnel_command(host: str, port: int, environ: Mapping[str, str]) -> str
     return f"ssh {option}-L {port}:{join_address(host, port)} {user}@{server}"
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:

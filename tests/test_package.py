@@ -50,7 +50,11 @@ MAY_IMPORT: Final = {
     "alerts": {*LEAVES, "admin", "api", "config", "ledger", "upstream"},
     "console": {*LEAVES, "admin", "alerts", "api", "config", "dialects", "ledger", "upstream"},
     "metrics": {*LEAVES, "api", "ledger"},
-    "server": {*LEAVES, "admin", "alerts", "api", "config", "console", "ledger", "metrics"},
+    "cards": {*LEAVES, "api", "config", "console", "ledger"},
+    "server": {
+        *LEAVES,
+        *("admin", "alerts", "api", "cards", "config", "console", "ledger", "metrics"),
+    },
     "price_lists": {*LEAVES, "config"},
     "cli": {
         *LEAVES,

@@ -23,6 +23,7 @@ REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = (
     "api/lookups",
+    "cards/stripe",  # Stripe's objects
     "config/",  # TOML
     "console/",
     "dialects/",

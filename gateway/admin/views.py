@@ -18,6 +18,7 @@ from gateway.ledger.call_records import (
     describe_receipt,
 )
 from gateway.ledger.key_records import BudgetStanding, BudgetView, KeyView, Terms
+from gateway.ledger.order_records import OrderView
 from gateway.ledger.records import (
     AccountDetail,
     AccountView,
@@ -238,6 +239,17 @@ CODE: Final = Fields[CodeView](
 """A code without its secret."""
 NEW_CODES: Final = Fields[NewCodes]("batch", "codes", "amount_nano", "expires_ms", "created_ms")
 """A batch with its codes, which are shown only this once."""
+ORDER: Final = Fields[OrderView](
+    *("id", "account", "amount_nano", "currency", "state", "taken_nano", "created_ms"),
+    *("changed_ms", "session_id", "payment_id"),
+    table=(
+        *("id", "account", "amount_nano"),
+        ("STATE", lambda order: f"{order.state} {format_moment(order.changed_ms)}"),
+        (">TAKEN BACK {}", "taken_nano"),
+        ("PAYMENT PAGE", "session_id"),
+    ),
+)
+"""A payment by card."""
 LATEST_ENTRIES: Final = 10
 """Entries that are shown with an account, so that they fit on a screen."""
 ACCOUNT_DETAIL: Final = Fields[AccountDetail](

@@ -48,7 +48,7 @@ class Watch:
         self._raised: frozenset[tuple[str, str, str]] = frozenset()
         """The keys of what is found and was queued, so that it is not written again at each look."""
         self._told_changes: dict[AlertKind, int] = {}
-        """The last events of which changes of sign-ins were told."""
+        """The last event of each kind that was told."""
         self._outage: asyncio.Task[None] | None = None
         """Tells that the ledger cannot be written, as long as it cannot."""
         self._outage_began_ms = 0
@@ -120,7 +120,7 @@ class Watch:
         alerts.follow("provider_failing", seen.failing, seen.working, channels, seen.unknown)
         old = find_old_backup(books, config.alerts.backup_days)
         alerts.follow("old_backup", old, {}, channels)
-        changes = find_sign_in_changes(books, self._told_changes)
+        changes = find_told_events(books, self._told_changes)
         alerts.raise_all(changes, channels)
         self._told_changes |= {alert.kind: int(alert.occurrence) for alert in changes}
         return frozenset(found)
@@ -161,7 +161,7 @@ BACKUP: Final = "backup"
 """The subject of the one condition of its kind."""
 TOLD_MS: Final = DAY_MS
 """How old a change may be that is still told: the gateway may not have been running."""
-_SIGN_IN_CHANGES: Final[tuple[tuple[str, AlertKind, str], ...]] = (
+_TOLD_EVENTS: Final[tuple[tuple[str, AlertKind, str], ...]] = (
     (
         "account.password",
         "password_changed",
@@ -170,6 +170,18 @@ _SIGN_IN_CHANGES: Final[tuple[tuple[str, AlertKind, str], ...]] = (
     (
         *("account.totp", "totp_changed"),
         "The one-time codes of account '{name}' were {done} by {actor}{place}.",
+    ),
+    (
+        *("order.refund", "payment_refunded"),
+        "A payment by card of account '{name}' was given back: {done}.",
+    ),
+    (
+        *("order.dispute", "payment_disputed"),
+        "A payment by card of account '{name}' is disputed, or a dispute of it ended: {done}.",
+    ),
+    (
+        *("order.refuse", "payment_refused"),
+        "A payment by card of account '{name}' is not credited as it contradicts its order: {done}.",
     ),
 )
 
@@ -278,13 +290,13 @@ def find_old_backup(books: Books, backup_days: int) -> dict[str, str]:
     return {BACKUP: f"{when}; there should be one every {often}."}
 
 
-def find_sign_in_changes(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]:
-    """Return an alert for each change of a password or of one-time codes, whoever made it where.
+def find_told_events(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]:
+    """Return an alert for each event that is told, whoever made it where.
 
     `seen` are the last events of each kind that were told; the occurrence of an alert is its event.
     """
     found = []
-    for action, kind, text in _SIGN_IN_CHANGES:
+    for action, kind, text in _TOLD_EVENTS:
         events = books.events.read_after(action, seen.get(kind, 0), books.clock() - TOLD_MS)
         for event in events:
             name = event.account or ""

@@ -1,4 +1,4 @@
-"""The verbs of the month's books: entries and statements."""
+"""The verbs of the month's books: entries, orders and statements."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gateway.cli.arguments import render
 from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
 from gateway.ledger.call_records import sum_statement
+from gateway.ledger.order_records import OrderState
 from gateway.ledger.records import EntryFilter, EntryKind, EntryView
 from gateway.ledger.sql.books.books import Books
 
@@ -58,6 +59,30 @@ def entries(
         if len(found) > limit:
             break
     command.show_latest("entry", found, views.LEDGER_ENTRY, limit)
+
+
+@verb(
+    "orders",
+    "orders --state made",
+    "orders --account alice --since 30d",
+    ACCOUNT,
+    choice("--state", get_args(OrderState), "only orders in this state"),
+    SINCE,
+    LIMIT,
+)
+def orders(
+    command: Command,
+    *,
+    account: str | None,
+    state: OrderState | None,
+    since: int | None,
+    limit: int,
+) -> None:
+    books = command.open_books()
+    if account is not None:
+        books.accounts.find_id(account)
+    found = books.orders.read_latest(account, state, since or 0, limit + 1)
+    command.show_latest("order", found, views.ORDER, limit)
 
 
 def _read_runs(books: Books, chosen: EntryFilter) -> Iterator[tuple[EntryView, ...]]:

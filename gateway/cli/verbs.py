@@ -51,6 +51,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "events": ("books", "List who did what, apart from requests: the latest first."),
     "entries": ("money", "List the entries of all accounts or of one, the latest first."),
+    "orders": ("money", "List credit that is bought by card: the latest orders first."),
     "statement": (
         "money",
         (

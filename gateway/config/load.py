@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from gateway.config.cards import read_cards
 from gateway.config.models import read_models
 from gateway.config.reader import (
     ConfigError,
@@ -24,6 +25,7 @@ from gateway.config.reader import (
 from gateway.config.records import (
     Alerts,
     Billing,
+    Cards,
     Config,
     Console,
     Limits,
@@ -32,15 +34,18 @@ from gateway.config.records import (
     Server,
     Storage,
 )
-from gateway.config.secrets import find_literals, find_source, resolve_secret
+from gateway.config.secrets import (
+    Found,
+    LookUp,
+    find_literals,
+    find_source,
+    resolve,
+    resolve_secret,
+)
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy, check_webhook
 from gateway.dialects.records import DEMO
 from gateway.ledger.records import read_database_url
-
-Found = tuple[str, str | None]
-"""A secret and None, or "" and why it is missing."""
-LookUp = Callable[[str], Found]
 
 
 def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = True) -> Config:
@@ -80,27 +85,24 @@ def _read_config(
     models = read_models(file, root, providers, problems)
     with problems.collect("console"):
         _check_console(file, root)
-    storage, alerts = None, None
+    storage = alerts = None
     if "storage" in root:
         with problems.collect("storage"):
             storage = _read_storage(file, raw, root["storage"], folder, look_up)
     if "alerts" in root:
         with problems.collect("alerts"):
             alerts = _read_alerts(file, root["alerts"], storage, look_up if read_keys else None)
+    cards = _read_cards(file, root, look_up if read_keys else None, problems)
     problems.raise_all()
     assert storage is not None  # otherwise there was a problem
     assert alerts is not None
-    billing, limits, server = root["billing"], root["limits"], Server(**root["server"])
+    limits, server = root["limits"], Server(**root["server"])
     share = limits.pop("account_in_flight")
     return Config(
         path=path,
         server=server,
         storage=storage,
-        billing=Billing(
-            demo_credit_nano=billing.pop("demo_credit"),
-            low_balance_nano=billing.pop("low_balance"),
-            **billing,
-        ),
+        billing=_make_billing(root["billing"], cards),
         console=Console(**root["console"]),
         account_limits=Limits(0, 0, max(server.max_in_flight // 2, 1) if share is None else share),
         limits=Limits(**limits),
@@ -110,6 +112,26 @@ def _read_config(
         models=MappingProxyType(models),
         literals=tuple(find_literals(raw)),
     )
+
+
+def _read_cards(
+    file: str,
+    root: Mapping[str, Mapping[str, Any]],
+    look_up: LookUp | None,
+    problems: Problems,
+) -> Cards | None:
+    """Read [billing.stripe], if there is one."""
+    billing = root.get("billing", {})  # absent if it has an error of its own
+    if billing.get("stripe") is not None:
+        with problems.collect("billing"):
+            return read_cards(file, billing["stripe"], billing["currency"], look_up)
+    return None
+
+
+def _make_billing(table: dict[str, Any], cards: Cards | None) -> Billing:
+    demo_credit_nano, low_balance_nano = table.pop("demo_credit"), table.pop("low_balance")
+    table["stripe"] = cards
+    return Billing(demo_credit_nano=demo_credit_nano, low_balance_nano=low_balance_nano, **table)
 
 
 def _skip(_: str) -> Found:
@@ -188,13 +210,13 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> Provid
     found: list[tuple[str, Found]] = []
     for one in settings.pop("api_key", None) or ():
         with problems.collect():
-            found.append((one, _resolve(place, "api_key", one, look_up)))
+            found.append((one, resolve(place, "api_key", one, look_up)))
     refresh_seconds = settings.pop("api_key_refresh", 0)
     off, proxy = None, settings.get("proxy")
     settings["proxy"] = ""
     if proxy is not None:
         with problems.collect():
-            settings["proxy"], off = _resolve(place, "proxy", proxy, look_up, check_proxy)
+            settings["proxy"], off = resolve(place, "proxy", proxy, look_up, check_proxy)
     problems.raise_all()
     is_openai = urlsplit(settings["base_url"]).hostname == OPENAI_HOST
     for key, (elsewhere, there) in _BY_HOST.items():
@@ -209,23 +231,6 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> Provid
     if lacking and not keys:
         off, lacking = lacking[0], ()
     return Provider(name=name, api_keys=keys, sources=sources, lacking=lacking, off=off, **settings)
-
-
-def _resolve(
-    place: Place,
-    key: str,
-    value: str,
-    look_up: LookUp,
-    check: Callable[[str], object] = lambda _: None,
-) -> Found:
-    """Look a secret up, and check it if it is there. Raises ConfigError."""
-    try:
-        secret, reason = look_up(value)
-        if reason is None:
-            check(secret)
-    except ValueError as error:
-        raise place.error(key, str(error)) from error
-    return secret, reason
 
 
 def _check_address(place: Place, settings: dict[str, Any]) -> None:
@@ -270,7 +275,7 @@ def _read_storage(
     if url is None:
         return Storage(folder / settings["path"])
     # Without its database nothing can start, while a provider without its key is only off.
-    address, reason = _resolve(place, "url", url, look_up, read_database_url)
+    address, reason = resolve(place, "url", url, look_up, read_database_url)
     if reason is not None:
         needed = "`serve` and all commands need it to find the database"
         raise place.error("url", f"{reason}, or is empty; {needed}")
@@ -289,7 +294,7 @@ def _read_alerts(
     for key, check in checks.items():
         found[key] = found[key] or ""
         if found[key] and look_up is not None:
-            found[key], reason = _resolve(place, key, found[key], look_up, check)
+            found[key], reason = resolve(place, key, found[key], look_up, check)
             # Unlike a provider, alerts are not off without their secret: nobody would notice.
             if reason is not None:
                 raise place.error(key, f"cannot be used: {reason}")

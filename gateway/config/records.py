@@ -47,6 +47,18 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
+class Cards:
+    """Payments by card at Stripe."""
+
+    secret_key: str = field(repr=False)
+    webhook_secret: str = field(repr=False)
+    amounts_nano: tuple[int, ...]
+    minimum_nano: int
+    maximum_nano: int
+    base_url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Billing:
     currency: str
     hold_output_tokens: int
@@ -55,6 +67,8 @@ class Billing:
     demo_credit_nano: int | None
     low_balance_nano: int | None
     top_up_text: str | None
+    stripe: Cards | None = None
+    """None: nobody pays by card."""
 
 
 @dataclass(frozen=True, slots=True)

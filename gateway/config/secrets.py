@@ -6,12 +6,12 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.config.reader import looks_secret, quote_key
+from gateway.config.reader import Place, looks_secret, quote_key
 from gateway.config.records import KeySource
 from gateway.process import READ, find_obstacle, name_group
 
@@ -94,6 +94,28 @@ def resolve_secret(value: str, folder: Path, environ: Mapping[str, str]) -> tupl
     return check_secret(value, "it"), None
 
 
+Found = tuple[str, str | None]
+"""A secret and None, or "" and why it is missing."""
+LookUp = Callable[[str], Found]
+
+
+def resolve(
+    place: Place,
+    key: str,
+    value: str,
+    look_up: LookUp,
+    check: Callable[[str], object] = lambda _: None,
+) -> Found:
+    """Look a secret up, and check it if it is there. Raises ConfigError."""
+    try:
+        secret, reason = look_up(value)
+        if reason is None:
+            check(secret)
+    except ValueError as error:
+        raise place.error(key, str(error)) from error
+    return secret, reason
+
+
 def expand_variables(path: str, environ: Mapping[str, str]) -> str:
     """Replace `$NAME` and `${NAME}`, so that systemd's $CREDENTIALS_DIRECTORY can be used."""
 
@@ -133,8 +155,7 @@ def find_literals(raw: Mapping[str, Any]) -> Iterator[str]:
     alerts = raw.get("alerts", {})
     if _is_literal(hook := alerts.get("webhook")) and (urlsplit(hook).query or looks_secret(hook)):
         yield "[alerts] webhook"  # many such addresses are the secret
-    if _is_literal(alerts.get("webhook_secret")):
-        yield "[alerts] webhook_secret"
+    yield from _find_plain_literals(raw)
     if any(map(looks_secret, alerts.get("command", ()))):
         yield "[alerts] command"
     for name, provider in raw.get("providers", {}).items():
@@ -147,6 +168,18 @@ def find_literals(raw: Mapping[str, Any]) -> Iterator[str]:
             if _SECRET_HEADER.search(header) or looks_secret(value):
                 yield f"{place} headers"
                 break
+
+
+def _find_plain_literals(raw: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the settings of which the whole value is the secret."""
+    stripe = raw.get("billing", {}).get("stripe", {})
+    for table, name, key in (
+        (raw.get("alerts", {}), "alerts", "webhook_secret"),
+        (stripe, "billing.stripe", "secret_key"),
+        (stripe, "billing.stripe", "webhook_secret"),
+    ):
+        if _is_literal(table.get(key)):
+            yield f"[{name}] {key}"
 
 
 def _has_password(value: str | None) -> bool:

@@ -11,10 +11,10 @@ from typing import Final, get_args
 
 from gateway.config import reader as read
 from gateway.config import secrets, values
+from gateway.config.cards import CARD_SETTINGS
 from gateway.config.reader import Setting
 from gateway.dialects.records import DIALECTS, History, MaxTokensField, ModelKind, Reasoning, Taken
 from gateway.dialects.wire.billed import BILLED_NAMES
-from gateway.price_windows import read_date, read_hours, read_weekdays
 
 MAX_CREDIT: Final = 1_000_000_000
 """Units of currency, the most that the ledger takes at once."""
@@ -28,28 +28,12 @@ MAX_TOOL_PRICE: Final = 1_000_000
 """Units per call of a tool."""
 MAX_FACTOR: Final = 1000
 """The largest factor on a provider's bill."""
-MAX_TOKENS: Final = 100_000_000
-"""Tokens of a model's input or output, fifty times the largest model of today."""
 
 _timeout = read.seconds()
 _count = read.integer(0, _MAX_COUNT)
-token_count = read.integer(1, MAX_TOKENS)
+token_count = read.integer(1, values.MAX_TOKENS)
 _price = read.nano_units(MAX_PRICE)
 read_tool_price = read.nano_units(MAX_TOOL_PRICE)
-_word = read.matching(r"[A-Za-z0-9_.-]{1,40}", "a word")
-_CONDITIONS: Final = {
-    "input_above": Setting(
-        read.integer(0, MAX_TOKENS), "more tokens of input than this, cached ones too", None
-    ),
-    "service_tier": Setting(values.service_tier, 'the tier, such as "priority"', None),
-    "speed": Setting(_word, 'the speed, such as "fast"', None),
-    "inference_geo": Setting(_word, 'the region, such as "us"', None),
-    "hours": Setting(read_hours, 'hours in UTC, such as "01:00-04:00", or an array of them', None),
-    "weekdays": Setting(read_weekdays, 'days in UTC, such as "sat" or "mon-fri"', None),
-    "from": Setting(read_date, "the first day, such as 2026-08-01, or a time, in UTC", None),
-    "until": Setting(read_date, "the day, or the time, from which on it does not apply", None),
-}
-"""The conditions of a rule."""
 
 SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "server": {
@@ -138,7 +122,9 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "top_up_text": Setting(
             read.text, "text of yours on how to get credit, shown in the console", None
         ),
+        "stripe": Setting(read.untyped, "a table: credit is sold by card", None),
     },
+    "billing.stripe": CARD_SETTINGS,
     "console": {
         "identity_header": Setting(
             values.identity_header,
@@ -383,7 +369,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
     },
     "models.ID.price_when": {
-        **_CONDITIONS,
+        **values.CONDITIONS,
         "price": Setting(
             read.untyped,
             "as the model's own; fees, media and a factor that it leaves out are the model's",
@@ -391,7 +377,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     },
     "models.ID.cost_when": {
         "provider": Setting(read.text, "the provider of one of the model's routes", None),
-        **_CONDITIONS,
+        **values.CONDITIONS,
         "cost": Setting(
             read.untyped,
             "as the model's own; fees, media and a factor that it leaves out are the model's",

@@ -14,7 +14,8 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from gateway.addresses import Network
-from gateway.config.reader import Read, matching, show, suggest, text
+from gateway.config.reader import Read, Setting, integer, matching, show, suggest, text
+from gateway.price_windows import read_date, read_hours, read_weekdays
 from gateway.prices import name_tier
 from gateway.times import maybe_seconds
 
@@ -295,3 +296,21 @@ def service_tier(value: object) -> str:
     if not tier:
         raise ValueError('must be a tier that a reply can name, such as "priority", not "auto"')
     return tier
+
+
+MAX_TOKENS: Final = 100_000_000
+"""Tokens of a model's input or output, fifty times the largest model of today."""
+_word = matching(r"[A-Za-z0-9_.-]{1,40}", "a word")
+CONDITIONS: Final = {
+    "input_above": Setting(
+        integer(0, MAX_TOKENS), "more tokens of input than this, cached ones too", None
+    ),
+    "service_tier": Setting(service_tier, 'the tier, such as "priority"', None),
+    "speed": Setting(_word, 'the speed, such as "fast"', None),
+    "inference_geo": Setting(_word, 'the region, such as "us"', None),
+    "hours": Setting(read_hours, 'hours in UTC, such as "01:00-04:00", or an array of them', None),
+    "weekdays": Setting(read_weekdays, 'days in UTC, such as "sat" or "mon-fri"', None),
+    "from": Setting(read_date, "the first day, such as 2026-08-01, or a time, in UTC", None),
+    "until": Setting(read_date, "the day, or the time, from which on it does not apply", None),
+}
+"""The conditions of a rule."""

@@ -35,7 +35,7 @@ from gateway.console.fields import (
 )
 from gateway.console.origin import API_HEADERS, write_device_cookie, write_session_cookie
 from gateway.console.routes import API_PREFIX, Answer, Caller, ConsoleRequest, Route, find_local
-from gateway.console.state import BooksThread, ConsoleState, ProcessState
+from gateway.console.state import BooksThread, Cashier, ConsoleState, ProcessState
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import RESTARTING, drop_frames
 from gateway.ledger.signin_records import SessionView, TokenView
@@ -55,22 +55,22 @@ def make_handler(route: Route, console: ConsoleState) -> Handler:
     """Make the handler of a route. It replies with JSON, with CSV or without a body."""
 
     async def handle(http: web.Request, call: Call) -> web.StreamResponse:
-        _identify(http, call)
+        identify(http, call)
         try:
             return await _serve(http, call, route, console)
         except Exception as error:  # noqa: BLE001 - each kind is told apart
             refusal = explain(call.request_id, error)
             drop_frames(error)  # an error that refers to this request would live until a collection
-            return _render_error(call, refusal)
+            return render_error(call, refusal)
 
     return handle
 
 
 def refuse_method(allowed: str) -> Handler:
     async def handle(http: web.Request, call: Call) -> web.StreamResponse:
-        _identify(http, call)
+        identify(http, call)
         message = f"Not allowed to {http.method} here; use {allowed}."
-        response = _render_error(call, ConsoleError(405, "method_not_allowed", message))
+        response = render_error(call, ConsoleError(405, "method_not_allowed", message))
         response.headers[hdrs.ALLOW] = allowed
         return response
 
@@ -78,11 +78,11 @@ def refuse_method(allowed: str) -> Handler:
 
 
 async def refuse_path(http: web.Request, call: Call) -> web.StreamResponse:
-    _identify(http, call)
-    return _render_error(call, not_found("address"))
+    identify(http, call)
+    return render_error(call, not_found("address"))
 
 
-def _identify(http: web.Request, call: Call) -> None:
+def identify(http: web.Request, call: Call) -> None:
     """Note for the log line who asks for what; the path's variable parts are left out."""
     proxies = call.gateway.config.server.trusted_proxies
     forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, [])
@@ -179,8 +179,13 @@ async def _read_body(http: web.Request) -> bytes:
         raise ConsoleError(
             415, "unsupported_media_type", "Send JSON with Content-Type: application/json."
         )
-    if (http.content_length or 0) > MAX_BODY_BYTES:  # before any of it is read
-        raise _too_large()
+    return await read_bytes(http, MAX_BODY_BYTES)
+
+
+async def read_bytes(http: web.Request, most: int) -> bytes:
+    """Read a whole body of at most so many bytes. Raises ConsoleError."""
+    if (http.content_length or 0) > most:  # before any of it is read
+        raise _too_large(most)
     body = bytearray()
     want_body(http)
     try:
@@ -189,8 +194,8 @@ async def _read_body(http: web.Request) -> bytes:
                 body += chunk
                 if has_tiny_chunks(http):
                     raise ConsoleError(400, "invalid_json", "The request comes in tiny chunks.")
-                if len(body) > MAX_BODY_BYTES:
-                    raise _too_large()
+                if len(body) > most:
+                    raise _too_large(most)
     except TimeoutError as error:
         raise ConsoleError(
             408, "too_slow", "The request came too slowly. Send it again."
@@ -201,8 +206,8 @@ async def _read_body(http: web.Request) -> bytes:
     return bytes(body)
 
 
-def _too_large() -> ConsoleError:
-    return ConsoleError(413, "too_large", "The request is larger than 64 KiB.")
+def _too_large(most: int) -> ConsoleError:
+    return ConsoleError(413, "too_large", f"The request is larger than {most // 1024} KiB.")
 
 
 async def _refresh(gateway: Gateway) -> None:
@@ -232,7 +237,7 @@ def _render(answer: Answer, gateway: Gateway) -> web.Response:
     return response
 
 
-def _render_error(call: Call, error: ConsoleError) -> web.Response:
+def render_error(call: Call, error: ConsoleError) -> web.Response:
     call.error_code = error.code
     response = web.Response(
         body=orjson.dumps(error.describe(call.request_id)),
@@ -248,9 +253,9 @@ def _render_error(call: Call, error: ConsoleError) -> web.Response:
     return response
 
 
-def add_console(app: web.Application, gateway: Gateway) -> None:
-    """Add the console's API and its page to the application."""
-    console = ConsoleState(BooksThread(gateway.config.storage.location))
+def add_console(app: web.Application, gateway: Gateway, cashier: Cashier | None = None) -> None:
+    """Add the console's API and its page to the application; `cashier` takes payments by card."""
+    console = ConsoleState(BooksThread(gateway.config.storage.location), cashier)
     gateway.log_call = _note_errors(console.process, gateway.log_call)
 
     async def run(_: web.Application) -> AsyncIterator[None]:

@@ -21,13 +21,14 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from gateway.admin import passwords
 from gateway.api.state import Call
 from gateway.console.fields import busy
 from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
 from gateway.ledger.opening import open_books
+from gateway.ledger.order_records import OrderView
 from gateway.ledger.records import Actor, AuditReport, Location
 from gateway.ledger.sql.books.books import Books
 from gateway.tasks import measure_loop_lag
@@ -225,11 +226,26 @@ MAX_TOKEN_CHANGES: Final = 6000
 """Changes per token and hour, a hundred a minute: two thousand sales of account, key and credit."""
 
 
+class Cashier(Protocol):
+    """Takes payments by card; `gateway.cards` implements it."""
+
+    async def open_page(self, order: OrderView, billing_url: str, actor: Actor) -> str:
+        """Return the address of the order's payment page. Raises ConsoleError."""
+
+    async def look_up(self, order: OrderView, actor: Actor) -> None:
+        """Bring an open order to what the payment provider says."""
+
+    async def find_receipt(self, order: OrderView) -> str | None:
+        """Return the address of a payment's receipt. Raises ConsoleError."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConsoleState:
     """State that all console requests share, for as long as the application runs."""
 
     books_thread: BooksThread
+    cashier: Cashier | None = None
+    """None: nobody pays by card."""
     process: ProcessState = field(default_factory=ProcessState)
     throttle: SignInThrottle = field(default_factory=SignInThrottle)
     redeem_tries: Tries = field(default_factory=lambda: Tries(REDEEM_TRIES, TRIES_SECONDS))

@@ -28,6 +28,9 @@ AlertKind = Literal[
     "audit_mismatch",
     "password_changed",
     "totp_changed",
+    "payment_refunded",
+    "payment_disputed",
+    "payment_refused",
     "test",
 ]
 AlertState = Literal["raised", "ended"]

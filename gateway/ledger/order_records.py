@@ -42,6 +42,7 @@ class Payment:
     """Open also while the payment is under way, which takes days for some kinds."""
     amount_nano: int
     currency: str
+    """In capitals, as in reversals."""
     payment_id: str | None
 
 

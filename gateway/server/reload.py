@@ -124,7 +124,7 @@ MAX_NAMED: Final = 5
 def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
     """Return `read` with what cannot change at run time as it is, and the keys that wait for a restart.
 
-    The addresses and the database are open. The currency is the label of all that is stored as numbers:
+    The addresses and the database are open, and payments go by the account they began at. The currency is the label of all that is stored as numbers:
     an amount must not change its meaning between two pages.
     """
     pairs = {
@@ -137,10 +137,13 @@ def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
             read.storage.retention_months,
         ),
         "billing.currency": (running.billing.currency, read.billing.currency),
+        "billing.stripe": (running.billing.stripe, read.billing.stripe),
         "metrics.listen": (running.metrics.listen, read.metrics.listen),
     }
     server = dataclasses.replace(read.server, host=running.server.host, port=running.server.port)
-    billing = dataclasses.replace(read.billing, currency=running.billing.currency)
+    billing = dataclasses.replace(
+        read.billing, currency=running.billing.currency, stripe=running.billing.stripe
+    )
     kept = dataclasses.replace(
         read, server=server, billing=billing, storage=running.storage, metrics=running.metrics
     )

@@ -31,6 +31,7 @@ from gateway.api.state import Call, Gateway, make_gateway
 from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
 from gateway.console.dispatch import add_console
+from gateway.console.state import Cashier
 from gateway.ids import digest
 from gateway.ledger.alert_records import Alert
 from gateway.ledger.opening import open_ledger
@@ -79,9 +80,18 @@ CLEANUP_SECONDS: Final = 0.5
 
 def make_app(gateway: Gateway) -> web.Application:
     app = web.Application()
-    add_console(app, gateway)
+    add_console(app, gateway, _add_cards(app, gateway))
     add_api(app, gateway)
     return app
+
+
+def _add_cards(app: web.Application, gateway: Gateway) -> Cashier | None:
+    cards = gateway.config.billing.stripe
+    if cards is None:
+        return None
+    from gateway.cards.webhook import add_cards  # with Stripe's package, which most do without
+
+    return add_cards(app, gateway, cards)
 
 
 def run(config: Config) -> int:

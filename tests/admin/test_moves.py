@@ -18,6 +18,7 @@ from gateway.ids import digest
 from gateway.ledger.alert_records import Channel, Hook
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
+from gateway.ledger.order_records import Payment, Reversal
 from gateway.ledger.records import BadRecord, Conflict, FilesLost, MoveRecord, NotFound
 from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
@@ -75,6 +76,9 @@ async def make_history(folder: Path) -> Path:
         keys.add_key(books, "a", KeyTerms(name="second", models=("x/y",), cap_nano=5))
         (code,) = keys.make_codes(books, NANO, 1).codes
         keys.redeem(books, "a", code)
+        order = books.orders.make("a", NANO, "USD")
+        books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
+        books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 7, "USD", stands=True))
         books.entries.correct("a", -5, note="a correction")
         signin.set_password(books, "a", PASSWORD)
         set_up_totp(books, "a")

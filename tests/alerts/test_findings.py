@@ -13,7 +13,7 @@ from gateway.alerts.watch import (
     find_budgets,
     find_missing_usages,
     find_old_backup,
-    find_sign_in_changes,
+    find_told_events,
     judge_providers,
 )
 from gateway.api.state import MissingUsage
@@ -202,13 +202,13 @@ def test_each_change_of_a_sign_in_is_told(tmp_path: Path) -> None:
         account = books.accounts.create("ann", credit_nano=0, operator=True)
         books.signins.set_password("ann", "an old hash")
         now[0] += DAY_MS + 1
-        assert find_sign_in_changes(books, {}) == []
+        assert find_told_events(books, {}) == []
         books.signins.set_password("ann", "hash")
         books.actor = Actor("ann", "192.0.2.7")
         books.signins.set_password("ann", "another hash")
         books.totp.propose(account, b"k" * 20)
         books.totp.confirm(account, b"k" * 20, 1, [])
-        found = find_sign_in_changes(books, {})
+        found = find_told_events(books, {})
         assert [one.text for one in found] == [
             "The password of account 'ann' was changed by cli.",
             "The password of account 'ann' was changed by ann from 192.0.2.7.",
@@ -218,4 +218,4 @@ def test_each_change_of_a_sign_in_is_told(tmp_path: Path) -> None:
         assert [one.kind for one in found] == ["password_changed"] * 2 + ["totp_changed"]
         assert len({one.key for one in found}) == 3
         told = {one.kind: int(one.occurrence) for one in found}
-        assert find_sign_in_changes(books, told) == []
+        assert find_told_events(books, told) == []

@@ -57,7 +57,7 @@ def test_these_verbs_and_no_others_exist() -> None:
         "code make", "code list", "code void",
         "token add", "token list", "token revoke",
         "price check", "price propose",
-        "entries", "statement", "usage", "calls", "receipt", "refund", "providers", "alerts list", "alerts test", "refusals",
+        "entries", "orders", "statement", "usage", "calls", "receipt", "refund", "providers", "alerts list", "alerts test", "refusals",
     ])  # fmt: skip
 
 

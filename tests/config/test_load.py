@@ -33,7 +33,7 @@ def test_an_empty_file_is_a_configuration_of_defaults(tmp_path: Path) -> None:
         *(None, ()),
     )
     assert config.storage.path == tmp_path / "gateway.db"
-    assert dataclasses.astuple(config.billing) == ("USD", 1024, 10, None, None, None)
+    assert dataclasses.astuple(config.billing) == ("USD", 1024, 10, None, None, None, None)
     assert dataclasses.astuple(config.console) == (None,)
     assert dataclasses.astuple(config.limits) == (600, 0, 50)
     assert (dict(config.providers), dict(config.models)) == ({}, {})
@@ -98,6 +98,13 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         demo_credit = 5.00
         low_balance = 0.5
         top_up_text = "Write to billing@example.com."
+        [billing.stripe]
+        secret_key = "sk"
+        webhook_secret = "wh"
+        amounts = [20]
+        minimum = 1
+        maximum = 30
+        base_url = "http://127.0.0.1:9"
         [console]
         identity_header = "Remote-User"
         [limits]
@@ -162,7 +169,9 @@ def test_everything_that_is_set_is_read(tmp_path: Path) -> None:
         5 * 10**9,
         5 * 10**8,
         "Write to billing@example.com.",
+        ("sk", "wh", (20 * 10**9,), 10**9, 30 * 10**9, "http://127.0.0.1:9"),
     )
+    assert "sk" not in repr(config.billing)
     assert dataclasses.astuple(config.console) == ("Remote-User",)
     assert dataclasses.astuple(config.limits) == (1, 2, 3)
     provider = config.providers["p"]

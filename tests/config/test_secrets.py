@@ -42,6 +42,7 @@ TABLES: Final = {
     "server": "[server]\n{}",
     "storage": "[storage]\n{}",
     "billing": "[billing]\n{}",
+    "billing.stripe": "[billing.stripe]\n{}",
     "limits": "[limits]\n{}",
     "providers.NAME": "[providers.vendor]\n{}",
     "models.ID": '[models."m"]\n{}',

@@ -48,7 +48,7 @@ CONFIG: Final = """
 port = {port}
 {server}
 [billing]
-currency = "USD"
+currency = "{currency}"
 {billing}
 [providers.demo]
 dialect = "demo"
@@ -272,6 +272,7 @@ def prepare(
     *,
     server: str = "",
     billing: str = "",
+    currency: str = "USD",
     more: str = "",
     seed: Callable[[SqliteBooks], object] | None = None,
 ) -> None:
@@ -279,7 +280,8 @@ def prepare(
 
     `server`, `billing` and `more` are lines for gateway.toml; `seed` runs before the start.
     """
-    text = CONFIG.format(port=port, server=server, billing=billing, more=more)
+    values = {"server": server, "billing": billing, "currency": currency, "more": more}
+    text = CONFIG.format(port=port, **values)
     (folder / "gateway.toml").write_text(text, encoding="utf-8")
     path = make_database(folder)
     if seed is not None:

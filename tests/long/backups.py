@@ -129,7 +129,7 @@ async def _watch_wal(folder: Path, figures: Figures) -> None:
 
 def _prepare(folder: Path, requests: int) -> str:
     """Make a database with a past, and a key to it."""
-    text = CONFIG.format(port=free_port(), server="", billing="", more="")
+    text = CONFIG.format(port=free_port(), server="", billing="", currency="USD", more="")
     (folder / "gateway.toml").write_text(text, encoding="utf-8")
     path = folder / "gateway.db"
     fill(path, History(requests=requests))

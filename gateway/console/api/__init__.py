@@ -8,6 +8,7 @@ usage       usage by day, hour, model or key; the models; operators: what provid
 settings    one's password, one-time codes and sessions; alerts
 billing     the balance and its entries, redeeming codes; operators: entries and statements of all
 accounts    operators: accounts, and top-up codes
+orders      credit bought by card: orders, payment pages, receipts
 operations  operators: health, how providers answer, refusals, audit, the log of events
 """
 
@@ -21,6 +22,7 @@ from gateway.console.api import (  # noqa: F401 - their decorators register the 
     billing,
     keys,
     operations,
+    orders,
     overview,
     session,
     settings,

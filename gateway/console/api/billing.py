@@ -11,6 +11,7 @@ from typing import Final, get_args
 from aiohttp import web
 
 from gateway.admin import keys, views
+from gateway.console.api.orders import describe_cards
 from gateway.console.fields import invalid_field, too_many_tries
 from gateway.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
 from gateway.console.routes import READERS, Answer, ConsoleRequest, async_route, route
@@ -33,6 +34,7 @@ def show_billing(books: Books, request: ConsoleRequest) -> Answer:
         **describe_amount("balance", account.balance_nano),
         **describe_amount("held", account.held_nano),
         **describe_amount("available", account.balance_nano - account.held_nano),
+        **describe_cards(request.gateway.config.billing),
     }
     return answer_entries(books, request, chosen, figures)
 

@@ -1,13 +1,14 @@
 // Every movement of the balance, and how to add to it.
 
 import { api, apiUrl, get, query } from "./api.js";
+import { follow, payCard } from "./cards.js";
 import { h } from "./dom.js";
 import { entryTable } from "./entries.js";
 import { amount, amountText, bigAmount } from "./format.js";
 import { filters, form } from "./form.js";
 import { figures, head, link, pager, section, tell, unsay } from "./ui.js";
 
-export const KINDS = [["", "all"], ["credit", "credit"], ["code", "code"], ["charge", "charge"], ["correction", "correction"]];
+export const KINDS = [["", "all"], ["credit", "credit"], ["code", "code"], ["card", "card"], ["charge", "charge"], ["correction", "correction"]];
 
 export async function billing(context) {
   const { params, signal } = context;
@@ -23,11 +24,19 @@ export async function billing(context) {
   ];
 }
 
-export const ownBalance = (view, context) => h("div", { class: "pair" },
-  h("section", { class: "card balance", "aria-label": "Balance" },
-    h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(view.balance))),
-    figures([["Held by calls in flight", amount(view.held)], ["Available", amount(view.available)]])),
-  redeemCard(context));
+export function ownBalance(view, context) {
+  const order = context.params.get("order");
+  // Behind this page, which it writes on.
+  if (view.cards && order) setTimeout(() => follow(order, context));
+  return [
+    h("div", { class: "pair" },
+      h("section", { class: "card balance", "aria-label": "Balance" },
+        h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(view.balance))),
+        figures([["Held by calls in flight", amount(view.held)], ["Available", amount(view.available)]])),
+      redeemCard(context)),
+    view.cards && payCard(view.cards),
+  ];
+}
 
 function redeemCard({ session, reload }) {
   return section("Add credit",

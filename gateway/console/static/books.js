@@ -50,10 +50,11 @@ const statementTable = ({ rows, totals }) => table({
     { label: "Opening", money: (row) => row.opening },
     { label: "Credit", money: (row) => row.credit },
     { label: "Codes", money: (row) => row.codes },
+    totals.cards_nano && { label: "Cards", money: (row) => row.cards },
     { label: "Charges", money: (row) => row.charges },
     { label: "Corrections", money: (row) => row.corrections },
     { label: "Closing", money: (row) => row.closing },
-  ],
+  ].filter(Boolean),
   rows,
   foot: totals,
 });

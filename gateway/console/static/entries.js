@@ -1,9 +1,10 @@
 // The table of movements of a balance, or of those of all accounts.
 
+import { apiUrl } from "./api.js";
 import { h } from "./dom.js";
 import { time } from "./format.js";
 import { accountLink, callLink } from "./links.js";
-import { badge, dim, empty, table } from "./ui.js";
+import { badge, dim, empty, link, table } from "./ui.js";
 
 export function entryTable(entries, ofAll) {
   if (!entries.length) return empty("No movements yet. Credit, redeemed codes and charges appear here, each with the balance after it.");
@@ -22,7 +23,10 @@ export function entryTable(entries, ofAll) {
 }
 
 const reason = (entry) => [
-  entry.note && h("span", { class: "words" }, entry.note), entry.note && entry.request_id && " ",
+  entry.note && h("span", { class: "words" }, entry.note), entry.note && entry.request_id && " ", entry.kind === "card" && receipt(entry),
   entry.request_id && callLink(entry.request_id),
   !entry.note && !entry.request_id && dim("–"),
 ];
+
+/** The receipt is at the payment provider; the note names the order. */
+const receipt = (entry) => [" ", link("Receipt", apiUrl(`/billing/orders/${entry.note.split(" ").pop()}/receipt`), "", { target: "_blank", rel: "noopener" })];

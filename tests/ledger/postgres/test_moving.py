@@ -17,6 +17,7 @@ from gateway.admin import keys, signin
 from gateway.ledger.alert_records import Channel, Hook, UpstreamFailure
 from gateway.ledger.key_records import Allowance
 from gateway.ledger.opening import make_ledger, open_books, open_ledger
+from gateway.ledger.order_records import Payment, Reversal
 from gateway.ledger.postgres.books import OF_NODES, TABLES
 from gateway.ledger.postgres.nodes import register
 from gateway.ledger.postgres.schema import SHAPE, open_session
@@ -61,6 +62,9 @@ async def make_history(path: Path) -> None:
         redeemed, _ = keys.make_codes(books, NANO, 2).codes
         keys.redeem(books, "a", redeemed)
         books.codes.void_batch(keys.make_codes(books, 7, 2).batch)
+        order = books.orders.make("a", NANO, "USD")
+        books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
+        books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 7, "USD", stands=True))
         keys.add_token(books, TokenTerms("shop", "accounts", None))
         signin.set_password(books, "a", "passphrase-of-a")
         books.totp.propose(books.accounts.read("a"), b"k" * 20)

@@ -8,7 +8,7 @@ is computed from all refunds and disputes that are known.
 from __future__ import annotations
 
 import secrets
-from typing import Any, Final
+from typing import Final
 
 from gateway.ledger.order_records import OrderState, OrderView, Payment, Reversal
 from gateway.ledger.records import Conflict, NotFound
@@ -142,10 +142,10 @@ class OrderBook(Part):
             order = _find(connection, _OF_PAYMENT, reversal.payment_id, reversal.order_id)
             if order is None or order.state not in {"paid", "refunded"}:
                 raise NotFound(f"the payment {reversal.payment_id} is not credited")
-            if order.payment_id not in {None, reversal.payment_id}:
+            if reversal.payment_id and order.payment_id not in {None, reversal.payment_id}:
                 words = f"{reversal.id} is of {reversal.payment_id}, another payment"
                 return self._refuse(connection, order, words)
-            if reversal.currency != order.currency:
+            if reversal.currency != order.currency.upper():
                 words = f"{reversal.id} is in {reversal.currency}"
                 return self._refuse(connection, order, words)
             row = (reversal.kind, reversal.amount_nano, int(reversal.stands))
@@ -157,10 +157,6 @@ class OrderBook(Part):
         """Raises NotFound."""
         with self._database.reading() as connection:
             return _read(connection, order_id)
-
-    def find_payment(self, payment_id: str) -> OrderView | None:
-        with self._database.reading() as connection:
-            return _find(connection, _OF_PAYMENT, payment_id, None)
 
     def read_latest(
         self,
@@ -236,7 +232,7 @@ def _read(connection: Connection, order_id: str) -> OrderView:
 
 def _find(connection: Connection, sql: str, id_: str, order_id: str | None) -> OrderView | None:
     """Find an order by what its provider calls it, or else by the id that the provider was told."""
-    row: Any = connection.execute(sql, (id_,)).fetchone()
+    row = connection.execute(sql, (id_,)).fetchone()
     if row is None and order_id is not None:
         row = connection.execute(_ONE, (order_id,)).fetchone()
     return None if row is None else OrderView(*row)
@@ -253,6 +249,6 @@ def _contradict(order: OrderView, payment: Payment) -> str | None:
 
 def _differ(order: OrderView, amount_nano: int, currency: str) -> str | None:
     """Say what differs from the order's amount and currency; None if nothing does."""
-    if (amount_nano, currency) == (order.amount_nano, order.currency):
+    if (amount_nano, currency) == (order.amount_nano, order.currency.upper()):
         return None
     return f"{format_amount(amount_nano)} {currency}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import permutations
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -34,14 +34,14 @@ def sound(books: AnyBooks) -> Iterator[None]:
     assert books.audit().problems == ()
 
 
-def paid(order: OrderView, **others: object) -> Payment:
+def paid(order: OrderView, **others: Any) -> Payment:
     payment = Payment("cs_1", order.id, "paid", PRICE, "USD", "pi_1")
-    return replace(payment, **others)  # type: ignore[arg-type]
+    return replace(payment, **others)
 
 
-def refund(amount_nano: int = PRICE, **others: object) -> Reversal:
+def refund(amount_nano: int = PRICE, **others: Any) -> Reversal:
     one = Reversal("re_1", "refund", "pi_1", None, amount_nano, "USD", stands=True)
-    return replace(one, **others)  # type: ignore[arg-type]
+    return replace(one, **others)
 
 
 def balance(books: AnyBooks) -> int:
@@ -98,7 +98,7 @@ def test_a_page_finds_its_order_if_its_id_was_not_kept(books: AnyBooks, order: O
     [{"amount_nano": PRICE - 1}, {"amount_nano": PRICE + 1}, {"currency": "EUR"}],
 )
 def test_another_amount_is_not_credited(
-    books: AnyBooks, order: OrderView, others: dict[str, object]
+    books: AnyBooks, order: OrderView, others: dict[str, Any]
 ) -> None:
     for _ in range(2):
         said = books.orders.settle(paid(order, **others))

@@ -1,0 +1,50 @@
+"""The seam to providers of payment pages, and their errors."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gateway.ledger.order_records import OrderView, Payment, Reversal
+
+
+class ProviderUnavailable(Exception):
+    """The provider did not answer, or failed. What became of the request is unknown."""
+
+
+class ProviderRefused(Exception):
+    """The provider refuses the request, and would again. The text has no secret."""
+
+
+class BadSignature(Exception):
+    """The message is not the provider's, or too old."""
+
+
+class PaymentProvider(Protocol):
+    """A provider of payment pages. All but `read_message` wait for the network: call them in a thread.
+
+    They raise ProviderUnavailable and ProviderRefused.
+    """
+
+    name: str
+    """Stands in events as the one who acts."""
+
+    def make_page(self, order: OrderView, billing_url: str) -> tuple[str, str]:
+        """Make the order's payment page, or find it again; return its id and its address.
+
+        People come back to `billing_url`; if they paid, with the order's id as `?order=`.
+        """
+
+    def look_up(self, session_id: str) -> Payment:
+        """Return the state of a payment page."""
+
+    def find_page(self, payment_id: str) -> Payment | None:
+        """Return the payment page by which a payment was made."""
+
+    def find_receipt(self, session_id: str) -> str | None:
+        """Return the address of the receipt; None if there is none yet."""
+
+    def read_message(self, body: bytes, signature: str) -> Payment | Reversal | None:
+        """Read a message whose signature is right; None if it is about something else.
+
+        Raises BadSignature, and parses nothing then.
+        """

@@ -1,0 +1,169 @@
+"""Open payment pages, bring orders to what their provider says, and look open orders up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
+
+from gateway.cards.base import PaymentProvider, ProviderRefused, ProviderUnavailable
+from gateway.console.fields import ConsoleError, unavailable
+from gateway.console.state import BooksThread
+from gateway.console.throttle import Tries
+from gateway.ledger.order_records import OrderView, Payment, Reversal
+from gateway.ledger.records import SYSTEM, Actor, LedgerError, NotFound, Refused
+from gateway.ledger.sql.books.books import Books
+from gateway.times import DAY_MS
+
+log = logging.getLogger("gateway.cards")
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 4
+"""Threads that wait for the provider."""
+LOOK_SECONDS: Final = 600.0
+"""The pause between two looks at the open orders, of which each is a request to the provider."""
+LOOKED_UP_MS: Final = DAY_MS + DAY_MS // 12
+"""How long an open order is looked up: payment pages expire after a day."""
+ALL_MS: Final = 31 * DAY_MS
+"""The same at the start, as the gateway may not have been running: some kinds of payment take weeks."""
+LOOK_UPS: Final = 30
+"""Look-ups a minute that an account's holder can cause, by waiting on the page or by reloading it."""
+
+
+class Cashier:
+    """Implements `console.state.Cashier`."""
+
+    def __init__(self, provider: PaymentProvider, books_thread: BooksThread) -> None:
+        self.provider = provider
+        self._books_thread = books_thread
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="cards")
+        self._look_ups = Tries(LOOK_UPS, 60)
+
+    async def open_page(self, order: OrderView, billing_url: str, actor: Actor) -> str:
+        """Return the address of the order's payment page, whose id is kept by then.
+
+        Raises ConsoleError.
+        """
+        try:
+            session_id, url = await self._ask_now(
+                partial(self.provider.make_page, order, billing_url)
+            )
+        except ProviderRefused as error:
+            log.warning("%s: its payment page is refused: %s", order.id, error)
+            await self._books_thread.run(
+                actor, lambda books: books.orders.end(order.id, "failed", "no payment page")
+            )
+            raise ConsoleError(
+                502,
+                "payment_refused",
+                "The payment provider refuses this payment. Tell the operator of this gateway.",
+            ) from error
+        await self._books_thread.run(
+            actor, lambda books: books.orders.save_page(order.id, session_id)
+        )
+        return url
+
+    async def look_up(self, order: OrderView, actor: Actor) -> None:
+        """Bring an open order to what its provider says, unless that cannot be known just now."""
+        if order.state != "made" or order.session_id is None or self._look_ups.take(order.account):
+            return
+        try:
+            await self._look_up(order.session_id, actor)
+        except (ProviderUnavailable, ProviderRefused, Refused) as error:
+            log.warning("%s cannot be looked up: %s", order.id, error)
+
+    async def find_receipt(self, order: OrderView) -> str | None:
+        """Raises ConsoleError."""
+        if order.session_id is None:
+            return None
+        try:
+            return await self._ask_now(partial(self.provider.find_receipt, order.session_id))
+        except ProviderRefused as error:
+            log.warning("%s: the receipt is refused: %s", order.id, error)
+            return None
+
+    async def settle(self, told: Payment | Reversal, actor: Actor) -> None:
+        """Bring an order to what its provider says. Once this returns, it is committed.
+
+        Raises:
+            Refused: it contradicts the order, or no order is known.
+            LedgerError, ProviderUnavailable, ProviderRefused: it has to be told again.
+        """
+        if isinstance(told, Payment):
+            return await self._apply(lambda books: books.orders.settle(told), actor)
+        take_back = partial(self._apply, lambda books: books.orders.take_back(told), actor)
+        try:
+            await take_back()
+        except NotFound:
+            # It came before the payment was told: that is credited first.
+            find_page = partial(self.provider.find_page, told.payment_id)
+            page = await self._ask(find_page) if told.payment_id else None
+            if page is None:
+                raise
+            await self._apply(lambda books: books.orders.settle(page), actor)
+            await take_back()
+        return None
+
+    async def run(self) -> None:
+        """Look the open orders up again and again, until cancelled."""
+        kept_ms = ALL_MS
+        while True:
+            try:
+                await self.look_all_up(kept_ms)
+                kept_ms = LOOKED_UP_MS
+            except (ProviderUnavailable, LedgerError) as error:
+                log.warning("open orders cannot be looked up: %s", error)
+            except Exception:
+                log.exception("a look at the open orders failed")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look_all_up(self, kept_ms: int = LOOKED_UP_MS) -> None:
+        """Look up the open orders of so long. Raises ProviderUnavailable, LedgerError."""
+
+        def read(books: Books) -> tuple[int, list[OrderView]]:
+            now_ms = books.clock()
+            return now_ms, books.orders.read_latest(state="made", since_ms=now_ms - kept_ms)
+
+        now_ms, orders = await self._books_thread.run(SYSTEM, read)
+        for order in orders:
+            try:
+                if order.session_id is not None:
+                    await self._look_up(order.session_id, SYSTEM)
+                elif order.created_ms < now_ms - DAY_MS:
+                    await self._books_thread.run(SYSTEM, partial(_expire, order))
+            except (ProviderRefused, Refused) as error:
+                log.warning("%s cannot be looked up: %s", order.id, error)
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._books_thread.close()
+
+    async def _look_up(self, session_id: str, actor: Actor) -> None:
+        page = await self._ask(partial(self.provider.look_up, session_id))
+        await self._apply(lambda books: books.orders.settle(page), actor)
+
+    async def _apply(self, function: Callable[[Books], str | None], actor: Actor) -> None:
+        if words := await self._books_thread.run(actor, function):
+            raise Refused(words)
+
+    async def _ask(self, function: Callable[[], T]) -> T:
+        """Ask the provider, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+
+    async def _ask_now(self, function: Callable[[], T]) -> T:
+        """Ask for somebody who waits. Raises ConsoleError if the provider does not answer."""
+        try:
+            return await self._ask(function)
+        except ProviderUnavailable as error:
+            log.warning("the payment provider does not answer: %s", error)
+            raise unavailable(
+                "The payment provider does not answer. Nothing was paid; try again shortly."
+            ) from error
+
+
+def _expire(order: OrderView, books: Books) -> OrderView:
+    return books.orders.end(order.id, "expired", "it never had a payment page")

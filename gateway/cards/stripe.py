@@ -1,0 +1,207 @@
+"""Stripe's Checkout by its own package, which is synchronous.
+
+Amounts are counted in a currency's smallest unit there, see `config.cards`. An endpoint has to be told
+of the events in `READERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import stripe
+
+from gateway.cards.base import BadSignature, ProviderRefused, ProviderUnavailable
+from gateway.config.cards import find_minor_nano
+from gateway.config.records import Cards
+from gateway.ledger.order_records import OrderView, PageState, Payment, Reversal
+
+TIMEOUT_SECONDS: Final = 20
+"""How long Stripe may take to answer: it answers within a second, and a person waits."""
+TOLERANCE_SECONDS: Final = 300
+"""How old a message may be. Stripe signs each one anew when it sends it again."""
+_ENDED_REFUNDS: Final = frozenset({"failed", "canceled"})
+_INQUIRIES: Final = frozenset({"warning_needs_response", "warning_under_review"})
+"""Disputes in which no money has moved, and may never."""
+_WON: Final = frozenset({"won", "warning_closed", "prevented"})
+_UNAVAILABLE: Final = (
+    stripe.APIConnectionError,
+    stripe.APIError,
+    stripe.RateLimitError,
+    stripe.IdempotencyError,  # the first request of this order is still under way
+)
+
+Object = Mapping[str, Any]
+
+
+class Stripe:
+    """Implements `base.PaymentProvider`."""
+
+    name = "stripe"
+
+    def __init__(self, cards: Cards) -> None:
+        self._webhook_secret = cards.webhook_secret
+        self._client = stripe.StripeClient(
+            cards.secret_key,
+            base_addresses={"api": cards.base_url},
+            # Holders, Stripe and the chore try again, and each of them later than at once.
+            max_network_retries=0,
+            http_client=stripe.RequestsClient(timeout=TIMEOUT_SECONDS),
+        )
+
+    def make_page(self, order: OrderView, billing_url: str) -> tuple[str, str]:
+        told = {"order": order.id}
+        price = {
+            "currency": order.currency.lower(),
+            "unit_amount": order.amount_nano // find_minor_nano(order.currency),
+            "product_data": {"name": "Credit"},
+        }
+        params: Any = {
+            "mode": "payment",
+            "line_items": [{"quantity": 1, "price_data": price}],
+            "client_reference_id": order.id,
+            "metadata": told,
+            # Refunds name the payment, and its charge has these.
+            "payment_intent_data": {"metadata": told},
+            "invoice_creation": {"enabled": True},
+            # The session is to be in the order's currency, whatever the card's is.
+            "adaptive_pricing": {"enabled": False},
+            "success_url": f"{billing_url}?order={order.id}",
+            "cancel_url": billing_url,
+        }
+        with _telling():
+            # With the same key Stripe makes no second page, but gives the first one again.
+            made = self._client.v1.checkout.sessions.create(
+                params, {"idempotency_key": order.id}
+            ).to_dict()
+        return made["id"], made["url"]
+
+    def look_up(self, session_id: str) -> Payment:
+        with _telling():
+            return _read_page(self._client.v1.checkout.sessions.retrieve(session_id).to_dict())
+
+    def find_page(self, payment_id: str) -> Payment | None:
+        with _telling():
+            found = self._client.v1.checkout.sessions.list({"payment_intent": payment_id}).to_dict()
+        return next(map(_read_page, found["data"]), None)
+
+    def find_receipt(self, session_id: str) -> str | None:
+        with _telling():
+            page = self._client.v1.checkout.sessions.retrieve(
+                session_id, {"expand": ["invoice"]}
+            ).to_dict()
+        invoice = page.get("invoice") or {}
+        url = invoice.get("hosted_invoice_url")
+        return url if isinstance(url, str) else None
+
+    def read_message(self, body: bytes, signature: str) -> Payment | Reversal | None:
+        try:
+            event = stripe.Webhook.construct_event(
+                body, signature, self._webhook_secret, TOLERANCE_SECONDS
+            ).to_dict()
+        # Whatever else a header or a body leads to that Stripe did not send.
+        except (stripe.StripeError, ValueError, TypeError, RecursionError) as error:
+            raise BadSignature from error
+        read = READERS.get(event["type"])
+        return None if read is None else read(event["data"]["object"])
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Translate Stripe's errors, whose texts may quote what was sent."""
+    try:
+        yield
+    except stripe.StripeError as error:
+        words = f"{type(error).__name__}, status {error.http_status}, code {error.code}"
+        kind = ProviderUnavailable if isinstance(error, _UNAVAILABLE) else ProviderRefused
+        raise kind(words) from None
+
+
+def _read_page(session: Object, state: PageState = "open") -> Payment:
+    """Read a session; `state` is what it is in if nothing was paid."""
+    if session.get("payment_status") == "paid":
+        state = "paid"
+    elif session.get("status") == "expired":
+        state = "expired"
+    metadata = session.get("metadata") or {}
+    return Payment(
+        session["id"],
+        session.get("client_reference_id") or metadata.get("order"),
+        state,
+        *_read_amount(session, "amount_total"),
+        _read_id(session.get("payment_intent")) or None,
+    )
+
+
+def _read_failed(session: Object) -> Payment:
+    return _read_page(session, "failed")
+
+
+def _read_refund(refund: Object) -> Reversal:
+    return Reversal(
+        refund["id"],
+        "refund",
+        _read_id(refund.get("payment_intent")),
+        None,
+        *_read_amount(refund, "amount"),
+        stands=refund.get("status") not in _ENDED_REFUNDS,
+    )
+
+
+def _read_charge(charge: Object) -> Reversal:
+    return Reversal(
+        charge["id"],
+        "refunds",
+        _read_id(charge.get("payment_intent")),
+        (charge.get("metadata") or {}).get("order"),
+        *_read_amount(charge, "amount_refunded"),
+        stands=True,
+    )
+
+
+def _read_dispute(dispute: Object) -> Reversal | None:
+    if dispute.get("status") in _INQUIRIES:
+        return None
+    return Reversal(
+        dispute["id"],
+        "dispute",
+        _read_id(dispute.get("payment_intent")),
+        None,
+        *_read_amount(dispute, "amount"),
+        stands=dispute.get("status") not in _WON,
+    )
+
+
+def _read_amount(thing: Object, name: str) -> tuple[int, str]:
+    """Return an amount in nano-units, and its currency."""
+    currency = str(thing.get("currency") or "").upper()
+    return int(thing.get(name) or 0) * find_minor_nano(currency), currency
+
+
+def _read_id(thing: Any) -> str:
+    """Return the id of what may be there as a whole; "" if it is not there."""
+    return str(thing["id"] if isinstance(thing, dict) else thing or "")
+
+
+READERS: Final[Mapping[str, Callable[[Object], Payment | Reversal | None]]] = {
+    "checkout.session.completed": _read_page,
+    "checkout.session.async_payment_succeeded": _read_page,
+    "checkout.session.async_payment_failed": _read_failed,
+    "checkout.session.expired": _read_page,
+    "charge.refunded": _read_charge,
+    **dict.fromkeys(
+        ("refund.created", "refund.updated", "refund.failed", "charge.refund.updated"), _read_refund
+    ),
+    **dict.fromkeys(
+        (
+            "charge.dispute.created",
+            "charge.dispute.updated",
+            "charge.dispute.closed",
+            "charge.dispute.funds_withdrawn",
+            "charge.dispute.funds_reinstated",
+        ),
+        _read_dispute,
+    ),
+}
+"""The events that an endpoint has to be sent."""

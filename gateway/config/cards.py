@@ -1,0 +1,117 @@
+"""The table [billing.stripe], and the smallest amounts of currencies at Stripe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from gateway.addresses import is_loopback
+from gateway.config import reader as read
+from gateway.config import secrets, values
+from gateway.config.reader import Place, Setting, read_table
+from gateway.config.records import Cards
+from gateway.money import NANO, format_amount
+
+_credit = read.nano_units(1_000_000)  # Stripe takes less
+CARD_SETTINGS: Final[Mapping[str, Setting]] = {
+    "secret_key": Setting(
+        secrets.secret, "your account's secret key at Stripe: env:NAME or file:PATH"
+    ),
+    "webhook_secret": Setting(
+        secrets.secret,
+        "the signing secret of the endpoint /webhooks/stripe: env:NAME or file:PATH",
+    ),
+    "amounts": Setting(
+        values.array(_credit, "[10, 25]"), "amounts to choose from", [10, 25, 50, 100]
+    ),
+    "minimum": Setting(_credit, "the least that a holder can choose", 5),
+    "maximum": Setting(_credit, "the most", 500),
+    "base_url": Setting(
+        values.base_url, "Stripe's address; another one for tests", "https://api.stripe.com"
+    ),
+}
+MOST_MINOR: Final = 99_999_999
+"""The largest amount that Stripe takes, in the unit that it counts a currency in."""
+_NO_DECIMALS: Final = re.compile(
+    "BIF|CLP|DJF|GNF|JPY|KMF|KRW|MGA|PYG|RWF|VND|VUV|XAF|XOF|XPF", re.IGNORECASE
+)
+_THREE_DECIMALS: Final = re.compile("BHD|JOD|KWD|OMR|TND", re.IGNORECASE)
+_WHOLE: Final = re.compile("ISK|UGX", re.IGNORECASE)
+"""Counted in hundredths, of which there may be none."""
+
+
+def find_minor_nano(currency: str) -> int:
+    """Return the nano-units of what Stripe counts a currency in: a cent, a yen, a fils."""
+    if _NO_DECIMALS.fullmatch(currency):
+        return NANO
+    return NANO // (1000 if _THREE_DECIMALS.fullmatch(currency) else 100)
+
+
+def find_step_nano(currency: str) -> int:
+    """Return the nano-units that every amount must be a multiple of."""
+    if _NO_DECIMALS.fullmatch(currency) or _WHOLE.fullmatch(currency):
+        return NANO
+    return NANO // 100  # also of thousandths, whose last digit has to be 0
+
+
+def read_cards(
+    file: str, raw: object, currency: str, look_up: Callable[[str], tuple[str, str | None]] | None
+) -> Cards:
+    """Read the table. Without `look_up`, secrets are only known to be set. Raises ConfigError."""
+    place = Place(file, "[billing.stripe]")
+    table = read_table(place, raw, CARD_SETTINGS)
+    if len(currency) != len("USD"):
+        raise place.error("", f"needs a currency of three letters, not {currency}")
+    _check_address(place, table["base_url"])
+    for key in ("secret_key", "webhook_secret"):
+        if look_up is not None:
+            table[key], reason = secrets.resolve(place, key, table[key], look_up)
+            # Anybody can sign with an empty secret, so nothing starts without one.
+            if reason is not None:
+                raise place.error(key, f"cannot be used: {reason}")
+    if look_up is not None and find_spec("stripe") is None:
+        raise place.error("", "needs Stripe's package: pip install 'gateway[cards]'")
+    cards = Cards(
+        secret_key=table["secret_key"],
+        webhook_secret=table["webhook_secret"],
+        amounts_nano=table["amounts"],
+        minimum_nano=table["minimum"],
+        maximum_nano=table["maximum"],
+        base_url=table["base_url"],
+    )
+    _check_amounts(place, cards, currency)
+    return cards
+
+
+def _check_address(place: Place, base_url: str) -> None:
+    parts = urlsplit(base_url)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise place.error("base_url", "must begin with https://, as the key is sent there")
+
+
+def find_problem(cards: Cards, currency: str, nano: int) -> str | None:
+    """Say why an amount cannot be paid; None if it can."""
+    step_nano = find_step_nano(currency)
+    if nano <= 0 or nano % step_nano:
+        return f"must be a multiple of {format_amount(step_nano)} {currency}"
+    if nano > MOST_MINOR * find_minor_nano(currency):
+        return "is more than Stripe takes"
+    if not cards.minimum_nano <= nano <= cards.maximum_nano:
+        least, most = format_amount(cards.minimum_nano), format_amount(cards.maximum_nano)
+        return f"must be from {least} to {most} {currency}"
+    return None
+
+
+def _check_amounts(place: Place, cards: Cards, currency: str) -> None:
+    amounts: Mapping[str, Any] = {
+        "minimum": (cards.minimum_nano,),
+        "maximum": (cards.maximum_nano,),
+        "amounts": cards.amounts_nano,
+    }
+    for key, found in amounts.items():
+        for nano in found:
+            if problem := find_problem(cards, currency, nano):
+                raise place.error(key, f"{problem}, not {format_amount(nano)}")

@@ -1,0 +1,155 @@
+"""Plays Stripe: payment pages that a test pays, and events with real signatures.
+
+Signatures are made by hand, as Stripe's documentation says, and not by the package that checks them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from tests.console.kit import Console, Reply
+
+SECRET_KEY: Final = "sk_test_canary_0123456789"
+WEBHOOK_SECRET: Final = "whsec_canary_0123456789"
+PATH: Final = "/webhooks/stripe"
+
+
+@dataclass(slots=True)
+class StripeServer:
+    """Stripe's API for Checkout, with its sessions in memory."""
+
+    url: str = ""
+    sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    """Sessions by the idempotency keys of their requests."""
+    asked: list[str] = field(default_factory=list)
+    """Method and path of each request."""
+    status: int = 200
+    """The status of every reply; not 200: it fails."""
+
+    @property
+    def billing(self) -> str:
+        """The lines of gateway.toml behind those of [billing]."""
+        return (
+            f'[billing.stripe]\nsecret_key = "{SECRET_KEY}"\nwebhook_secret = "{WEBHOOK_SECRET}"\n'
+            f'base_url = "{self.url}"\n'
+        )
+
+    def pay(self, session_id: str, **others: Any) -> dict[str, Any]:
+        """Let a holder pay; return the session."""
+        paid = {"status": "complete", "payment_status": "paid"}
+        payment = {"payment_intent": f"pi_{session_id}", "invoice": f"in_{session_id}"}
+        self.sessions[session_id].update({**paid, **payment, **others})
+        return self.sessions[session_id]
+
+    async def make(self, http: web.Request) -> web.Response:
+        form = await http.post()
+        key = http.headers["Idempotency-Key"]
+        session_id = self.keys.setdefault(key, f"cs_test_{len(self.keys) + 1}")
+        self.sessions.setdefault(
+            session_id,
+            {
+                "id": session_id,
+                "object": "checkout.session",
+                "status": "open",
+                "payment_status": "unpaid",
+                "client_reference_id": form["client_reference_id"],
+                "metadata": {"order": form["metadata[order]"]},
+                "amount_total": int(str(form["line_items[0][price_data][unit_amount]"])),
+                "currency": form["line_items[0][price_data][currency]"],
+                "payment_intent": None,
+                "invoice": None,
+                "success_url": form["success_url"],
+                "url": f"https://checkout.example.com/{session_id}",
+            },
+        )
+        return web.json_response(self.sessions[session_id])
+
+    async def show(self, http: web.Request) -> web.Response:
+        session = dict(self.sessions[http.match_info["id"]])
+        if "expand[0]" in http.query and session["invoice"]:
+            url = f"https://invoice.example.com/{session['invoice']}"
+            session["invoice"] = {"id": session["invoice"], "hosted_invoice_url": url}
+        return web.json_response(session)
+
+    async def list_all(self, http: web.Request) -> web.Response:
+        wanted = http.query["payment_intent"]
+        found = [one for one in self.sessions.values() if one["payment_intent"] == wanted]
+        return web.json_response({"object": "list", "data": found, "has_more": False})
+
+    def guard(self, handler: Handler) -> Handler:
+        """Note each request, and fail if it is time to."""
+
+        async def handle(http: web.Request) -> web.StreamResponse:
+            self.asked.append(f"{http.method} {http.path}")
+            assert http.headers["Authorization"] == f"Bearer {SECRET_KEY}"
+            if self.status == 200:
+                return await handler(http)
+            error = {"message": "no such thing", "type": "invalid_request_error"}
+            return web.json_response({"error": error}, status=self.status)
+
+        return handle
+
+
+@contextlib.asynccontextmanager
+async def run_stripe() -> AsyncIterator[StripeServer]:
+    server = StripeServer()
+    app = web.Application()
+    app.router.add_post("/v1/checkout/sessions", server.guard(server.make))
+    app.router.add_get("/v1/checkout/sessions", server.guard(server.list_all))
+    app.router.add_get("/v1/checkout/sessions/{id}", server.guard(server.show))
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield server
+    finally:
+        await runner.cleanup()
+
+
+def sign(body: bytes, *, secret: str = WEBHOOK_SECRET, age_seconds: int = 0) -> str:
+    at = int(time.time()) - age_seconds
+    mac = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256)
+    return f"t={at},v1={mac.hexdigest()},v0=00"
+
+
+def make_event(kind: str, thing: dict[str, Any]) -> bytes:
+    event = {"id": "evt_1", "object": "event", "type": kind, "data": {"object": thing}}
+    return json.dumps(event).encode()
+
+
+def make_refund(payment_id: str, cents: int, **others: Any) -> dict[str, Any]:
+    refund = {"id": "re_1", "object": "refund", "amount": cents, "currency": "usd"}
+    return {**refund, "payment_intent": payment_id, "status": "succeeded", **others}
+
+
+def make_charge(payment_id: str, cents: int, **others: Any) -> dict[str, Any]:
+    charge = {"id": "ch_1", "object": "charge", "amount_refunded": cents, "currency": "usd"}
+    return {**charge, "payment_intent": payment_id, "metadata": {}, **others}
+
+
+def make_dispute(payment_id: str, cents: int, **others: Any) -> dict[str, Any]:
+    dispute = {"id": "dp_1", "object": "dispute", "amount": cents, "currency": "usd"}
+    return {**dispute, "payment_intent": payment_id, "status": "needs_response", **others}
+
+
+async def tell(
+    console: Console, kind: str, thing: dict[str, Any], headers: dict[str, str] | None = None
+) -> Reply:
+    """Send an event as Stripe does."""
+    body = make_event(kind, thing)
+    return await console.post(
+        PATH, body, as_=None, headers={"Stripe-Signature": sign(body), **(headers or {})}
+    )
