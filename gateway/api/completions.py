@@ -200,6 +200,7 @@ class Relay:
             on_sent=partial(life.advance, Phase.SENT),
             on_refused=partial(life.advance, Phase.ADMITTED),
             is_wanted=lambda: not life.caller_gone,
+            path=candidate.paths[completion.request.stream],
             affinity=completion.affinity,
         )
         try:

@@ -78,7 +78,8 @@ def note_upstream_call(call: Call, candidate: Candidate, error: BaseException | 
 def _describe_failure(call: Call, candidate: Candidate, error: UpstreamError) -> UpstreamFailure:
     """Describe a failure by its kind alone: the provider's words may quote the caller's."""
     candidate.provider.forwarder.redact(error)
-    config, path = candidate.provider.config, candidate.exchange.upstream.path
+    config = candidate.provider.config
+    path = candidate.paths[call.stream] or candidate.exchange.upstream.path
     reason = error.cause
     if error.upstream_status is not None and error.alarm:
         reason = f"{reason}: {error.alarm}"

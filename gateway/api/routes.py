@@ -38,7 +38,7 @@ from gateway.api.lookups import (
 )
 from gateway.api.state import Call, Gateway
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import CALLERS, COUNTERS, EMBEDDINGS, CountPath, Exchange
+from gateway.dialects.exchanges import CALLERS, COUNTERS, EMBEDDINGS, CountPath
 from gateway.dialects.messages.upstream import edit_count
 from gateway.dialects.records import CompletionRequest
 from gateway.dialects.wire.fields import dump_request
@@ -78,19 +78,19 @@ async def _count(http: web.Request, call: Call, counter: CountPath) -> web.Respo
     candidates = [
         candidate
         for candidate in gateway.routes.find_candidates(exchange.caller.name, model)
-        if candidate.exchange.upstream.name == exchange.upstream.name
+        if candidate.provider.config.dialect in counter.exchanges
     ]
     if not candidates:
         write = partial(dump_request, request.body)
         sent = await run_at(call, place, write)
         count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
         return _reply(count, {ESTIMATED_HEADER: "true"})
-    return _reply(await _ask(call, exchange, http.headers, candidates, request, place=place), {})
+    return _reply(await _ask(call, counter, http.headers, candidates, request, place=place), {})
 
 
 async def _ask(
     call: Call,
-    exchange: Exchange,
+    counter: CountPath,
     headers: MultiMapping[str],
     candidates: Sequence[Candidate],
     request: CompletionRequest,
@@ -101,10 +101,11 @@ async def _ask(
 
     The models' breakers count no failure here: some providers of the dialect cannot count tokens.
     """
-    passed, gateway = pick_headers(headers, exchange.passed_headers), call.gateway
-    failure: GatewayError | None = None
+    gateway, failure = call.gateway, None
     for candidate in order_routes(candidates):
         provider, target = candidate.provider, candidate.target
+        exchange = counter.exchanges[provider.config.dialect]
+        passed = pick_headers(headers, exchange.passed_headers)
         write = partial(exchange.write_request, request, target)
         payload = (await run_at(call, place, write)).data
         try:

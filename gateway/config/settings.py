@@ -189,8 +189,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "providers.NAME": {
         "dialect": Setting(
             read.choice(*DIALECTS),
-            "the API it speaks: chat (OpenAI's), responses (OpenAI's newer one), messages (Anthropic's)"
-            " or demo (built in)",
+            "the API it speaks: chat (OpenAI's), responses (OpenAI's newer one), messages (Anthropic's),"
+            " vertex (Anthropic's at Google) or demo (built in)",
         ),
         "base_url": Setting(
             values.base_url, "the address up to and including /v1; leave out for demo", None

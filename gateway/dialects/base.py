@@ -288,13 +288,18 @@ class Upstream(ABC):
     path: str
     """The path behind the provider's base URL, with its slash."""
     models_path = "/models"
-    """The path of the provider's list of models, with a query where that is needed."""
+    """The path of the provider's list of models, with a query where that is needed; "" if it has none."""
     default_reasoning: Reasoning = "none"
     """How its models take a reasoning effort, unless the configuration says otherwise."""
     reply_name: str
     """The name of a JSON reply in errors, with its article."""
     passed_headers: tuple[str, ...] = ()
     """Headers of callers of the same dialect that go on to the upstream, in lower case."""
+
+    def find_path(self, upstream_model: str, *, stream: bool) -> str:
+        """Return the path of a request, where it depends on the model."""
+        del upstream_model, stream
+        return self.path
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         """Return the headers that carry the provider's key; without a key, those needed anyway."""

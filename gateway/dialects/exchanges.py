@@ -15,7 +15,7 @@ from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.composed import compose
 from gateway.dialects.embeddings import EmbeddingsCaller, EmbeddingsUpstream
 from gateway.dialects.messages.caller import MessagesCaller
-from gateway.dialects.messages.upstream import MessagesUpstream
+from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
 from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
 from gateway.dialects.records import (
     DEMO,
@@ -178,6 +178,7 @@ UPSTREAMS: Final[Mapping[str, Upstream]] = {
     "chat": ChatUpstream(),
     "messages": MessagesUpstream(),
     "responses": ResponsesUpstream(),
+    "vertex": VertexUpstream(),
     DEMO: ChatUpstream(),
 }
 """Keys are a provider's `dialect` in the configuration."""
@@ -243,20 +244,33 @@ class CountPath:
 
     path: str
     """Behind `/v1`, with its slash."""
-    exchange: Exchange
-    """The exchange with an upstream that counts tokens itself."""
+    exchanges: Mapping[str, Exchange]
+    """The exchanges with upstreams that count tokens themselves, by a provider's `dialect`."""
     frame: Json
     """The fields that a reply has besides the count."""
+
+    @property
+    def exchange(self) -> Exchange:
+        """The exchange with the upstream of the caller's own dialect."""
+        return next(iter(self.exchanges.values()))
 
 
 COUNT_TOKENS: Final = Exchange(
     MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
 )
+_COUNT_AT_VERTEX: Final = VertexUpstream("/models/count-tokens:rawPredict", is_free=True)
+_COUNT_RESPONSES: Final = Exchange(
+    ResponsesCaller(), ResponsesUpstream("/responses/input_tokens", is_free=True)
+)
 COUNTERS: Final = (
-    CountPath("/messages/count_tokens", COUNT_TOKENS, {}),
+    CountPath(
+        "/messages/count_tokens",
+        {"messages": COUNT_TOKENS, "vertex": replace(COUNT_TOKENS, upstream=_COUNT_AT_VERTEX)},
+        {},
+    ),
     CountPath(
         "/responses/input_tokens",
-        Exchange(ResponsesCaller(), ResponsesUpstream("/responses/input_tokens", is_free=True)),
+        {"responses": _COUNT_RESPONSES},
         {"object": "response.input_tokens"},
     ),
 )

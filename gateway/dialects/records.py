@@ -37,14 +37,14 @@ History = Literal["any", "mistral", "openai"]
 """The earlier turns that a chat upstream takes: all, or such as a strict vendor could have made."""
 DEMO: Final = "demo"
 """The `dialect` of the embedded provider, which speaks chat."""
-DIALECTS: Final = ("chat", "messages", "responses", DEMO)
+DIALECTS: Final = ("chat", "messages", "responses", "vertex", DEMO)
 """The values of a provider's `dialect`, and the keys of `exchanges.UPSTREAMS`.
 
 They stand here since commands that read the configuration need no dialect, which take 0.1 s to import.
 """
 EMBEDDERS: Final = ("chat", "responses", DEMO)
 """Those of providers that make embeddings: OpenAI's, under one base URL."""
-LIMITED: Final = frozenset({"messages"})
+LIMITED: Final = frozenset({"messages", "vertex"})
 """Those of providers that have to be told the most output tokens of each request."""
 ModelKind = Literal["chat", "embedding"]
 """A model makes the reply to a conversation, or vectors."""

@@ -33,6 +33,8 @@ class Attempt:
     """Called when the provider declines it."""
     is_wanted: Callable[[], bool] = lambda: True
     """Tells whether a declined request may be sent by another key: its caller may have left."""
+    path: str = ""
+    """The path of the request if it depends on the model; else it is the upstream's."""
     affinity: str = ""
     """Requests with the same one go out by the same key of the provider, if it can serve."""
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)

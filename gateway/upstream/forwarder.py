@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from yarl import URL
 
 from gateway.config.records import Provider
+from gateway.dialects.base import Upstream
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.replies import map_status
 from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable
@@ -120,7 +121,8 @@ class HttpForwarder:
         attempt: Attempt,
     ) -> Response:
         """Send the request by one key, again if the connection was stale."""
-        request, fresh = self._write_request(exchange, key, body, headers), False
+        path = attempt.path or exchange.upstream.path
+        request, fresh = self._write_request(exchange.upstream, path, key, body, headers), False
         while True:
             connection = (None if fresh else self._pool.take()) or await self._connect()
             try:
@@ -178,25 +180,31 @@ class HttpForwarder:
             raise _lack_resources(error) from error
 
     def _write_request(
-        self, exchange: Exchange, key: ProviderKey, body: bytes, passed: Mapping[str, str]
+        self,
+        upstream: Upstream,
+        path: str,
+        key: ProviderKey,
+        body: bytes,
+        passed: Mapping[str, str],
     ) -> bytes:
         # Callers' headers differ from request to request, so heads with them are not kept.
         if passed:
-            head = self._write_head(exchange, key, passed)
+            head = self._write_head(upstream, path, key, passed)
         else:
-            place = (exchange.upstream.path, key.secret)
-            head = self._heads.get(place) or self._add_head(place, exchange, key)
+            head = self._heads.get((path, key.secret)) or self._add_head(upstream, path, key)
         # In one piece, so that head and body leave in one write.
         return b"%b%d\r\n\r\n%b" % (head, len(body), body)
 
-    def _add_head(self, place: tuple[str, str], exchange: Exchange, key: ProviderKey) -> bytes:
+    def _add_head(self, upstream: Upstream, path: str, key: ProviderKey) -> bytes:
         """Write the request's head and keep it, but none any more with a key that has ended."""
-        head, kept = self._write_head(exchange, key, {}), set(self._ring.list_secrets())
+        head, kept = self._write_head(upstream, path, key, {}), set(self._ring.list_secrets())
         self._heads = {one: self._heads[one] for one in self._heads if one[1] in kept}
-        self._heads[place] = head
+        self._heads[path, key.secret] = head
         return head
 
-    def _write_head(self, exchange: Exchange, key: ProviderKey, passed: Mapping[str, str]) -> bytes:
+    def _write_head(
+        self, upstream: Upstream, path: str, key: ProviderKey, passed: Mapping[str, str]
+    ) -> bytes:
         """Return the request's head up to the value of Content-Length; later headers replace earlier."""
         if key.is_lacking:
             raise UpstreamUnavailable(
@@ -204,9 +212,9 @@ class HttpForwarder:
                 next_route=True,
                 cause="not tried: its key is not known yet",
             )
-        auth = exchange.upstream.auth_headers(key.secret)
+        auth = upstream.auth_headers(key.secret)
         own = make_own_headers(self.provider, self._url, auth)
-        target = self._url.raw_path.rstrip("/") + exchange.upstream.path
+        target = self._url.raw_path.rstrip("/") + path
         lines = [f"POST {target} HTTP/1.1", *format_headers(own, passed), "Content-Length: "]
         # aiohttp decodes callers' headers so; thus the same bytes go on to the provider.
         return "\r\n".join(lines).encode("utf-8", "surrogateescape")

@@ -101,6 +101,8 @@ def _split_by_key(provider: Provider) -> Iterator[Provider]:
 async def look_at(provider: Provider, upstream_models: Collection[str]) -> Finding:
     """Ask a provider by its only key for its list of models, and say what the answer means."""
     base_url = provider.base_url
+    if not UPSTREAMS[provider.dialect].models_path:
+        return _find(provider, "no_list", "was not asked, as it has no list of models")
     try:
         answer = await _ask(provider, base_url)
     except _Failed as error:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from gateway.config.records import Model, Provider, Route
@@ -197,6 +198,8 @@ class Candidate:
     provider: ProviderState
     exchange: Exchange
     target: Target
+    paths: tuple[str, str] = ("", "")
+    """The paths of a request for JSON and for a stream, if they depend on the model."""
 
     def note_alive(self) -> None:
         """Tell the breakers that the reply has begun."""
@@ -262,15 +265,19 @@ class Routes:
     def _line_up(self, model: Model, exchanges: Mapping[str, Exchange]) -> tuple[Candidate, ...]:
         routes = ((route, self.providers[route.provider]) for route in model.routes)
         return tuple(
-            Candidate(
-                model.id,
-                provider,
-                exchanges[provider.config.dialect],
-                make_target(model, route, provider.config, exchanges[provider.config.dialect]),
-            )
+            make_candidate(model, route, provider, exchanges[provider.config.dialect])
             for route, provider in routes
             if provider.config.dialect in exchanges
         )
+
+
+def make_candidate(
+    model: Model, route: Route, provider: ProviderState, exchange: Exchange
+) -> Candidate:
+    find_path = partial(exchange.upstream.find_path, route.upstream_model)
+    target = make_target(model, route, provider.config, exchange)
+    paths = find_path(stream=False), find_path(stream=True)
+    return Candidate(model.id, provider, exchange, target, paths)
 
 
 def make_target(model: Model, route: Route, provider: Provider, exchange: Exchange) -> Target:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -18,9 +19,9 @@ from gateway.upstream.renewal import EARLY_SECONDS, Renewal
 from tests.alerts.receiver import Receiver, listen
 from tests.alerts.test_watch import arrive, write_alerts
 from tests.console.kit import API, HOLDER, OPERATOR, Console, open_console
-from tests.support import replies
+from tests.support import messages, replies, responses
 from tests.support.config import Places
-from tests.support.process import GatewayProcess, free_port
+from tests.support.process import COUNT_TOKENS, GatewayProcess, free_port
 from tests.support.upstream import Exchange, Script, ScriptedUpstream, Wait
 from tests.support.waiting import until
 
@@ -33,7 +34,28 @@ api_key = "command:cat token"
 routes = ["cloud/m"]
 price = {{ input = 1, output = 2 }}
 """
+SSE: Final = "text/event-stream"
 STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], replies.usage(10, 5)))
+
+
+def chat_script(stream: bool) -> Script:
+    if stream:
+        return replies.sse_reply(replies.stream_chunks(["Hello"], replies.usage(10, 5)))
+    return replies.json_reply(replies.completion("Hello!", usage=replies.usage(10, 5)))
+
+
+def messages_script(stream: bool) -> Script:
+    made = [messages.text("Hello")]
+    if not stream:
+        return replies.json_reply(messages.make_message(made))
+    return [replies.http(b"".join(messages.frames(messages.make_events(made))), content_type=SSE)]
+
+
+def responses_script(stream: bool) -> Script:
+    made = [responses.text("Hello")]
+    if not stream:
+        return replies.json_reply(responses.make_response(made))
+    return [replies.http(b"".join(responses.frames(responses.make_events(made))), content_type=SSE)]
 
 
 class Cloud:
@@ -167,6 +189,95 @@ async def _read_health(cloud: Cloud) -> dict[str, object]:
     (key,) = next(one["keys"] for one in health.json["providers"] if one["name"] == "cloud")
     assert isinstance(key, dict)
     return key
+
+
+# ---- the paths of clouds ---------------------------------------------------------------------------
+
+CLOUDS: Final = """
+[providers.google]
+dialect = "chat"
+base_url = "{url}/projects/p/locations/l/endpoints/openapi"
+api_key = "command:cat token"
+[providers.claude]
+dialect = "vertex"
+base_url = "{url}/projects/p/locations/l/publishers/anthropic"
+api_key = "command:cat token"
+[providers.azure]
+dialect = "responses"
+base_url = "{url}/openai/v1"
+api_key = "command:cat token"
+[providers.foundry]
+dialect = "messages"
+base_url = "{url}/anthropic/v1"
+api_key = "command:cat token"
+[models."m"]
+routes = ["PROVIDER/claude-x@1"]
+max_output_tokens = 1000
+price = {{ input = 1, output = 2 }}
+"""
+CLAUDE: Final = "projects/p/locations/l/publishers/anthropic/models"
+
+
+def ask_again(exchange: Exchange, valid: str, script: Script) -> Script:
+    """Refuse any other key, as clouds do."""
+    is_valid = exchange.headers["authorization"] == f"Bearer {valid}"
+    return script if is_valid else replies.error_reply(401, "The access token expired.")
+
+
+PATHS: Final[dict[str, tuple[str, Callable[[bool], Script]]]] = {
+    "google": ("projects/p/locations/l/endpoints/openapi/chat/completions", chat_script),
+    "claude": (CLAUDE + "/claude-x@1:{way}", messages_script),
+    "azure": ("openai/v1/responses", responses_script),
+    "foundry": ("anthropic/v1/messages", messages_script),
+}
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize("provider", PATHS)
+async def test_keys_end_at_the_paths_of_clouds(
+    tmp_path: Path, alpha: ScriptedUpstream, places: Places, provider: str, *, is_stream: bool
+) -> None:
+    target, make = PATHS[provider]
+    first, second = (f"eyJ-0123456789-{one}" for one in ("first", "second"))
+    token = tmp_path / "token"
+    token.write_text(first)
+    more = CLOUDS.format(url=places.urls["alpha"]).replace("PROVIDER", provider)
+    async with open_console(tmp_path, more=more) as console:
+        secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]
+        for valid in (first, second):
+            token.write_text(valid)
+            alpha.always(partial(ask_again, valid=valid, script=make(is_stream)))
+            reply = await console.complete(secret, model="m", stream=is_stream)
+            assert reply.status == 200
+            assert reply.body.endswith(replies.DONE) if is_stream else b"Hello" in reply.body
+            assert console.gateway is not None
+            (key,) = console.gateway.routes.providers[provider].keys
+            cast("Renewal", key.renewing)._began -= EARLY_SECONDS
+    path = target.format(way="streamRawPredict" if is_stream else "rawPredict")
+    assert [one.target for one in alpha.exchanges] == [f"/v1/{path}"] * 3
+    body = alpha.last.json
+    named = (body.get("model"), body.get("anthropic_version"))
+    is_claude = provider == "claude"
+    assert named == ((None, "vertex-2023-10-16") if is_claude else ("claude-x@1", None))
+    assert ("anthropic-version" in alpha.last.headers) == (provider == "foundry")
+
+
+async def test_google_counts_tokens_of_claude_at_a_path_without_the_model(
+    tmp_path: Path, alpha: ScriptedUpstream, places: Places
+) -> None:
+    (tmp_path / "token").write_text("token-0123456789-first")
+    more = CLOUDS.format(url=places.urls["alpha"]).replace("PROVIDER", "claude")
+    async with open_console(tmp_path, more=more) as console:
+        made = await console.post(f"{API}/keys", {"name": "laptop"})
+        headers = {"x-api-key": made.json["secret"], "anthropic-version": "2023-06-01"}
+        alpha.always(replies.json_reply({"input_tokens": 2095}))
+        reply = await console.ask("POST", COUNT_TOKENS, messages.ask("m"), headers=headers)
+        assert (reply.status, reply.json) == (200, {"input_tokens": 2095})
+    assert alpha.last.target == f"/v1/{CLAUDE}/count-tokens:rawPredict"
+    assert (alpha.last.json["model"], "anthropic-version" in alpha.last.headers) == (
+        "claude-x@1",
+        False,
+    )
 
 
 @pytest.mark.slow

@@ -210,7 +210,7 @@ async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Way) -> None
 async def test_host_is_as_a_server_expects_it(base_url: str, host: str, way: Way) -> None:
     """In ASCII, without the scheme's own port, IPv6 in brackets (RFC 9112 §3.2)."""
     forwarder = HttpForwarder(replace(way.forwarder.provider, base_url=base_url))
-    written = forwarder._write_head(EXCHANGE, forwarder.keys[0], {})
+    written = forwarder._write_head(EXCHANGE.upstream, "/chat", forwarder.keys[0], {})
     forwarder.close()
     assert f"\r\nHost: {host}\r\n".encode() in written
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import is_not
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 
@@ -162,13 +163,17 @@ ANTHROPIC_VERSION: Final = "2023-06-01"
 """The API version asked for where the caller names none: what the translations write and read."""
 
 
+VERTEX_VERSION: Final = "vertex-2023-10-16"
+"""The like for Vertex AI, in the body; there is no other."""
+
+
 class MessagesUpstream(Upstream):
     """An `Upstream` with Anthropic's API."""
 
     name = "messages"
     reply_name = "a message"
     default_reasoning = "effort"
-    passed_headers = ("anthropic-version", "anthropic-beta")
+    passed_headers: tuple[str, ...] = ("anthropic-version", "anthropic-beta")
     models_path = "/models?limit=1000"
     """Without a limit the reply is a page of 20 models."""
 
@@ -179,6 +184,10 @@ class MessagesUpstream(Upstream):
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
         headers = {"anthropic-version": ANTHROPIC_VERSION}
+        # Azure takes keys of its own like Anthropic, but the tokens of Entra, which are JSON Web Tokens
+        # (RFC 7519), like those of its other models.
+        if api_key.startswith("eyJ"):
+            return {**super().auth_headers(api_key), **headers}
         return {"x-api-key": api_key, **headers} if api_key else headers
 
     def ask(self, body: Json, target: Target) -> Json:
@@ -226,6 +235,30 @@ class MessagesUpstream(Upstream):
 
     def open_reader(self, context: ReplyContext) -> MessagesReader:  # noqa: ARG002 - chat's needs it
         return MessagesReader()
+
+
+class VertexUpstream(MessagesUpstream):
+    """Anthropic's API on Google's Vertex AI, whose paths name the model and the way of the reply."""
+
+    passed_headers = ("anthropic-beta",)
+    models_path = ""
+
+    def __init__(self, path: str = "", *, is_free: bool = False) -> None:
+        """Ask at `path` if it is given, which does not name the model."""
+        super().__init__(path, is_free=is_free)
+
+    def find_path(self, upstream_model: str, *, stream: bool) -> str:
+        way = "streamRawPredict" if stream else "rawPredict"
+        return self.path or f"/models/{quote(upstream_model, safe='@')}:{way}"
+
+    def auth_headers(self, api_key: str) -> Mapping[str, str]:
+        return Upstream.auth_headers(self, api_key)
+
+    def ask(self, body: Json, target: Target) -> Json:
+        asked = {**super().ask(body, target), "anthropic_version": VERTEX_VERSION}
+        if not self.path:
+            del asked["model"]
+        return asked
 
 
 def check_container(body: Json) -> None:
