@@ -218,6 +218,7 @@ _GROUPS: Final[Mapping[UsageGroup, Mapping[str, str]]] = {
     "model": {"model": "MODEL"},
     "key": {"key": "KEY", "account": "ACCOUNT", "key_name": "NAME"},
     "account": {"account": "ACCOUNT"},
+    "provider": {"provider": "PROVIDER"},
 }
 """The columns that name a group: in JSON and CSV, and in the table."""
 

@@ -23,7 +23,7 @@ from gateway.money import (
 from gateway.prices import AppliedPrice
 from gateway.times import format_iso
 
-UsageGroup = Literal["day", "model", "key", "account"]
+UsageGroup = Literal["day", "model", "key", "account", "provider"]
 ChartUnit = Literal["day", "hour"]
 
 

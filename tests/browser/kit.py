@@ -66,6 +66,7 @@ OPERATOR_PAGES: Final = {
     "accounts/holder": "holder",
     "costs": "Costs",
     "costs?from=2026-01-01&to=2026-01-02": "Costs",
+    "costs?by=day&account=holder": "Costs",
     "codes": "Codes",
     "tokens": "Tokens",
     "providers": "Providers",

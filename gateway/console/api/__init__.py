@@ -4,7 +4,8 @@ session     sign in, sign out, who is signed in
 overview    the overview of an account, and that of the gateway
 activity    one's requests to models
 keys        the signed-in account's keys, and budgets that keys share; operators: tokens of scripts
-usage       usage by day, hour, model or key; the models; operators: what providers bill
+usage       usage by day, hour, model or key; the models
+costs       operators: what providers bill, and the margin
 settings    one's password, one-time codes and sessions; alerts
 billing     the balance and its entries, redeeming codes; operators: entries and statements of all
 accounts    operators: accounts, and top-up codes
@@ -20,6 +21,7 @@ from gateway.console.api import (  # noqa: F401 - their decorators register the 
     accounts,
     activity,
     billing,
+    costs,
     keys,
     operations,
     orders,

@@ -14,7 +14,7 @@ from gateway.admin import fields, observations, views
 from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.config.records import Config, Provider
-from gateway.console.fields import ConsoleError
+from gateway.console.fields import ConsoleError, invalid_field
 from gateway.console.lists import read_page
 from gateway.console.routes import (
     OPERATORS,
@@ -295,10 +295,16 @@ def show_latency(books: Books, request: ConsoleRequest) -> Answer:
     """Show how long replies took, by provider and its model or by account."""
     query = request.query
     by = query.choice("by", ("provider", "account"), "provider")
+    account_id = request.find_named(books)
+    if by == "provider" and account_id is not None:
+        raise invalid_field(
+            "account",
+            "Providers' times are those of all accounts. Leave out 'account', or ask by account.",
+        )
     asked = query.day("day")
     day = books.clock() // DAY_MS if asked is None else asked
     scope: LatencyScope = "account" if by == "account" else "route"
-    rows, total = observations.list_latencies(books, scope, day, request.find_named(books))
+    rows, total = observations.list_latencies(books, scope, day, account_id)
     names = ("account",) if by == "account" else ("provider", "model")
     return Answer(
         {

@@ -1,7 +1,7 @@
-"""Usage by day, hour, model or key, and what providers bill for it; the models and their prices.
+"""Usage by day, hour, model or key; the models and their prices.
 
-Holders see their own account's usage, operators any account's, and what providers bill for the
-models of all accounts. Operators also see models that are off, and all routes.
+Holders see their own account's usage, operators that of all accounts or of one. Operators also see
+models that are off, and all routes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ from gateway.console.routes import (
 )
 from gateway.ledger.call_records import (
     ChartUnit,
-    ProviderCosts,
     Usage,
     UsageFilter,
     UsagePoint,
     UsageReport,
-    sum_costs,
     sum_usage,
 )
 from gateway.ledger.sql.books.books import Books
@@ -39,7 +37,7 @@ from gateway.money import describe_amount, describe_price
 from gateway.prices import describe_rules
 from gateway.times import DAY_MS, format_day, format_hour
 
-Group = Literal["day", "hour", "model", "key", "account"]
+Group = Literal["day", "hour", "model", "key", "account", "provider"]
 OWN_GROUPS: Final[tuple[Group, ...]] = ("day", "hour", "model", "key")
 MAX_DAYS: Final[dict[Group, int]] = {
     "day": 366,
@@ -47,8 +45,10 @@ MAX_DAYS: Final[dict[Group, int]] = {
     "model": 366,
     "key": 366,
     "account": 366,
+    "provider": 31,
 }
-"""Days of a report: a leap year or, by the hour, a month. A chart has no room for more points."""
+"""Days of a report: a leap year or a month. By the hour a chart has no room for more points, and by
+provider each request is read."""
 DEFAULT_DAYS: Final = 30
 """Days of a report without a first day: about a month, as bills have it."""
 FIRST_DAY: Final = -719_162
@@ -61,6 +61,7 @@ COLUMNS: Final[dict[Group, tuple[str, ...]]] = {
     "model": ("model", *_SUMS),
     "key": ("key", "key_name", *_SUMS),
     "account": ("account", *_SUMS),
+    "provider": ("provider", *_SUMS),
 }
 
 Json = dict[str, object]
@@ -92,7 +93,7 @@ def _show(
         "to": format_day(chosen.last_day),
         "by": by,
         "currency": request.gateway.config.billing.currency,
-        "rows": _list_rows(by, report),
+        "rows": _list_rows(books, by, chosen, report),
         "totals": views.USAGE.describe(sum_usage(point.usage for point in report.points)),
         "chart": {"unit": unit, "points": _describe_points(report, unit)},
         "models": list(report.models),
@@ -116,7 +117,8 @@ async def _stream(
     by = request.query.choice("by", groups, "day")
 
     def read(books: Books, _: None) -> tuple[list[Json], None]:
-        return _list_rows(by, _read_report(books, request, find_id(books), by)[1]), None
+        chosen, report = _read_report(books, request, find_id(books), by)
+        return _list_rows(books, by, chosen, report), None
 
     return await stream_csv(request, "usage", COLUMNS[by], read)
 
@@ -129,7 +131,7 @@ def _read_report(
     books: Books, request: ConsoleRequest, account_id: int | None, by: Group
 ) -> tuple[UsageFilter, UsageReport]:
     query = request.query
-    first_day, last_day = _read_days(query, books.clock() // DAY_MS, by)
+    first_day, last_day = read_days(query, books.clock() // DAY_MS, by)
     chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))
     report = books.usage.report(
         chosen, _find_unit(by), by_key=by == "key", by_account=by == "account"
@@ -137,7 +139,7 @@ def _read_report(
     return chosen, report
 
 
-def _read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
+def read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
     """Read `from` and `to`, by default the days up to today."""
     first, last = query.days()
     last_day = today if last is None else last
@@ -155,8 +157,8 @@ def _read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
     return first_day, last_day
 
 
-def _list_rows(by: Group, report: UsageReport) -> list[Json]:
-    """List usage by time, or by model or key with the most expensive first."""
+def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport) -> list[Json]:
+    """List usage by time, or by another group with the most expensive first."""
     if by == "key":
         return [
             {
@@ -169,6 +171,17 @@ def _list_rows(by: Group, report: UsageReport) -> list[Json]:
         ]
     if by == "account":
         return [{"account": name, **views.USAGE.describe(usage)} for name, usage in report.accounts]
+    if by == "provider":
+        id_ = chosen.account_id
+        providers = books.usage.sum_by(
+            by,
+            account=None if id_ is None else books.accounts.find_name(id_),
+            since_ms=chosen.first_day * DAY_MS,
+            until_ms=(chosen.last_day + 1) * DAY_MS,
+            key_id=chosen.key_id,
+            model=chosen.model,
+        )
+        return [{by: name, **views.USAGE.describe(usage)} for name, usage in providers]
     if by == "model":
         models = _sum_by(report.points, lambda point: point.model)
         ordered = sorted(models.items(), key=lambda row: (-row[1].cost_nano, row[0]))
@@ -200,33 +213,6 @@ def _describe_points(report: UsageReport, unit: ChartUnit) -> list[Json]:
         }
         for point in report.points
     ]
-
-
-@route("GET", "/costs", "operator", READERS)
-def show_costs(books: Books, request: ConsoleRequest) -> Answer:
-    """List all models that were used, those that earn least first; unknown costs last."""
-    first, last = _read_days(request.query, books.clock() // DAY_MS, "model")
-    rows = books.usage.sum_with_costs(
-        by="model", since_ms=first * DAY_MS, until_ms=(last + 1) * DAY_MS
-    )
-    rows.sort(key=lambda row: (not row[2].known, row[2].margin_nano, row[0]))
-    total = sum_usage(usage for _, usage, _ in rows) if rows else Usage()
-    body = {
-        "from": format_day(first),
-        "to": format_day(last),
-        "currency": request.gateway.config.billing.currency,
-        "rows": [{"model": model, **_describe_costs(usage, costs)} for model, usage, costs in rows],
-        "totals": _describe_costs(total, sum_costs(costs for *_, costs in rows)),
-    }
-    return Answer(body)
-
-
-def _describe_costs(usage: Usage, costs: ProviderCosts) -> dict[str, object]:
-    return {
-        "requests": usage.requests,
-        **describe_amount("charged", usage.cost_nano),
-        **views.COSTS.describe(costs),
-    }
 
 
 @async_route("GET", "/models", "any")

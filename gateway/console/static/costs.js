@@ -1,37 +1,53 @@
-// Operators: what providers bill for the models of all accounts, and the margin.
+// Operators: what was charged, what providers bill for it, and the margin.
 
-import { get, query } from "./api.js";
+import { apiUrl, get, query } from "./api.js";
+import { chart } from "./chart.js";
 import { h } from "./dom.js";
-import { count, groupAmount, utcDay } from "./format.js";
-import { latestDays, rangeLinks } from "./period.js";
-import { code, empty, head, section, table } from "./ui.js";
+import { filters } from "./form.js";
+import { amountText, count, fromNano, groupAmount, toNano, utcDay } from "./format.js";
+import { accountLink } from "./links.js";
+import { latestDays, latestMonths, rangeFields, rangeLinks } from "./period.js";
+import { code, empty, head, link, section, table } from "./ui.js";
+import { makeSlots } from "./usagechart.js";
 
-export async function costs({ params, signal }) {
-  const view = await get(`/costs${query({ from: params.get("from") ?? utcDay(-29), to: params.get("to") ?? utcDay() })}`, signal);
+const GROUPS = { model: "Model", account: "Account", provider: "Provider", day: "Day (UTC)" };
+
+export async function costs({ params, signal, reload }) {
+  const chosen = {
+    from: params.get("from") ?? utcDay(-29), to: params.get("to") ?? utcDay(),
+    by: GROUPS[params.get("by")] ? params.get("by") : "model", account: params.get("account"),
+  };
+  const view = await get(`/costs${query(chosen)}`, signal);
   const { costed_requests: costed, reported_requests: reported } = view.totals;
   return [
-    head("Costs"),
-    rangeLinks(view, latestDays()),
-    section("All accounts, by model",
-      !costed && !reported && h("p", null, "No cost is known in this range. Set ", code("cost"), " beside a model's ", code("price"), " in gateway.toml."),
+    head("Costs", link("CSV", apiUrl(`/costs.csv${query(chosen)}`), "button", { download: "" })),
+    rangeLinks(view, [...latestDays(), ...latestMonths()]),
+    filters([
+      ...rangeFields(chosen),
+      { name: "by", label: "Table by", type: "select", value: chosen.by, options: Object.keys(GROUPS).map((by) => [by, by]) },
+      { name: "account", label: "Account", type: "search", value: chosen.account ?? "", placeholder: "all", spellcheck: "false" },
+    ], reload),
+    section("By day", costChart(view)),
+    section(`By ${view.by}`,
+      !costed && !reported && h("p", null, "No cost is known in this range. Set ", code("cost"), " beside a model’s ", code("price"), " in gateway.toml."),
       view.rows.length ? costTable(view, reported > 0) : empty("No calls in this range. Choose a longer one.")),
   ];
 }
-
-const unknown = (rows) => rows.filter((row) => row.costed_requests < row.requests).map((row) => row.model);
 
 /** Of what was charged where the cost is known. */
 const percent = (row) => row.charged_with_cost_nano > 0 && h("small", null, `${(100 * row.margin_nano / row.charged_with_cost_nano).toFixed(1)} %`);
 
 const excess = (row) => row.reported_excess_nano && h("small", null, "excess ", groupAmount(row.reported_excess));
 
-const costTable = ({ rows, totals }, hasReports) => [
+const NAMES = { model: (row) => code(row.model), account: (row) => accountLink(row.account), provider: (row) => row.provider, day: (row) => row.day };
+
+const costTable = ({ by, rows, totals, unknown }, hasReports) => [
   h("p", { class: "dim" }, "Cost and margin are those of the calls with a known cost."),
-  unknown(rows).length > 0 && h("p", { class: "words" }, "Calls without a known cost: ", unknown(rows).join(", "), "."),
+  unknown.length > 0 && h("p", { class: "words" }, "Calls without a known cost: ", unknown.join(", "), "."),
   table({
-    caption: "What providers bill, by model",
+    caption: `What providers bill, by ${by}`,
     columns: [
-      { label: "Model", cell: (row) => (row === totals ? "Total" : code(row.model)) },
+      { label: GROUPS[by], cell: (row) => (row === totals ? "Total" : NAMES[by](row)) },
       { label: "Calls", right: true, cell: (row) => count(row.requests) },
       { label: "Charged", money: (row) => row.charged },
       { label: "With known cost", money: (row) => row.charged_with_cost },
@@ -43,3 +59,32 @@ const costTable = ({ rows, totals }, hasReports) => [
     foot: totals,
   }),
 ];
+
+/** The parts of a bar: all of it was charged, but for a loss. */
+const PARTS = [
+  ["Provider’s cost", ({ known, cost }) => (cost < known ? cost : known)],
+  ["Margin", ({ known, cost }) => (cost < known ? known - cost : 0n)],
+  ["Loss", ({ known, cost }) => (cost > known ? cost - known : 0n)],
+  ["Charged, cost unknown", ({ charged, known }) => charged - known],
+];
+
+function costChart(view) {
+  const days = view.chart.points.map((point) => {
+    const [charged, known, cost] = [point.charged, point.charged_with_cost ?? "0.00", point.provider_cost ?? "0.00"].map(toNano);
+    return { day: point.day, parts: PARTS.map(([, read]) => read({ charged, known, cost })) };
+  });
+  const shown = PARTS.map(([name], at) => ({ name, at, sum: days.reduce((sum, { parts }) => sum + parts[at], 0n) })).filter(({ sum }) => sum);
+  const { slots, find } = makeSlots(view, shown.length);
+  for (const { day, parts } of days) {
+    const slot = find(day);
+    slot.sum += parts.reduce((sum, part) => sum + part, 0n);
+    shown.forEach(({ at }, index) => { slot.values[index] += Number(parts[at]) / 1e9; });
+  }
+  for (const slot of slots) slot.text = `${slot.label}${slot.span}: ${amountText(fromNano(slot.sum))}`;
+  return chart({
+    title: `${amountText(view.totals.charged)} charged, ${view.totals.margin === null ? "no cost known" : `margin ${amountText(view.totals.margin)}`}`,
+    slots,
+    series: shown.map(({ name, sum }) => ({ name, text: amountText(fromNano(sum)) })),
+    emptyText: shown.length ? "" : "No calls in this range",
+  });
+}

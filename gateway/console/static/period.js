@@ -29,8 +29,9 @@ function rangeUrl(from, to) {
   params.set("from", from);
   params.set("to", to);
   params.delete("cursor");
-  // Hours of a month at most are shown.
-  if (params.get("by") === "hour" && from < utcDay(-30)) params.delete("by");
+  // By these a month at most is shown.
+  const days = (Date.parse(to) - Date.parse(from)) / 86400000;
+  if (["hour", "provider"].includes(params.get("by")) && days > 30) params.delete("by");
   return `${location.pathname}?${params}`;
 }
 

@@ -9,7 +9,7 @@ import { latestDays, rangeFields, rangeLinks } from "./period.js";
 import { code, empty, head, keyOptions, link, notice, section, table, tokenColumns } from "./ui.js";
 import { METRICS, usageChart } from "./usagechart.js";
 
-const GROUPS = { day: "Day (UTC)", hour: "Hour (UTC)", model: "Model", key: "Key", account: "Account" };
+const GROUPS = { day: "Day (UTC)", hour: "Hour (UTC)", model: "Model", key: "Key", account: "Account", provider: "Provider" };
 
 function readFilters() {
   const params = new URLSearchParams(location.search);
@@ -62,7 +62,7 @@ function fields(chosen, keys, models, all) {
   const any = (label, options) => [["", label], ...options];
   return [
     ...rangeFields(chosen),
-    { name: "by", label: "Table by", type: "select", value: chosen.by, options: Object.keys(GROUPS).filter((by) => all || by !== "account").map((by) => [by, by]) },
+    { name: "by", label: "Table by", type: "select", value: chosen.by, options: Object.keys(GROUPS).filter((by) => all || !["account", "provider"].includes(by)).map((by) => [by, by]) },
     all && { name: "account", label: "Account", value: chosen.account ?? "", placeholder: "all" },
     { name: "model", label: "Model", type: "select", value: chosen.model ?? "", options: any("all", withChosen(models.map((id) => [id, id]), chosen.model)) },
     !all && { name: "key", label: "Key", type: "select", value: chosen.key ?? "", options: any("all", withChosen(keyOptions(keys), chosen.key)) },
@@ -77,6 +77,7 @@ const NAMES = {
   hour: (row) => h("time", { datetime: row.hour }, row.hour.slice(0, 16).replace("T", " ")),
   model: (row) => code(row.model),
   account: (row) => link(row.account, `/console/usage?${new URLSearchParams({ account: row.account })}`),
+  provider: (row) => row.provider,
   key: (row) => [row.key_name || "unnamed", " ", code(row.key_display)],
 };
 

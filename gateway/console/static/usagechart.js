@@ -12,7 +12,7 @@ const DAY_MS = 86400000;
 const MAX_BARS = 124;
 
 /** The bars: days or hours of the range, those without calls too; more than fit are put together. */
-function makeSlots({ from, to, chart: { unit } }, width) {
+export function makeSlots({ from, to, chart: { unit } }, width) {
   const hourly = unit === "hour";
   const step = hourly ? DAY_MS / 24 : DAY_MS;
   const start = Date.parse(from);

@@ -423,6 +423,8 @@ async def test_latencies_are_told_by_provider_account_and_day(console: Console) 
     assert [one["account"] for one in by_account["rows"]] == [HOLDER]
     assert by_account["totals"] == told["totals"]
     assert (await get(console, f"{API}/latency?by=account&account={OTHER}"))["rows"] == []
+    of_one = await console.get(f"{API}/latency?by=provider&account={HOLDER}", as_=OPERATOR)
+    assert of_one.refusal == (400, "invalid_field", "account")
     past = await get(console, f"{API}/latency?day=2026-01-01")
     nothing = {"calls": 0, **dict.fromkeys(list(row["day"])[1:])}
     assert (past["day"], past["rows"][0]["day"]) == ("2026-01-01", nothing)

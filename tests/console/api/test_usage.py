@@ -227,6 +227,11 @@ async def test_operators_see_the_usage_of_all_accounts_or_of_one(scene: Scene) -
     rows = (await ask(scene, "by=account", as_=OPERATOR, path="gateway/usage"))["rows"]
     totals = {HOLDER: own["totals"], OTHER: other["totals"]}
     assert rows == [{"account": name, **totals[name]} for name in (HOLDER, OTHER)]
+    (provider,) = (await ask(scene, "by=provider", as_=OPERATOR, path="gateway/usage"))["rows"]
+    wanted = (await ask(scene, "by=day", as_=OPERATOR, path="gateway/usage"))["totals"]
+    assert provider == {"provider": "demo", **wanted}
+    few = await ask(scene, "by=provider&model=demo/echo", as_=OPERATOR, path="gateway/usage")
+    assert few["rows"] == [{"provider": "demo", **few["totals"]}]
     keys_of_all = (await ask(scene, "by=key", as_=OPERATOR, path="gateway/usage"))["rows"]
     assert len(keys_of_all) == 3
     text = await scene.console.get(f"{API}/gateway/usage.csv?{RANGE}&by=account", as_=OPERATOR)
@@ -293,8 +298,30 @@ async def test_operators_see_the_margin_of_each_model_over_all_accounts(scene: S
     assert (empty["rows"], empty["totals"]["requests"], empty["totals"]["margin"]) == ([], 0, None)
 
 
+@each_row("by", ["model", "account", "provider", "day"])
+async def test_costs_by_any_group_add_up_to_the_same(scene: Scene, by: str) -> None:
+    """Of one account, too; the chart has the days, and the CSV the rows."""
+    whole = await ask(scene, as_=OPERATOR, path="costs")
+    other = await ask(scene, f"by={by}&account={OTHER}", as_=OPERATOR, path="costs")
+    body = await ask(scene, f"by={by}", as_=OPERATOR, path="costs")
+    assert body["totals"] == whole["totals"]
+    assert (body["by"], body["unknown"]) == (by, ["demo/echo", "=large", "free"])
+    for view in (body, other):
+        for name in ("requests", "charged_nano", "charged_with_cost_nano", "provider_cost_nano"):
+            for rows in (view["rows"], view["chart"]["points"]):
+                assert sum(row[name] or 0 for row in rows) == view["totals"][name]
+    names = {"model": "demo/echo", "account": OTHER, "provider": "demo", "day": "2024-10-04"}
+    (row,), (point,) = other["rows"], other["chart"]["points"]
+    assert (row[by], row["provider_cost_nano"], point["day"]) == (names[by], 50, names["day"])
+    text = await scene.console.get(f"{API}/costs.csv?{RANGE}&by={by}", as_=OPERATOR)
+    written = [(row[by].removeprefix("'"), row["margin_nano"]) for row in read_csv(text)]
+    shown = [(row[by], row["margin_nano"]) for row in body["rows"]]
+    assert written == [(name, "" if nano is None else str(nano)) for name, nano in shown]
+
+
 async def test_holders_see_no_costs(scene: Scene) -> None:
-    assert (await scene.console.get(f"{API}/costs?{RANGE}")).status == 404
+    for path in ("costs", "costs.csv"):
+        assert (await scene.console.get(f"{API}/{path}?{RANGE}")).status == 404
     for place in (
         *(f"usage?{RANGE}&by={by}" for by in GROUPS),
         *(f"usage.csv?{RANGE}&by={by}" for by in GROUPS),

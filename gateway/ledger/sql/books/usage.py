@@ -1,6 +1,6 @@
 """Sums of usage and costs, read from the sums by hour and day.
 
-Requests are read only for periods that are not whole days. Rows come as one JSON array, and sums
+Requests are read only for periods that are not whole days, and by provider. Rows come as one JSON array, and sums
 that a chart is made of, which may be thousands, as its columns (see `connection`).
 """
 
@@ -26,6 +26,7 @@ from gateway.ledger.call_records import (
     UsageReport,
 )
 from gateway.ledger.records import Refused
+from gateway.ledger.sql.books.calls import LAST_MS
 from gateway.ledger.sql.books.database import KEY_WORKS, Part, read_account
 from gateway.ledger.sql.connection import (
     PART,
@@ -150,12 +151,14 @@ def _sum_chosen(table: str, condition: str, sums: str) -> str:
         SELECT {{}}, {sums}
         FROM {source}
         WHERE accounts.name = coalesce(:account, accounts.name) AND {condition}
+            AND (:key IS NULL OR key_id = :key) AND (:model IS NULL OR model = :model)
             AND (:since IS NULL OR {at} >= :since / {unit_ms})
             AND (:until IS NULL OR {at} < :until / {unit_ms})
         GROUP BY 1 ORDER BY 1
     """  # noqa: S608 - of constants
 
 
+_IDS: Final = "requests.id >= :first_id AND requests.id < :last_id"
 _USAGE_OF_DAYS: Final = _sum_chosen(
     "daily",
     "requests > 0",  # days on which all requests failed are no group
@@ -164,37 +167,55 @@ _USAGE_OF_DAYS: Final = _sum_chosen(
 )
 _USAGE_OF_REQUESTS: Final = _sum_chosen(
     "requests",
-    "state = 'posted'",
+    f"state = 'posted' AND {_IDS}",
     "count(*), sum(input_tokens), sum(cached_input_tokens),"
     " sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens),"
     f" {sum_parts('cost_nano')}",
 )
 _COSTS_OF_DAYS: Final = _sum_chosen("daily_costs", "TRUE", COSTS_OF_DAYS)
-_COSTS_OF_REQUESTS: Final = _sum_chosen("requests", HAS_COST, COSTS_OF_REQUESTS)
+_COSTS_OF_REQUESTS: Final = _sum_chosen("requests", f"{HAS_COST} AND {_IDS}", COSTS_OF_REQUESTS)
 _GROUPS: Final[Mapping[UsageGroup, str]] = {
     "day": "{}",
     "model": "model",
     "key": "key_id",
     "account": "accounts.name",
+    "provider": "provider",
 }
 """SQL of what usage is grouped by; days are UTC and numbered, see `_name`."""
+_ALL_IDS: Final = ("", "s")
+"""Bounds of all ids, which begin with `req_`."""
+_LONGEST_MS: Final = 2 * DAY_MS
+"""Much longer than any request takes."""
 
 
 class UsageBook(Part):
     def sum_by(
-        self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
+        self,
+        by: UsageGroup,
+        *,
+        account: str | None,
+        since_ms: int | None,
+        until_ms: int | None,
+        key_id: str | None = None,
+        model: str | None = None,
     ) -> list[tuple[str, Usage]]:
-        """Sum the posted requests that ended in [since, until); accounts by cost, else by group."""
-        # Whole days are read from their sums, which is quick, and parts of days from the requests.
-        rows = self._sum(by, (_USAGE_OF_DAYS, _USAGE_OF_REQUESTS), account, since_ms, until_ms)
+        """Sum the posted requests that ended in [since, until).
+
+        Accounts and providers come by cost, others by group.
+        """
+        # Whole days are read from their sums, which is quick. These have no provider, and no hours:
+        # both are read from the requests.
+        chosen = {"account": account, "key": key_id, "model": model}
+        rows = self._sum(by, (_USAGE_OF_DAYS, _USAGE_OF_REQUESTS), chosen, since_ms, until_ms)
         found = [(_name(by, group), _make_usage(sums)) for group, *sums in rows]
-        return found if by != "account" else sorted(found, key=_by_spent)
+        return sorted(found, key=_by_spent) if by in {"account", "provider"} else found
 
     def sum_costs(
         self, by: UsageGroup, *, account: str | None, since_ms: int | None, until_ms: int | None
     ) -> dict[str, ProviderCosts]:
         """Sum what providers bill for these requests, in groups of which anything is known."""
-        rows = self._sum(by, (_COSTS_OF_DAYS, _COSTS_OF_REQUESTS), account, since_ms, until_ms)
+        chosen = {"account": account, "key": None, "model": None}
+        rows = self._sum(by, (_COSTS_OF_DAYS, _COSTS_OF_REQUESTS), chosen, since_ms, until_ms)
         return {_name(by, group): read_costs(sums) for group, *sums in rows}
 
     def sum_with_costs(
@@ -217,19 +238,28 @@ class UsageBook(Part):
         self,
         by: UsageGroup,
         statements: tuple[str, str],
-        account: str | None,
+        chosen: Mapping[str, str | None],
         since_ms: int | None,
         until_ms: int | None,
     ) -> list[tuple[str | int, *tuple[int, ...]]]:
         of_days, of_requests = statements
-        if any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
+        first_id, last_id = _ALL_IDS
+        if by == "provider":
+            first_id, last_id = _find_ids(since_ms, until_ms)
+        values = {
+            **chosen,
+            "since": since_ms,
+            "until": until_ms,
+            "first_id": first_id,
+            "last_id": last_id,
+        }
+        if by == "provider" or any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
             sql = of_requests.format(_GROUPS[by].format(f"ended_ms / {DAY_MS}"))
         else:
             sql = of_days.format(_GROUPS[by].format("day"))
-        values = {"account": account, "since": since_ms, "until": until_ms}
         with self._database.snapshot() as connection:
-            if account is not None:
-                read_account(connection, account)
+            if chosen["account"] is not None:
+                read_account(connection, chosen["account"])
             return connection.execute(sql, values).fetchall()
 
     def report(
@@ -292,6 +322,13 @@ class UsageBook(Part):
     def sum_by_key(self, account_id: int, first_day: int, last_day: int) -> dict[str, int]:
         """Return what each key was charged in nano-units; both days are inclusive."""
         return dict(self._database.read_rows(_SPENT_BY_KEY, (account_id, first_day, last_day)))
+
+
+def _find_ids(since_ms: int | None, until_ms: int | None) -> tuple[str, str]:
+    """Return bounds of the ids of requests that ended in a time: ids tell when requests began."""
+    last_ms = LAST_MS if until_ms is None else min(until_ms + _LONGEST_MS, LAST_MS)
+    first_ms = max((since_ms or 0) - _LONGEST_MS, 0)
+    return ids.find_first_id(first_ms), ids.find_first_id(last_ms)
 
 
 def _make(kind: type[Row], *columns: Iterable[object]) -> Iterator[Row]:

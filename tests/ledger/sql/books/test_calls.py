@@ -189,7 +189,7 @@ def keys(books: AnyBooks) -> list[str]:
     return ids
 
 
-@pytest.mark.parametrize("by", ["day", "model", "key"])
+@pytest.mark.parametrize("by", ["day", "model", "key", "provider"])
 def test_parts_of_days_are_summed_as_whole_days_are(
     books: AnyBooks, keys: list[str], by: UsageGroup
 ) -> None:
