@@ -179,6 +179,19 @@ async def test_operators_read_and_print_the_statement(site: Site, console: Conso
         assert not await page.locator(hidden).first.is_visible(), hidden
 
 
+async def test_costs_are_grouped_and_drawn(site: Site, console: Console) -> None:
+    await make_call(console, OTHER)
+    page = await site.open(f"costs?account={OTHER}")
+    await page.get_by_label("Table by").select_option("provider")
+    await page.wait_for_url("**by=provider**")
+    await settle(page)
+    row, total = await read_table(page, "What providers bill, by provider")
+    assert (row.pop("Provider"), total.pop("Provider")) == ("demo", "Total")
+    assert row == total
+    assert await page.locator(".legend span").all_inner_texts() == ["Charged, cost unknown"]
+    assert (await download(page, "CSV")).splitlines()[1].startswith("demo,")
+
+
 async def test_calls_are_filtered_by_account_and_outcome(site: Site, console: Console) -> None:
     request_id = await make_call(console, HOLDER)
     page = await site.open("activity")

@@ -35,7 +35,7 @@ export async function costs({ params, signal, reload }) {
 }
 
 /** Of what was charged where the cost is known. */
-const percent = (row) => row.charged_with_cost_nano > 0 && h("small", null, `${(100 * row.margin_nano / row.charged_with_cost_nano).toFixed(1)} %`);
+const percent = (row) => row.charged_with_cost_nano > 0 && h("small", null, `${(100 * row.margin_nano / row.charged_with_cost_nano).toFixed(1).replace("-", "−")} %`);
 
 const excess = (row) => row.reported_excess_nano && h("small", null, "excess ", groupAmount(row.reported_excess));
 
