@@ -89,11 +89,6 @@ class Completion:
                 cause="not tried: it cannot take the request",
             ) from error
 
-    def pick_headers(self, candidate: Candidate) -> Mapping[str, str]:
-        """Select the caller's headers that go to a candidate."""
-        passed = candidate.provider.config.pass_headers
-        return pick_headers(self.headers, (*candidate.exchange.passed_headers, *passed))
-
 
 async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     """Parse a request, check that it can be sent, and take its hold.

@@ -19,7 +19,7 @@ from typing import Final, assert_never
 
 from aiohttp import web
 
-from gateway.api.admission import Completion, Prepared, admit
+from gateway.api.admission import Completion, Prepared, admit, pick_headers
 from gateway.api.bodies import count_reply, read_body
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import (
@@ -211,11 +211,12 @@ class Relay:
     async def _send(self, candidate: Candidate, prepared: Prepared, attempt: Attempt) -> None:
         """Send the request and pass on the reply; the result is counted for operators."""
         completion, life = self._completion, self._life
-        headers = completion.pick_headers(candidate)
+        passed = candidate.provider.config.pass_headers
+        names = (*candidate.exchange.passed_headers, *passed)
         began = time.monotonic()
         try:
             answer = await candidate.provider.forwarder.open(
-                candidate.exchange, prepared.data, headers, attempt
+                candidate.exchange, prepared.data, pick_headers(completion.headers, names), attempt
             )
             life.advance(Phase.ANSWERED)
             self._delivery = Delivery(

@@ -84,7 +84,8 @@ class Delivery:
         out = pipeline.feed(data)
         if not self._begun and (pipeline.begun or not self._completion.request.stream):
             self._begun = True
-            self._candidate.note_alive()  # the breakers need not wait for the end of a long reply
+            # The breakers need not wait for the end of a long reply.
+            self._candidate.provider.note_alive(self._candidate.target.upstream_model)
         # Comments before the first event are dropped: the gateway sends its own.
         proceed = not (out and self._begun) or self._sink.send(out)
         # Behind the events that came before it: those are the caller's.

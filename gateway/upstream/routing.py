@@ -201,10 +201,6 @@ class Candidate:
     paths: tuple[str, str] = ("", "")
     """The paths of a request for JSON and for a stream, if they depend on the model."""
 
-    def note_alive(self) -> None:
-        """Tell the breakers that the reply has begun."""
-        self.provider.note_alive(self.target.upstream_model)
-
     def report(self, error: GatewayError, note_failure: NoteFailure) -> None:
         """Take the provider's key and its name of the model out of an error, and log it."""
         upstream_model = self.target.upstream_model

@@ -61,8 +61,11 @@ class Scene(Sink):
         call.note_first_byte = lambda: self.done.append("first byte")
         self.call = call
         work = SimpleNamespace(request=context.request, bill=bill, call=call)
+        provider = SimpleNamespace(note_alive=lambda _: self.done.append("alive"))
         candidate = SimpleNamespace(
-            exchange=EXCHANGES["chat"]["chat"], note_alive=lambda: self.done.append("alive")
+            exchange=EXCHANGES["chat"]["chat"],
+            provider=provider,
+            target=SimpleNamespace(upstream_model="large"),
         )
         parts = cast("Any", (work, self, self.life, candidate, self, context, self.leave))
         self.delivery = Delivery(*parts)

@@ -128,11 +128,13 @@ class Queue:
         """End the waits for a step that is committed."""
         hold = item.hold
         hold.recorded = True
-        self._end(hold.admitted)
+        if hold.admitted is not None:
+            self._end(hold.admitted)
         if hold.settlement is not item.settlement:
             return  # it came, or was withdrawn, meanwhile: the next batch has it
         if item.settlement is not None:
             self._resolve(hold)
+            assert hold.settled is not None
             self._end(hold.settled)
         if not hold.raised:  # else it was raised meanwhile
             del self._holds[hold]
@@ -158,9 +160,9 @@ class Queue:
         fail_wait(hold.admitted, InternalError())
         fail_wait(self._settled(hold), InternalError())
 
-    def _end(self, wait: PromptFuture | None) -> None:
+    def _end(self, wait: PromptFuture) -> None:
         """End a wait; `tell` lets its task go on."""
-        if wait is not None and not wait.done():  # its task may have been cancelled
+        if not wait.done():  # its task may have been cancelled
             wait.set_result(None)
             self._ended.append(wait)
 

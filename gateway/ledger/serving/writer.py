@@ -139,7 +139,7 @@ class Writer:
             self._end()
             return
         if report.unavailable is None:
-            self.health.note_success(self._loop.time())
+            self.health.note_success(self._begun_seconds)
         else:
             self.health.note_failure(
                 report.unavailable, self._loop.time(), is_brief=report.is_brief
