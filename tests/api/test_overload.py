@@ -216,7 +216,7 @@ def make_key(account: Account | None = None, terms: KeyTerms | None = None) -> K
 
 def make_services(*, requests: int = 0, share: int = 0) -> Gateway:
     nothing = cast("Any", None)
-    routes = cast("Any", SimpleNamespace(close=lambda **_: None))
+    routes = cast("Any", SimpleNamespace(close=lambda **_: None, has_sources=False))
     limits, account_limits = Limits(requests, 0, 0), Limits(0, 0, share)
     config = cast("Any", SimpleNamespace(limits=limits, account_limits=account_limits))
     return Gateway(config, nothing, routes, nothing, nothing)
