@@ -16,7 +16,6 @@ import re
 import shlex
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from operator import add
 from pathlib import Path
 from typing import Final
@@ -32,20 +31,9 @@ from gateway.times import DAY_MS, unix_ms
 from tests.ledger.contract.kit import admission, settlement, void
 from tests.ledger.kit import find_key, make_place
 from tests.support.cli import Cli
+from tests.support.scribe import Scribe
 
 SESSIONS: Final = Path(__file__).with_name("sessions")
-SECRETS: Final = re.compile(
-    r"(?P<id>(?:key|batch|tok)_[0-9a-f]{16}\b|code_[0-9a-f]{23}\b|req_[0-9a-f]{28}\b)"
-    r"|(?P<key>sk-ru-[A-Za-z0-9]{38,}|gw[tl]_[\w-]{43})"
-    r"|(?P<code>\b[2-9A-HJ-NP-Z]{4}(?:-[2-9A-HJ-NP-Z]{4}){3}\b)"
-    r"|(?P<shown>(?:…|\\u2026|····-|(?:\\u00b7){4}-)[\w-]{4})"
-)
-"""Ids, keys, tokens, links and codes, and the ends by which people tell them apart."""
-VARYING: Final = (
-    (re.compile(r"(?!2999|2023|1970)\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d\.\d{3}Z)?"), "WHEN"),
-    (re.compile(r"(?<=# )\d{4}-\d\d-\d\d(?=:)|(?<=\"toml\": \"# )\d{4}-\d\d-\d\d"), "TODAY"),
-    (re.compile(r'(?<=, )\d+(?= bytes)|(?<="bytes": )\d+'), "BYTES"),
-)
 NOW_MS: Final = 1_700_000_000_000
 FAILURE: Final = UpstreamFailure(
     0, "req_9", 401, "status 401: the provider refuses our key", "https://api.example.com/v1/chat"
@@ -109,37 +97,6 @@ async def refuse(folder: Path) -> None:
 SEEDS: Final = {"calls": serve, "refusals": refuse}
 
 
-class Scribe:
-    """Replaces what differs from run to run by names, and names by what they stand for."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = str(folder)
-        self._names: dict[str, str] = {}
-        kinds = ("key", "batch", "tok", "code", "req")
-        self._numbers = {kind: count(1) for kind in kinds}
-        self._secrets = count(1)
-
-    def write(self, text: str) -> str:
-        text = SECRETS.sub(self._name, text.replace(self._folder, "DIR"))
-        for pattern, name in VARYING:
-            text = pattern.sub(name, text)
-        return text
-
-    def read(self, command: str) -> list[str]:
-        meant = {name: real for real, name in self._names.items()}
-        return [meant.get(word, word) for word in shlex.split(command)]
-
-    def _name(self, found: re.Match[str]) -> str:
-        real = found[0]
-        if found["shown"]:
-            return "…"
-        if real not in self._names:
-            prefix = real.partition("_")[0]
-            number = next(self._numbers[prefix]) if found["id"] else next(self._secrets)
-            self._names[real] = f"{prefix}_{number}" if found["id"] else f"SECRET-{number}"
-        return self._names[real]
-
-
 def play(cli: Cli, scribe: Scribe, block: str) -> str:
     first, _, rest = block.partition("\n")
     if first.startswith("> "):
@@ -148,7 +105,7 @@ def play(cli: Cli, scribe: Scribe, block: str) -> str:
         path.chmod(0o600)
         return block
     environ = {"GATEWAY_CONFIG": str(cli.config), "SUDO_USER": "ann"}
-    answer = cli.run(*scribe.read(first.removeprefix("$ ")), environ=environ)
+    answer = cli.run(*shlex.split(scribe.read(first.removeprefix("$ "))), environ=environ)
     said = [f"! {line}".rstrip() for line in scribe.write(answer.err).splitlines()]
     lines = [first, *said, *scribe.write(answer.out).splitlines()]
     return "\n".join([*lines, *([f"[{answer.code}]"] if answer.code else [])]) + "\n"
