@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gateway.admin import views
-from gateway.admin.fields import describe, name_process
+from gateway.admin.fields import Fields, describe, name_process
 from gateway.config.records import Billing, Config, Provider, Reload
 from gateway.ledger.alert_records import (
     Alert,
@@ -28,11 +28,13 @@ from gateway.ledger.alert_records import (
     LatencyCount,
     LatencyScope,
     RefusalView,
+    RefusedView,
     UpstreamFailure,
     UpstreamView,
     measure_latency,
 )
-from gateway.ledger.records import SYSTEM, Actor, AuditReport, LedgerError
+from gateway.ledger.call_records import CallDetail
+from gateway.ledger.records import SYSTEM, Actor, AuditReport, LedgerError, NotFound
 from gateway.ledger.sql.books.books import Books
 from gateway.times import HOUR_MS, HOURS_PER_DAY, unix_ms
 
@@ -130,6 +132,26 @@ def describe_upstream(state: UpstreamState) -> dict[str, object]:
     }
 
 
+LATENCY: Final = Fields[Latency](
+    *("calls", "first_byte_p50_ms", "first_byte_p95_ms", "total_p50_ms", "total_p95_ms"),
+)
+REFUSAL: Final = Fields[RefusalView](
+    *("account", "code", "model", "count", "last_ms", "last_request_id"),
+    table=(
+        "last_ms",
+        ("ACCOUNT", lambda one: "unknown key" if one.account is None else one.account),
+        *("code", "model"),
+        ("REQUESTS", "count"),
+        ("LAST REQUEST", "last_request_id"),
+    ),
+)
+REFUSED: Final = Fields[RefusedView](
+    ("state", lambda _: "refused"),
+    *("request_id", "account", "at_ms", "code", "model"),
+    table=(("REFUSED UTC", "at_ms"), "account", "code", ("MODEL", "model"), ("ID", "request_id")),
+)
+
+
 def list_refusals(books: Books, account: str | None, since_ms: int) -> list[RefusalView]:
     """Return the refusals of an account, or of everybody, the latest first. Raises NotFound."""
     account_id = None if account is None else books.accounts.find_id(account)
@@ -167,7 +189,26 @@ def list_latencies(
 
 def describe_latencies(row: LatencyRow) -> dict[str, object]:
     """Return the members for JSON, without the name."""
-    return {"hour": views.LATENCY.describe(row.hour), "day": views.LATENCY.describe(row.day)}
+    return {"hour": LATENCY.describe(row.hour), "day": LATENCY.describe(row.day)}
+
+
+def find_call(
+    books: Books, request_id: str, *, account_id: int | None = None
+) -> CallDetail | RefusedView:
+    """Return a request with its receipt, or what is known of its refusal. Raises NotFound.
+
+    Those of other accounts than `account_id`, if it is given, are treated as unknown.
+    """
+    try:
+        return books.calls.read_detail(request_id, account_id=account_id)
+    except NotFound:
+        return books.observations.find_refused(request_id, account_id=account_id)
+
+
+def list_refused(books: Books, account: str | None, since_ms: int) -> list[RefusedView]:
+    """Return the latest refused requests of an account, or of everybody. Raises NotFound."""
+    account_id = None if account is None else books.accounts.find_id(account)
+    return books.observations.read_refused(account_id, since_ms, LATEST)
 
 
 _NOTHING: Final = CallSums()
@@ -203,7 +244,7 @@ def _is_failing(latest: CallSums) -> bool:
 
 
 LATEST: Final = 20
-"""Alerts that are listed, so that they fit on a screen."""
+"""Alerts, or refused requests, that are listed, so that they fit on a screen."""
 
 
 def find_low_balance_nano(books: Books, account_id: int, billing: Billing) -> int | None:

@@ -7,7 +7,10 @@ from operator import attrgetter
 from typing import Final
 
 from gateway.admin.fields import Fields
-from gateway.ledger.alert_records import AlertView, Latency, RefusalView, UpstreamFailure
+from gateway.ledger.alert_records import (
+    AlertView,
+    UpstreamFailure,
+)
 from gateway.ledger.call_records import (
     ENDINGS,
     CallDetail,
@@ -363,19 +366,6 @@ ALERT: Final = Fields[AlertView](
         "kind",
         ("STATE", _describe_delivery),
         "text",
-    ),
-)
-LATENCY: Final = Fields[Latency](
-    *("calls", "first_byte_p50_ms", "first_byte_p95_ms", "total_p50_ms", "total_p95_ms"),
-)
-REFUSAL: Final = Fields[RefusalView](
-    *("account", "code", "model", "count", "last_ms", "last_request_id"),
-    table=(
-        "last_ms",
-        ("ACCOUNT", lambda one: "unknown key" if one.account is None else one.account),
-        *("code", "model"),
-        ("REQUESTS", "count"),
-        ("LAST REQUEST", "last_request_id"),
     ),
 )
 INTERRUPTED: Final = Fields[InterruptedView](

@@ -58,9 +58,9 @@ def note_refusal(call: Call, error: GatewayError) -> None:
         return
     account_id = None if call.key is None else call.key.account.id
     named = call.model or call.asked_model
-    # Names that callers make up must not fill the table.
+    # Names that callers make up must not fill the table of sums.
     model = named if named in call.gateway.config.models else ""
-    call.gateway.ledger.note_refusal(account_id, find_code(error), model, call.request_id)
+    call.gateway.ledger.note_refusal(account_id, find_code(error), model, call.request_id, named)
 
 
 def note_upstream_call(call: Call, candidate: Candidate, error: BaseException | None) -> None:

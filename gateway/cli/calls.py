@@ -10,31 +10,25 @@ from gateway.admin import observations, views
 from gateway.admin.fields import Columns, csv_lines, write_csv_cells
 from gateway.admin.observations import LatencyRow, UpstreamState
 from gateway.cli import arguments as read
-from gateway.cli.arguments import render, render_fields, render_table
+from gateway.cli.arguments import render, render_table
 from gateway.cli.command import Command
+from gateway.cli.receipts import describe_failure
 from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
 from gateway.config.load import load_config
 from gateway.ledger.alert_records import Alert, CallSums, Latency, UpstreamFailure, make_alert_id
 from gateway.ledger.call_records import (
     ENDINGS,
-    CallDetail,
     CallFilter,
-    Correction,
     OutcomeFilter,
     ProviderCosts,
-    Receipt,
     Usage,
     UsageGroup,
     sum_costs,
     sum_usage,
 )
 from gateway.ledger.sql.books.books import Books
-from gateway.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.process import ExitCode
 from gateway.times import DAY_MS, format_moment
-
-_UNITS: Final = {"request": "each", "web_search": "per thousand"}
-"""The units of prices that are not for a million tokens."""
 
 
 @verb(
@@ -86,84 +80,6 @@ def list_calls(
     )
     found = books.calls.read_page(chosen, None, limit + 1)
     command.show_latest("call", found, views.CALL, limit)
-
-
-@verb(
-    "receipt",
-    "receipt req_0123456789abcdef",
-    "receipt req_0123456789abcdef --json",
-    arg("id", "ID", read.word, "the request id, from the reply's x-request-id"),
-)
-def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argument's name
-    detail = command.open_books().calls.read_detail(id)
-    described = views.describe_call_detail(detail, command.currency, for_operator=True)
-    command.show(described, page_receipt(detail, command.currency))
-
-
-def page_receipt(detail: CallDetail, currency: str) -> str:
-    """Render a receipt: how the request ended, what it used and what it cost."""
-    receipt, key = detail.receipt, detail.key
-    fields = [
-        ("request", receipt.request_id),
-        ("account", detail.account),
-        ("key", " ".join(part for part in (key.name, key.display, key.id) if part)),
-        ("model", receipt.model),
-        ("provider", receipt.provider),
-        ("attempts", "-" if receipt.attempts is None else str(receipt.attempts)),
-        ("ended", _describe_ending(receipt)),
-        *(("failure", describe_failure(one)) for one in detail.failures),
-        ("started", f"{format_moment(receipt.started_ms)} UTC"),
-        ("took", _describe_times(receipt)),
-        ("tokens", format_tokens(receipt.tokens)),
-    ]
-    fields += ((name.replace("_", " "), f"{n} calls") for name, n in receipt.tool_calls.items())
-    fields += [
-        ("prices", _describe_prices(receipt, currency)),
-        ("price rule", receipt.price.rule or "the model's base price"),
-        ("hold", f"{format_amount(receipt.hold_nano)} {currency}"),
-        ("cost", _describe_cost(receipt, currency)),
-        *(("corrected", _describe_correction(one, currency)) for one in receipt.corrections),
-    ]
-    return render_fields(fields)
-
-
-def _describe_ending(receipt: Receipt) -> str:
-    ending = ENDINGS[receipt.outcome]
-    status = "" if receipt.status is None else f", status {receipt.status}"
-    by = "" if ending.by is None else f"; ended by: {ending.by}"
-    return f"{ending.sentence} ({receipt.outcome}{status}{by})"
-
-
-def _describe_times(receipt: Receipt) -> str:
-    if receipt.ended_ms is None:
-        return "-"
-    first = "no byte" if receipt.first_byte_ms is None else f"{receipt.first_byte_ms} ms"
-    total_ms = max(receipt.ended_ms - receipt.started_ms, 0)
-    return f"{total_ms} ms; to the first byte: {first}"
-
-
-def _describe_prices(receipt: Receipt, currency: str) -> str:
-    """Name the prices that are not 0."""
-    price = receipt.price.price
-    told = [
-        f"{name} {format_amount(nano)} {_UNITS.get(name, 'per million')}"
-        for name in PRICES
-        if (nano := getattr(price, name))
-    ]
-    told += (f"{name} {format_amount(nano)} per call" for name, nano in price.tools.items())
-    if price.reported is not None:
-        told.append(f"{format_factor(price.reported)} × the provider's bill, where it tells it")
-    return f"{', '.join(told)} ({currency})" if told else "free"
-
-
-def _describe_cost(receipt: Receipt, currency: str) -> str:
-    is_guess = "; estimated, as the provider did not report all usage" if receipt.estimated else ""
-    return f"{format_amount(receipt.cost_nano)} {currency} ({receipt.state}{is_guess})"
-
-
-def _describe_correction(correction: Correction, currency: str) -> str:
-    amount = f"{format_amount(correction.amount_nano)} {currency}"
-    return f"{amount} on {format_moment(correction.created_ms)} UTC: {correction.note}"
 
 
 @verb(
@@ -345,12 +261,23 @@ def providers(command: Command, day: int | None) -> None:
     )
 
 
-@verb("refusals", "refusals", "refusals --account alice --since yesterday", ACCOUNT, SINCE)
-def refusals(command: Command, account: str | None, since: int | None) -> None:
+@verb(
+    "refusals",
+    "refusals",
+    "refusals --account alice --since yesterday",
+    "refusals --each",
+    ACCOUNT,
+    SINCE,
+    flag("--each", "the latest requests one by one, of this week"),
+)
+def refusals(command: Command, account: str | None, since: int | None, *, each: bool) -> None:
     books = command.open_books()
     since_ms = books.clock() - RECENT_MS if since is None else since
-    rows = observations.list_refusals(books, account, since_ms)
-    command.show_list(rows, views.REFUSAL)
+    if not each:
+        rows = observations.list_refusals(books, account, since_ms)
+        command.show_list(rows, observations.REFUSAL)
+    if each or (account is not None and not command.as_json):
+        command.show_list(observations.list_refused(books, account, since_ms), observations.REFUSED)
 
 
 def _describe_sums(sums: CallSums) -> str:
@@ -361,8 +288,3 @@ def _describe_last(failure: UpstreamFailure | None) -> str:
     if failure is None:
         return "-"
     return f"{format_moment(failure.at_ms)} {describe_failure(failure)} {failure.request_id}"
-
-
-def describe_failure(failure: UpstreamFailure) -> str:
-    """Return why the provider failed, and at which address."""
-    return " at ".join(filter(None, (failure.reason, failure.url)))

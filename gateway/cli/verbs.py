@@ -90,7 +90,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
         "calls",
         "List calls of all accounts, the latest first. What was said in them is kept nowhere.",
     ),
-    "receipt": ("calls", "Show how one call ended, what it used, and what it cost."),
+    "receipt": ("receipts", "Show how one call ended, what it used, and what it cost."),
     "refund": ("accounts", "Give back what a request cost, or a part of it, once."),
     "providers": (
         "calls",

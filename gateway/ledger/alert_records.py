@@ -153,6 +153,26 @@ class RefusalView:
     last_request_id: str
 
 
+KEPT_REFUSED_MS: Final = 7 * DAY_MS
+"""How long refused requests are kept one by one."""
+REFUSED_A_DAY: Final = 10_000
+"""How many of a UTC day are kept, the latest ones."""
+REFUSED_OF_ACCOUNT_A_DAY: Final = 1000
+"""How many of these are one account's: a client that retries for ever must not push out the others'."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedView:
+    """A request that the gateway refused itself."""
+
+    request_id: str
+    account: str
+    at_ms: int
+    code: str
+    model: str
+    """What it named, also if nothing has that name; "" if it named none by then."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallSums:
     calls: int = 0

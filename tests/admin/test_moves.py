@@ -103,7 +103,7 @@ def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-OBSERVED = {"refusals", "upstream_calls", "upstream_failures", "latencies"}
+OBSERVED = {"refusals", "refused", "upstream_calls", "upstream_failures", "latencies"}
 """Tables without a row in this history; they move as all do."""
 
 

@@ -211,7 +211,7 @@ async def test_who_has_no_such_call_is_told_why(site: Site, console: Console) ->
         await go(page, f"activity/{request_id}")
     text = await page.inner_text("main")
     assert "There is no call of that request id" in text
-    assert "refused before it began" in text
+    assert "refused in the last 7 days" in text
     assert await open_call(page) == own_id
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from gateway.cli.calls import page_receipt
+from gateway.cli.receipts import page_receipt
 from gateway.ledger.alert_records import Alert, UpstreamFailure
 from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
 from gateway.ledger.sqlite.books import SqliteBooks

@@ -76,6 +76,7 @@ BACK: Final = f"""
     END;
     DROP TABLE folded;
     DROP TABLE latencies;
+    DROP TABLE refused;
     DROP TABLE order_reversals;
     DROP TABLE orders;
     PRAGMA writable_schema = ON;

@@ -10,14 +10,11 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.admin import views
+from gateway.admin import observations, views
 from gateway.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
-from gateway.ledger.call_records import (
-    ENDINGS,
-    CallFilter,
-    OutcomeFilter,
-)
+from gateway.ledger.alert_records import RefusedView
+from gateway.ledger.call_records import ENDINGS, CallFilter, OutcomeFilter
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS
 
@@ -48,12 +45,13 @@ def list_calls(books: Books, request: ConsoleRequest) -> Answer:
 
 @route("GET", "/activity/{id}", "any")
 def show_call(books: Books, request: ConsoleRequest) -> Answer:
-    """Show the whole receipt of a request."""
+    """Show the whole receipt of a request, or its refusal."""
     account, currency = request.account, request.gateway.config.billing.currency
-    detail = books.calls.read_detail(
-        request.segment("id"), account_id=None if account.operator else account.id
-    )
-    return Answer(views.describe_call_detail(detail, currency, for_operator=account.operator))
+    own_id = None if account.operator else account.id
+    found = observations.find_call(books, request.segment("id"), account_id=own_id)
+    if isinstance(found, RefusedView):
+        return Answer(observations.REFUSED.describe(found))
+    return Answer(views.describe_call_detail(found, currency, for_operator=account.operator))
 
 
 @async_route("GET", "/activity.csv", "any")

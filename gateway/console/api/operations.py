@@ -328,6 +328,10 @@ def list_refusals(books: Books, request: ConsoleRequest) -> Answer:
         {
             "since": format_iso(since_ms),
             "count": sum(one.count for one in found),
-            "refusals": [views.REFUSAL.describe(one) for one in found],
+            "refusals": [observations.REFUSAL.describe(one) for one in found],
+            "latest": [
+                observations.REFUSED.describe(one)
+                for one in observations.list_refused(books, query.text("account"), since_ms)
+            ],
         }
     )

@@ -169,7 +169,7 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
         "periods": {
             name: {
                 **_sum_period(view, days, range(today - count + 1, today + 1)),
-                "latency": views.LATENCY.describe(latencies[name]),
+                "latency": observations.LATENCY.describe(latencies[name]),
             }
             for name, count in PERIODS.items()
         },

@@ -1,7 +1,7 @@
 // Every call: what it used, cost and became. Never what was said in it.
 
-import { apiUrl, get, query } from "./api.js";
-import { callTable } from "./calls.js";
+import { ApiError, apiUrl, get, query } from "./api.js";
+import { callTable, showRefused } from "./calls.js";
 import { filters } from "./form.js";
 import { empty, head, keyOptions, link, pager } from "./ui.js";
 
@@ -15,15 +15,27 @@ export async function activity({ params, session, signal, reload }) {
     operator ? get("/providers", signal).then((view) => view.providers.map((one) => one.name)) : [],
     get(`/activity${query({ ...chosen, cursor: params.get("cursor") })}`, signal),
   ]);
+  const refused = chosen.request_id && !list.calls.length && await getRefused(chosen.request_id.trim(), signal);
   const filtered = NAMES.some((name) => chosen[name]);
   const nothing = filtered
-    ? empty(chosen.request_id ? `No call${operator ? "" : " of this account"} has that request id. A request that was refused before it began is not listed.` : "No calls match these filters.", link("All calls", "/console/activity"))
+    ? empty(chosen.request_id ? `No call${operator ? "" : " of this account"} has that request id. Requests that were refused before they began are found for 7 days.` : "No calls match these filters.", link("All calls", "/console/activity"))
     : empty("No calls yet. A new key comes with a snippet that makes one.", link("To your keys", "/console/keys", "button"));
   return [
     head("Activity", link("CSV", apiUrl(`/activity.csv${query(chosen)}`), "button", { download: "" })),
     (list.count !== 0 || filtered) && filters(fields(chosen, { session, keys, providers, outcomes: list.outcomes }), reload),
-    list.calls.length ? [callTable(list.calls, "Calls", { accounts: operator }), pager(list.count, "call", list.next_cursor)] : nothing,
+    list.calls.length ? [callTable(list.calls, "Calls", { accounts: operator }), pager(list.count, "call", list.next_cursor)] : refused ? showRefused(refused, operator) : nothing,
   ];
+}
+
+/** The request of an id if it was refused, or else null. */
+async function getRefused(id, signal) {
+  try {
+    const one = await get(`/activity/${encodeURIComponent(id)}`, signal);
+    return one.state === "refused" ? one : null;
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    return null;
+  }
 }
 
 /** The keys to choose from; null where they are those of all accounts. */

@@ -1,7 +1,7 @@
 // One call: how it ended and who ended it, what it used and what it cost. Never what was said.
 
 import { ApiError, api, get } from "./api.js";
-import { outcomeKind } from "./calls.js";
+import { outcomeKind, showRefused } from "./calls.js";
 import { h } from "./dom.js";
 import { ask } from "./form.js";
 import { amount, amountText, count, fromNano, time, unit } from "./format.js";
@@ -33,6 +33,7 @@ export async function call({ name: id, session, signal, reload }) {
     if (!(error instanceof ApiError) || error.status !== 404) throw error;
     return [up, head("Call"), h("p", { class: "mono" }, id), empty(error.message)];
   }
+  if (one.state === "refused") return [up, head("Call"), showRefused(one, session.account.operator)];
   return [
     up,
     head("Call", session.account.operator && one.cost_nano > 0 && button("Refund", () => askRefund(one, reload)), copyButton(() => one.request_id, "Copy the request id")),

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { count, time } from "./format.js";
 import { accountLink, callLink } from "./links.js";
-import { badge, code, dim, table } from "./ui.js";
+import { badge, code, dim, figures, notice, table } from "./ui.js";
 
 /** What is not the gateway's or a provider's fault; else an outcome is bad. */
 const KINDS = { pending: "", complete: "", caller_left: "warn", rejected: "warn", shutdown: "warn" };
@@ -43,3 +43,15 @@ export function callTable(calls, caption, { brief, accounts } = {}) {
   ].filter(Boolean);
   return table({ caption, columns, rows: calls });
 }
+
+/** What is known of a request that the gateway refused. */
+export const showRefused = (one, operator) => [
+  notice("warn", "The gateway refused this request before it asked a provider. It cost nothing."),
+  figures([
+    ["Request id", h("span", { class: "mono" }, one.request_id)],
+    ["Account", operator ? accountLink(one.account) : one.account],
+    ["Refused (UTC)", time(one.at)],
+    ["Code", code(one.code)],
+    ["Model asked for", one.model ? code(one.model) : dim("–")],
+  ]),
+];

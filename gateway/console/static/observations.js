@@ -78,16 +78,29 @@ export async function refusals({ params, signal, reload }) {
   });
   return [
     head("Refusals"),
-    h("p", { class: "dim" }, "Requests that the gateway refused before it asked a provider. They cost nothing and are not listed under Activity; the log has a line for each."),
+    h("p", { class: "dim" }, "Requests that the gateway refused before it asked a provider. They cost nothing and are not listed under Activity, but a search for the request id finds them there."),
     filters([
       { name: "account", label: "Account", type: "search", value: chosen.account },
       { name: "period", label: "Within (UTC days)", type: "select", value: chosen.period, options: PERIODS },
     ], reload),
     list.refusals.length
-      ? [refusalTable(list.refusals), h("p", { class: "dim" }, `${plural(list.count, "request")} refused.`)]
+      ? [refusalTable(list.refusals), h("p", { class: "dim" }, `${plural(list.count, "request")} refused.`),
+        list.latest.length > 0 && section("The latest, of 7 days", latestTable(list.latest))]
       : empty(list.unknown ? "There is no account of that name." : "Nothing was refused in this time."),
   ];
 }
+
+const latestTable = (rows) => table({
+  caption: "The latest refused requests",
+  columns: [
+    { label: "Refused (UTC)", cell: (one) => time(one.at) },
+    { label: "Account", cell: (one) => accountLink(one.account) },
+    { label: "Code", cell: (one) => code(one.code) },
+    { label: "Model asked for", cell: (one) => (one.model ? code(one.model) : dim("–")) },
+    { label: "Request id", cell: (one) => callLink(one.request_id) },
+  ],
+  rows,
+});
 
 const refusalTable = (rows) => table({
   caption: "Refusals",

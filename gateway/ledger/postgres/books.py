@@ -57,6 +57,7 @@ TABLES: Final = (
     "events",
     "tokens",
     "refusals",
+    "refused",
     "upstream_calls",
     "latencies",
     "upstream_failures",

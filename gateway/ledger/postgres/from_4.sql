@@ -1,4 +1,5 @@
--- The tables of version 4, taken to version 5: how long complete replies took, and payments by card.
+-- The tables of version 4, taken to version 5: how long complete replies took, payments by card, and
+-- requests that were refused.
 
 CREATE TABLE latencies (
     scope TEXT COLLATE "C" NOT NULL,
@@ -64,3 +65,13 @@ FOR EACH ROW WHEN (
     OR NEW.entry_id IS DISTINCT FROM coalesce(OLD.entry_id, NEW.entry_id)
 )
 EXECUTE FUNCTION refuse_other_terms();
+
+CREATE TABLE refused (
+    request_id TEXT COLLATE "C" PRIMARY KEY,
+    refused_ms BIGINT NOT NULL,
+    account_id BIGINT NOT NULL REFERENCES accounts (id) DEFERRABLE,
+    code TEXT COLLATE "C" NOT NULL,
+    model TEXT COLLATE "C" NOT NULL
+);
+
+CREATE INDEX refused_by_account ON refused (account_id, request_id);

@@ -230,6 +230,16 @@ CREATE TABLE refusals (
 
 CREATE UNIQUE INDEX refusals_once ON refusals (hour, coalesce(account_id, 0), code, model);
 
+CREATE TABLE refused (
+    request_id TEXT COLLATE "C" PRIMARY KEY,
+    refused_ms BIGINT NOT NULL,
+    account_id BIGINT NOT NULL REFERENCES accounts (id) DEFERRABLE,
+    code TEXT COLLATE "C" NOT NULL,
+    model TEXT COLLATE "C" NOT NULL
+);
+
+CREATE INDEX refused_by_account ON refused (account_id, request_id);
+
 CREATE TABLE upstream_calls (
     slot amount NOT NULL,
     provider TEXT COLLATE "C" NOT NULL,

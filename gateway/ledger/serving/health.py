@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -125,7 +126,11 @@ CLOSE_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 0.05
 """The pause between those tries."""
 MAX_SUMS: Final = 4096
-"""Sums, or failures, in memory: more come together only while the ledger cannot be written, and are not counted."""
+"""Sums, refused requests or failures in memory: more come together only while the ledger cannot be
+written, and are not counted."""
+REFUSED_AT_ONCE: Final = 64
+"""Refused requests of an account that are written together. A flood is counted, but not kept one by
+one: it must neither take others' place in memory nor keep the database busy."""
 
 
 COUNTLESS: Final = "refusals, calls to providers and latencies cannot be counted: %s"
@@ -139,6 +144,7 @@ class Observer:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._sums = Observations()
+        self._refused = Counter[int]()
         self._under_way = Observations()
         self._timer: asyncio.TimerHandle | None = None
         self._written = asyncio.Event()
@@ -146,7 +152,10 @@ class Observer:
         self._is_failing = False
         self._states = States("works")
 
-    def note_refusal(self, account_id: int | None, code: str, model: str, request_id: str) -> None:
+    def note_refusal(
+        self, account_id: int | None, code: str, model: str, request_id: str, named: str = ""
+    ) -> None:
+        """Count a refused request; `named` is the model it asked for, even if nothing has that name."""
         now_ms = self._clock()
         key = (now_ms // HOUR_MS, account_id, code, model)
         sums = self._sums.refusals.get(key)
@@ -156,6 +165,11 @@ class Observer:
             sums = self._sums.refusals[key] = RefusalSum()
         sums.count += 1
         sums.last_ms, sums.last_request_id = now_ms, request_id
+        refused = self._sums.refused
+        if account_id is not None and len(refused) < MAX_SUMS:
+            self._refused[account_id] += 1
+            if self._refused[account_id] <= REFUSED_AT_ONCE:
+                refused.append((request_id, now_ms, account_id, code, named))
         if self._timer is None:
             self._schedule()
 
@@ -221,6 +235,7 @@ class Observer:
             return
         # Swapped, not copied: the thread reads what nothing changes any more.
         self._under_way, self._sums = self._sums, Observations()
+        self._refused.clear()
         self._written.clear()
         self._store.start_observing(self._under_way, report=self._take_over)
 

@@ -60,6 +60,8 @@ class Report:
 
 RefusalKey = tuple[int, int | None, str, str]
 """Hour, account id, code, model."""
+RefusedRow = tuple[str, int, int, str, str]
+"""Request id, time, account id, code, the model that it named."""
 CallKey = tuple[int, str, str]
 """Slot, provider, upstream model."""
 LatencyKey = tuple[int, int, str, str]
@@ -98,6 +100,7 @@ class Observations:
     """Sums that are not written yet."""
 
     refusals: dict[RefusalKey, RefusalSum] = field(default_factory=dict)
+    refused: list[RefusedRow] = field(default_factory=list)
     calls: dict[CallKey, CallSum] = field(default_factory=dict)
     failures: list[UpstreamFailure] = field(default_factory=list)
     latencies: dict[LatencyKey, list[int]] = field(default_factory=dict)
@@ -109,6 +112,7 @@ class Observations:
     def add(self, later: Observations) -> None:
         for key, refusal in later.refusals.items():
             self.refusals.setdefault(key, RefusalSum()).add(refusal)
+        self.refused += later.refused
         for slot, call in later.calls.items():
             self.calls.setdefault(slot, CallSum()).add(call)
         self.failures += later.failures

@@ -195,3 +195,16 @@ CREATE TABLE order_reversals (
 ) STRICT;
 
 CREATE INDEX order_reversals_by_order ON order_reversals (order_id);
+
+-- Requests that were refused, one by one: callers quote the id. The latest of each day, for a week;
+-- none without a valid key.
+CREATE TABLE refused (
+    request_id TEXT PRIMARY KEY,
+    refused_ms INTEGER NOT NULL,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    code TEXT NOT NULL,
+    -- What the request asked for, even if nothing has that name; '' if it was refused before that is known.
+    model TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX refused_by_account ON refused (account_id, request_id);

@@ -587,6 +587,19 @@ CREATE TABLE refusals (
 
 CREATE UNIQUE INDEX refusals_once ON refusals (hour, coalesce(account_id, 0), code, model);
 
+-- Requests that were refused, one by one: callers quote the id. The latest of each day, for a week;
+-- none without a valid key.
+CREATE TABLE refused (
+    request_id TEXT PRIMARY KEY,
+    refused_ms INTEGER NOT NULL,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    code TEXT NOT NULL,
+    -- What the request asked for, even if nothing has that name; '' if it was refused before that is known.
+    model TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX refused_by_account ON refused (account_id, request_id);
+
 -- Completions and embeddings that were sent to a provider, by ten minutes.
 CREATE TABLE upstream_calls (
     slot INTEGER NOT NULL CHECK (slot >= 0),

@@ -183,6 +183,11 @@ async def test_refusals_are_shown_to_operators_and_to_their_holder(console: Cons
     mine = by_account[HOLDER]
     assert (mine["code"], mine["model"], mine["count"]) == ("model_not_found", "", 2)
     assert mine["last_request_id"] == refused.headers["x-request-id"]
+    (last, _) = listed["latest"]
+    assert (last["request_id"], last["model"]) == (mine["last_request_id"], "no/such")
+    url = f"{API}/activity/{last['request_id']}"
+    assert await get(console, url) == (await console.get(url, as_=HOLDER)).json == last
+    assert (await console.get(url, as_=OTHER)).refusal == (404, "not_found", None)
     chosen = await get(console, f"{API}/refusals?account={HOLDER}&period=today")
     assert chosen["refusals"] == [mine]
     nobody = await console.get(f"{API}/refusals?account=nobody", as_=OPERATOR)

@@ -8,6 +8,7 @@ from typing import Final, get_args
 
 import pytest
 
+from gateway.ids import make_request_id
 from gateway.ledger.alert_records import (
     EDGES_MS,
     CallSums,
@@ -15,11 +16,13 @@ from gateway.ledger.alert_records import (
     LatencyCount,
     LatencyScope,
     RefusalView,
+    RefusedView,
     UpstreamFailure,
     UpstreamView,
     measure_latency,
 )
 from gateway.ledger.call_records import Correction, Outcome, ProviderCosts, Spent, UsageGroup
+from gateway.ledger.records import NotFound
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
@@ -246,6 +249,58 @@ async def test_refusals_are_summed_over_lives_by_account_code_and_model(place: P
     assert sorted(read_refusals(place, ann), key=by_request) == [rates, model]
     late = read_refusals(place, since_ms=now_ms)
     assert sorted(one.count for one in late) == [1, 1, 2]
+
+
+async def test_a_refused_request_is_found_by_its_id_for_a_week(place: Place) -> None:
+    """It is found by its account and by operators; none without a valid key is kept."""
+    place.seed()
+    other = place.add_account("b")
+    with place.open_books() as books:
+        ann = books.accounts.find_id("a")
+    made = []
+    for days in (0, 6, 8):
+        now_ms = NOW_MS + days * DAY_MS
+        made.append(make_request_id(now_ms))
+        async with place.serve(now_ms=now_ms) as ledger:
+            ledger.note_refusal(ann, "model_not_found", "", made[-1], "no/such")
+            ledger.note_refusal(None, "invalid_api_key", "", make_request_id(now_ms))
+    now_ms = NOW_MS + 8 * DAY_MS
+    with place.open_books(now_ms=now_ms) as books:
+        kept = books.observations.read_refused(ann, 0, 20)
+        assert [one.request_id for one in kept] == made[:0:-1]
+        assert books.observations.read_refused(None, 0, 20) == kept
+        assert books.observations.read_refused(None, now_ms, 20) == kept[:1]
+        assert books.observations.read_refused(other, 0, 20) == []
+        assert books.observations.find_refused(made[-1]) == kept[0]
+        found = books.observations.find_refused(made[-1], account_id=ann)
+        assert found == RefusedView(made[-1], "a", now_ms, "model_not_found", "no/such")
+        for wanted, account_id in ((made[0], ann), (made[-1], other)):
+            with pytest.raises(NotFound, match="no request that was refused"):
+                books.observations.find_refused(wanted, account_id=account_id)
+
+
+async def test_no_account_pushes_out_all_refused_requests_of_others(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each day the latest ones are kept, and of an account fewer than of all."""
+    monkeypatch.setattr("gateway.ledger.sql.books.observations.REFUSED_A_DAY", 4)
+    monkeypatch.setattr("gateway.ledger.sql.books.observations.REFUSED_OF_ACCOUNT_A_DAY", 3)
+    place.seed()
+    with place.open_books() as books:
+        ann = books.accounts.find_id("a")
+    ben, cai = place.add_account("b"), place.add_account("c")
+    kept: list[list[str]] = []
+    for now_ms, accounts in (
+        (NOW_MS, [ben, ann, ann, ann, ann, ann]),
+        (NOW_MS + 10, [cai, cai]),
+        (NOW_MS + DAY_MS, [ann, ann]),
+    ):
+        async with place.serve(now_ms=now_ms) as ledger:
+            for number, account_id in enumerate(accounts):
+                ledger.note_refusal(account_id, "c", "", make_request_id(now_ms + number))
+        with place.open_books(now_ms=now_ms) as books:
+            kept.append([one.account for one in books.observations.read_refused(None, 0, 20)])
+    assert kept == [["a", "a", "a", "b"], ["c", "c", "a", "a"], ["a", "a", "c", "c", "a", "a"]]
 
 
 async def test_the_last_failure_is_kept_whole_behind_successes(place: Place) -> None:

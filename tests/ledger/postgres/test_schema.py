@@ -123,7 +123,7 @@ def test_a_server_that_forgets_is_refused(ledger_url: str) -> None:
 pytestmark = pytest.mark.slow
 
 BACK: Final = """
-    DROP TABLE recovery_codes, totp, latencies, order_reversals, orders;
+    DROP TABLE recovery_codes, totp, latencies, refused, order_reversals, orders;
     DROP FUNCTION refuse_other_terms;
     ALTER DOMAIN entry_kind DROP CONSTRAINT entry_kind_check;
     ALTER DOMAIN entry_kind ADD CHECK (VALUE IN ('credit', 'code', 'charge', 'correction'));

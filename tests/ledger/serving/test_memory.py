@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast, get_args
 
@@ -257,12 +258,26 @@ async def test_sums_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         observer.note_refusal(number, "c", "", "req_1")
         observer.note_upstream_call("p", str(number), None)
         observer.note_latency(number, "p", "m", NOW_MS, first_byte_ms=9, total_ms=90)
-    observer.note_refusal(0, "c", "", "req_2")
+    for number in range(2):
+        observer.note_refusal(0, "c", "", f"req_{number}")
     await observer.close()
     (observed,) = store.written
-    assert [one.count for one in observed.refusals.values()] == [2, 1, 1]
+    assert [row[2] for row in observed.refused] == [0, 1, 2]
+    assert [one.count for one in observed.refusals.values()] == [3, 1, 1]
     assert len(observed.calls) == 3
     assert len(observed.latencies) == 3
+
+
+async def test_a_flood_of_refusals_takes_no_place_of_other_accounts() -> None:
+    store = FakeStore()
+    store.answers = [None]
+    observer = make_observer(store)
+    for account_id in [1] * 10_000 + [2]:
+        observer.note_refusal(account_id, "c", "", "req_1")
+    await observer.close()
+    (observed,) = store.written
+    assert Counter(row[2] for row in observed.refused) == {1: 64, 2: 1}
+    assert [one.count for one in observed.refusals.values()] == [10_000, 1]
 
 
 @pytest.mark.usefixtures("hurried")

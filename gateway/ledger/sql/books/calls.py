@@ -314,10 +314,7 @@ class CallBook(Part):
             receipt = read_receipt(connection, request_id=request_id)
             failures = tuple(UpstreamFailure(*row) for row in connection.execute(_FAILURES, values))
         if labels is None or receipt is None:
-            raise NotFound(
-                "there is no call of that request id; a request that was refused before it began"
-                " has none"
-            )
+            raise NotFound("there is no call of that request id")
         account, key_id, key_name, last4 = labels
         key = KeyLabel(key_id, key_name, ids.display(last4))
         return CallDetail(account, key, receipt, failures)

@@ -8,18 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.ids import find_first_id
 from gateway.ledger.alert_records import (
     EDGES_MS,
     KEPT_FAILURES,
     KEPT_MS,
+    KEPT_REFUSED_MS,
+    REFUSED_A_DAY,
+    REFUSED_OF_ACCOUNT_A_DAY,
     SLOT_MS,
     CallSums,
     LatencyCount,
     LatencyScope,
     RefusalView,
+    RefusedView,
     UpstreamFailure,
     UpstreamView,
 )
+from gateway.ledger.records import NotFound
 from gateway.ledger.serving.store import (
     CallKey,
     CallSum,
@@ -27,6 +33,7 @@ from gateway.ledger.serving.store import (
     Observations,
     RefusalKey,
     RefusalSum,
+    RefusedRow,
 )
 from gateway.ledger.sql.books.database import Part
 from gateway.ledger.sql.connection import Connection
@@ -65,6 +72,20 @@ _ADD_REFUSALS: Final = Insert(
     " refused = refusals.refused + excluded.refused,"
     + _take_latest("refusals", "last_ms", ("last_ms", "last_request_id")),
 )
+_ADD_REFUSED: Final = Insert(
+    "INSERT INTO refused (request_id, refused_ms, account_id, code, model)",
+    "ON CONFLICT (request_id) DO NOTHING",
+)
+_FORGET_REFUSED: Final = "DELETE FROM refused WHERE request_id < ?"
+_LIMIT_REFUSED: Final = """
+    DELETE FROM refused WHERE {chosen} AND request_id >= :first AND request_id <= (
+        SELECT request_id FROM refused
+        WHERE {chosen} AND request_id >= :first AND request_id < :after
+        ORDER BY request_id DESC LIMIT 1 OFFSET :kept
+    )
+"""
+_LIMIT_REFUSED_OF_ACCOUNT: Final = _LIMIT_REFUSED.format(chosen="account_id = :account")
+_LIMIT_REFUSED_OF_ALL: Final = _LIMIT_REFUSED.format(chosen="TRUE")
 _ADD_CALLS: Final = Insert(
     "INSERT INTO upstream_calls (slot, provider, upstream_model, calls, failures, failed_ms,"
     " failed_request_id, failed_status, reason, url)",
@@ -100,12 +121,27 @@ def write_observations(
 ) -> None:
     """Add the sums to what is stored, inside a transaction, and forget what is old."""
     insert_rows(connection, _ADD_REFUSALS, _make_refusal_rows(observed.refusals))
+    _write_refused(connection, observed.refused, now_ms, insert_rows)
     insert_rows(connection, _ADD_CALLS, _make_call_rows(observed.calls))
     insert_rows(connection, _ADD_FAILURES, [_make_failure_cells(one) for one in observed.failures])
     insert_rows(connection, _ADD_LATENCIES, _make_latency_rows(observed.latencies))
     connection.execute(_FORGET_FAILURES, (KEPT_FAILURES,))
     for statement, unit_ms in _FORGET:
         connection.execute(statement, ((now_ms - KEPT_MS) // unit_ms,))
+
+
+def _write_refused(
+    connection: Connection, refused: Sequence[RefusedRow], now_ms: int, insert_rows: InsertRows
+) -> None:
+    """Add refused requests, and forget what is old or too many of a day: ids are ordered by time."""
+    insert_rows(connection, _ADD_REFUSED, refused)
+    connection.execute(_FORGET_REFUSED, (find_first_id(now_ms - KEPT_REFUSED_MS),))
+    for day in {at_ms // DAY_MS for _, at_ms, *_ in refused}:
+        span = {"first": find_first_id(day * DAY_MS), "after": find_first_id((day + 1) * DAY_MS)}
+        for account_id in {account_id for _, _, account_id, *_ in refused}:
+            wanted = span | {"account": account_id, "kept": REFUSED_OF_ACCOUNT_A_DAY}
+            connection.execute(_LIMIT_REFUSED_OF_ACCOUNT, wanted)
+        connection.execute(_LIMIT_REFUSED_OF_ALL, span | {"kept": REFUSED_A_DAY})
 
 
 def _make_refusal_rows(sums: Mapping[RefusalKey, RefusalSum]) -> list[Row]:
@@ -155,6 +191,17 @@ _REFUSALS: Final = """
     ) AS ranked LEFT JOIN accounts ON accounts.id = account_id
     WHERE place = 1
 """
+_REFUSED: Final = """
+    SELECT json_group_array(json_array(request_id, name, refused_ms, code, model))
+    FROM (
+        SELECT request_id, account_id, refused_ms, code, model FROM refused
+        WHERE request_id BETWEEN :first AND :last
+            AND (:account IS NULL OR account_id = :account)
+        ORDER BY request_id DESC LIMIT :limit
+    ) AS latest JOIN accounts ON accounts.id = account_id
+"""
+_AFTER_ALL: Final = "req_g"
+"""Greater than all request ids."""
 _CALLS: Final = """
     SELECT json_group_array(json_array(
         sums.provider, sums.upstream_model, hour_calls, hour_failures, day_calls, day_failures,
@@ -211,6 +258,25 @@ class ObservationBook(Part):
             LatencyCount(tuple(filter(None, name)), bucket, firsts, totals)
             for *name, bucket, firsts, totals in self._database.read_rows(_LATENCIES, wanted)
         ]
+
+    def read_refused(self, account_id: int | None, since_ms: int, limit: int) -> list[RefusedView]:
+        """Return refused requests that began since a time, the latest first; None: of everybody."""
+        return self._read_refused(find_first_id(since_ms), _AFTER_ALL, account_id, limit)
+
+    def find_refused(self, request_id: str, *, account_id: int | None = None) -> RefusedView:
+        """Return a refused request. Raises NotFound, also for those of other accounts."""
+        for one in self._read_refused(request_id, request_id, account_id, 1):
+            return one
+        raise NotFound(
+            "there is no call of that request id, and no request that was refused in the last 7 days"
+        )
+
+    def _read_refused(
+        self, first: str, last: str, account_id: int | None, limit: int
+    ) -> list[RefusedView]:
+        wanted = {"first": first, "last": last, "account": account_id, "limit": limit}
+        refused = [RefusedView(*row) for row in self._database.read_rows(_REFUSED, wanted)]
+        return sorted(refused, key=lambda one: one.request_id, reverse=True)
 
     def read_upstream(self) -> list[UpstreamView]:
         """Return every provider's model that was asked within a month, by name."""
