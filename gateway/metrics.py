@@ -168,6 +168,8 @@ SHORT_SECONDS: Final = (
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Bounds for the requests of a commit; 512 is the most."""
 
+OPERATIONS: Final = {"embeddings": "embeddings", "completions": "text_completion"}
+"""OpenTelemetry's names of what is asked on a surface, where it is not `chat`."""
 OTHER: Final = "_other"
 """Stands for all models that are not configured."""
 _CLIENT_ERROR: Final = 400
@@ -299,7 +301,7 @@ class _Completions:
 
     def note(self, call: Call, model: str, provider: str, fault: str) -> None:
         seconds = time.monotonic() - call.started
-        operation = "embeddings" if call.surface == "embeddings" else "chat"
+        operation = OPERATIONS.get(call.surface, "chat")
         labels = (operation, model, provider)
         self._duration.observe((*labels, fault), seconds)
         if call.first_byte_ms is not None:

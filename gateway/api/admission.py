@@ -17,8 +17,8 @@ from gateway.api.lookups import find_problem
 from gateway.api.state import Call
 from gateway.config.records import Model
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import EMBEDDINGS
-from gateway.dialects.records import CompletionRequest, ModelKind, ReplyContext
+from gateway.dialects.exchanges import CALLERS, SERVICES
+from gateway.dialects.records import DEFAULT_KIND, CompletionRequest, ModelKind, ReplyContext
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
     MAX_ESCAPES,
@@ -100,7 +100,7 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     values = count_values(body)
     request = await parse(call, dialect, body, values)
     call.stream = request.stream
-    model = await find_model(call, request.model, request.kind)
+    model = await find_model(call, request.model, dialect.kind)
     call.model = model.id
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
@@ -148,7 +148,7 @@ def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
         return replace(dialect.parse_request(body), elements=elements)
 
 
-async def find_model(call: Call, model_id: str, kind: ModelKind = "chat") -> Model:
+async def find_model(call: Call, model_id: str, kind: ModelKind = DEFAULT_KIND) -> Model:
     """Find the model that a request names. Raises UnknownModel, ModelNotAllowed, BadRequest."""
     gateway, key = call.gateway, call.key
     call.asked_model = name_model(model_id)
@@ -169,11 +169,10 @@ async def find_model(call: Call, model_id: str, kind: ModelKind = "chat") -> Mod
 
 
 def _refuse_kind(model: Model) -> BadRequest:
-    embeds, path = model.kind == "embedding", f"/v1{EMBEDDINGS.caller.path}"
+    callers = (*CALLERS.values(), *(one.caller for one in SERVICES))
+    paths = " or ".join(f"/v1{one.path}" for one in callers if one.kind == model.kind)
     return BadRequest(
-        f"The model '{model.id}' makes embeddings alone: send it to {path}."
-        if embeds
-        else f"The model '{model.id}' makes no embeddings: {path} needs a model that does.",
+        f"The model '{model.id}' is served at {paths} alone.",
         param="model",
         code="unsupported_value",
     )

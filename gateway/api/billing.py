@@ -69,7 +69,7 @@ def _bound_usage(most_input: int, most_output: int, limit: int, n: int) -> Usage
 def estimate_input(request: CompletionRequest, sent_bytes: int) -> int:
     """Estimate the input tokens: everything that is sent is text, but for the content of files.
 
-    Of a request for embeddings the inputs alone are read.
+    Of a request that is no conversation the inputs alone are read.
     """
     if request.inputs is not None:
         return request.inputs.tokens

@@ -176,11 +176,10 @@ _WITHIN: Final = "send the content within a request, as POST /v1/chat/completion
 _WHOLE: Final = "nothing is stored here, so send the whole conversation as POST /v1/responses"
 _TEXT: Final = (
     "this gateway serves POST /v1/chat/completions, POST /v1/responses, POST /v1/messages,"
-    " POST /v1/embeddings and GET /v1/models"
+    " POST /v1/embeddings, POST /v1/completions and GET /v1/models"
 )
 
 UNSERVED: Final = {
-    "/v1/completions": _CHAT,
     "/v1/edits": _CHAT,
     "/v1/engines": _CHAT,
     "/v1/chat/completions/...": f"completions are not stored here; {_CHAT}",
@@ -198,6 +197,7 @@ UNSERVED: Final = {
     "/v1/uploads": _WITHIN,
     "/v1/vector_stores": _WITHIN,
     "/v1/embeddings/...": "use POST /v1/embeddings",
+    "/v1/completions/...": "use POST /v1/completions",
     **dict.fromkeys(
         (
             "/v1/audio",

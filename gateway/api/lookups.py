@@ -45,6 +45,7 @@ def _may(call: Call, model: Model) -> bool:
 def _list(model: Model) -> ListedModel:
     return ListedModel(
         id=model.id,
+        kind=model.kind,
         owned_by=model.owned_by,
         created=model.created,
         max_input_tokens=model.max_input_tokens,

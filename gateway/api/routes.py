@@ -2,7 +2,7 @@
 
 route                       errors speak     key, rate    charged    log line
 a caller's `path`           the caller's     yes          yes        yes
-/v1/embeddings              chat             yes          yes        yes
+a service's `path`          chat             yes          yes        yes
 a count of tokens           the caller's     yes          no         yes
 models, receipts, key       by a header      yes          no         yes
 /healthz, /readyz           by a header      no           no         no
@@ -38,7 +38,7 @@ from gateway.api.lookups import (
 )
 from gateway.api.state import Call, Gateway
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import CALLERS, COUNTERS, EMBEDDINGS, CountPath
+from gateway.dialects.exchanges import CALLERS, COUNTERS, SERVICES, CountPath
 from gateway.dialects.messages.upstream import edit_count
 from gateway.dialects.records import CompletionRequest
 from gateway.dialects.wire.fields import dump_request
@@ -172,17 +172,16 @@ def add_api(
 def make_routes(callers: Mapping[str, Caller]) -> list[Endpoint]:
     """Make the completions of every caller, and what all callers share."""
     everybody = tuple(callers.values())
-    completions = [
-        Endpoint("POST", f"/v1{one.path}", "charged", serve_completion, (one,)) for one in everybody
+    charged = [
+        Endpoint("POST", f"/v1{one.path}", "charged", serve_completion, (one,))
+        for one in (*everybody, *(service.caller for service in SERVICES))
     ]
     counts = [
         Endpoint("POST", f"/v1{one.path}", "free", make_counting(one), (one.exchange.caller,))
         for one in COUNTERS
     ]
-    embeddings = (EMBEDDINGS.caller,)
     return [
-        *completions,
-        Endpoint("POST", f"/v1{EMBEDDINGS.caller.path}", "charged", serve_completion, embeddings),
+        *charged,
         *counts,
         Endpoint("GET", "/v1/models", "free", list_models, everybody),
         Endpoint("GET", "/v1/models/{model:.+}", "free", retrieve_model, everybody),

@@ -14,8 +14,8 @@ from aiohttp import web
 from gateway.api.limits import Bucket, Counting, Rates
 from gateway.config.records import Config, Limits, Provider, Reload
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import EMBEDDINGS, EXCHANGES, Exchanges
-from gateway.dialects.records import DEMO, EMBEDDERS
+from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchanges
+from gateway.dialects.records import DEMO, OPENAI_LIKE
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Terms
@@ -269,8 +269,8 @@ def make_routes(
     used = {route.provider for model in models.values() for route in model.routes}
     known = {} if before is None else before.providers
     providers = {name: _make_state(config.providers[name], known.get(name)) for name in used}
-    embeddings = {EMBEDDINGS.caller.name: dict.fromkeys(EMBEDDERS, EMBEDDINGS)}
-    return Routes(models, providers, {**exchanges, **embeddings})
+    services = {one.caller.name: dict.fromkeys(OPENAI_LIKE, one) for one in SERVICES}
+    return Routes(models, providers, {**exchanges, **services})
 
 
 def _make_state(provider: Provider, before: ProviderState | None) -> ProviderState:

@@ -19,7 +19,7 @@ from gateway.config.reader import (
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS, read_tool_price
 from gateway.config.values import check_model_id
-from gateway.dialects.records import EMBEDDERS, LIMITED
+from gateway.dialects.records import DEFAULT_KIND, LIMITED, SERVED_BY, WITHOUT_OUTPUT, ModelKind
 from gateway.money import FREE, MEDIA, NONE, PRICES, TOOL_NAME, WEB_SEARCH, Price, name_tool
 from gateway.price_windows import ALWAYS, Window
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
@@ -72,17 +72,17 @@ def _read_model(
         with problems.collect():
             _check_route(place, route, names)
     # A key that had an error of its own is absent from `settings`: no second error about it.
-    embeds, limit = settings.get("kind") == "embedding", settings.pop("max_output_tokens", None)
-    if embeds:
-        with problems.collect():
-            _check_embedding(place, limit, routes, providers)
+    kind, limit = settings.get("kind", DEFAULT_KIND), settings.pop("max_output_tokens", None)
+    has_output = kind not in WITHOUT_OUTPUT
+    with problems.collect():
+        _check_kind(place, kind, limit, routes, providers)
     prices: PriceList | None = None
     price, rules, tools, *of_costs = (settings.pop(name, None) for name in _PRICES)
     if "kind" in settings and price is not None:
         with problems.collect():
-            prices = _read_price_list(place, price, rules, tools, has_output=not embeds)
+            prices = _read_price_list(place, price, rules, tools, has_output=has_output)
     with problems.collect():
-        costs = _read_costs(place, routes, *of_costs, has_output=not embeds)
+        costs = _read_costs(place, routes, *of_costs, has_output=has_output)
     problems.raise_all()
     assert prices is not None
     owner = settings.pop("owned_by") or routes[0].provider.lower()
@@ -90,7 +90,7 @@ def _read_model(
         id=model_id,
         owned_by=owner,
         routes=routes,
-        max_output_tokens=0 if embeds else limit or MAX_OUTPUT_TOKENS,
+        max_output_tokens=limit or MAX_OUTPUT_TOKENS if has_output else 0,
         prices=prices,
         costs=costs,
         **settings,
@@ -103,18 +103,22 @@ def _check_route(place: Place, route: Route, names: Iterable[str]) -> None:
         raise place.error("routes", f"there is no [providers.{quote_key(route.provider)}]; {known}")
 
 
-def _check_embedding(
-    place: Place, limit: int | None, routes: tuple[Route, ...], providers: Mapping[str, Provider]
+def _check_kind(
+    place: Place,
+    kind: ModelKind,
+    limit: int | None,
+    routes: tuple[Route, ...],
+    providers: Mapping[str, Provider],
 ) -> None:
-    """Refuse what a model that makes embeddings cannot have."""
-    if limit is not None:
+    """Refuse what a model of this kind cannot have."""
+    if limit is not None and kind in WITHOUT_OUTPUT:
         raise place.error("max_output_tokens", NO_OUTPUT)
     for route in routes:
         provider = providers.get(route.provider)
-        if provider is not None and provider.dialect not in EMBEDDERS:
-            known = " or ".join(EMBEDDERS)
-            raise place.error("routes", f"embeddings need a provider of dialect {known}")
-        if route.upstream_model != routes[0].upstream_model:
+        if provider is not None and provider.dialect not in SERVED_BY[kind]:
+            known = " or ".join(SERVED_BY[kind])
+            raise place.error("routes", f"kind = {show(kind)} needs a provider of dialect {known}")
+        if kind == "embedding" and route.upstream_model != routes[0].upstream_model:
             raise place.error(
                 "routes",
                 "must name one upstream model: vectors of two models do not mix, so no route can"

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Literal
 
 from gateway.addresses import Network
-from gateway.dialects.records import History, MaxTokensField, ModelKind, Reasoning, Taken
+from gateway.dialects.records import (
+    DEFAULT_KIND,
+    WITHOUT_OUTPUT,
+    History,
+    MaxTokensField,
+    ModelKind,
+    Reasoning,
+    Taken,
+)
 from gateway.ledger.records import DatabaseUrl, Location
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 
@@ -179,7 +187,7 @@ class Model:
     owned_by: str
     routes: tuple[Route, ...]
     max_output_tokens: int
-    """0 for a model that makes embeddings."""
+    """0 for a model that makes no output tokens."""
     max_input_tokens: int
     reasoning: Reasoning | None
     """None means the default of the provider's dialect."""
@@ -188,7 +196,7 @@ class Model:
     prices: PriceList
     allow: frozenset[str]
     """Fields and tools that callers may send although it has no price and may change the provider's bill."""
-    kind: ModelKind = "chat"
+    kind: ModelKind = DEFAULT_KIND
     costs: Mapping[str, PriceList] = field(default_factory=lambda: NO_COSTS)
     """The prices that the operator pays, by the name of a route's provider; empty if unknown."""
     leave_out: frozenset[str] = frozenset()
@@ -199,6 +207,15 @@ class Model:
     @property
     def free(self) -> bool:
         return self.prices is FREE_OF_CHARGE
+
+    @property
+    def talks(self) -> bool:
+        """Whether it replies to conversations."""
+        return self.kind == DEFAULT_KIND
+
+    @property
+    def has_output(self) -> bool:
+        return self.kind not in WITHOUT_OUTPUT
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,8 +271,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "kind": Setting(
             read.choice(*get_args(ModelKind)),
-            "chat, or embedding: a model for /v1/embeddings, of chat or responses providers or the"
-            " demo; its routes name one upstream model, as vectors of two models do not mix",
+            "completion: a model for /v1/completions; embedding: for /v1/embeddings, whose routes name"
+            " one upstream model, as vectors of two do not mix; both of chat or responses providers",
             "chat",
         ),
         "aliases": Setting(

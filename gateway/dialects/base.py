@@ -22,10 +22,12 @@ from typing import Protocol
 import orjson
 
 from gateway.dialects.records import (
+    DEFAULT_KIND,
     CompletionRequest,
     Event,
     Json,
     ListedModel,
+    ModelKind,
     Query,
     RateLimit,
     Reasoning,
@@ -109,6 +111,8 @@ class Caller(ABC):
     name: str
     path: str
     """The path of its completions behind `/v1`, with its slash."""
+    kind: ModelKind = DEFAULT_KIND
+    """The kind of the models that it asks."""
     marker: str | None = None
     """A header that its SDKs alone send: by it, requests to paths of all dialects are told apart."""
     keep_alive = b": keep-alive\n\n"
@@ -168,6 +172,7 @@ class Caller(ABC):
             "object": "model",
             "created": model.created,
             "owned_by": model.owned_by,
+            "kind": model.kind,
         }
 
 

@@ -17,14 +17,14 @@ import orjson
 
 from gateway.dialects.base import Caller
 from gateway.dialects.chat.upstream import ChatUpstream
-from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
+from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
-from gateway.errors import BadRequest, UpstreamError
+from gateway.errors import UpstreamError
 from gateway.money import Tokens
-from gateway.usage import Expected, Reported, count_text, estimate_tokens
+from gateway.usage import Expected, Reported
 
 MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes of a reply without its vectors, which are read as JSON: replies have some hundred."""
@@ -109,8 +109,6 @@ def _pack(vector: bytes) -> bytes:
     return b'"%b"' % b2a_base64(packed, newline=False)
 
 
-MAX_INPUTS: Final = 2048
-"""Inputs of a request: OpenAI's own limit."""
 MAX_DIMENSIONS: Final = 1 << 16
 """Numbers of a vector: no model comes near, so more is a typing error."""
 FORMATS: Final = ("float", "base64")
@@ -122,6 +120,7 @@ class EmbeddingsCaller(Caller):
 
     name = "embeddings"
     path = "/embeddings"
+    kind = "embedding"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
@@ -129,49 +128,8 @@ class EmbeddingsCaller(Caller):
         return CompletionRequest(
             body=body,
             model=body["model"],
-            inputs=_read_inputs(body["input"]),
+            inputs=fields.read_inputs("input", body["input"]),
         )
-
-
-def _read_inputs(value: Any) -> Inputs:
-    """Check a text, an array of texts, an array of tokens, or an array of such arrays."""
-    if type(value) is str:
-        return Inputs(1, _count_tokens("input", value))
-    if type(value) is not list:
-        raise fields.wrong_type("input", "a string or an array", value)
-    if value and type(value[0]) is int:
-        return Inputs(1, _count_tokens("input", value))
-    if not value:
-        raise fields.empty("array", "input")
-    if len(value) > MAX_INPUTS:
-        raise BadRequest(
-            f"Invalid 'input': array too long. Expected an array with maximum length {MAX_INPUTS}, "
-            f"but got an array with length {len(value)} instead.",
-            param="input",
-            code="array_above_max_length",
-        )
-    kind = str if type(value[0]) is str else list
-    tokens = 0
-    for index, item in enumerate(value):
-        name = f"input[{index}]"
-        if type(item) is not kind:
-            expected = "a string" if kind is str else "an array of integers"
-            raise fields.wrong_type(name, expected, item)
-        tokens += _count_tokens(name, item)
-    return Inputs(len(value), tokens)
-
-
-def _count_tokens(name: str, item: str | list[Any]) -> int:
-    """Estimate the tokens of a text, or count those of an array. Raises BadRequest if there are none."""
-    if not item:
-        raise fields.empty("string" if isinstance(item, str) else "array", name)
-    if isinstance(item, str):
-        return estimate_tokens(count_text(item))
-    # A loop in C, as an input may have thousands of tokens.
-    if set(map(type, item)) != {int}:
-        index = next(index for index, one in enumerate(item) if type(one) is not int)
-        raise fields.wrong_type(f"{name}[{index}]", "an integer", item[index])
-    return len(item)
 
 
 def _check_format(name: str, value: Any) -> None:

@@ -12,6 +12,7 @@ from gateway.dialects.chat.caller import ChatCaller
 from gateway.dialects.chat.upstream import ChatUpstream
 from gateway.dialects.chat_over_messages import CHAT_OVER_MESSAGES
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
+from gateway.dialects.completions import CompletionsCaller, CompletionsUpstream
 from gateway.dialects.composed import compose
 from gateway.dialects.embeddings import EmbeddingsCaller, EmbeddingsUpstream
 from gateway.dialects.messages.caller import MessagesCaller
@@ -283,6 +284,12 @@ EMBEDDINGS: Final = Exchange(
     reply_rate=20_000,
 )
 """The exchange of `POST /v1/embeddings`. Its replies are not parsed, so their bytes alone are bounded."""
+COMPLETIONS: Final = Exchange(
+    CompletionsCaller(), CompletionsUpstream(), request_rate=2_500, reply_rate=1_100
+)
+"""The exchange of `POST /v1/completions`, as quick as chat's."""
+SERVICES: Final = (EMBEDDINGS, COMPLETIONS)
+"""What is asked of models that hold no conversation, of providers with OpenAI's paths."""
 
 
 def _says_effort(asked: Json) -> bool:

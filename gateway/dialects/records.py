@@ -42,21 +42,31 @@ DIALECTS: Final = ("chat", "messages", "responses", "vertex", DEMO)
 
 They stand here since commands that read the configuration need no dialect, which take 0.1 s to import.
 """
-EMBEDDERS: Final = ("chat", "responses", DEMO)
-"""Those of providers that make embeddings: OpenAI's, under one base URL."""
+OPENAI_LIKE: Final = ("chat", "responses", DEMO)
+"""Those of providers that have OpenAI's other paths under the same base URL."""
 LIMITED: Final = frozenset({"messages", "vertex"})
 """Those of providers that have to be told the most output tokens of each request."""
-ModelKind = Literal["chat", "embedding"]
-"""A model makes the reply to a conversation, or vectors."""
+ModelKind = Literal["chat", "completion", "embedding"]
+"""What a model makes: the reply to a conversation, the text behind a prompt, or vectors. Each kind is
+served on paths of its own, so that nothing is served by accident."""
+DEFAULT_KIND: Final[ModelKind] = "chat"
+WITHOUT_OUTPUT: Final = frozenset[ModelKind]({"embedding"})
+"""The kinds that make no output tokens."""
+SERVED_BY: Final[Mapping[ModelKind, Sequence[str]]] = {
+    DEFAULT_KIND: DIALECTS,
+    "completion": OPENAI_LIKE,
+    "embedding": OPENAI_LIKE,
+}
+"""The dialects of the providers that serve models of a kind."""
 
 
 @dataclass(slots=True)
 class Inputs:
-    """The inputs of an embedding request: a model reads each by itself."""
+    """The texts of a request that is no conversation: a model reads each by itself."""
 
     count: int
     tokens: int
-    """The tokens of all inputs: counted in arrays of tokens, estimated in texts."""
+    """The tokens of all texts: counted in arrays of tokens, estimated in strings."""
 
 
 @dataclass(slots=True)
@@ -83,11 +93,6 @@ class CompletionRequest:
     """None for a conversation."""
     elements: int = 0
     """The JSON values of a large body, without those in its strings; 0 for another one."""
-
-    @property
-    def kind(self) -> ModelKind:
-        """The kind of the models that can serve it."""
-        return "chat" if self.inputs is None else "embedding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +186,7 @@ class ListedModel:
     """An entry of the list of models."""
 
     id: str
+    kind: ModelKind
     owned_by: str
     created: int
     """Unix seconds; 0 means unknown."""

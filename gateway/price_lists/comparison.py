@@ -98,7 +98,7 @@ def _compare(config: Config, file: PriceFile, one: Comparison) -> Comparison:
 
 def _pick(amounts: Amounts, model: Model) -> Amounts:
     """Leave out what the model cannot have: embeddings have no output."""
-    return {k: v for k, v in amounts.items() if model.kind != "embedding" or k != "output"}
+    return {k: v for k, v in amounts.items() if model.has_output or k != "output"}
 
 
 def _differ(price: Price, amounts: Amounts, rule: str) -> Iterator[Difference]:
@@ -186,7 +186,7 @@ def _write(group: Iterator[Comparison]) -> Iterator[str]:
         for rule in _list_rules(one, first, is_only=len(found) == 1, is_base=number == 0)
     ]
     base = (first.proposed or first.prices).base
-    has_output = first.model.kind != "embedding"
+    has_output = first.model.has_output
     price = '"free"' if base == FREE else _write_price(base, FREE, has_output=has_output)
     yield f"{first.key} = {price}"
     if rules:
@@ -200,7 +200,7 @@ def _list_rules(
 ) -> Iterator[str]:
     """Write one provider's rules; the first one's base price is that of the model."""
     base = (first.proposed or first.prices).base
-    prices, has_output = one.proposed or one.prices, one.model.kind != "embedding"
+    prices, has_output = one.proposed or one.prices, one.model.has_output
     own = {} if is_only else {"provider": json.dumps(one.route.provider, ensure_ascii=False)}
     if base == FREE and one.key == "price":
         return

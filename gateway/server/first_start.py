@@ -103,7 +103,7 @@ def _describe(config: Config, address: str, first: FirstAccounts) -> str:
     host, _, port = address.rpartition(":")
     local = host.strip("[]"), int(port)
     base_url = f"{make_local_url(*local)}/v1"
-    talkers = (one.id for one in config.active_models().values() if one.kind != "embedding")
+    talkers = (one.id for one in config.active_models().values() if one.talks)
     model = next(talkers, "demo/echo")
     body = f'{{"model":"{model}","messages":[{{"role":"user","content":"Hello, gateway!"}}]}}'
     public_url = signin.find_base_url(config.server, local)

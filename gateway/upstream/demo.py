@@ -1,7 +1,7 @@
 """The embedded provider: it repeats the caller's words, so the gateway can be tried without a key.
 
 It speaks the chat dialect as a provider would: streams, usage, `n`, `stop`, `max_tokens`. A token is
-a word with the white space after it. Embeddings are in `demo_embeddings`.
+a word with the white space after it. It completes text in the same way, and makes embeddings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.config.records import Provider
-from gateway.dialects.exchanges import EMBEDDINGS, Exchange
+from gateway.dialects.exchanges import Exchange
 from gateway.errors import BadRequest, GatewayError
 from gateway.upstream.attempt import Attempt, Response
 from gateway.upstream.connection import Receiver
@@ -54,10 +54,9 @@ class DemoForwarder:
     ) -> Response:
         attempt.send()
         asked = orjson.loads(body)
-        if exchange is not EMBEDDINGS:
-            return DemoResponse(_write_body(asked), attempt)
+        make = _MAKERS.get(exchange.upstream.name, _write_body)
         try:
-            return DemoResponse(make_embeddings(asked), attempt)
+            return DemoResponse(make(asked), attempt)
         except BadRequest:
             attempt.refuse()
             raise
@@ -145,7 +144,11 @@ def _head(body: Json, kind: str) -> Json:
 def _answer(body: Json) -> tuple[list[str], str]:
     """Return the tokens of the answer and its finish reason."""
     users = [message for message in body["messages"] if message["role"] == "user"]
-    text = _read_text(users[-1]) if users else ""
+    return _cut(body, _read_text(users[-1]) if users else "")
+
+
+def _cut(body: Json, text: str) -> tuple[list[str], str]:
+    """Return the tokens of a text as far as a request allows, and its finish reason."""
     text = text.strip()[:MAX_TEXT_CHARS] or GREETING
     stops = body.get("stop") or []
     for stop in [stops] if isinstance(stops, str) else stops:
@@ -173,6 +176,39 @@ def _read_text(message: Json) -> str:
     if isinstance(content, list):
         return " ".join(part["text"] for part in content if part.get("type") == "text")
     return content or ""
+
+
+def make_texts(body: Json) -> Iterator[bytes]:
+    """Make the reply to a request for the text behind a prompt, or the chunks of its stream."""
+    prompts, n = _list_inputs(body["prompt"]), body.get("n") or 1
+    texts = [_cut(body, _show(prompt)) for prompt in prompts for _ in range(n)]
+    head = {**_head(body, "text_completion"), "id": f"cmpl-demo{time.time_ns():x}"}
+    prompt_tokens = sum(map(_count_tokens, prompts))
+    made = sum(len(tokens) for tokens, _ in texts)
+    usage = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": made,
+        "total_tokens": prompt_tokens + made,
+    }
+    choices = [
+        {"text": "".join(tokens), "index": index, "logprobs": None, "finish_reason": reason}
+        for index, (tokens, reason) in enumerate(texts)
+    ]
+    if not body.get("stream"):
+        yield orjson.dumps({**head, "choices": choices, "usage": usage})
+        return
+    for choice, (tokens, _) in zip(choices, texts, strict=True):
+        for token in tokens:
+            piece = {**choice, "text": token, "finish_reason": None}
+            yield b"data: " + orjson.dumps({**head, "choices": [piece]}) + b"\n\n"
+        yield b"data: " + orjson.dumps({**head, "choices": [{**choice, "text": ""}]}) + b"\n\n"
+    if (body.get("stream_options") or {}).get("include_usage"):
+        yield b"data: " + orjson.dumps({**head, "choices": [], "usage": usage}) + b"\n\n"
+    yield b"data: [DONE]\n\n"
+
+
+def _show(prompt: str | list[int]) -> str:
+    return prompt if isinstance(prompt, str) else " ".join(map(str, prompt))
 
 
 DIMENSIONS: Final = 64
@@ -236,3 +272,7 @@ def _count_tokens(text: str | list[int]) -> int:
 def _pack(vector: list[float]) -> str:
     packed = struct.pack(f"<{len(vector)}f", *vector)
     return b2a_base64(packed, newline=False).decode()
+
+
+_MAKERS: Final = {"embeddings": make_embeddings, "completions": make_texts}
+"""What makes a reply, by the name of the upstream's format; else it is chat's."""

@@ -118,8 +118,7 @@ def test_a_nearly_right_path_is_told_the_right_one(path: str, meant: str) -> Non
 @each_row(
     ("path", "told"),
     [
-        ("/v1/completions", "/v1/completions is not served here; use POST /v1/chat/completions."),
-        ("/completions", "/v1/completions is not served here; use POST /v1/chat/completions."),
+        ("/v1/completions/x", "/v1/completions/... is not served here; use POST /v1/completions."),
         ("/v1/images/generations", "/v1/images is not served here; this gateway serves POST"),
         ("/v1/responses/resp_1/input_items", "/v1/responses/... is not served here; nothing is"),
         ("/v1/chat/completions/chatcmpl-1", f"{CHAT}/... is not served here; completions are not"),
@@ -202,6 +201,7 @@ def test_only_what_is_charged_needs_a_balance() -> None:
     assert {route.path: route.access for route in make_routes(CALLERS)} == {
         "/v1/chat/completions": "charged",
         "/v1/messages": "charged",
+        "/v1/completions": "charged",
         "/v1/embeddings": "charged",
         "/v1/responses": "charged",
         "/v1/responses/input_tokens": "free",

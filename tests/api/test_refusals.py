@@ -83,9 +83,9 @@ MANY: Final = b'{"metadata":[' + b"0," * MAX_ELEMENTS + b'0],"'
 COUNTED: Final = json.dumps(MESSAGE).encode()
 NO_MONEY: Final = "The balance is 0.00 USD. Top it up in the console under Billing"
 MAKES_NONE: Final = (
-    "The model 'plain/0' makes no embeddings: /v1/embeddings needs a model that does."
+    "The model 'plain/0' is served at /v1/chat/completions or /v1/messages or /v1/responses alone."
 )
-MAKES_ONLY: Final = "The model 'embed/0' makes embeddings alone: send it to /v1/embeddings."
+MAKES_ONLY: Final = "The model 'embed/0' is served at /v1/embeddings alone."
 MISTYPED: Final = "did you mean 'embed-demo/0'?"
 
 UNKNOWN_PATHS: Final = (

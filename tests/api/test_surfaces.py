@@ -38,6 +38,7 @@ from tests.support.replies import (
 )
 from tests.support.rows import each_row
 from tests.support.stage import Stage
+from tests.support.texts import COMPLETIONS, complete, text_completion
 from tests.support.upstream import End
 
 Json = dict[str, Any]
@@ -69,6 +70,7 @@ SURFACES: Final = {
     "responses": Surface(
         RESPONSES, "responses", responses.ask, responses.make_response, adds=STATELESS
     ),
+    "completions": Surface(COMPLETIONS, "text", complete, text_completion),
     "embeddings": Surface(EMBEDDINGS, "embed", embed, embeddings, output_tokens=0),
     "embeddings of a responses provider": Surface(
         EMBEDDINGS, "embed-responses", embed, embeddings, output_tokens=0

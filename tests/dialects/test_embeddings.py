@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from gateway.dialects.embeddings import (
     MAX_DIMENSIONS,
     MAX_FRAME_BYTES,
-    MAX_INPUTS,
     MAX_VECTOR_BYTES,
     Frame,
     maybe_find_vectors,
@@ -20,6 +19,7 @@ from gateway.dialects.embeddings import (
 )
 from gateway.dialects.exchanges import CALLERS, EMBEDDINGS
 from gateway.dialects.records import Inputs, ReplyContext, Target
+from gateway.dialects.wire.fields import MAX_INPUTS
 from gateway.errors import BadRequest, InvalidKey, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import Terms
@@ -126,7 +126,7 @@ def test_inputs_are_counted(value: Any, count: int, tokens: int) -> None:
     """Texts at four bytes per token, each at least one; tokens exactly."""
     request = CALLER.parse_request(dump({"model": "m", "input": value}))
     assert request.inputs == Inputs(count, tokens)
-    assert (request.model, request.stream, request.kind) == ("m", False, "embedding")
+    assert (request.model, request.stream) == ("m", False)
 
 
 def test_what_the_gateway_does_not_know_passes() -> None:

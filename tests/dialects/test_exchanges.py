@@ -11,7 +11,7 @@ from orjson import dumps
 
 from gateway.dialects.base import format_duration
 from gateway.dialects.exchanges import CALLERS, EXCHANGES, UPSTREAMS
-from gateway.dialects.records import DIALECTS, EMBEDDERS, LIMITED, ListedModel, Target
+from gateway.dialects.records import DIALECTS, LIMITED, OPENAI_LIKE, ListedModel, Target
 from gateway.errors import BadRequest
 from tests import streams
 from tests.dialects.chat.kit import Played, each_byte, make_context, play, read_chunks
@@ -94,7 +94,7 @@ def test_an_effort_that_was_not_sent_is_not_told_back(
 
 def test_the_names_of_dialects_are_known_without_importing_them() -> None:
     assert {*DIALECTS} == {*UPSTREAMS}
-    assert {*EMBEDDERS, *LIMITED} <= {*DIALECTS}
+    assert {*OPENAI_LIKE, *LIMITED} <= {*DIALECTS}
 
 
 CALLER = CALLERS["chat"]
@@ -109,8 +109,8 @@ def test_errors_are_in_one_envelope() -> None:
 
 
 def test_models_are_a_list_without_pages() -> None:
-    shown = {"id": "m", "object": "model", "created": 1, "owned_by": "us"}
-    listed = CALLER.list_models([ListedModel("m", "us", 1, 2, 3)], {})
+    shown = {"id": "m", "object": "model", "created": 1, "owned_by": "us", "kind": "chat"}
+    listed = CALLER.list_models([ListedModel("m", "chat", "us", 1, 2, 3)], {})
     assert listed == {"object": "list", "data": [shown]}
 
 

@@ -12,6 +12,7 @@ books      the gateway's database, read from outside
 chat       chat requests, prices, error envelopes, rules of a stream
 messages   the same for the messages dialect, and its providers' replies
 embeddings requests for vectors, their providers' replies, and vectors read back
+texts      text completions: requests, and their providers' replies and events
 told       the content of a reply, independent of the dialect
 pairs      real SDKs and scripted providers of both dialects, in all four pairs
 said       the content of a chat stream, read independently of the gateway

@@ -84,6 +84,8 @@ KINDS: Final[dict[str, Kind]] = {
     "streams": Kind(("alpha",), 1),
     "message-streams": Kind(("alpha",), 1, dialects=("messages",)),
     "demo": Kind(("demo",), 1, "", ("demo",)),
+    "text": Kind(("alpha",), 12, BRISK, model_options='kind = "completion"'),
+    "text-demo": Kind(("demo",), 1, "", ("demo",), 'kind = "completion"'),
     "embed": Kind(("alpha",), 30, embeds=True),
     "embed-brisk": Kind(("alpha",), 80, BRISK, embeds=True),
     "embed-hasty": Kind(("alpha",), 2, HASTY, embeds=True),

@@ -8,9 +8,8 @@ import { copyButton, copyField, head, button, notice, section, tabs } from "./ui
 export function created({ key, secret, old }, { session, signal, reload, owner }) {
   const base = session.base_url ?? `${location.origin}/v1`;
   const usable = key.models ?? owner?.models ?? session.models;
-  const embeds = (id) => session.embedding_models.includes(id);
-  const model = usable.find((id) => !embeds(id)) ?? usable[0] ?? "MODEL";
-  const snippets = embeds(model) ? EMBEDDING_SNIPPETS : SNIPPETS;
+  const model = usable.find((id) => session.kinds[id] === "chat") ?? usable[0] ?? "MODEL";
+  const kind = session.kinds[model] ?? "chat";
   return [
     head(old ? "Key rotated" : "Key created"),
     notice("warn", h("strong", null, "Shown once."), " Copy it now", owner && `, for ${owner.name} alone`, ". Lost it? Rotate."),
@@ -18,10 +17,10 @@ export function created({ key, secret, old }, { session, signal, reload, owner }
       copyField("Key", secret),
       copyField("Base URL", base),
       old && oldKey(old)),
-    section("Ready to run", tabs("Snippets", Object.entries(snippets).map(([name, write]) =>
+    section("Ready to run", tabs("Snippets", Object.entries(SNIPPETS[kind] ?? {}).map(([name, write]) =>
       [name, () => snippet(name, write({ base, secret, model }))]))),
     // Trying another's key would spend another's money.
-    !owner && !embeds(model) && section("Try it", tryForm({ session, signal, secret, models: usable })),
+    !owner && kind === "chat" && section("Try it", tryForm({ session, signal, secret, models: usable })),
     h("div", { class: "actions" }, button("I stored it", reload, "primary")),
   ];
 }
@@ -37,7 +36,7 @@ function snippet(name, text) {
   return h("div", { class: "snippet" }, h("pre", { tabindex: "0", "aria-label": `${name} snippet` }, text), copy);
 }
 
-const SNIPPETS = {
+const CHAT = {
   OpenAI: ({ base, secret, model }) => `from openai import OpenAI
 
 client = OpenAI(
@@ -84,7 +83,7 @@ wire_api = "responses"`,
   -d '{"model": "${model}", "messages": [{"role": "user", "content": "Hello"}]}'`,
 };
 
-const EMBEDDING_SNIPPETS = {
+const EMBEDDING = {
   OpenAI: ({ base, secret, model }) => `from openai import OpenAI
 
 client = OpenAI(
@@ -110,3 +109,24 @@ print(embeddings.embed_query("Hello")[:3])`,
   -H "Content-Type: application/json" \\
   -d '{"model": "${model}", "input": "Hello"}'`,
 };
+
+const COMPLETION = {
+  OpenAI: ({ base, secret, model }) => `from openai import OpenAI
+
+client = OpenAI(
+    base_url="${base}",
+    api_key="${secret}",
+)
+reply = client.completions.create(
+    model="${model}",
+    prompt="def add(a, b):",
+)
+print(reply.choices[0].text)`,
+  curl: ({ base, secret, model }) => `curl ${base}/completions \\
+  -H "Authorization: Bearer ${secret}" \\
+  -H "Content-Type: application/json" \\
+  -d '{"model": "${model}", "prompt": "def add(a, b):"}'`,
+};
+
+/** Snippets by the kind of the model. */
+const SNIPPETS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING };

@@ -9,7 +9,7 @@ import { empty, figures, head, link, section } from "./ui.js";
 export const tryit = (context) => [
   head("Try it"),
   h("p", { class: "dim" }, "The message goes to the model by a key of yours, which pays for it. Message, answer and key are not stored."),
-  context.session.models.some((id) => !context.session.embedding_models.includes(id))
+  context.session.models.some((id) => context.session.kinds[id] === "chat")
     ? section("A message", tryForm(context))
     : empty("There is no model here that answers messages."),
 ];
@@ -18,7 +18,7 @@ export const tryit = (context) => [
 export function tryForm({ session, signal, secret, models = session.models }) {
   const answer = h("p", { class: "words", "aria-live": "polite", hidden: true });
   const facts = h("div");
-  const chat = models.filter((id) => !session.embedding_models.includes(id));
+  const chat = models.filter((id) => session.kinds[id] === "chat");
   return [form({
     fields: [
       !secret && { name: "key", label: "Key", class: "mono", required: true, placeholder: "sk-ru-…", spellcheck: "false", hint: "Keys are shown once, when they are made: paste one, or make another under Keys." },

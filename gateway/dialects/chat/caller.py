@@ -31,7 +31,7 @@ class ChatCaller(Caller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
-        fields.check_all(body, _FIELDS, required=("model", "messages"))
+        fields.check_all(body, FIELDS, required=("model", "messages"))
         files = fields.Files()
         _check_messages(body["messages"], files)
         options = body.get("stream_options") or {}
@@ -118,7 +118,7 @@ def _check_stream_options(name: str, value: Any) -> None:
         raise fields.wrong_type(f"{name}.include_usage", "a boolean", wanted)
 
 
-_FIELDS: Final[dict[str, fields.Check]] = {
+FIELDS: Final[dict[str, fields.Check]] = {
     "model": fields.check_string,
     "stream": fields.check_boolean,
     "stream_options": _check_stream_options,

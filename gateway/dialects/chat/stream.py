@@ -6,7 +6,7 @@ For a chat caller the bytes of a chat upstream pass, but for edits and repairs.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from gateway.dialects.base import EventReader
 from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text, find_chunk_usage
@@ -148,6 +148,7 @@ TEXT_KEYS: Final = ("content", "reasoning_content", "reasoning", "refusal")
 class ChatStream(PassingStream):
     """A `Pipeline`: the upstream's bytes in, conforming events out."""
 
+    _open_reader = ChatReader
     _write_event = staticmethod(render_data)
 
     __slots__ = ("_held_usage", "_id")
@@ -155,7 +156,7 @@ class ChatStream(PassingStream):
     _reader: ChatReader
 
     def __init__(self, context: ReplyContext) -> None:
-        super().__init__(context, ChatReader(context), DONE)
+        super().__init__(context, self._open_reader(context), DONE)
         self._id = ""
         self._held_usage = b""
         """A chunk of usage alone that came before a finish reason: it has to be the last chunk."""
@@ -186,7 +187,7 @@ class ChatStream(PassingStream):
         if not self._id:
             self._id = self._make_id(chunk.get("id"))
         self._begun = True
-        text_bytes = count_choices_text(choices, "delta")
+        text_bytes = self._count_text(choices)
         self._passed_bytes += text_bytes
         if text_bytes == 0 and not self._carried:
             self._carried = any(carries(choice, "delta") for choice in choices)
@@ -196,6 +197,9 @@ class ChatStream(PassingStream):
             return converted
         self._held_usage = converted
         return b""
+
+    def _count_text(self, choices: list[Any]) -> int:
+        return count_choices_text(choices, "delta")
 
     def _convert(self, block: bytes, chunk: Json) -> bytes:
         repair = self._reader.repair

@@ -64,7 +64,8 @@ async def test_a_password_opens_a_session(console: Console) -> None:
         "current_password_needed": True, "currency": "USD", "base_url": None,
         "version": reply.json["version"],
         "key_limits": {"requests_per_minute": 600, "tokens_per_minute": 0, "concurrency": 50},
-        "models": ["demo/echo", "vendor/large"], "embedding_models": [], "top_up_text": None,
+        "models": ["demo/echo", "vendor/large"], "kinds": {"demo/echo": "chat", "vendor/large": "chat"},
+        "top_up_text": None,
         "low_balance": None, "low_balance_nano": None,
     }  # fmt: skip
     headers = use(reply)

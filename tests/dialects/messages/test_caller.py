@@ -185,7 +185,7 @@ def test_no_json_breaks_the_validation(fields: Json) -> None:
         MESSAGES.parse_request(dump({"model": "m", **fields}))
 
 
-MODELS: Final = [ListedModel(f"m{n}", "us", 0, 10, 20) for n in range(25)]
+MODELS: Final = [ListedModel(f"m{n}", "chat", "us", 0, 10, 20) for n in range(25)]
 
 
 def page(**query: str | Sequence[str]) -> tuple[list[str], bool]:
@@ -214,7 +214,7 @@ def test_pages_lead_through_the_list_and_back() -> None:
 
 def test_a_page_has_at_most_1000_models() -> None:
     assert page(limit="1") == (["m0"], True)
-    many = [ListedModel(f"m{n}", "us", 0, 10, 20) for n in range(1001)]
+    many = [ListedModel(f"m{n}", "chat", "us", 0, 10, 20) for n in range(1001)]
     made = MessagesCaller().list_models(many, {"limit": ["1000"]})
     assert (len(made["data"]), made["has_more"], made["last_id"]) == (1000, True, "m999")
 
@@ -243,7 +243,7 @@ def test_all_that_is_served_is_active() -> None:
 
 
 def test_what_is_unknown_of_a_model_is_null() -> None:
-    shown = MessagesCaller().show_model(ListedModel("m", "us", 86_400, 10, 20))
+    shown = MessagesCaller().show_model(ListedModel("m", "chat", "us", 86_400, 10, 20))
     assert (shown["id"], shown["created_at"]) == ("m", "1970-01-02T00:00:00Z")
     assert (shown["max_input_tokens"], shown["max_tokens"]) == (10, 20)
     assert [shown[name] for name in ("capabilities", "deprecated_at", "retires_at")] == [None] * 3
