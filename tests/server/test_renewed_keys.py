@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import pytest
 
-from gateway.alerts.watch import Watch
+from gateway.alerts.watch import Watch, find_key_problems
 from gateway.api.state import make_routes
 from gateway.config.load import load_config
 from gateway.tasks import spawn
@@ -148,6 +148,11 @@ async def test_a_reload_keeps_a_good_key(cloud: Cloud) -> None:
         assert await cloud.complete() == 200
     assert gateway.config.providers["cloud"].max_concurrency == 9
     assert cloud.key.problem == "", "nothing was run again"
+    (cloud.console.folder / "other").write_text(cloud.valid)
+    gateway.config.path.write_text(text.replace("cat token", "cat other"))
+    config = load_config(gateway.config.path, {})
+    gateway.reconfigure(config, make_routes(config, before=gateway.routes))
+    assert await cloud.complete() == 200, "another command is run at once"
 
 
 async def test_a_renewal_that_fails_is_on_health_and_told_until_it_works(
@@ -175,6 +180,20 @@ async def test_a_renewal_that_fails_is_on_health_and_told_until_it_works(
     listed = (await cloud.console.get(f"{API}/providers", as_=OPERATOR)).json["providers"]
     assert [one["key_last4"] for one in listed if one["name"] == "cloud"] == [["cond"]]
     chore.cancel()
+
+
+async def test_the_end_of_what_was_not_told_is_not_told(cloud: Cloud) -> None:
+    assert await cloud.complete() == 200
+    assert cloud.console.gateway is not None
+    routes = cloud.console.gateway.routes
+    assert list(find_key_problems(routes, None, ())) == []
+    cloud.key.note_failure("the command exited with 1", 5)
+    (raised,) = find_key_problems(routes, "node", ())
+    cloud.key.renew(cloud.valid)
+    assert raised.subject == "cloud, node", "each process renews its own keys"
+    assert list(find_key_problems(routes, "node", ())) == []
+    (ended,) = find_key_problems(routes, "node", {raised.key})
+    assert (ended.state, ended.key == raised.key) == ("ended", False)
 
 
 async def _hurry(cloud: Cloud) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from gateway.config.records import KeySource
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
 from gateway.upstream.attempt import Attempt, CollectedBody
@@ -79,6 +81,38 @@ def test_what_is_not_the_keys_fault_lets_none_rest() -> None:
     assert not ring.let_rest(ring.keys[0], ring.keys[0].secret, make_refusal(500))
     assert not ring.let_rest(ring.keys[0], ring.keys[0].secret, BadRequest("No."))
     assert ring.keys[0].rest_seconds == 0
+
+
+SOURCE: Final = KeySource("command:true", ("true",), Path(), 3000)
+
+
+def test_a_key_that_its_source_has_not_given_is_not_tried_first() -> None:
+    ring = KeyRing("p", ("", "lasting-key"), (SOURCE, None))
+    assert {choose(ring, affinity).secret for affinity in AFFINITIES[:50]} == {"lasting-key"}
+    ring.keys[0].renew("first-key")
+    assert {choose(ring, affinity).secret for affinity in AFFINITIES[:50]} == {
+        "first-key",
+        "lasting-key",
+    }
+
+
+def test_a_refusal_of_the_old_key_lets_the_new_one_serve() -> None:
+    ring = KeyRing("p", ("", "lasting-key"), (SOURCE, None))
+    key = ring.keys[0]
+    key.renew("first-key")
+    key.renew("second-key")
+    assert ring.let_rest(key, "first-key", make_refusal(401))
+    assert key.rest_seconds == 0
+
+
+def test_a_failure_is_of_the_time_at_which_it_began() -> None:
+    (key,) = KeyRing("p", ("first-key",), (SOURCE,)).keys
+    for now_ms in (1, 2):
+        key.note_failure("The command exited with 1.", now_ms)
+    assert key.failed_ms == 1
+    key.renew("first-key")
+    key.note_failure("The command exited with 1.", 3)
+    assert key.failed_ms == 3
 
 
 def test_an_only_key_never_rests() -> None:

@@ -21,6 +21,7 @@ from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.tasks import spawn
 from gateway.upstream.attempt import Attempt, CollectedBody
 from gateway.upstream.forwarder import HttpForwarder
+from gateway.upstream.keys import ProviderKey
 from gateway.upstream.renewal import (
     AHEAD_SECONDS,
     EARLY_SECONDS,
@@ -322,6 +323,10 @@ async def test_a_key_that_is_refused_is_renewed_and_the_request_sent_once_more(m
         cloud.age()
         assert await cloud.ask() == ["first-key", "second-key"]
         assert await cloud.ask() == ["second-key"]
+        cloud.issue("third-key")
+        cloud.age()
+        await cloud.ask()
+        assert {secret for _, secret in cloud.forwarder._heads} == {"second-key", "third-key"}
         (key,) = cloud.forwarder.keys
         assert (key.in_flight, key.rest_seconds, key.problem) == (0, 0, "")
 
@@ -339,6 +344,32 @@ async def test_a_file_is_read_at_once_when_its_key_is_refused(make: Make) -> Non
         await cloud.renewals[0].replace("second-key")
         assert cloud.forwarder.keys[0].problem.startswith("cannot be read from")
         assert await cloud.ask() == ["second-key"]
+
+
+class Eager:
+    """Gives another key whenever it is asked."""
+
+    def __init__(self, key: ProviderKey) -> None:
+        self._key, self._count = key, 0
+
+    def hurry(self, refused: str) -> None:
+        del refused
+
+    async def replace(self, refused: str) -> bool:
+        del refused
+        self._count += 1
+        return self._key.renew(f"key-{self._count}")
+
+
+async def test_a_request_is_not_sent_a_third_time(make: Make) -> None:
+    cloud = make()
+    (key,) = cloud.forwarder.keys
+    key.renew("first-key")
+    key.renewing = Eager(key)
+    with pytest.raises(UpstreamError, match="401"):
+        await cloud.ask()
+    assert len(cloud.scripted.exchanges) == 2
+    cloud.forwarder.close()
 
 
 async def test_refusals_do_not_run_the_command_again_and_again(make: Make) -> None:
@@ -441,6 +472,7 @@ async def test_a_request_does_not_wait_for_a_renewal_that_has_ended(make: Make) 
     async with renewing(cloud):
         await cloud.ask()
     cloud.valid = set()
+    cloud.age()
     async with asyncio.timeout(5):
         with pytest.raises(UpstreamError, match="401"):
             await cloud.ask()
