@@ -161,21 +161,6 @@ def test_files_are_estimated_by_kind_and_size(
     assert (request.base64_chars, request.file_tokens) == (base64_chars, tokens)
 
 
-@each_row(
-    ("part", "name"),
-    [
-        ({"type": "file", "file": {"file_id": "file-1"}}, "file.file_id"),
-        ({"type": "file", "file_id": "file-1"}, "file_id"),
-        ({"type": "image_url", "image_url": {"file_id": "file-1"}}, "image_url.file_id"),
-        ({"type": "image_file", "image_file": {"file_id": "file-1"}}, "image_file.file_id"),
-    ],
-)
-def test_files_of_the_operators_account_cannot_be_named(part: dict[str, Any], name: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        CALLERS["chat"].parse_request(dump(parts(part)))
-    assert caught.value.param == f"messages[0].content[0].{name}"
-
-
 LEAST = dump(body())
 UNREADABLE = {
     "blank": b" \r\n\t ",
@@ -225,73 +210,6 @@ def test_depth_that_can_be_read_but_not_written_is_refused_too(depth: int) -> No
     request = CALLERS["chat"].parse_request(deep)
     with pytest.raises(BadRequest, match="nested too deeply"):
         EXCHANGES["chat"]["chat"].write_request(request, Target("u"))
-
-
-TYPE, VALUE, MISSING, EMPTY = (
-    "invalid_type",
-    "invalid_value",
-    "missing_required_parameter",
-    "empty_array",
-)
-LOW, HIGH = "integer_below_min_value", "integer_above_max_value"
-MALFORMED: list[tuple[dict[str, Any], str, str]] = [
-    ({"messages": [USER]}, "model", MISSING),
-    (body(model=None), "model", MISSING),
-    (body(model=7), "model", TYPE),
-    ({"model": "m"}, "messages", MISSING),
-    (body(messages=None), "messages", MISSING),
-    (body(messages="Hi"), "messages", TYPE),
-    (body(messages=[]), "messages", EMPTY),
-    (messages(USER, "Hi"), "messages[1]", TYPE),
-    (messages({"content": "Hi"}), "messages[0].role", MISSING),
-    (messages({"role": 1, "content": "Hi"}), "messages[0].role", TYPE),
-    (messages({"role": "king", "content": "Hi"}), "messages[0].role", VALUE),
-    (messages({"role": "user"}), "messages[0].content", MISSING),
-    (messages(USER, {"role": "tool", "content": None}), "messages[1].content", MISSING),
-    (messages({"role": "system", "content": None}), "messages[0].content", MISSING),
-    (messages({"role": "user", "content": 5}), "messages[0].content", TYPE),
-    (messages({"role": "user", "content": []}), "messages[0].content", EMPTY),
-    (parts("Hi"), "messages[0].content[0]", TYPE),
-    (parts({"text": "Hi"}), "messages[0].content[0].type", TYPE),
-    (parts({"type": "text"}), "messages[0].content[0].text", TYPE),
-    (parts({"type": "text", "text": 1}), "messages[0].content[0].text", TYPE),
-    (messages({"role": "assistant", "tool_calls": {}}), "messages[0].tool_calls", TYPE),
-    (messages({"role": "assistant", "tool_calls": [1]}), "messages[0].tool_calls[0]", TYPE),
-    (body(stream="true"), "stream", TYPE),
-    (body(stream_options=True), "stream_options", TYPE),
-    (body(stream_options={"include_usage": 1}), "stream_options.include_usage", TYPE),
-    (body(max_tokens=-1), "max_tokens", LOW),
-    (body(max_tokens=10**18), "max_tokens", HIGH),
-    (body(max_tokens=10**30), "max_tokens", TYPE),
-    (body(max_completion_tokens=-1), "max_completion_tokens", LOW),
-    (body(n=0), "n", LOW),
-    (body(n=129), "n", HIGH),
-    (body(temperature=-0.1), "temperature", "decimal_below_min_value"),
-    (body(temperature=2.001), "temperature", "decimal_above_max_value"),
-    (body(temperature="1"), "temperature", TYPE),
-    (body(top_p=1.1), "top_p", "decimal_above_max_value"),
-    (body(top_p=-1), "top_p", "decimal_below_min_value"),
-    (body(stop=7), "stop", TYPE),
-    (body(stop=["a", 7]), "stop", TYPE),
-]
-
-
-@each_row(("malformed", "param", "code"), MALFORMED)
-def test_a_malformed_field_is_named(malformed: dict[str, Any], param: str, code: str) -> None:
-    with pytest.raises(BadRequest) as refused:
-        CALLERS["chat"].parse_request(dump(malformed))
-    assert (refused.value.param, refused.value.code) == (param, code)
-    assert f"'{param}'" in refused.value.message
-    assert len(refused.value.message) < 300
-
-
-def test_messages_are_in_openais_words() -> None:
-    with pytest.raises(BadRequest) as refused:
-        CALLERS["chat"].parse_request(dump(body(temperature=3)))
-    assert refused.value.message == (
-        "Invalid 'temperature': decimal above maximum value. "
-        "Expected a value <= 2, but got 3 instead."
-    )
 
 
 def test_what_the_caller_wrote_is_not_echoed() -> None:

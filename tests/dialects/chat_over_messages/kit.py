@@ -59,18 +59,6 @@ def tool(identity: str, content: Any) -> Json:
     return {"role": "tool", "tool_call_id": identity, "content": content}
 
 
-def refuse(*messages: Json) -> str | None:
-    """Return the field that the refusal of a conversation names."""
-    with pytest.raises(BadRequest) as caught:
-        translate_messages(*messages)
-    assert str(caught.value.param) in caught.value.message
-    return caught.value.param
-
-
-def refuse_part(part: Json, role: str = "user") -> str | None:
-    return refuse({"role": role, "content": [part]})
-
-
 def check_request(made: Json) -> None:
     """Check that the SDK's types accept it and know each of its keys (they drop the others)."""
     body = {key: value for key, value in made.items() if key != "stream"}

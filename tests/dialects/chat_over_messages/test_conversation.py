@@ -9,8 +9,6 @@ from typing import Any
 from tests.dialects.chat_over_messages.kit import (
     TARGET,
     check_request,
-    refuse,
-    refuse_part,
     text,
     tool,
     translate,
@@ -144,18 +142,6 @@ def test_blank_instructions_are_no_system() -> None:
     assert "system" not in translate(messages=[{"role": "system", "content": " "}, USER])
 
 
-@each_row(
-    ("messages", "field"),
-    [
-        ([calls({**call(), "type": "custom"})], "messages[0].tool_calls[0].type"),
-        ([{"role": "system", "content": "a"}], "messages"),
-        ([{"role": "user", "content": " "}], "messages"),
-    ],
-)
-def test_what_cannot_be_carried_over_is_refused_by_name(messages: list[Json], field: str) -> None:
-    assert refuse(*messages) == field
-
-
 PNG = base64.b64encode(b"\x89PNG picture").decode()
 PDF = base64.b64encode(b"%PDF-1.7 text").decode()
 NOTES = base64.b64encode("naïve".encode()).decode()
@@ -184,24 +170,6 @@ def test_pictures(url: str, source: Json) -> None:
     ]
 
 
-@each_row(
-    "url",
-    [
-        "http://example.com/a.png",
-        "ftp://example.com/a.png",
-        "file:///etc/passwd",
-        "data:image/svg+xml;base64,AAAA",
-        "data:image/png,AAAA",
-        "data:image/png;base64,",
-        "data:;base64,AAAA",
-        PNG,
-    ],
-)
-def test_pictures_that_the_upstream_cannot_take_are_refused(url: str) -> None:
-    part = {"type": "image_url", "image_url": {"url": url}}
-    assert refuse_part(part) == "messages[0].content[0].image_url.url"
-
-
 def test_documents() -> None:
     held = f"data:application/pdf;base64,{PDF}"
     source = {"type": "base64", "media_type": "application/pdf", "data": PDF}
@@ -224,20 +192,3 @@ def test_documents() -> None:
             "source": {"type": "text", "media_type": "text/plain", "data": "naïve"},
         },
     ]
-
-
-@each_row(
-    "data",
-    [
-        "http://example.com/a.pdf",
-        "file:///etc/passwd",
-        "data:text/plain;base64,AA",
-        "data:text/plain;base64,/w==",
-        "data:text/plain,a",
-        f"data:application/zip;base64,{PNG}",
-        PNG,
-    ],
-)
-def test_documents_that_the_upstream_cannot_take_are_refused(data: str) -> None:
-    part = {"type": "file", "file": {"file_data": data}}
-    assert refuse_part(part) == "messages[0].content[0].file.file_data"

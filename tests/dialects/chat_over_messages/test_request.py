@@ -114,26 +114,6 @@ def test_options_in_the_upstreams_words(body: Json, expected: Json) -> None:
     assert made == expected
 
 
-@each_row(
-    ("body", "field"),
-    [
-        ({"stop": "  \n"}, "stop"),
-        ({"stop": ["END", ""]}, "stop"),
-        ({"user": 7}, "user"),
-        ({"safety_identifier": ["x"]}, "safety_identifier"),
-        ({"service_tier": "flex"}, "service_tier"),
-        ({"service_tier": "scale"}, "service_tier"),
-        ({"service_tier": {}}, "service_tier"),
-        ({"speed": "fast"}, "speed"),
-        ({"system": "Be kind."}, "system"),
-        ({"reasoning_effort": "huge"}, "reasoning_effort"),
-        ({"reasoning_effort": "low", "thinking": {"type": "disabled"}}, "thinking"),
-    ],
-)  # fmt: skip
-def test_what_has_no_counterpart_is_refused_by_name(body: Json, field: str) -> None:
-    assert find_refusal(**body) == field
-
-
 def test_a_cache_key_asks_for_a_mark_unless_the_caller_made_its_own() -> None:
     """Without a mark each turn of an agent would pay for the whole conversation again."""
     assert translate(prompt_cache_key="k") == translate(cache_control={"type": "ephemeral"})

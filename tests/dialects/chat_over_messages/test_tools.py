@@ -10,7 +10,7 @@ from anthropic import transform_schema
 from pydantic import BaseModel, Field
 
 from gateway.dialects.chat_over_messages.request import adapt_schema
-from tests.dialects.chat_over_messages.kit import check_request, find_refusal, translate
+from tests.dialects.chat_over_messages.kit import check_request, translate
 from tests.support.rows import each_row
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -98,21 +98,6 @@ def test_functions_are_tools_called_one_at_a_time(said: Any, choice: Json) -> No
     check_request(made)
     assert made["tools"] == [{"name": "f", "input_schema": SCHEMA}]
     assert made["tool_choice"] == choice
-
-
-@each_row(
-    ("body", "field"),
-    [
-        ({"tools": [{"type": "custom", "custom": {"name": "c"}}]}, "tools[0].type"),
-        ({"tools": [TOOL], "tool_choice": {"type": "custom", "custom": {}}}, "tool_choice"),
-        ({"tools": [TOOL], "tool_choice": allow(mode="none")}, "tool_choice"),
-        ({"tools": [TOOL], "tool_choice": allow()}, "tool_choice.allowed_tools.tools"),
-        ({"tools": [TOOL], "tool_choice": allow(choose("unknown"))},
-         "tool_choice.allowed_tools.tools[0]"),
-    ],
-)  # fmt: skip
-def test_tools_that_are_no_functions_are_refused(body: Json, field: str) -> None:
-    assert find_refusal(**body) == field
 
 
 def test_tools_of_the_past_are_declared_but_not_offered() -> None:

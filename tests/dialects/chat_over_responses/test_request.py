@@ -75,24 +75,6 @@ def test_fields_of_both_dialects_pass() -> None:
 
 
 @each_row(
-    ("body", "field"),
-    [
-        ({"stop": "END"}, "stop"),
-        ({"previous_response_id": "resp_1"}, "previous_response_id"),
-        ({"instructions": "Be kind."}, "instructions"),
-        ({"include": []}, "include"),
-        ({"verbosity": 3}, "verbosity"),
-        ({"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
-         "response_format.json_schema.name"),
-        ({"reasoning": "high"}, "reasoning"),
-        ({"reasoning_effort": "low", "reasoning": {"effort": "high"}}, "reasoning"),
-    ],
-)  # fmt: skip
-def test_what_has_no_counterpart_is_refused_by_name(body: Json, field: str) -> None:
-    assert find_refusal(**body) == field
-
-
-@each_row(
     ("body", "reasoning"),
     [
         ({}, None),

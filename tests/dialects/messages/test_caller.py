@@ -64,49 +64,6 @@ def test_what_is_valid_passes_but_for_the_model(value: Json) -> None:
     assert json.loads(written) == {**value, "model": "theirs"}
 
 
-@each_row(
-    ("value", "param", "code"),
-    [
-        (body(model=None), "model", "missing_required_parameter"),
-        (body(messages=None), "messages", "missing_required_parameter"),
-        (body(max_tokens=None), "max_tokens", "missing_required_parameter"),
-        (body(model=1), "model", "invalid_type"),
-        (body(messages={}), "messages", "invalid_type"),
-        (body(messages=[]), "messages", None),
-        (body(messages=["x"]), "messages.0", "invalid_type"),
-        (body(messages=[{"content": "x"}]), "messages.0.role", "missing_required_parameter"),
-        (body(messages=[{"role": "tool", "content": "x"}]), "messages.0.role", None),
-        (body(messages=[{"role": ["user"], "content": "x"}]), "messages.0.role", None),
-        (body(messages=[{"role": "user"}]), "messages.0.content", "missing_required_parameter"),
-        (body(messages=[{"role": "user", "content": 7}]), "messages.0.content", "invalid_type"),
-        (blocks("x"), "messages.0.content.0", "invalid_type"),
-        (blocks({"text": "x"}), "messages.0.content.0.type", "invalid_type"),
-        (blocks({"type": "text"}), "messages.0.content.0.text", "invalid_type"),
-        (
-            blocks({"type": "tool_result", "content": [{"type": "text", "text": 1}]}),
-            "messages.0.content.0.content.0.text",
-            "invalid_type",
-        ),
-        (body(system=7), "system", "invalid_type"),
-        (body(max_tokens=-1), "max_tokens", "integer_below_min_value"),
-        (body(max_tokens=2**33), "max_tokens", "integer_above_max_value"),
-        (body(max_tokens=True), "max_tokens", "invalid_type"),
-        (body(temperature=1.1), "temperature", "decimal_above_max_value"),
-        (body(top_p="1"), "top_p", "invalid_type"),
-        (body(stream=1), "stream", "invalid_type"),
-        (body(stop_sequences="END"), "stop_sequences", "invalid_type"),
-        (body(stop_sequences=[1]), "stop_sequences", "invalid_type"),
-        (body(tools={}), "tools", "invalid_type"),
-        (body(thinking="on"), "thinking", "invalid_type"),
-    ],
-)
-def test_what_is_wrong_is_named(value: Json, param: str, code: str | None) -> None:
-    with pytest.raises(BadRequest) as caught:
-        MESSAGES.parse_request(dump(value))
-    assert (caught.value.param, caught.value.code) == (param, code)
-    assert param in caught.value.message
-
-
 @each_row("data", [b"", b" ", b"{", b"[]", b"7", b"\xff", b'{"a":"\\ud800"}'])
 def test_what_is_no_object_is_refused(data: bytes) -> None:
     with pytest.raises(BadRequest):

@@ -11,7 +11,6 @@ from openai.types.responses import ResponseFailedEvent
 
 from gateway.dialects.records import Usage
 from gateway.dialects.responses.caller import ResponsesCaller
-from gateway.dialects.wire.fields import MAX_TOKENS_BOUND
 from gateway.errors import (
     BadRequest,
     GatewayError,
@@ -29,7 +28,6 @@ from tests.support.rows import each_row
 
 CALLER = ResponsesCaller()
 USER = {"role": "user", "content": "Hi"}
-STATE = "keeps no state: send the whole conversation as 'input', with 'store: false'"
 PNG = "data:image/png;base64,AAAA"
 
 
@@ -70,64 +68,12 @@ def test_what_clients_send_is_taken(fields: Json) -> None:
     assert parse(**fields).body == {"model": "m", "input": "Hi", **fields}
 
 
-@each_row(
-    ("fields", "param"),
-    [
-        ({"store": True}, "store"),
-        ({"previous_response_id": "resp_1"}, "previous_response_id"),
-        ({"conversation": "conv_1"}, "conversation"),
-        ({"background": True}, "background"),
-        ({"prompt": {"id": "p"}}, "prompt"),
-    ],
-)
-def test_what_refers_to_state_is_refused_and_told_what_to_send(fields: Json, param: str) -> None:
-    refusal = refuse(**fields)
-    assert (refusal.status, refusal.param, refusal.code) == (400, param, "unsupported_parameter")
-    assert STATE in refusal.message
-
-
 @each_row("kind", [{"type": "item_reference"}, {}])
 def test_a_reference_is_refused_and_the_setting_named_that_sends_items(kind: Json) -> None:
     refusal = refuse(input=[USER, {"id": "msg_1", **kind}])
     assert (refusal.param, refusal.code) == ("input[1]", "unsupported_parameter")
     assert "`providerOptions.openai.store: false`" in refusal.message
     assert refusal.message.startswith("Unsupported parameter: 'input[1]' refers to an item")
-
-
-@each_row(
-    ("fields", "param"),
-    [
-        ({"model": None}, "model"),
-        ({"model": 1}, "model"),
-        ({"input": None}, "input"),
-        ({"input": 1}, "input"),
-        ({"input": []}, "input"),
-        ({"input": ["x"]}, "input[0]"),
-        ({"input": [{}]}, "input[0].role"),
-        ({"input": [{"role": "tool", "content": "x"}]}, "input[0].role"),
-        ({"input": [{"role": 1, "content": "x"}]}, "input[0].role"),
-        ({"input": [{"role": "user"}]}, "input[0].content"),
-        ({"input": [{"role": "user", "content": 1}]}, "input[0].content"),
-        ({"input": [{"role": "user", "content": ["x"]}]}, "input[0].content[0]"),
-        ({"input": [{"role": "user", "content": [{}]}]}, "input[0].content[0].type"),
-        ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0].text"),
-        ({"input": [{"type": 1}]}, "input[0].type"),
-        ({"input": [{"type": "function_call_output", "output": 1}]}, "input[0].output"),
-        ({"input": [{**USER, "content": [{"type": "input_image", "file_id": "f"}]}]}, "input[0].content[0].file_id"),
-        ({"stream": "yes"}, "stream"),
-        ({"store": "no"}, "store"),
-        ({"instructions": []}, "instructions"),
-        ({"max_output_tokens": -1}, "max_output_tokens"),
-        ({"max_output_tokens": MAX_TOKENS_BOUND + 1}, "max_output_tokens"),
-        ({"temperature": 3}, "temperature"),
-        ({"top_p": 2}, "top_p"),
-        ({"tools": {}}, "tools"),
-        ({"include": "x"}, "include"),
-        ({"text": "x"}, "text"),
-    ],
-)  # fmt: skip
-def test_what_is_malformed_is_refused_by_name(fields: Json, param: str) -> None:
-    assert refuse(**fields).param == param
 
 
 @each_row(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from gateway.dialects.records import Target
 from gateway.dialects.responses_over_chat.request import CARRIED, DROPPED, PASSED, REFUSED, SHARED
-from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
 from tests.dialects.responses_over_chat.kit import PATCH, TOOL, message, text, user, write
 from tests.support.rows import each_row
@@ -130,34 +128,6 @@ def test_reasoning_effort(reasoning: Json | None, expected: Json) -> None:
 def test_the_form_of_the_reply(form: Json | None, expected: Json | None) -> None:
     fields = {} if expected is None else {"response_format": expected}
     assert write(text={"format": form, "verbosity": "low"}) == {**PLAIN, **fields}
-
-
-@each_row(
-    ("fields", "param"),
-    [
-        ({"text": {"format": {"type": "grammar"}}}, "text.format.type"),
-        ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name"),
-        ({"text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema"),
-        ({"text": "short"}, "text"),
-        ({"reasoning": {"effort": 7}}, "reasoning.effort"),
-        ({"reasoning": "high"}, "reasoning"),
-        ({"parallel_tool_calls": "no", "tools": [TOOL]}, "parallel_tool_calls"),
-        ({"store": True}, "store"),
-        ({"background": True}, "background"),
-        ({"previous_response_id": "resp_1"}, "previous_response_id"),
-        ({"conversation": {"id": "c"}}, "conversation"),
-        ({"prompt": {"id": "p"}}, "prompt"),
-        ({"moderation": {"model": "m"}}, "moderation"),
-        ({"top_logprobs": 2}, "top_logprobs"),
-        ({"novelty": 1}, "novelty"),
-        ({"input": []}, "input"),
-        ({"input": 7}, "input"),
-    ],
-)
-def test_what_cannot_be_carried_over_is_refused_by_name(fields: Json, param: str) -> None:
-    with pytest.raises(BadRequest) as refused:
-        write(**fields)
-    assert refused.value.param == param
 
 
 @each_row("name", sorted(REFUSED))

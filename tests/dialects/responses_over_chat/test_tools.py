@@ -91,13 +91,6 @@ def test_hosted_tools_cannot_be_forced(kind: str, tools: list[Json]) -> None:
         write(tools=[{"type": kind}, *tools], tool_choice={"type": kind})
 
 
-@each_row("choice", ["required", {"type": "function", "name": "f"}])
-def test_a_call_cannot_be_forced_where_no_tool_is_left(choice: object) -> None:
-    with pytest.raises(BadRequest) as refused:
-        write(tools=[SEARCH], tool_choice=choice)
-    assert refused.value.param == "tool_choice"
-
-
 @each_row(
     ("choice", "expected"),
     [
@@ -153,26 +146,6 @@ def test_names_lead_back_to_the_callers_tools() -> None:
         "ns__c": ToolName("c", "ns", is_custom=True),
     }
     assert read_tool_names({}) == {}
-
-
-@each_row(
-    ("fields", "param"),
-    [
-        ({"tools": {}}, "tools"),
-        ({"tools": ["f"]}, "tools[0]"),
-        ({"tools": [{"type": "function"}]}, "tools[0].name"),
-        ({"tools": [{**TOOL, "parameters": []}]}, "tools[0].parameters"),
-        ({"tools": [{**TOOL, "description": 7}]}, "tools[0].description"),
-        ({"tools": [{**PATCH, "format": {"type": "grammar"}}]}, "tools[0].format.syntax"),
-        ({"tools": [{"type": "namespace", "name": "n"}]}, "tools[0].tools"),
-        ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice"),
-        ({"tools": [TOOL], "tool_choice": {"type": "function"}}, "tool_choice.name"),
-    ],
-)
-def test_what_is_no_tool_is_refused_by_name(fields: Json, param: str) -> None:
-    with pytest.raises(BadRequest) as refused:
-        write(**fields)
-    assert refused.value.param == param
 
 
 def decode(*fragments: str) -> str:
