@@ -61,7 +61,7 @@ async def test_one_application_serves_the_api_and_the_console(
     tmp_path: Path, method: str, path: str
 ) -> None:
     config = load(tmp_path, CONFIG)
-    gateway = make_gateway(config, cast("Any", None), lambda _call, _status: None)
+    gateway = make_gateway(config, cast("Any", None))
     app = make_app(gateway)
     found = await app.router.resolve(make_mocked_request(method, path))
     assert found.http_exception is None

@@ -71,7 +71,7 @@ def make_front(
             response = _answer(call, error)
         except asyncio.CancelledError:  # the gateway stops
             if logged:
-                gateway.log_call(call, call.status or Overloaded.status)
+                gateway.note_end(call, call.status or Overloaded.status)
             raise
         # A stream sent its own headers with its head; they cannot be changed any more.
         if not response.prepared:
@@ -80,7 +80,7 @@ def make_front(
             if gateway.draining:
                 response.force_close()
         if logged:
-            gateway.log_call(call, call.status or response.status)
+            gateway.note_end(call, call.status or response.status)
         return response
 
     return front
@@ -338,7 +338,7 @@ class CallerConnection(PacedConnection):
         response.headers.update(make_headers(call))
         # Where the next request begins is unknown behind bytes that cannot be parsed.
         response.force_close()
-        self._gateway.log_call(call, response.status)
+        self._gateway.note_end(call, response.status)
         return response
 
 

@@ -94,7 +94,8 @@ class Gateway:
     ledger: ServingLedger
     routes: Routes
     ticker: Ticker
-    log_call: Callable[[Call, int], None]
+    listeners: list[Callable[[Call, int], None]] = field(default_factory=list)
+    """Get each request that has ended, with its status: the log, metrics, the console."""
     in_flight: int = 0
     held_bytes: int = 0
     """The bytes of bodies and replies in memory, see `bodies`."""
@@ -119,6 +120,11 @@ class Gateway:
     last_reload: Reload | None = None
     """How the configuration was last read again; None: not since the start."""
 
+    def note_end(self, call: Call, status: int) -> None:
+        """Tell the listeners of a request that has ended."""
+        for listener in self.listeners:
+            listener(call, status)
+
     def reconfigure(self, config: Config, routes: Routes) -> None:
         """Serve by another configuration from now on; requests in flight keep what they began with."""
         before, self.config, self.routes = self.routes, config, routes
@@ -137,6 +143,7 @@ class Gateway:
 
     def close(self) -> None:
         """Close what is open to the outside, at the very end."""
+        self.ticker.close()
         if self.renewals is not None:
             self.renewals.close()
         self.routes.close()
@@ -244,11 +251,10 @@ def _first(own: int | None, default: int) -> int:
 def make_gateway(
     config: Config,
     ledger: ServingLedger,
-    log_call: Callable[[Call, int], None],
     exchanges: Exchanges = EXCHANGES,
 ) -> Gateway:
     """Make the shared state, with a forwarder for every provider that is on."""
-    gateway = Gateway(config, ledger, make_routes(config, exchanges), Ticker(), log_call)
+    gateway = Gateway(config, ledger, make_routes(config, exchanges), Ticker())
     gateway.renew_keys()
     return gateway
 

@@ -35,7 +35,7 @@ from gateway.console.fields import (
 )
 from gateway.console.origin import API_HEADERS, write_device_cookie, write_session_cookie
 from gateway.console.routes import API_PREFIX, Answer, Caller, ConsoleRequest, Route, find_local
-from gateway.console.state import BooksThread, Cashier, ConsoleState, ProcessState
+from gateway.console.state import BooksThread, Cashier, ConsoleState
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import RESTARTING, drop_frames
 from gateway.ledger.signin_records import SessionView, TokenView
@@ -256,7 +256,7 @@ def render_error(call: Call, error: ConsoleError) -> web.Response:
 def add_console(app: web.Application, gateway: Gateway, cashier: Cashier | None = None) -> None:
     """Add the console's API and its page to the application; `cashier` takes payments by card."""
     console = ConsoleState(BooksThread(gateway.config.storage.location), cashier)
-    gateway.log_call = _note_errors(console.process, gateway.log_call)
+    gateway.listeners.append(console.process.note_call)
 
     async def run(_: web.Application) -> AsyncIterator[None]:
         measuring = spawn(console.process.measure_loop_lag(), name="loop-lag")
@@ -267,16 +267,6 @@ def add_console(app: web.Application, gateway: Gateway, cashier: Cashier | None 
     app.cleanup_ctx.append(run)
     _add_api(app.router, gateway, console)
     _add_pages(app.router, gateway)
-
-
-def _note_errors(
-    process: ProcessState, log_call: Callable[[Call, int], None]
-) -> Callable[[Call, int], None]:
-    def note(call: Call, status: int) -> None:
-        process.note_call(call, status)
-        log_call(call, status)
-
-    return note
 
 
 def _add_api(router: web.UrlDispatcher, gateway: Gateway, console: ConsoleState) -> None:

@@ -27,7 +27,7 @@ from gateway.api.front import make_connection
 from gateway.api.notes import AccessLog
 from gateway.api.routes import add_api
 from gateway.api.sink import SERVER
-from gateway.api.state import Call, Gateway, make_gateway
+from gateway.api.state import Gateway, make_gateway
 from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
 from gateway.console.dispatch import add_console
@@ -162,9 +162,9 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
     async with opening as ledger, AsyncExitStack() as ending:  # the ledger ends last
         access_log = AccessLog(config.server.log, writer.write_later)
         ending.callback(access_log.flush)
-        gateway = make_gateway(config, ledger, metrics.count_calls(access_log.write))
+        gateway = make_gateway(config, ledger)
+        gateway.listeners.append(access_log.write)
         ending.callback(gateway.close)
-        ending.callback(gateway.ticker.close)
         ending.push_async_callback(wait_for_handlers, gateway)  # once `cleanup` has cut them off
         runner, server = await _set_up(gateway)
         ending.push_async_callback(runner.cleanup)
@@ -318,8 +318,6 @@ def _raise_file_limit() -> None:
 LAG_TICK_SECONDS: Final = 0.5
 """How often the event loop's lag is measured."""
 
-LogCall = Callable[[Call, int], None]
-
 
 class MetricsSite:
     """The metrics of one process and their address. Without an address nothing is counted."""
@@ -332,23 +330,13 @@ class MetricsSite:
     def note_commit(self) -> Callable[[int, float], None] | None:
         return None if self._address is None else self._metrics.note_commit
 
-    def count_calls(self, log_call: LogCall) -> LogCall:
-        """Return what counts a request that ended, and logs it."""
-        if self._address is None:
-            return log_call
-
-        def note(call: Call, status: int) -> None:
-            self._metrics.note_call(call, status)
-            log_call(call, status)
-
-        return note
-
     @asynccontextmanager
     async def serve(self, gateway: Gateway) -> AsyncIterator[None]:
-        """Serve until the context ends. Raises CannotListen."""
+        """Count requests, and serve until the context ends. Raises CannotListen."""
         if self._address is None:
             yield
             return
+        gateway.listeners.append(self._metrics.note_call)
         runner = web.AppRunner(self._make_app(gateway), access_log=None, handle_signals=False)
         await runner.setup()
         try:

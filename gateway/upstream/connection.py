@@ -235,9 +235,6 @@ class Connection(asyncio.Protocol):
         if self._linger is not None and is_done:
             self._finish()
 
-    def eof_received(self) -> None:
-        return
-
     def connection_lost(self, exc: Exception | None) -> None:
         if self._pending:  # TLS tells the end together with the last bytes
             pending, self._pending = self._pending, b""

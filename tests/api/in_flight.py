@@ -218,7 +218,7 @@ async def open_inside(
     file.write_text(write_config(places, port=1, kinds=KINDS))
     faults = Faults()
     async with open_sqlite(path, commit_seconds=COMMIT_SECONDS, connector=faults.connect) as ledger:
-        gateway = make_gateway(load_config(file, {}), ledger, lambda _call, _status: None)
+        gateway = make_gateway(load_config(file, {}), ledger)
         runner = web.AppRunner(make_app(gateway), access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -227,7 +227,6 @@ async def open_inside(
             yield Scene(port, caller.key, books, alpha, None, ledger, gateway, faults)
         finally:
             await runner.cleanup()
-            gateway.ticker.close()
             gateway.close()
         assert (gateway.in_flight, gateway.held_bytes) == (0, 0)
 

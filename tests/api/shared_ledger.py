@@ -118,5 +118,5 @@ async def open_shared(
             assert isinstance(scene.ledger, SharedLedger)
             assert scene.gateway is not None
             shared = Shared(scene, scene.ledger, scene.gateway)
-            scene.gateway.log_call = lambda call, status: shared.calls.append((call, status))
+            scene.gateway.listeners = [lambda call, status: shared.calls.append((call, status))]
             yield shared

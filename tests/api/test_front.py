@@ -188,7 +188,7 @@ async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
         call.status = recorded
         raise asyncio.CancelledError
 
-    gateway = replace(SHARED, log_call=lambda _, status: lines.append(status))
+    gateway = replace(SHARED, listeners=[lambda _, status: lines.append(status)])
     for logged in (True, False):
         with pytest.raises(asyncio.CancelledError):
             await make_front(gateway, serve, surface="", logged=logged)(

@@ -237,7 +237,7 @@ async def open_console(folder: Path, **prepared: Any) -> AsyncIterator[Console]:
         config = load_config(folder / "gateway.toml", {})
         async with contextlib.AsyncExitStack() as stack:
             ledger = await stack.enter_async_context(open_ledger(config.storage.location))
-            gateway = make_gateway(config, ledger, lambda _call, _status: None)
+            gateway = make_gateway(config, ledger)
             stack.callback(_close, gateway)
             runner = web.AppRunner(make_app(gateway), access_log=None, auto_decompress=False)
             await runner.setup()
@@ -327,5 +327,4 @@ def _make_client() -> aiohttp.ClientSession:
 
 
 def _close(gateway: Gateway) -> None:
-    gateway.ticker.close()
     gateway.close()

@@ -279,7 +279,7 @@ async def test_a_fault_of_the_gateway_changes_nothing(
 
     place, told = make_place(tmp_path), list[object]()
     config = load(tmp_path, OPENAI + MODEL_TOML)
-    gateway = make_gateway(config, cast("Any", None), lambda _call, _status: None)
+    gateway = make_gateway(config, cast("Any", None))
     reloader = Reloader(gateway, (told.append,), asyncio.Event(), fail)
     running = asyncio.get_running_loop().create_task(reloader.run())
     for aside in (False, True):

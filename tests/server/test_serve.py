@@ -183,7 +183,7 @@ def test_systemd_waits_on_while_a_start_goes_on() -> None:
 
 def test_systemd_learns_how_long_a_stop_may_take(tmp_path: Path) -> None:
     ear, config = Ear(), load(tmp_path, CONFIG)
-    gateway = make_gateway(config, cast("Any", None), lambda _call, _status: None)
+    gateway = make_gateway(config, cast("Any", None))
     gateway.in_flight = 3
     serve._tell_stopping(cast("Any", ear), gateway)
     gateway.close()

@@ -211,12 +211,11 @@ async def serve(folder: Path, upstream: str) -> AsyncIterator[Scene]:
         provider = dataclasses.replace(config.providers["vendor"], dialect=upstream)
         config = dataclasses.replace(config, providers={"vendor": provider})
         async with open_sqlite(stored) as ledger, serve_scripts(listener) as vendor:
-            gateway = make_gateway(config, ledger, lambda _call, _status: None, EXCHANGES)
+            gateway = make_gateway(config, ledger, EXCHANGES)
             app = web.Application()
             add_api(app, gateway, CALLERS)
             async with TestClient(TestServer(app)) as client:
                 yield Scene(client, vendor, stored, caller.key)
-            gateway.ticker.close()
             gateway.close()
 
 
