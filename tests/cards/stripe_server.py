@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -36,6 +36,9 @@ class StripeServer:
     """Method and path of each request."""
     status: int = 200
     """The status of every reply; not 200: it fails."""
+    interrupt: Callable[[], object] | None = None
+    """Called once, when the next request has come or, with `is_late`, was carried out."""
+    is_late: bool = False
 
     @property
     def billing(self) -> str:
@@ -93,8 +96,15 @@ class StripeServer:
         async def handle(http: web.Request) -> web.StreamResponse:
             self.asked.append(f"{http.method} {http.path}")
             assert http.headers["Authorization"] == f"Bearer {SECRET_KEY}"
+            interrupt, self.interrupt = self.interrupt, None
+            if interrupt and not self.is_late:
+                interrupt()
+                raise web.HTTPServiceUnavailable
             if self.status == 200:
-                return await handler(http)
+                response = await handler(http)
+                if interrupt:
+                    interrupt()
+                return response
             error = {"message": "no such thing", "type": "invalid_request_error"}
             return web.json_response({"error": error}, status=self.status)
 

@@ -219,7 +219,7 @@ def double(table: str, **columns: str | int | bytes | None) -> Edit:
 
 
 def double_idempotency_key(rows: Rows) -> None:
-    row = next(row for row in rows if row.row.get("idempotency_key"))
+    row = next(row for row in rows if row.row.get("idempotency_key") == "again")
     rows.append(MoveRecord("entries", {**row.row, "id": 1000, "created_ms": LATER_MS}))
 
 
