@@ -126,7 +126,7 @@ class Cashier:
 
         def read(books: Books) -> tuple[int, list[OrderView]]:
             now_ms = books.clock()
-            return now_ms, books.orders.read_latest(state="made", since_ms=now_ms - kept_ms)
+            return now_ms, books.orders.read_open(now_ms - kept_ms)
 
         now_ms, orders = await self._books_thread.run(SYSTEM, read)
         for order in orders:

@@ -17,8 +17,9 @@ from gateway.config.cards import find_minor_nano
 from gateway.config.records import Cards
 from gateway.ledger.order_records import OrderView, PageState, Payment, Reversal
 
-TIMEOUT_SECONDS: Final = 20
-"""How long Stripe may take to answer: it answers within a second, and a person waits."""
+TIMEOUT_SECONDS: Final = 10
+"""How long Stripe may take to answer: a second is usual, a person waits, and so does the end of the
+process."""
 TOLERANCE_SECONDS: Final = 300
 """How old a message may be. Stripe signs each one anew when it sends it again."""
 _ENDED_REFUNDS: Final = frozenset({"failed", "canceled"})

@@ -29,6 +29,8 @@ class StripeServer:
     """Stripe's API for Checkout, with its sessions in memory."""
 
     url: str = ""
+    pages: str = "https://checkout.example.com"
+    """Where the payment pages are."""
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     """Sessions by the idempotency keys of their requests."""
@@ -73,7 +75,7 @@ class StripeServer:
                 "payment_intent": None,
                 "invoice": None,
                 "success_url": form["success_url"],
-                "url": f"https://checkout.example.com/{session_id}",
+                "url": f"{self.pages}/{session_id}",
             },
         )
         return web.json_response(self.sessions[session_id])

@@ -134,7 +134,10 @@ async def test_payments_on_postgresql(postgres_url: str) -> None:
             await asyncio.gather(*(nodes[one % 2].settle(refund, actor) for one in range(10)))
             await asyncio.gather(*(node.look_all_up() for node in nodes))
             assert books.accounts.read("a").balance_nano == 16 * NANO
-            assert [one.state for one in books.orders.read_latest()] == ["paid", "paid"]
+            assert [one.state for one in books.orders.read_latest(None, None, 0, 99)] == [
+                "paid",
+                "paid",
+            ]
             body = make_event(COMPLETED, session | {"amount_total": 1})
             wrong = nodes[0].provider.read_message(body, sign(body))
             assert wrong is not None

@@ -14,7 +14,7 @@ from gateway.ledger.order_records import OrderState, OrderView, Payment, Reversa
 from gateway.ledger.records import Conflict, NotFound
 from gateway.ledger.sql.books.database import Database, Part, read_account
 from gateway.ledger.sql.books.entries import EntryBook
-from gateway.ledger.sql.connection import MAX_ROWS, Connection, Value, insert
+from gateway.ledger.sql.connection import Connection, Value, insert
 from gateway.money import format_amount
 
 MAX_OPEN: Final = 20
@@ -35,6 +35,7 @@ _LATEST: Final = f"""
         AND state = coalesce(:state, state) AND orders.created_ms >= :since
     ORDER BY orders.id DESC LIMIT :limit
 """
+_OPEN: Final = f"{_EACH} WHERE state = 'made' AND orders.created_ms >= ? ORDER BY orders.id"
 _COUNT_OPEN: Final = "SELECT count(*) FROM orders WHERE state = 'made' AND account_id = ?"
 _SAVE_PAGE: Final = "UPDATE orders SET session_id = ? WHERE id = ? AND session_id IS NULL"
 _END: Final = "UPDATE orders SET state = :state, changed_ms = :now WHERE id = :id"
@@ -158,12 +159,13 @@ class OrderBook(Part):
         with self._database.reading() as connection:
             return _read(connection, order_id)
 
+    def read_open(self, since_ms: int) -> list[OrderView]:
+        """Return the orders that have not ended and were made since a time, the earliest first."""
+        with self._database.reading() as connection:
+            return [OrderView(*row) for row in connection.execute(_OPEN, (since_ms,)).fetchall()]
+
     def read_latest(
-        self,
-        account: str | None = None,
-        state: OrderState | None = None,
-        since_ms: int = 0,
-        limit: int = MAX_ROWS,
+        self, account: str | None, state: OrderState | None, since_ms: int, limit: int
     ) -> list[OrderView]:
         """Return the latest first."""
         wanted = {"account": account, "state": state, "since": since_ms, "limit": limit}
