@@ -149,8 +149,8 @@ async def read_chart(page: Page, slots: int) -> dict[str, int]:
 
 async def read_legend(page: Page) -> dict[str, int]:
     names = await page.locator(".legend span").all_inner_texts()
-    amounts = await page.locator(".legend b").all_inner_texts()
-    return {name: nano(amount) for name, amount in zip(names, amounts, strict=True)}
+    amounts = [await one.get_attribute("value") for one in await page.locator(".legend data").all()]
+    return {name: nano(amount or "") for name, amount in zip(names, amounts, strict=True)}
 
 
 async def read_csv(page: Page, by: str) -> dict[str, int]:
@@ -226,11 +226,37 @@ async def test_readable_at_all_sizes(site: Site) -> None:
     assert faults == []
 
 
+ROUNDED: Final = {
+    "37.844999999": "37.84",
+    "-0.515": "−0.52",
+    "0.0099996": "0.01",
+    "0.000128271": "0.00013",
+    "-0.000000001": "−0.000000001",
+    "1234567.005": "1,234,567.01",
+    "0.00": "0.00",
+}
+
+
+async def test_amounts_are_rounded_to_what_a_person_reads(site: Site) -> None:
+    """To the cent, or to two digits below one; the exact amount is the title."""
+    page = await site.open("", HOLDER)
+    shown = await page.evaluate(
+        """async (values) => {
+            const { amount } = await import("/console/static/format.js");
+            return values.map((value) => [amount(value).textContent, amount(value).title]);
+        }""",
+        list(ROUNDED),
+    )
+    for (value, text), (rounded, title) in zip(ROUNDED.items(), shown, strict=True):
+        assert rounded.replace("$", "") == text
+        assert nano(title.replace("−", "-") or value) == nano(value)
+        assert bool(title) == (nano(value) != nano(text.replace("−", "-")))
+
+
 async def test_amounts_have_no_exponent_and_the_smallest_is_not_0(site: Site) -> None:
     """Amounts have no exponent, and the smallest is not shown as 0."""
     page = await site.open("", WORD)
     assert await page.locator("data.big").inner_text() == "$0.000001"
-    assert await page.locator("data.big .fine").count() == 0, "all digits are of one size"
     page = await site.open(f"accounts/{WORD}", OPERATOR)
     assert "0.000001" in await page.inner_text("main")
     await go(page, "accounts?search=a name of a hundred")

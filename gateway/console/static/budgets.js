@@ -46,7 +46,7 @@ function budgetTable(budgets, context) {
     caption: "Budgets",
     columns: [
       { label: "Name", class: "wide", cell: (one) => h("span", { class: "name" }, one.name) },
-      { label: "Amount", money: (one) => one.amount, under: (one) => h("small", null, "a ", one.period) },
+      { label: "Amount", exact: true, money: (one) => one.amount, under: (one) => h("small", null, "a ", one.period) },
       { label: "Spent", money: (one) => one.spent },
       { label: "Remaining", money: (one) => one.remaining },
       { label: "Resets (UTC)", cell: (one) => time(one.resets, { day: true }) },

@@ -4,7 +4,7 @@ import { ApiError, api, get } from "./api.js";
 import { outcomeKind, showRefused } from "./calls.js";
 import { h } from "./dom.js";
 import { ask } from "./form.js";
-import { amount, amountText, count, fromNano, time, unit } from "./format.js";
+import { amountText, count, exactAmount, fromNano, time, unit } from "./format.js";
 import { accountLink } from "./links.js";
 import { failureWords } from "./observations.js";
 import { badge, button, code, copyButton, dim, empty, figures, head, link, notice, section, table } from "./ui.js";
@@ -90,7 +90,7 @@ function priceTable(one) {
     columns: [
       { label: "Used", cell: (row) => row.label },
       { label: "Number", right: true, cell: (row) => (row.used === null ? dim("–") : count(row.used)) },
-      { label: "Price", money: (row) => row.price },
+      { label: "Price", exact: true, money: (row) => row.price },
       { label: "Per", cell: (row) => row.per },
     ],
     rows,
@@ -102,16 +102,16 @@ const priceRule = (one) => h("p", { class: "dim" }, one.price.by_bill && "The pr
 const STATES = { pending: "not settled yet", posted: "the cost was charged", voided: "nothing was charged" };
 
 const moneyFigures = (one) => figures([
-  ["Cost", amount(one.cost), one.estimated && "estimated: the provider did not report all usage"],
+  ["Cost", exactAmount(one.cost), one.estimated && "estimated: the provider did not report all usage"],
   ["State", one.state, STATES[one.state]],
-  ["Held meanwhile", amount(one.hold)],
+  ["Held meanwhile", exactAmount(one.hold)],
 ]);
 
 const correctionTable = (rows) => table({
   caption: "Corrections",
   columns: [
     { label: "Time (UTC)", cell: (one) => time(one.created) },
-    { label: "Added to the balance", money: (one) => one.amount },
+    { label: "Added to the balance", exact: true, money: (one) => one.amount },
     { label: "Reason", class: "wide", cell: (one) => one.note },
   ],
   rows,

@@ -3,7 +3,7 @@
 import { h, newId, svg } from "./dom.js";
 
 const HEIGHT = 220;
-const TOP = 12;
+const TOP = 28;
 const BOTTOM = 24;
 const GAP = 8;
 const TICKS = 4;
@@ -35,16 +35,17 @@ function paint(rect, prefix, index) {
 }
 
 /**
+ * `unit`: that of the values, at the top of the axis.
  * `slots`: [{label, values: numbers by series, text}], in order; `text` is read out on hover.
  * `least` is the smallest difference between values: a nano-unit, or one.
- * `series`: [{name, text}], the first at the bottom; without them the bars are of one kind.
+ * `series`: [{name, text or an element}], the first at the bottom; without them the bars are of one kind.
  */
-export function chart({ title, slots, series = [], least = 1e-9, emptyText }) {
+export function chart({ title, unit, slots, series = [], least = 1e-9, emptyText }) {
   const prefix = newId("hatch");
   const readout = h("span", { class: "readout", "aria-hidden": "true" }, "\u00a0");
   const box = h("div", { class: "plot" });
   const draw = () => {
-    if (box.clientWidth) drawBars({ box, title, slots, least, prefix, readout });
+    if (box.clientWidth) drawBars({ box, title, unit, slots, least, prefix, readout });
   };
   new ResizeObserver(draw).observe(box);
   return h("figure", { class: "chart" },
@@ -58,7 +59,7 @@ export function chart({ title, slots, series = [], least = 1e-9, emptyText }) {
 const swatch = (prefix, index) =>
   svg("svg", { width: 12, height: 12, "aria-hidden": "true" }, paint(svg("rect", { width: 12, height: 12, rx: 2 }), prefix, index));
 
-function drawBars({ box, title, slots, least, prefix, readout }) {
+function drawBars({ box, title, unit, slots, least, prefix, readout }) {
   const titleId = newId("chart");
   const width = box.clientWidth;
   const totals = slots.map(({ values }) => values.reduce((sum, value) => sum + value, 0));
@@ -70,6 +71,7 @@ function drawBars({ box, title, slots, least, prefix, readout }) {
   box.replaceChildren(root);
   const ticks = Array.from({ length: Math.round(top / step) + 1 }, (_, at) => at * step);
   const left = drawTicks(root, ticks.map((value) => [tickText(value, decimals), y(value)]), width);
+  root.append(svg("text", { y: 12, "aria-hidden": "true" }, unit));
   const slotWidth = (width - left) / slots.length;
   slots.forEach((slot, at) => root.append(...stack(slot, left + at * slotWidth, slotWidth, y, prefix)));
   root.append(...dayLabels(slots, left, slotWidth, width));

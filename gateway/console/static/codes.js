@@ -31,7 +31,7 @@ const codeTable = (rows, context) => table({
   caption: "Top-up codes",
   columns: [
     { label: "Code", cell: (one) => code(one.display) },
-    { label: "Amount", money: (one) => one.amount },
+    { label: "Amount", exact: true, money: (one) => one.amount },
     { label: "State", cell: (one) => badge(one.status, KINDS[one.status]) },
     { label: "Made (UTC)", cell: (one) => [time(one.created, { brief: true }), h("small", null, "by ", one.created_by)] },
     { label: "Expires", cell: (one) => time(one.expires, { day: true, none: dim("never") }) },

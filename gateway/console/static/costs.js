@@ -4,7 +4,7 @@ import { apiUrl, get, query } from "./api.js";
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
 import { filters } from "./form.js";
-import { amountText, count, fromNano, groupAmount, toNano, utcDay } from "./format.js";
+import { amount, amountText, count, fromNano, groupAmount, roundAmount, roundText, toNano, unit, utcDay } from "./format.js";
 import { accountLink } from "./links.js";
 import { latestDays, latestMonths, rangeFields, rangeLinks } from "./period.js";
 import { code, empty, head, link, section, table } from "./ui.js";
@@ -37,7 +37,7 @@ export async function costs({ params, signal, reload }) {
 /** Of what was charged where the cost is known. */
 const percent = (row) => row.charged_with_cost_nano > 0 && h("small", null, `${(100 * row.margin_nano / row.charged_with_cost_nano).toFixed(1).replace("-", "−")} %`);
 
-const excess = (row) => row.reported_excess_nano && h("small", null, "excess ", groupAmount(row.reported_excess));
+const excess = (row) => row.reported_excess_nano && h("small", null, "excess ", groupAmount(roundAmount(row.reported_excess)));
 
 const NAMES = { model: (row) => code(row.model), account: (row) => accountLink(row.account), provider: (row) => row.provider, day: (row) => row.day };
 
@@ -82,9 +82,10 @@ function costChart(view) {
   }
   for (const slot of slots) slot.text = `${slot.label}${slot.span}: ${amountText(fromNano(slot.sum))}`;
   return chart({
-    title: `${amountText(view.totals.charged)} charged, ${view.totals.margin === null ? "no cost known" : `margin ${amountText(view.totals.margin)}`}`,
+    title: `${roundText(view.totals.charged)} charged, ${view.totals.margin === null ? "no cost known" : `margin ${roundText(view.totals.margin)}`}`,
+    unit: unit(),
     slots,
-    series: shown.map(({ name, sum }) => ({ name, text: amountText(fromNano(sum)) })),
+    series: shown.map(({ name, sum }) => ({ name, text: amount(fromNano(sum)) })),
     emptyText: shown.length ? "" : "No calls in this range",
   });
 }

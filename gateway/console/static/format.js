@@ -43,16 +43,33 @@ export function amountText(amount) {
   return text.startsWith("−") ? `−${symbol}${text.slice(1)}` : symbol + text;
 }
 
-/** An amount that stands alone. What is finer than a cent is fainter, unless there is nothing else: 0.0004 is not to look like 0.04. */
-export function amount(value, kind = "") {
-  const [, start, fine, end] = (/^-?0\.00/.test(value) ? /^(.*\d)()(.*)$/ : /^(.*\.\d\d)(\d*)(.*)$/).exec(amountText(value));
-  return h("data", { value, class: `money ${kind}` }, start, fine && h("span", { class: "fine" }, fine), end);
+const CENT = 10n ** BigInt(NANO_DIGITS - 2);
+
+/** As a person reads it: to the cent, or two digits of what is less than one. Only 0 becomes 0. */
+export function roundAmount(value) {
+  const nano = toNano(value);
+  const size = nano < 0n ? -nano : nano;
+  const step = size < CENT ? 10n ** BigInt(Math.max(0, String(size).length - 2)) : CENT;
+  const rounded = (size + step / 2n) / step * step;
+  return fromNano(nano < 0n ? -rounded : rounded);
 }
 
-/** An amount in a column: unit in its head, points under each other, exact to the last digit. */
-export function columnAmount(value, decimals) {
-  const missing = decimals - value.split(".")[1].length;
-  return h("data", { value, class: "money" }, groupAmount(value),
+export const roundText = (value) => amountText(roundAmount(value));
+
+/** Put the exact amount in the title, where another is shown. */
+const element = (value, shown, kind, ...content) =>
+  h("data", { value, title: shown === value ? null : amountText(value), class: `money ${kind}` }, content);
+
+/** An amount that stands alone, rounded. */
+export const amount = (value, kind = "") => element(value, roundAmount(value), kind, roundText(value));
+
+/** To the last digit. */
+export const exactAmount = (value) => element(value, value, "", amountText(value));
+
+/** An amount in a column: unit in its head, points under each other. `shown` is the amount, or rounded. */
+export function columnAmount(value, shown, decimals) {
+  const missing = decimals - shown.split(".")[1].length;
+  return element(value, shown, "", groupAmount(shown),
     missing > 0 && h("span", { class: "pad", "aria-hidden": "true" }, "0".repeat(missing)));
 }
 

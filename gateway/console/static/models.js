@@ -11,7 +11,7 @@ const OTHERS = [["cache_write", "Cache write"], ["cache_write_1h", "Cache write,
 
 export async function models({ signal, session }) {
   const list = await get("/models", signal);
-  const price = (label, name) => ({ label, money: (model) => (applies(model, name) ? model.price[name] : null) });
+  const price = (label, name) => ({ label, exact: true, money: (model) => (applies(model, name) ? model.price[name] : null) });
   const rows = list.models.flatMap((model) => [model, ...model.price_when.map((rule) => ({ ...rule, kind: model.kind, rule: true }))]);
   const columns = [
     { label: "Model", cell: (model) => (model.rule ? dim("when ", model.why) : name(model)) },

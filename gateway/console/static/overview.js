@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { callTable } from "./calls.js";
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
-import { amount, amountText, bigAmount, count, plural, readSetting, shortDay } from "./format.js";
+import { amount, amountText, bigAmount, count, plural, readSetting, roundText, shortDay, unit } from "./format.js";
 import { code, empty, figures, head, link, notice, section, table, tokenColumns } from "./ui.js";
 
 const NOTICE_LINKS = {
@@ -77,7 +77,8 @@ function dayChart(view) {
   const dearest = view.days.reduce((best, day) => (day.cost_nano > best.cost_nano ? day : best));
   const calls = view.days.reduce((sum, day) => sum + day.requests, 0);
   return chart({
-    title: calls ? `${amountText(view.spent_30d)} in 30 days${dearest.cost_nano ? `, most on ${shortDay(dearest.day)}` : ""}` : "No calls in the last 30 days",
+    title: calls ? `${roundText(view.spent_30d)} in 30 days${dearest.cost_nano ? `, most on ${shortDay(dearest.day)}` : ""}` : "No calls in the last 30 days",
+    unit: unit(),
     slots: view.days.map((day) => ({
       label: shortDay(day.day),
       values: [day.cost_nano / 1e9],

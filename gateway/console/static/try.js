@@ -3,7 +3,7 @@
 import { ApiError, UNREACHABLE } from "./api.js";
 import { h } from "./dom.js";
 import { form } from "./form.js";
-import { amount } from "./format.js";
+import { exactAmount } from "./format.js";
 import { empty, figures, head, link, section } from "./ui.js";
 
 export const tryit = (context) => [
@@ -78,7 +78,7 @@ async function* chunks(stream) {
 }
 
 const showReceipt = (receipt) => figures([
-  ["Cost", amount(receipt.cost), receipt.estimated && "estimated"],
+  ["Cost", exactAmount(receipt.cost), receipt.estimated && "estimated"],
   ["Tokens", receipt.tokens],
   ["Provider", receipt.provider],
   ["Receipt", link(receipt.request_id, `/console/activity/${receipt.request_id}`, "mono")],

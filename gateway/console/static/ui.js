@@ -1,7 +1,7 @@
 // What pages are made of: heads, sections, tables, pagers, notices, copy buttons.
 
 import { announce, h, newId } from "./dom.js";
-import { columnAmount, count, plural, unit } from "./format.js";
+import { columnAmount, count, plural, roundAmount, unit } from "./format.js";
 
 /** The head of a page: its one h1, with the page's actions beside it. */
 export const head = (title, ...actions) =>
@@ -45,7 +45,8 @@ const PHONE = matchMedia("(max-width: 40rem)");
 const kinds = (column) => [column.right || column.money ? "right" : "", column.class ?? ""].join(" ").trim() || null;
 
 /**
- * Columns are {label, cell(row)} or {label, money(row) → decimal string, under?(row)}; `foot` is one more row of totals.
+ * Columns are {label, cell(row)} or {label, money(row) → decimal string, exact?, under?(row)}; `foot` is one more row of totals.
+ * Amounts are rounded unless the column is exact.
  *
  * Where it does not fit, rows become cards, whose cells show their labels. The roles keep it a table to screen readers.
  */
@@ -53,8 +54,10 @@ export function table({ caption, columns, rows, foot }) {
   const all = foot ? [...rows, foot] : rows;
   const write = columns.map((column) => {
     if (!column.money) return column.cell;
-    const decimals = Math.max(2, ...all.map((row) => (column.money(row) ?? "0.00").split(".")[1].length));
-    return (row) => [column.money(row) === null ? dim("–") : columnAmount(column.money(row), decimals), column.under?.(row)];
+    const show = (row) => (column.exact ? column.money(row) : roundAmount(column.money(row)));
+    const known = all.filter((row) => column.money(row) !== null);
+    const decimals = Math.max(2, ...known.map((row) => show(row).split(".")[1].length));
+    return (row) => [column.money(row) === null ? dim("–") : columnAmount(column.money(row), show(row), decimals), column.under?.(row)];
   });
   const heads = columns.map((column) => (column.money ? `${column.label}, ${unit()}` : column.label));
   const line = (row) => h("tr", { role: "row" }, columns.map((column, at) =>

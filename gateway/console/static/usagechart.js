@@ -1,12 +1,22 @@
 // The chart of usage: stacked bars by model, made of the points of one answer.
 
 import { MAX_SERIES, chart } from "./chart.js";
-import { amountText, fromNano, plural, shortDay, toNano } from "./format.js";
+import { amount, amountText, fromNano, plural, roundText, shortDay, toNano, unit } from "./format.js";
 
+const counted = (name, one) => {
+  const say = (sum) => plural(String(sum), one);
+  return { read: (point) => BigInt(point[name]), say, round: say, show: say, unit: () => `${one}s`, scale: 1 };
+};
+
+/** A sum in words, exact (`say`) and rounded, and as it stands in the legend (`show`). */
 export const METRICS = {
-  money: { read: (point) => toNano(point.cost), show: (sum) => amountText(fromNano(sum)), scale: 1e9 },
-  tokens: { read: (point) => BigInt(point.tokens), show: (sum) => plural(String(sum), "token"), scale: 1 },
-  requests: { read: (point) => BigInt(point.requests), show: (sum) => plural(String(sum), "call"), scale: 1 },
+  money: {
+    read: (point) => toNano(point.cost),
+    say: (sum) => amountText(fromNano(sum)), round: (sum) => roundText(fromNano(sum)), show: (sum) => amount(fromNano(sum)),
+    unit, scale: 1e9,
+  },
+  tokens: counted("tokens", "token"),
+  requests: counted("requests", "call"),
 };
 const DAY_MS = 86400000;
 const MAX_BARS = 124;
@@ -36,22 +46,26 @@ function sumBy(points, name, read) {
 const larger = ([, one], [, other]) => (one < other ? 1 : one > other ? -1 : 0);
 
 export function usageChart(view, show) {
-  const { read, show: say, scale } = METRICS[show];
+  const metric = METRICS[show];
+  const { read, scale } = metric;
   const { points } = view.chart;
   const models = [...sumBy(points, "model", read)].sort(larger);
   const top = models.slice(0, MAX_SERIES);
   const rest = models.slice(MAX_SERIES);
   const place = new Map(top.map(([model], index) => [model, index]));
-  const series = top.map(([name, sum]) => ({ name, text: say(sum) }));
-  if (rest.length) series.push({ name: `other (${rest.length})`, text: say(rest.reduce((sum, [, one]) => sum + one, 0n)) });
+  const series = top.map(([name, sum]) => ({ name, text: metric.show(sum) }));
+  if (rest.length) series.push({ name: `other (${rest.length})`, text: metric.show(rest.reduce((sum, [, one]) => sum + one, 0n)) });
   const { slots, find } = makeSlots(view, series.length);
   for (const point of points) {
     const slot = find(point.at);
     slot.sum += read(point);
     slot.values[place.get(point.model) ?? MAX_SERIES] += Number(read(point)) / scale;
   }
-  for (const slot of slots) slot.text = `${slot.label}${slot.span}: ${say(slot.sum)}`;
-  return chart({ title: conclude(view, sumBy(points, "at", read), say), slots, series, least: 1 / scale, emptyText: points.length ? "" : "No calls in this range" });
+  for (const slot of slots) slot.text = `${slot.label}${slot.span}: ${metric.say(slot.sum)}`;
+  return chart({
+    title: conclude(view, sumBy(points, "at", read), metric.round), unit: metric.unit(),
+    slots, series, least: 1 / scale, emptyText: points.length ? "" : "No calls in this range",
+  });
 }
 
 function conclude({ from, to, chart: { points } }, sums, say) {
