@@ -27,8 +27,12 @@ CARD_SETTINGS: Final[Mapping[str, Setting]] = {
     "amounts": Setting(
         values.array(_credit, "[10, 25]"), "amounts to choose from", [10, 25, 50, 100]
     ),
-    "minimum": Setting(_credit, "the least that a holder can choose", 5),
-    "maximum": Setting(_credit, "the most", 500),
+    "minimum": Setting(
+        _credit, "the least that a holder can choose; default: the least of amounts", None
+    ),
+    "maximum": Setting(
+        _credit, "the most that a holder can choose; default: the largest of amounts", None
+    ),
     "base_url": Setting(
         values.base_url, "Stripe's address; another one for tests", "https://api.stripe.com"
     ),
@@ -74,13 +78,14 @@ def read_cards(
                 raise place.error(key, f"cannot be used: {reason}")
     if look_up is not None and find_spec("stripe") is None:
         raise place.error("", "needs Stripe's package: pip install 'gateway[cards]'")
+    amounts, least, most = (table.pop(key) for key in ("amounts", "minimum", "maximum"))
+    if not amounts:
+        raise place.error("amounts", "must have an amount")
     cards = Cards(
-        secret_key=table["secret_key"],
-        webhook_secret=table["webhook_secret"],
-        amounts_nano=table["amounts"],
-        minimum_nano=table["minimum"],
-        maximum_nano=table["maximum"],
-        base_url=table["base_url"],
+        **table,
+        amounts_nano=amounts,
+        minimum_nano=min(amounts) if least is None else least,
+        maximum_nano=max(amounts) if most is None else most,
     )
     _check_amounts(place, cards, currency)
     return cards
@@ -107,9 +112,9 @@ def find_problem(cards: Cards, currency: str, nano: int) -> str | None:
 
 def _check_amounts(place: Place, cards: Cards, currency: str) -> None:
     amounts: Mapping[str, Any] = {
+        "amounts": cards.amounts_nano,  # first, as the others may follow from them
         "minimum": (cards.minimum_nano,),
         "maximum": (cards.maximum_nano,),
-        "amounts": cards.amounts_nano,
     }
     for key, found in amounts.items():
         for nano in found:

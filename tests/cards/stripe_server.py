@@ -47,7 +47,7 @@ class StripeServer:
         """The lines of gateway.toml behind those of [billing]."""
         return (
             f'[billing.stripe]\nsecret_key = "{SECRET_KEY}"\nwebhook_secret = "{WEBHOOK_SECRET}"\n'
-            f'base_url = "{self.url}"\n'
+            f'base_url = "{self.url}"\nminimum = 5\nmaximum = 100_000\n'
         )
 
     def pay(self, session_id: str, **others: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from gateway.cards.cashier import Cashier
 from gateway.cards.stripe import Stripe
 from gateway.config.records import Cards
 from gateway.console.state import BooksThread
+from gateway.ledger.order_records import Payment
 from gateway.money import NANO
 from gateway.times import DAY_MS, unix_ms
 from tests.cards.conftest import Shop
@@ -48,7 +49,7 @@ async def console(tmp_path: Path) -> AsyncIterator[Console]:
 
 async def test_an_order_has_one_page_however_often_it_is_sent(shop: Shop) -> None:
     told = (await shop.console.get(f"{API}/billing")).json["cards"]
-    assert (told["currency"], told["minimum"], told["maximum"]) == ("USD", "5.00", "500.00")
+    assert (told["currency"], told["minimum"], told["maximum"]) == ("USD", "5.00", "100000.00")
     assert told["amounts"] == ["10.00", "25.00", "50.00", "100.00"]
     first, second = [await shop.order("10", key="a") for _ in range(2)]
     assert (first.status, first.json) == (201, second.json)
@@ -62,11 +63,11 @@ async def test_an_order_has_one_page_however_often_it_is_sent(shop: Shop) -> Non
 
 async def test_amounts_are_within_bounds_and_whole_cents(shop: Shop) -> None:
     with told_together() as row:
-        for amount in ("4.99", "500.01", "10.001", "0", "-10"):
+        for amount in ("4.99", "100000.01", "10.001", "0", "-10"):
             with row(amount):
                 assert (await shop.order(amount)).refusal == (400, "invalid_field", "amount")
     assert (shop.read_orders(), shop.stripe.asked) == ([], [])
-    for amount in ("5", "500"):
+    for amount in ("5", "100000"):
         assert (await shop.order(amount)).status == 201
 
 
@@ -121,6 +122,10 @@ async def test_a_receipt_is_the_provider_s(shop: Shop) -> None:
     assert (await shop.console.get(path)).status == 503
     shop.stripe.status = 404
     assert (await shop.console.get(path)).status == 404
+    shop.stripe.status = 503
+    await shop.order()
+    (order, _) = shop.read_orders()
+    assert (await shop.console.get(f"{ORDERS}/{order.id}/receipt")).status == 404
 
 
 async def test_open_orders_are_looked_up(shop: Shop) -> None:
@@ -164,11 +169,17 @@ async def test_a_look_that_fails_is_not_the_last(
     await looking.look_all_up()
     waits: list[float] = []
 
+    def break_down(_: str) -> Payment:
+        raise ZeroDivisionError
+
     async def wait(seconds: float) -> None:
         waits.append(seconds)
         shop.stripe.status = 200
-        shop.stripe.pay(session["id"])
+        vars(looking.provider)["look_up"] = break_down
         if len(waits) == 2:
+            del vars(looking.provider)["look_up"]
+            shop.stripe.pay(session["id"])
+        if len(waits) == 3:
             raise KeyError
 
     shop.stripe.status = 503
@@ -176,7 +187,7 @@ async def test_a_look_that_fails_is_not_the_last(
     with pytest.raises(KeyError):
         await looking.run()
     monkeypatch.undo()
-    assert (waits, shop.added_nano()) == ([cashier.LOOK_SECONDS] * 2, 10 * NANO)
+    assert (waits, shop.added_nano()) == ([cashier.LOOK_SECONDS] * 3, 10 * NANO)
     await looking.close()
 
 
@@ -193,7 +204,7 @@ async def test_a_page_without_its_id_is_credited_all_the_same(shop: Shop) -> Non
 
 async def test_yen_have_no_decimals(tmp_path: Path) -> None:
     async with run_stripe() as stripe:
-        billing = f"{stripe.billing}amounts = [1000]\nmaximum = 100_000\n"
+        billing = f"{stripe.billing}amounts = [1000]\n"
         async with open_console(tmp_path, billing=billing, currency="JPY") as console:
             shop = Shop(console, stripe)
             assert (await shop.order("1000.5")).refusal == (400, "invalid_field", "amount")

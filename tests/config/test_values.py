@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from gateway.config.cards import find_minor_nano, find_step_nano
 from gateway.config.load import load_config
 from gateway.config.records import KeySource, Route
 from tests.support.rows import each_row
@@ -127,3 +128,20 @@ def test_a_public_address_is_kept_as_browsers_write_it(
 def test_a_header_may_name_accounts(tmp_path: Path) -> None:
     text = '[server]\ntrusted_proxies = ["10.0.0.1"]\n[console]\nidentity_header = "Remote-User"'
     assert load(tmp_path, text).console.identity_header == "Remote-User"
+
+
+@each_row(
+    ("currency", "minor", "step"),
+    [
+        ("USD", 10**7, 10**7),
+        ("eur", 10**7, 10**7),
+        ("JPY", 10**9, 10**9),
+        ("krw", 10**9, 10**9),
+        ("KWD", 10**6, 10**7),
+        ("ISK", 10**7, 10**9),
+        ("UGX", 10**7, 10**9),
+    ],
+)
+def test_amounts_are_counted_as_stripe_does(currency: str, minor: int, step: int) -> None:
+    """See "Special cases" at docs.stripe.com/currencies."""
+    assert (find_minor_nano(currency), find_step_nano(currency)) == (minor, step)
