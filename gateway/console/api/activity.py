@@ -33,10 +33,13 @@ LABELS: Final[dict[OutcomeFilter, str]] = {
 
 @route("GET", "/activity", "any")
 def list_calls(books: Books, request: ConsoleRequest) -> Answer:
-    """List the requests, the latest started first."""
+    """List the requests, the latest started first; or the slowest, on one page."""
     chosen = _read_filter(request, books)
     page = read_page(request, str)
-    calls = books.calls.read_page(chosen, page.after_text, page.wanted)
+    if _read_sort(request) == "slowest":
+        calls = books.calls.read_slowest(chosen, page.limit)
+    else:
+        calls = books.calls.read_page(chosen, page.after_text, page.wanted)
     figures = {"count": books.calls.count(chosen), "outcomes": LABELS}
     return page.answer(
         "calls", calls, lambda call: (call.request_id,), views.CALL.describe, **figures
@@ -60,11 +63,16 @@ async def download_calls(request: ConsoleRequest) -> web.StreamResponse:
     return await stream_csv(request, "activity", views.CALL.names, partial(_read_chunk, chosen))
 
 
+def _read_sort(request: ConsoleRequest) -> str:
+    return request.query.choice("sort", ("latest", "slowest"), "latest")
+
+
 def _read_filter(request: ConsoleRequest, books: Books) -> CallFilter:
     query = request.query
     since_ms, until_ms = query.span_ms()
     slower_than = query.integer("slower_than", 0, MAX_SECONDS, 0)
-    if slower_than and since_ms is None:  # no index knows how long calls took
+    is_slow = slower_than or _read_sort(request) == "slowest"
+    if is_slow and since_ms is None:  # no index knows how long calls took
         since_ms = books.clock() - SLOW_MS
     return CallFilter(
         request.find_named(books) if request.account.operator else request.account.id,

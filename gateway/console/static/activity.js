@@ -3,9 +3,9 @@
 import { ApiError, apiUrl, get, query } from "./api.js";
 import { callTable, showRefused } from "./calls.js";
 import { filters } from "./form.js";
-import { empty, head, keyOptions, link, pager } from "./ui.js";
+import { dim, empty, head, keyOptions, link, pager } from "./ui.js";
 
-const NAMES = ["request_id", "account", "key", "model", "provider", "outcome", "status", "slower_than", "from", "to"];
+const NAMES = ["request_id", "account", "key", "model", "provider", "outcome", "status", "slower_than", "sort", "from", "to"];
 
 export async function activity({ params, session, signal, reload }) {
   const { operator } = session.account;
@@ -23,7 +23,7 @@ export async function activity({ params, session, signal, reload }) {
   return [
     head("Activity", link("CSV", apiUrl(`/activity.csv${query(chosen)}`), "button", { download: "" })),
     (list.count !== 0 || filtered) && filters(fields(chosen, { session, keys, providers, outcomes: list.outcomes }), reload),
-    list.calls.length ? [callTable(list.calls, "Calls", { accounts: operator }), pager(list.count, "call", list.next_cursor)] : refused ? showRefused(refused, operator) : nothing,
+    list.calls.length ? [callTable(list.calls, "Calls", { accounts: operator }), chosen.sort ? dim("Those that took longest.") : pager(list.count, "call", list.next_cursor)] : refused ? showRefused(refused, operator) : nothing,
   ];
 }
 
@@ -61,6 +61,7 @@ function fields(chosen, { session, keys, providers, outcomes }) {
     choice("outcome", "Outcome", chosen.outcome, Object.entries(outcomes)),
     { name: "status", label: "Status", type: "number", min: 100, max: 599, value: chosen.status },
     { name: "slower_than", label: "Slower than, s", type: "number", min: 1, value: chosen.slower_than, title: "Of the last 7 days, unless From is set" },
+    { name: "sort", label: "Show", type: "select", value: chosen.sort ?? "", options: [["", "latest"], ["slowest", "slowest"]], title: "The slowest of the last 7 days, unless From is set" },
     { name: "from", label: "From", type: "date", value: chosen.from },
     { name: "to", label: "To (UTC)", type: "date", value: chosen.to },
   ].filter(Boolean);

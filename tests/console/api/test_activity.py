@@ -18,7 +18,16 @@ from gateway.money import NANO
 from gateway.times import DAY_MS, format_iso
 from tests.console.calls import SUMS, Past, add_calls
 from tests.console.history import open_history, read_csv
-from tests.console.kit import API, CREDIT_NANO, HOLDER, OPERATOR, OTHER, Console, open_console
+from tests.console.kit import (
+    API,
+    CREDIT_NANO,
+    HOLDER,
+    OPERATOR,
+    OTHER,
+    Console,
+    open_console,
+    read_pages,
+)
 from tests.ledger.contract.kit import admission, settlement
 from tests.support.rows import each_row
 
@@ -82,6 +91,19 @@ async def test_outcomes_have_one_name_in_list_and_filter(history: Console) -> No
     assert call["outcome_label"] == listed["outcomes"]["complete"] == "done"
     for nothing in ("outcome=failed", "provider=none", "slower_than=3600"):
         assert (await list_calls(history, nothing))["count"] == 0
+
+
+@on_one_loop
+async def test_the_slowest_calls_come_first(history: Console) -> None:
+    """On one page, of the last 7 days unless others are chosen."""
+    key = (await list_calls(history, "limit=1"))["calls"][0]["key"]
+    for query in ("model=demo/echo", f"key={key}", "provider=demo&to=2024-10-02"):
+        chosen = f"{query}&from=2024-09-01"
+        calls = await read_pages(history, f"{API}/activity?{chosen}&limit=200", "calls")
+        slowest = await list_calls(history, f"{chosen}&sort=slowest&limit=5")
+        assert slowest["calls"] == sorted(calls, key=lambda one: one["total_ms"])[:-6:-1]
+        assert (slowest["count"], slowest["next_cursor"]) == (len(calls), None)
+    assert (await list_calls(history, "sort=slowest"))["calls"] == []
 
 
 @on_one_loop

@@ -108,6 +108,7 @@ QUERIES: Final = {
     "activity.csv?from=2026-05-15&to=2026-05-14": "from",
     "activity?to=2026": "to",
     "activity?outcome=odd": "outcome",
+    "activity?sort=cost": "sort",
     "activity?status=600": "status",
     "activity?account=nobody": "account",
     "activity.csv?account=nobody": "account",

@@ -255,6 +255,8 @@ async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> 
             chosen = CallFilter(slower_than_ms=slower_than_ms)
             assert books.calls.count(chosen) == count
             assert len(books.calls.read_page(chosen, None, 5)) == count
+            assert books.calls.read_slowest(chosen, 5) == [call][:count]
+        assert books.calls.read_slowest(CallFilter(), 5) == [call]
         for wanted, account_id in (("req_1", other), ("req_2", None)):
             with pytest.raises(NotFound, match="no call of that request id"):
                 books.calls.read_detail(wanted, account_id=account_id)

@@ -26,13 +26,7 @@ from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.books.database import Part
-from gateway.ledger.sql.connection import (
-    Connection,
-    Value,
-    join_parts,
-    read_rows,
-    sum_parts,
-)
+from gateway.ledger.sql.connection import Connection, Value, join_parts, read_rows, sum_parts
 from gateway.ledger.sql.rows import read_receipt
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
@@ -119,14 +113,25 @@ def _write_latest(index: Index) -> str:
     return f"{_AS_JSON} FROM ({call} {in_range} ORDER BY {id_} DESC LIMIT :limit) AS latest"
 
 
-def _write_count(index: Index) -> str:
+def _write_chosen(index: Index) -> str:
     source, first, id_ = _INDEXES[index]
-    where = f"{first} AND {_CHOSEN} {_IN_RANGE.format(id=id_)}"
-    chosen = f"SELECT 1 FROM {source} WHERE {where} LIMIT :limit"  # noqa: S608 - of constants
-    return f"SELECT count(*) FROM ({chosen}) AS chosen"  # noqa: S608
+    return f"FROM {source} WHERE {first} AND {_CHOSEN} {_IN_RANGE.format(id=id_)}"
+
+
+def _write_slowest(index: Index) -> str:
+    # Only those that are shown are joined with their key and account.
+    order = "ORDER BY ended_ms - started_ms DESC, requests.id DESC LIMIT :limit"
+    slowest = f"SELECT requests.id {_write_chosen(index)} {order}"
+    calls = _CALL.format(source="requests", first=f"requests.id IN ({slowest})")
+    return f"{_AS_JSON} FROM ({calls}) AS slowest"
+
+
+def _write_count(index: Index) -> str:
+    return f"SELECT count(*) FROM (SELECT 1 {_write_chosen(index)} LIMIT :limit) AS chosen"  # noqa: S608
 
 
 LATEST: Final = {index: _write_latest(index) for index in _INDEXES}
+SLOWEST: Final = {index: _write_slowest(index) for index in _INDEXES}
 COUNT_FEW: Final = {index: _write_count(index) for index in _INDEXES}
 
 _OVER_HOURS: Final = f"""
@@ -295,6 +300,19 @@ class CallBook(Part):
                 return [one for one in found if below_id is None or one.request_id < below_id]
             return _read_calls(connection, chosen, below_id, limit)
 
+    def read_slowest(self, chosen: CallFilter, limit: int) -> list[CallView]:
+        """Return those that took longest. All chosen ones are looked at, so their time is to be short."""
+        with self._database.reading() as connection:
+            chosen = _find_account(connection, chosen)
+            if chosen.slower_than_ms is None:  # pending and interrupted ones took no known time
+                chosen = replace(chosen, slower_than_ms=-1)
+            statement, calls = SLOWEST[choose_index(chosen)], list[CallView]()
+            for low, high in find_ranges(connection, chosen, None):
+                values: dict[str, Value] = {"low": low, "high": high, "limit": limit}
+                calls += _read(connection, statement, {**make_parameters(chosen), **values})
+                calls = sorted(calls, key=_by_duration, reverse=True)[:limit]
+            return calls
+
     def count(self, chosen: CallFilter) -> int | None:
         """Return how many calls are chosen; None if they are many and no sums tell their number."""
         if chosen.request_id is not None:
@@ -368,6 +386,10 @@ def _read(connection: Connection, statement: str, values: dict[str, Value]) -> l
 
 def _by_id(call: CallView) -> str:
     return call.request_id
+
+
+def _by_duration(call: CallView) -> tuple[int, str]:
+    return call.total_ms or 0, call.request_id
 
 
 def _view(row: _Columns) -> CallView:
