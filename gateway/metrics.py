@@ -168,8 +168,12 @@ SHORT_SECONDS: Final = (
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Bounds for the requests of a commit; 512 is the most."""
 
-OPERATIONS: Final = {"embeddings": "embeddings", "completions": "text_completion"}
-"""OpenTelemetry's names of what is asked on a surface, where it is not `chat`."""
+OPERATIONS: Final = {
+    "embeddings": "embeddings",
+    "completions": "text_completion",
+    "audio/speech": "speech",
+}
+"""OpenTelemetry's names of what is asked on a surface, where it is not `chat`; it has none for speech."""
 OTHER: Final = "_other"
 """Stands for all models that are not configured."""
 _CLIENT_ERROR: Final = 400

@@ -63,7 +63,7 @@ async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
             make_headers(call),
             completion.bill.wait_admitted,
             keep_alive=call.dialect.keep_alive,
-            comment_seconds=server.comment_seconds,
+            comment_seconds=server.comment_seconds if call.dialect.keep_alive else math.inf,
             stall_seconds=server.stall_seconds,
             is_draining=lambda: call.gateway.draining,
         )

@@ -45,6 +45,9 @@ class Delivery:
         is_stream = self._completion.request.stream
         self.pipeline = (exchange.open_stream if is_stream else exchange.open_reply)(self._context)
         self._sniffed = not is_stream
+        if exchange.upstream.makes_audio:
+            self._sniffed = True  # it may begin with any byte
+            self._sink.set_type(self._response.content_type)
 
     async def run(self) -> None:
         """Pass on the body to its end. Raises GatewayError, and what ends the attempt."""

@@ -176,7 +176,7 @@ _WITHIN: Final = "send the content within a request, as POST /v1/chat/completion
 _WHOLE: Final = "nothing is stored here, so send the whole conversation as POST /v1/responses"
 _TEXT: Final = (
     "this gateway serves POST /v1/chat/completions, POST /v1/responses, POST /v1/messages,"
-    " POST /v1/embeddings, POST /v1/completions and GET /v1/models"
+    " POST /v1/embeddings, POST /v1/completions, POST /v1/audio/speech and GET /v1/models"
 )
 
 UNSERVED: Final = {

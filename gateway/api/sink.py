@@ -61,6 +61,9 @@ class Sink:
         Raises LedgerUnavailable, or ConnectionError when the caller is gone.
         """
 
+    def set_type(self, content_type: str) -> None:
+        """Set the type of a stream that is none of events, before its head is sent."""
+
     def send(self, data: bytes) -> bool:  # noqa: ARG002 - a stream's
         """Send events, or keep them until `begin`; drop them after an abort.
 
@@ -156,6 +159,9 @@ class StreamSink(Sink):
         self._flowing = True
         if self._pending:
             self._write(self._take_pending())
+
+    def set_type(self, content_type: str) -> None:
+        self.headers = {**self.headers, "Content-Type": content_type}
 
     def send(self, data: bytes) -> bool:
         if not self._flowing:

@@ -32,7 +32,7 @@ INHERITED: Final = (*FEES, *MEDIA, "reported")
 """Amounts that a rule's price takes from the base price where it leaves them out."""
 HOUR_FACTOR: Final = (8, 5)
 """Anthropic's prices: 2 × input for a cache write for an hour, 1.25 × input for five minutes."""
-NO_OUTPUT: Final = "must be left out: embeddings have no output tokens"
+NO_OUTPUT: Final = "must be left out: models of this kind have no output tokens"
 _DEFAULTS: Final = (("cached_input", "input"), ("cache_write", "input"))
 
 

@@ -272,7 +272,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "kind": Setting(
             read.choice(*get_args(ModelKind)),
             "completion: a model for /v1/completions; embedding: for /v1/embeddings, whose routes name"
-            " one upstream model, as vectors of two do not mix; both of chat or responses providers",
+            " one upstream model, as vectors of two do not mix; speech: for /v1/audio/speech, whose"
+            " input is counted in characters; all of chat or responses providers",
             "chat",
         ),
         "aliases": Setting(

@@ -298,6 +298,8 @@ class Upstream(ABC):
     """How its models take a reasoning effort, unless the configuration says otherwise."""
     reply_name: str
     """The name of a JSON reply in errors, with its article."""
+    makes_audio = False
+    """Its replies are bytes with a type of their own, in place of JSON and events."""
     passed_headers: tuple[str, ...] = ()
     """Headers of callers of the same dialect that go on to the upstream, in lower case."""
 

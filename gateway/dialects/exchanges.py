@@ -31,6 +31,7 @@ from gateway.dialects.records import (
 from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.dialects.responses.upstream import ResponsesUpstream
 from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
+from gateway.dialects.speech import SpeechCaller, SpeechUpstream
 from gateway.dialects.wire.billed import check_audio, read_asked
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (
@@ -288,7 +289,9 @@ COMPLETIONS: Final = Exchange(
     CompletionsCaller(), CompletionsUpstream(), request_rate=2_500, reply_rate=1_100
 )
 """The exchange of `POST /v1/completions`, as quick as chat's."""
-SERVICES: Final = (EMBEDDINGS, COMPLETIONS)
+SPEECH: Final = Exchange(SpeechCaller(), SpeechUpstream(), request_rate=2_500)
+"""The exchange of `POST /v1/audio/speech`. Its replies are not read."""
+SERVICES: Final = (EMBEDDINGS, COMPLETIONS, SPEECH)
 """What is asked of models that hold no conversation, of providers with OpenAI's paths."""
 
 

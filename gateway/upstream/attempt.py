@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -186,6 +187,9 @@ class Ticker:
 class Response(Protocol):
     """A 200 from a provider whose body has not been read yet."""
 
+    content_type: str
+    """The type of audio; "" for JSON and events."""
+
     async def deliver(self, receiver: Receiver) -> None:
         """Hand over the body until its clean end or until `stop`. Raises UpstreamError."""
 
@@ -196,8 +200,13 @@ class Response(Protocol):
         """Return the connection to its pool, or cut it where the body was not read to its end."""
 
 
-def accept(connection: Connection, head: Head, key: ProviderKey) -> Response:
-    """Return the answer of a head with status 200. Raises UpstreamError for one in a strange encoding."""
+def accept(
+    connection: Connection, head: Head, key: ProviderKey, *, makes_audio: bool = False
+) -> Response:
+    """Return the answer of a head with status 200.
+
+    Raises UpstreamError for one in a strange encoding, or for another type where audio was asked for.
+    """
     # The request asked for `identity`; an encoded body can be neither metered nor translated.
     if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
         connection.close()
@@ -205,16 +214,25 @@ def accept(connection: Connection, head: Head, key: ProviderKey) -> Response:
             "The upstream provider sent an encoding nobody asked for.",
             cause="200, but encoded",
         )
-    is_typed = is_reply_type(head.headers.get(b"content-type", b""))
+    content_type = head.headers.get(b"content-type", b"")
+    if makes_audio:
+        if not _AUDIO.fullmatch(content_type):
+            connection.close()
+            raise UpstreamError(
+                "The upstream provider's reply is no audio.", cause="200, but no audio"
+            )
+        return _HttpResponse(connection, key, content_type.decode())
+    is_typed = is_reply_type(content_type)
     return _HttpResponse(connection, key) if is_typed else _UntypedResponse(connection, key)
 
 
 class _HttpResponse:
     """An `Response` on its connection; its end is that of a request in flight by its key."""
 
-    __slots__ = ("_connection", "_key", "stop")
+    __slots__ = ("_connection", "_key", "content_type", "stop")
 
-    def __init__(self, connection: Connection, key: ProviderKey) -> None:
+    def __init__(self, connection: Connection, key: ProviderKey, content_type: str = "") -> None:
+        self.content_type = content_type
         self._connection = connection
         self._key: ProviderKey | None = key
         self.stop = connection.stop
@@ -251,6 +269,11 @@ def break_off(error: Broken, blame: Blame) -> UpstreamError:
     )
 
 
+_AUDIO: Final = re.compile(
+    rb"(audio/[!-~]+|application/octet-stream|text/event-stream)(;[ -~]*)?", re.IGNORECASE
+)
+"""The types of audio, and of the events in which `stream_format` asks for it. None is one that a browser
+shows, as the console is of the same origin."""
 _TYPES: Final = (b"text/event-stream", b"application/json")
 _BEGINNINGS: Final = (b"{", b"data:", b"event:", b"id:", b"retry:", b":")
 """A JSON object, the fields of an event, a comment."""

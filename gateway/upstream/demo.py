@@ -1,7 +1,8 @@
 """The embedded provider: it repeats the caller's words, so the gateway can be tried without a key.
 
 It speaks the chat dialect as a provider would: streams, usage, `n`, `stop`, `max_tokens`. A token is
-a word with the white space after it. It completes text in the same way, and makes embeddings.
+a word with the white space after it. It completes text in the same way, and makes embeddings. Its
+voice is a second of silence.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ class DemoResponse:
     """An `Response` that is generated while it is delivered."""
 
     __slots__ = ("_attempt", "_pieces")
+
+    content_type = "audio/wav"
 
     def __init__(self, pieces: Iterator[bytes], attempt: Attempt) -> None:
         self._pieces = pieces
@@ -274,5 +277,21 @@ def _pack(vector: list[float]) -> str:
     return b2a_base64(packed, newline=False).decode()
 
 
-_MAKERS: Final = {"embeddings": make_embeddings, "completions": make_texts}
+SAMPLES: Final = 8000
+"""Bytes of a second of sound: a telephone's rate, one byte for each sample."""
+
+
+def make_silence(_: Json) -> Iterator[bytes]:
+    """Make a second of silence, as a WAV file whatever format is asked for."""
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, SAMPLES, SAMPLES, 1, 8)
+    head = b"WAVE" + form + struct.pack("<4sI", b"data", SAMPLES)
+    yield struct.pack("<4sI", b"RIFF", len(head) + SAMPLES) + head
+    yield b"\x80" * SAMPLES
+
+
+_MAKERS: Final = {
+    "embeddings": make_embeddings,
+    "completions": make_texts,
+    "speech": make_silence,
+}
 """What makes a reply, by the name of the upstream's format; else it is chat's."""

@@ -141,7 +141,8 @@ class HttpForwarder:
                 raise
             else:
                 if head.status == 200:  # noqa: PLR2004
-                    return accept(connection, head, key)
+                    makes_audio = exchange.upstream.makes_audio
+                    return accept(connection, head, key, makes_audio=makes_audio)
                 if fresh or head.status != _REQUEST_TIMEOUT or not connection.was_idle:
                     attempt.refuse()
                     raise await self._read_refusal(connection, head)

@@ -203,6 +203,7 @@ def test_only_what_is_charged_needs_a_balance() -> None:
         "/v1/messages": "charged",
         "/v1/completions": "charged",
         "/v1/embeddings": "charged",
+        "/v1/audio/speech": "charged",
         "/v1/responses": "charged",
         "/v1/responses/input_tokens": "free",
         "/v1/messages/count_tokens": "free",

@@ -182,7 +182,7 @@ async def test_newcomer_gets_an_answer(newcomer: GatewayProcess) -> None:
     assert key not in newcomer.log
     async with openai.AsyncOpenAI(base_url=newcomer.base_url, api_key=key, max_retries=0) as client:
         models = [one.id async for one in client.models.list()]
-        assert models == ["demo/echo", "demo/embed", "demo/text"], (
+        assert models == ["demo/echo", "demo/embed", "demo/voice", "demo/text"], (
             "providers without their key are off, and so their models"
         )
         whole = await client.chat.completions.create(

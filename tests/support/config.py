@@ -86,6 +86,13 @@ KINDS: Final[dict[str, Kind]] = {
     "demo": Kind(("demo",), 1, "", ("demo",)),
     "text": Kind(("alpha",), 12, BRISK, model_options='kind = "completion"'),
     "text-demo": Kind(("demo",), 1, "", ("demo",), 'kind = "completion"'),
+    "speech": Kind(
+        ("alpha",), 60, BRISK, model_options='kind = "speech"', price=EMBEDDING_PRICE_TOML
+    ),
+    "speech-pair": Kind(
+        ("alpha", "beta"), 4, BRISK, model_options='kind = "speech"', price=EMBEDDING_PRICE_TOML
+    ),
+    "speech-demo": Kind(("demo",), 1, "", ("demo",), 'kind = "speech"', price=EMBEDDING_PRICE_TOML),
     "embed": Kind(("alpha",), 30, embeds=True),
     "embed-brisk": Kind(("alpha",), 80, BRISK, embeds=True),
     "embed-hasty": Kind(("alpha",), 2, HASTY, embeds=True),
@@ -155,7 +162,9 @@ def _provider_tables(name: str, kind: Kind, number: int, places: Places) -> list
 
 def _model_table(name: str, kind: Kind, number: int) -> str:
     routes = ", ".join(f'"{name}-{number}-{place}/{UPSTREAM_NAME}"' for place in kind.places)
-    makes = f"max_output_tokens = {MAX_OUTPUT_TOKENS}\nprice = {kind.price or PRICE_TOML}"
+    price = kind.price or PRICE_TOML
+    limit = f"max_output_tokens = {MAX_OUTPUT_TOKENS}\n" if "output" in price else ""
+    makes = f"{limit}price = {price}"
     if kind.embeds:
         makes = f'kind = "embedding"\nprice = {EMBEDDING_PRICE_TOML}'
     return (

@@ -128,5 +128,25 @@ print(reply.choices[0].text)`,
   -d '{"model": "${model}", "prompt": "def add(a, b):"}'`,
 };
 
+const SPEECH = {
+  OpenAI: ({ base, secret, model }) => `from openai import OpenAI
+
+client = OpenAI(
+    base_url="${base}",
+    api_key="${secret}",
+)
+speech = client.audio.speech.create(
+    model="${model}",
+    voice="alloy",
+    input="Hello, gateway!",
+)
+speech.write_to_file("hello.audio")`,
+  curl: ({ base, secret, model }) => `curl ${base}/audio/speech \\
+  -H "Authorization: Bearer ${secret}" \\
+  -H "Content-Type: application/json" \\
+  -d '{"model": "${model}", "voice": "alloy", "input": "Hello, gateway!"}' \\
+  -o hello.audio`,
+};
+
 /** Snippets by the kind of the model. */
-const SNIPPETS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING };
+const SNIPPETS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING, speech: SPEECH };

@@ -80,6 +80,7 @@ class FakeRoute:
     tried: bool = False
     stopped: bool = False
     is_caller_gone: Callable[[], bool] = lambda: False
+    content_type: str = ""
 
     async def open(
         self,

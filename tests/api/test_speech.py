@@ -1,0 +1,157 @@
+"""Speech: audio passes while it is made, and is charged by the characters of its text."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import wave
+from typing import Any, Final
+
+import openai
+import pytest
+
+from gateway.dialects.exchanges import SPEECH
+from gateway.dialects.records import ReplyContext
+from gateway.usage import Expected, UsageLimits
+from tests.api.test_faults import FAULTS
+from tests.support.chat import Used, check_error
+from tests.support.config import UPSTREAM_NAME
+from tests.support.pairs import Clients
+from tests.support.replies import LAST_CHUNK, chunked, dumps, error_reply, head, http
+from tests.support.rows import each_row
+from tests.support.stage import Stage
+from tests.support.upstream import End, Script, Wait
+
+PATH: Final = "/v1/audio/speech"
+MP3: Final = "audio/mpeg"
+TEXT: Final = "Grüße 🎉 to all"
+AUDIO: Final = b"{\xff\xf3 no json, and no event\n\n" + bytes(range(256)) * 300
+CHUNKED: Final = head(200, content_type=MP3) + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def speak(model: str, text: object = TEXT, **extra: Any) -> dict[str, Any]:
+    return {"model": model, "input": text, "voice": "alloy"} | extra
+
+
+def sound(body: bytes = AUDIO, content_type: str = MP3) -> Script:
+    return [http(body, content_type=content_type)]
+
+
+async def test_the_sdk_hears_audio_while_it_is_made(stage: Stage, clients: Clients) -> None:
+    go_on, model = asyncio.Event(), stage.fresh("speech")
+    stage.alpha.play(
+        [CHUNKED + chunked(AUDIO[:100]), Wait(go_on), chunked(AUDIO[100:]) + LAST_CHUNK]
+    )
+    heard = b""
+    asking = clients.chat.audio.speech.with_streaming_response.create(
+        model=model, input=TEXT, voice="alloy", instructions="Slowly.", response_format="mp3"
+    )
+    async with asking as speech:
+        assert speech.headers["content-type"] == MP3
+        async for piece in speech.iter_bytes():
+            heard += piece
+            go_on.set()
+    assert heard == AUDIO
+    sent = stage.alpha.last
+    assert sent.target == PATH
+    assert sent.json == speak(UPSTREAM_NAME, instructions="Slowly.", response_format="mp3")
+
+
+async def test_the_hold_and_the_charge_are_for_the_characters(stage: Stage) -> None:
+    stage.alpha.play(sound())
+    reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech")))
+    assert (reply.status, reply.body, reply.complete) == (200, AUDIO, True)
+    assert await stage.charge_nano(reply) == Used(len(TEXT), 0).cost_nano
+    assert stage.books.hold_nano(reply.request_id) == Used(len(TEXT), 0).cost_nano
+    assert not (await stage.settled(reply)).estimated
+    await stage.check_log(reply)
+
+
+@each_row(
+    "content_type", ["audio/wav; rate=24000", "application/octet-stream", "text/event-stream"]
+)
+async def test_the_type_is_the_providers(stage: Stage, content_type: str) -> None:
+    stage.alpha.play(sound(content_type=content_type))
+    reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech")))
+    assert (reply.headers["content-type"], reply.body) == (content_type, AUDIO)
+
+
+NO_AUDIO: Final = {
+    **{name: one.make("secret") for name, one in FAULTS.items() if one.code == "upstream_error"},
+    "nothing": sound(b""),
+    "one byte": sound(b"a"),
+    "no type": [http(AUDIO, content_type=None)],
+    "a page": sound(content_type="text/html"),
+    "a picture": sound(content_type="image/svg+xml"),
+}
+
+
+@each_row("name", NO_AUDIO)
+async def test_what_is_no_audio_is_an_error_and_free(stage: Stage, name: str) -> None:
+    stage.alpha.play(NO_AUDIO[name])
+    reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech")))
+    check_error(reply, 502, "upstream_error")
+    assert await stage.charge_nano(reply) == 0
+
+
+@each_row("end", [End.FIN, End.RST, End.HANG])
+async def test_audio_that_breaks_off_is_cut_without_a_word(stage: Stage, end: End) -> None:
+    """An error event, or a comment in the silence, would be noise."""
+    stage.alpha.play([CHUNKED + chunked(AUDIO[:1000]), end])
+    reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech")))
+    assert (reply.status, reply.complete) == (200, False)
+    assert reply.body == AUDIO[:999]
+    assert await stage.charge_nano(reply) == Used(len(TEXT), 0).cost_nano
+
+
+async def test_the_next_route_speaks(stage: Stage) -> None:
+    stage.alpha.play(error_reply(503))
+    stage.beta.play(sound())
+    reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech-pair")))
+    assert reply.body == AUDIO
+
+
+@each_row(
+    ("body", "param"),
+    [
+        ({"input": "a"}, "model"),
+        ({"model": "speech/0"}, "input"),
+        ({"model": "speech/0", "input": ""}, "input"),
+        ({"model": "speech/0", "input": ["a"]}, "input"),
+        ({"model": "plain/0", "input": "a"}, "model"),
+    ],
+)
+async def test_what_cannot_be_read_aloud_is_refused(
+    stage: Stage, body: dict[str, Any], param: str
+) -> None:
+    reply = await stage.gateway.post(PATH, stage.key, body)
+    assert (reply.status, reply.json["error"]["param"]) == (400, param)
+    assert stage.alpha.exchanges == []
+
+
+async def test_a_voice_is_not_asked_to_chat(stage: Stage, clients: Clients) -> None:
+    with pytest.raises(openai.BadRequestError, match="is served at /v1/audio/speech alone"):
+        await clients.chat.completions.create(model=stage.fresh("speech"), prompt="a")
+
+
+async def test_the_demo_is_silent_for_a_second(stage: Stage, clients: Clients) -> None:
+    speech = await clients.chat.audio.speech.create(
+        model="speech-demo/0", input="Hello", voice="alloy"
+    )
+    with wave.open(io.BytesIO(speech.content)) as made:
+        assert made.getnframes() == made.getframerate()
+        assert set(made.readframes(made.getnframes())) == {0x80}
+    charged = await stage.books.charge_nano(speech.response.headers["x-request-id"])
+    assert charged == Used(len("Hello"), 0).cost_nano
+
+
+@each_row("size", [1, 2, 7, 10**6])
+def test_the_last_byte_waits_in_any_slicing(size: int) -> None:
+    request = SPEECH.caller.parse_request(dumps(speak("m")))
+    context = ReplyContext(request, "r", Expected(1, UsageLimits(10**6, 10**6, 10**6)))
+    pipeline, data = SPEECH.open_stream(context), AUDIO[:1000]
+    out = b"".join(pipeline.feed(data[at : at + size]) for at in range(0, len(data), size))
+    assert (out, pipeline.complete, pipeline.held_bytes) == (data[:-1], False, 1)
+    assert pipeline.end() == b""
+    assert (pipeline.complete, pipeline.finish()) == (True, data[-1:])
+    assert pipeline.measure().tokens.input == len(TEXT)
