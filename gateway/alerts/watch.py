@@ -181,7 +181,7 @@ _TOLD_EVENTS: Final[tuple[tuple[str, AlertKind, str], ...]] = (
     ),
     (
         *("order.refuse", "payment_refused"),
-        "A payment by card of account '{name}' is not credited as it contradicts its order: {done}.",
+        "What is told of a card payment of '{name}' contradicts its order and is ignored: {done}.",
     ),
 )
 

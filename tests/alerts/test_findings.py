@@ -236,8 +236,8 @@ def test_what_becomes_of_a_payment_is_told(tmp_path: Path) -> None:
         books.orders.take_back(replace(refund, id="dp_1", kind="dispute"))
         found = {one.kind: one.text for one in find_told_events(books, {})}
     assert found == {
-        "payment_refused": "A payment by card of account 'ann' is not credited as it contradicts its"
-        " order: 0.000000007 USD was paid.",
+        "payment_refused": "What is told of a card payment of 'ann' contradicts its order and is ignored:"
+        " 0.000000007 USD was paid.",
         "payment_refunded": "A payment by card of account 'ann' was given back: -1.00: card refund re_1"
         f" of {order.id}.",
         "payment_disputed": "A payment by card of account 'ann' is disputed, or a dispute of it ended:"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from typing import Any, Final
 
 import pytest
@@ -12,6 +13,7 @@ from gateway.cards import webhook
 from gateway.cards.stripe import READERS
 from gateway.console.throttle import ADDRESS_TRIES
 from gateway.money import NANO
+from tests import ROOT
 from tests.cards.conftest import Shop
 from tests.cards.stripe_server import (
     PATH,
@@ -204,3 +206,10 @@ async def test_too_many_at_once_come_again(shop: Shop, monkeypatch: pytest.Monke
     shop.console.gateway.draining = True
     assert (await tell(shop.console, COMPLETED, session)).status == 503
     assert shop.added_nano() == 0
+
+
+def test_the_document_names_events_that_are_read() -> None:
+    text = (ROOT / "gateway/docs/cards.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:checkout|charge|refund)\.[a-z_.]+)`", text))
+    assert named <= READERS.keys()
+    assert {READERS[name] for name in named} == set(READERS.values())
