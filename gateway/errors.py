@@ -7,10 +7,21 @@ status, the `type` and `code` of OpenAI's error object, and the `type` of Anthro
 from __future__ import annotations
 
 import re
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, NamedTuple
 
 MAX_RETRY_AFTER_SECONDS = 60
 """Some SDKs wait as long as Retry-After says, others do not retry if it is above 60 or 120 s."""
+
+
+class ErrorNames(NamedTuple):
+    """The names in a provider's error, by which people look it up: never its text. "" is not said."""
+
+    type: str = ""
+    code: str = ""
+    param: str = ""
+
+
+NO_NAMES: Final = ErrorNames()
 
 
 class GatewayError(Exception):
@@ -31,6 +42,8 @@ class GatewayError(Exception):
     """Whether another route may be tried, as the provider has done no work."""
     provider_code: str | None = None
     """The code of a provider's error within its reply: a plain word, and none of its account with us."""
+    provider_error: ErrorNames = NO_NAMES
+    """What the provider's error is called there, for operators."""
     upstream_status: int | None = None
     """The status of the provider's error reply, if there was one."""
     cause: str = ""

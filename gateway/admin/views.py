@@ -342,7 +342,7 @@ def describe_call_detail(
     receipt = describe_receipt(detail.receipt, currency, for_operator=for_operator)
     members = {"account": detail.account, **key, **receipt}
     if for_operator:
-        members["failures"] = [FAILURE.describe(one) for one in detail.failures]
+        members["failures"] = [ATTEMPT.describe(one) for one in detail.failures]
     return members
 
 
@@ -357,6 +357,7 @@ def _describe_delivery(alert: AlertView) -> str:
 
 
 FAILURE: Final = Fields[UpstreamFailure]("at_ms", "request_id", "status", "reason", "url")
+ATTEMPT: Final = Fields[UpstreamFailure](*FAILURE.members, "type", "code", "param", "rejected")
 ALERT: Final = Fields[AlertView](
     *("id", "channel", "kind", "text", "created_ms", "next_try_ms", "attempts", "delivered_ms"),
     "reason",

@@ -64,24 +64,26 @@ def note_refusal(call: Call, error: GatewayError) -> None:
 
 
 def note_upstream_call(call: Call, candidate: Candidate, error: BaseException | None) -> None:
-    """Count a request that went to a provider, which failed if `error` is the provider's."""
+    """Count a request that went to a provider, which failed, or rejected it, if `error` is the provider's."""
     if isinstance(error, OutOfResources):
         return  # it did not go out
     failure = None
-    if isinstance(error, UpstreamError):
+    if isinstance(error, UpstreamError) or (
+        isinstance(error, GatewayError) and error.upstream_status is not None
+    ):
         failure = _describe_failure(call, candidate, error)
     call.gateway.ledger.note_upstream_call(
         candidate.provider.name, candidate.target.upstream_model, failure
     )
 
 
-def _describe_failure(call: Call, candidate: Candidate, error: UpstreamError) -> UpstreamFailure:
+def _describe_failure(call: Call, candidate: Candidate, error: GatewayError) -> UpstreamFailure:
     """Describe a failure by its kind alone: the provider's words may quote the caller's."""
     candidate.provider.forwarder.redact(error)
     config = candidate.provider.config
     path = candidate.paths[call.stream] or candidate.exchange.upstream.path
     reason = error.cause
-    if error.upstream_status is not None and error.alarm:
+    if isinstance(error, UpstreamError) and error.upstream_status is not None and error.alarm:
         reason = f"{reason}: {error.alarm}"
     return UpstreamFailure(
         at_ms=call.gateway.ledger.clock(),
@@ -89,6 +91,8 @@ def _describe_failure(call: Call, candidate: Candidate, error: UpstreamError) ->
         status=error.upstream_status,
         reason=reason[:MAX_REASON_CHARS],
         url=take_out(f"{config.base_url}{path}", config.api_keys) if config.base_url else "",
+        **error.provider_error._asdict(),
+        rejected=not isinstance(error, UpstreamError),
     )
 
 

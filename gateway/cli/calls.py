@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, get_args
 
 from gateway.admin import observations, views
-from gateway.admin.fields import Columns, csv_lines, write_csv_cells
+from gateway.admin.fields import Columns, Fields, csv_lines, write_csv_cells
 from gateway.admin.observations import LatencyRow, UpstreamState
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_table
@@ -19,6 +19,7 @@ from gateway.ledger.alert_records import Alert, CallSums, Latency, UpstreamFailu
 from gateway.ledger.call_records import (
     ENDINGS,
     CallFilter,
+    CallView,
     OutcomeFilter,
     ProviderCosts,
     Usage,
@@ -79,7 +80,29 @@ def list_calls(
         until_ms=until,
     )
     found = books.calls.read_page(chosen, None, limit + 1)
-    command.show_latest("call", found, views.CALL, limit)
+    failures = books.observations.read_last_failures(found)
+    command.show_latest("call", found, _add_errors(failures), limit)
+
+
+def _add_errors(failures: Mapping[str, UpstreamFailure]) -> Fields[CallView]:
+    """Return the fields of a call with what the provider's last error is called there."""
+
+    def describe(call: CallView) -> dict[str, object] | None:
+        failure = failures.get(call.request_id)
+        return None if failure is None else _ERROR.describe(failure)
+
+    def write(call: CallView) -> str:
+        described = describe(call) or {}
+        return " ".join(str(value) for value in described.values() if value) or "-"
+
+    return Fields[CallView](
+        *views.CALL.members,
+        ("provider_error", describe),
+        table=(*views.CALL.columns, ("PROVIDER ERROR", write)),
+    )
+
+
+_ERROR: Final = Fields[UpstreamFailure]("status", "type", "code", "param")
 
 
 @verb(

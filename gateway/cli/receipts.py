@@ -57,7 +57,10 @@ def page_receipt(detail: CallDetail, currency: str) -> str:
         ("provider", receipt.provider),
         ("attempts", "-" if receipt.attempts is None else str(receipt.attempts)),
         ("ended", _describe_ending(receipt)),
-        *(("failure", describe_failure(one)) for one in detail.failures),
+        *(
+            ("rejected" if one.rejected else "failure", describe_failure(one))
+            for one in detail.failures
+        ),
         ("started", f"{format_moment(receipt.started_ms)} UTC"),
         ("took", _describe_times(receipt)),
         ("tokens", format_tokens(receipt.tokens)),
@@ -113,5 +116,8 @@ def _describe_correction(correction: Correction, currency: str) -> str:
 
 
 def describe_failure(failure: UpstreamFailure) -> str:
-    """Return why the provider failed, and at which address."""
-    return " at ".join(filter(None, (failure.reason, failure.url)))
+    """Return why the provider failed, what its error is called there, and at which address."""
+    named = (("type", failure.type), ("code", failure.code), ("param", failure.param))
+    names = ", ".join(f"{name} {value}" for name, value in named if value)
+    reason = f"{failure.reason} ({names})" if names else failure.reason
+    return " at ".join(filter(None, (reason, failure.url)))

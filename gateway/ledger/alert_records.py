@@ -128,7 +128,7 @@ SLOT_MS: Final = 600_000
 
 @dataclass(frozen=True, slots=True)
 class UpstreamFailure:
-    """A provider's failure: never a text of its own, which may quote what was asked."""
+    """A provider's failure, or its rejection of a request: never a text of its own, which may quote what was asked."""
 
     at_ms: int
     request_id: str
@@ -137,6 +137,13 @@ class UpstreamFailure:
     reason: str
     url: str
     """The whole address, without secrets; "" for the built-in provider."""
+    type: str = ""
+    """What the provider's error is called there, with `code` and `param`; "" where it says nothing, and
+    in the last failure of a provider's model."""
+    code: str = ""
+    param: str = ""
+    rejected: bool = False
+    """True if the provider found fault with the request: that is no failure of its own."""
 
 
 @dataclass(frozen=True, slots=True)

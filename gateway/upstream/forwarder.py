@@ -19,7 +19,13 @@ from gateway.config.records import Provider
 from gateway.dialects.base import Upstream
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.replies import map_status
-from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable
+from gateway.errors import (
+    ErrorNames,
+    GatewayError,
+    OutOfResources,
+    UpstreamError,
+    UpstreamUnavailable,
+)
 from gateway.upstream.attempt import Attempt, CollectedBody, Response, Ticker, accept, break_off
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable
@@ -334,3 +340,4 @@ def _replace(error: GatewayError, pattern: str, new: str) -> None:
     error.param = error.param and edit(error.param)
     error.code = error.code and edit(error.code)
     error.provider_code = error.provider_code and edit(error.provider_code)
+    error.provider_error = ErrorNames(*map(edit, error.provider_error))

@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, Literal, cast
 
@@ -14,7 +15,7 @@ import pytest
 
 from gateway.api.notes import AccessLog, describe_call, find_code
 from gateway.api.state import Call, MissingUsages
-from gateway.errors import BadRequest, name_model
+from gateway.errors import BadRequest, ErrorNames, name_model
 from gateway.ledger.alert_records import RefusalView, UpstreamView
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
@@ -25,7 +26,7 @@ from tests.api.test_faults import CAUSES, SAID, read_failed, read_line
 from tests.support import records
 from tests.support.chat import say
 from tests.support.config import UPSTREAM_NAME
-from tests.support.replies import completion, error_reply, json_reply
+from tests.support.replies import completion, error_reply, http, json_reply
 from tests.support.rows import each_row
 from tests.support.seed import Caller
 from tests.support.stage import Stage
@@ -145,6 +146,39 @@ async def test_what_providers_say_is_counted_and_logged_without_their_words(
     assert read_refusals(stage, spare.account) == []
 
 
+ERRORS: Final[dict[str, tuple[int, dict[str, object], ErrorNames, bool]]] = {
+    # the status, fields of the provider's error, what is kept of them, and whether it rejects the request
+    "names": (
+        400,
+        {"type": "bad", "code": "unknown", "param": "stop[0]"},
+        ErrorNames("bad", "unknown", "stop[0]"),
+        True,
+    ),
+    "other names": (500, {"type": "overloaded_error", "param": None}, ErrorNames("overloaded_error"), False),
+    "texts": (422, {"type": CANARY, "code": "x" * 65, "param": "naïve"}, ErrorNames(), True),
+    "our key": (401, {"code": "key:SECRET"}, ErrorNames(code="key:[redacted]"), False),
+    "within a 200": (200, {"type": "bad", "code": 7, "param": ["p"]}, ErrorNames("bad"), False),
+}  # fmt: skip
+
+
+@each_row("name", ERRORS)
+async def test_the_names_of_a_providers_error_are_kept_and_never_its_text(
+    stage: Stage, spare: Caller, name: str
+) -> None:
+    status, fields, names, rejected = ERRORS[name]
+    body = json.dumps({"error": {"message": SAID, **fields}}).replace("SECRET", stage.secret)
+    stage.alpha.play([http(body.encode(), status)])
+    model = stage.fresh("brisk")
+    reply = await stage.chat(say(model), key=spare.key)
+    seen = await see(stage, f"{model.replace('/', '-')}-alpha", 1)
+    assert seen.today.failures == (not rejected)
+    with open_books(stage.books.path) as books:
+        (failure,) = books.calls.read_detail(reply.request_id).failures
+    assert ErrorNames(failure.type, failure.code, failure.param) == names
+    assert (failure.rejected, failure.status) == (rejected, None if status == 200 else status)
+    assert SAID not in failure.reason
+
+
 def check_failure(stage: Stage, seen: UpstreamView, cause: str, request_id: str) -> None:
     assert (seen.upstream_model, seen.today.failures) == (UPSTREAM_NAME, 1), cause
     failure = seen.failure
@@ -155,7 +189,8 @@ def check_failure(stage: Stage, seen: UpstreamView, cause: str, request_id: str)
     assert (": the provider refuses our key" in failure.reason) == ("401" in cause)
     assert failure.url == f"{stage.running.places.urls['alpha']}/chat/completions"
     with open_books(stage.books.path) as books:
-        assert books.calls.read_detail(request_id).failures == (failure,)
+        (attempt,) = books.calls.read_detail(request_id).failures
+    assert replace(attempt, type="", code="", param="") == failure
     assert failure.status == (int(cause.split()[1]) if cause.startswith("status") else None)
 
 

@@ -39,7 +39,12 @@ RECEIPT = Receipt(
     ended_ms=NOW_MS + 1000,
 )
 FAILURE = UpstreamFailure(1, "req_1", 401, "status 401: refused", "https://api/v1/chat")
-DETAIL = CallDetail("alice", KeyLabel("key_1", "laptop", "sk-ru-…a1b2"), RECEIPT, (FAILURE,))
+REJECTION = UpstreamFailure(
+    1, "req_1", 400, "status 400 t", "https://api/v1/chat", "t", param="top[0]", rejected=True
+)
+DETAIL = CallDetail(
+    "alice", KeyLabel("key_1", "laptop", "sk-ru-…a1b2"), RECEIPT, (FAILURE, REJECTION)
+)
 ENDED = "upstream_error, status 502; ended by: upstream"
 TOLD = "input 0.00000015 per million, output 0.0000006 per million, web_search 10.00 per thousand"
 
@@ -55,6 +60,7 @@ def test_the_page_of_a_receipt_has_everything() -> None:
         "attempts    2",
         f"ended       The provider failed, refused the call or broke off. ({ENDED})",
         "failure     status 401: refused at https://api/v1/chat",
+        "rejected    status 400 t (type t, param top[0]) at https://api/v1/chat",
         "started     2023-11-14 22:13 UTC",
         "took        1000 ms; to the first byte: 12 ms",
         "tokens      input 123, of these cached 20, written to the cache 5; output 50",

@@ -35,6 +35,9 @@ from tests.support.scribe import Scribe
 
 SESSIONS: Final = Path(__file__).with_name("sessions")
 NOW_MS: Final = 1_700_000_000_000
+OVERLOAD: Final = UpstreamFailure(
+    0, "req_8", 529, "status 529 overloaded_error", "https://api.example.com/v1", "overloaded_error"
+)
 FAILURE: Final = UpstreamFailure(
     0, "req_9", 401, "status 401: the provider refuses our key", "https://api.example.com/v1/chat"
 )
@@ -68,6 +71,10 @@ async def serve(folder: Path) -> None:
                 admission(id_=ids.make_request_id(at_ms), started_ms=at_ms), model=model
             )
             await ledger.settle(ledger.hold(key, asked), replace(ending, ended_ms=at_ms + took_ms))
+            if ending.status == 502:
+                ledger.note_upstream_call(
+                    "demo", "echo", replace(OVERLOAD, request_id=asked.request_id)
+                )
     async with open_ledger(place.path) as ledger:
         at_ms = NOW_MS + 5000
         cut = admission(700, id_=ids.make_request_id(at_ms), started_ms=at_ms)

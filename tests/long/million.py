@@ -77,6 +77,11 @@ BACK: Final = f"""
     DROP TABLE folded;
     DROP TABLE latencies;
     DROP TABLE refused;
+    DROP INDEX upstream_failures_by_kind;
+    ALTER TABLE upstream_failures DROP COLUMN type;
+    ALTER TABLE upstream_failures DROP COLUMN code;
+    ALTER TABLE upstream_failures DROP COLUMN param;
+    ALTER TABLE upstream_failures DROP COLUMN rejected;
     DROP TABLE order_reversals;
     DROP TABLE orders;
     PRAGMA writable_schema = ON;

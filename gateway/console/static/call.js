@@ -39,7 +39,7 @@ export async function call({ name: id, session, signal, reload }) {
     head("Call", session.account.operator && one.cost_nano > 0 && button("Refund", () => askRefund(one, reload)), copyButton(() => one.request_id, "Copy the request id")),
     notice(outcomeKind(one.outcome) && "warn", one.explanation),
     section("How it ended", endFigures(one),
-      one.failures?.map((failure) => h("p", { class: "words" }, "The provider failed at ", time(failure.at), ": ", failureWords(failure)))),
+      one.failures?.map((failure) => h("p", { class: "words" }, `The provider ${failure.rejected ? "rejected the request" : "failed"} at `, time(failure.at), ": ", failureWords(failure)))),
     section("Who and where", figures([
       ["Request id", h("span", { class: "mono" }, one.request_id)],
       ["Account", session.account.operator ? accountLink(one.account) : one.account],

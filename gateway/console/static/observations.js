@@ -22,8 +22,11 @@ const load = (one) => [count(one.in_flight), one.max_concurrency > 0 && dim(" of
 /** Calls, and how many of them failed. */
 const sums = ({ calls, failures }) => [count(calls), failures > 0 && h("small", { class: "red" }, `${count(failures)} failed`)];
 
-/** Why a provider failed, and at which address. */
-export const failureWords = ({ reason, url }) => [reason, url && [" at ", code(url)]];
+/** Why a provider failed, what its error is called there, and at which address. */
+export function failureWords({ reason, url, ...error }) {
+  const names = ["type", "code", "param"].filter((name) => error[name]).map((name) => `${name} ${error[name]}`);
+  return [reason, names.length > 0 && ` (${names.join(", ")})`, url && [" at ", code(url)]];
+}
 
 const lastFailure = ({ last_failure: failure }) => (failure ? h("div", { class: "words" },
   failureWords(failure), h("small", null, " ", time(failure.at), " ", callLink(failure.request_id))) : dim("none"));

@@ -17,7 +17,9 @@ from gateway.dialects.records import Json, Reply
 from gateway.dialects.wire.jsonbytes import bound_elements, get_object, maybe_loads
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import (
+    NO_NAMES,
     BadRequest,
+    ErrorNames,
     GatewayError,
     ThreadNotFound,
     UndeliverableReply,
@@ -31,6 +33,8 @@ MAX_MESSAGE_CHARS: Final = 1000
 
 _CODE: Final = re.compile(r"[a-z_]{1,40}")
 """A word such as `overloaded_error`: no text that could say what was asked or by which key."""
+_NAME: Final = re.compile(r"[!-~]{1,64}")
+"""The name of a kind of error or of a field: no text either, as it has no space and is short."""
 _QUOTA_CODES: Final = frozenset({"insufficient_quota", "credit_balance_exhausted", "billing_error"})
 
 
@@ -43,6 +47,7 @@ class ErrorText:
     param: str | None = None
     detail_code: str | None = None
     """`details.error_code` of the messages dialect."""
+    names: ErrorNames = NO_NAMES
 
 
 def read_error(body: object) -> ErrorText:
@@ -66,6 +71,7 @@ def read_error(body: object) -> ErrorText:
         _maybe_text(body.get("code")) or _maybe_text(body.get("type")),
         _maybe_text(body.get("param")),
         _maybe_text(get_object(body, "details").get("error_code")),
+        ErrorNames(*(_find_name(body.get(field)) for field in ErrorNames._fields)),
     )
 
 
@@ -74,6 +80,7 @@ def make_failure(body: object, unavailable: Collection[str] = ()) -> UpstreamErr
     said = read_error(body)
     kind = UpstreamUnavailable if said.code in unavailable else UpstreamError
     error = kind(said.message or "The upstream answered with an error.")
+    error.provider_error = said.names
     # Codes that speak of our funds are for the operator alone.
     if said.code and _CODE.fullmatch(said.code) and said.code not in _QUOTA_CODES:
         error.provider_code = said.code
@@ -84,6 +91,7 @@ def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> G
     """Make the error for an upstream's answer that is no 200."""
     said = read_error(maybe_loads(body))
     error = _choose_error(status, said, retry_after_seconds)
+    error.provider_error = said.names
     error.upstream_status, error.cause = status, f"status {status}"
     if said.code and _CODE.fullmatch(said.code):
         error.cause += f" {said.code}"
@@ -147,6 +155,11 @@ def _flatten(message: Any) -> str:
             return "; ".join(filter(None, (_flatten(item) for item in message)))
         case _:
             return ""
+
+
+def _find_name(value: object) -> str:
+    """Return a value if it is a name, or else ""."""
+    return value if isinstance(value, str) and _NAME.fullmatch(value) else ""
 
 
 def _maybe_text(value: object) -> str | None:

@@ -75,3 +75,10 @@ CREATE TABLE refused (
 );
 
 CREATE INDEX refused_by_account ON refused (account_id, request_id);
+
+ALTER TABLE upstream_failures ADD COLUMN type TEXT NOT NULL DEFAULT '';
+ALTER TABLE upstream_failures ADD COLUMN code TEXT NOT NULL DEFAULT '';
+ALTER TABLE upstream_failures ADD COLUMN param TEXT NOT NULL DEFAULT '';
+ALTER TABLE upstream_failures ADD COLUMN rejected flag NOT NULL DEFAULT 0;
+
+CREATE INDEX upstream_failures_by_kind ON upstream_failures (rejected, id);

@@ -272,10 +272,16 @@ CREATE TABLE upstream_failures (
     request_id TEXT COLLATE "C" NOT NULL,
     status BIGINT,
     reason TEXT NOT NULL,
-    url TEXT NOT NULL
+    url TEXT NOT NULL,
+    type TEXT NOT NULL DEFAULT '',
+    code TEXT NOT NULL DEFAULT '',
+    param TEXT NOT NULL DEFAULT '',
+    rejected flag NOT NULL DEFAULT 0
 );
 
 CREATE INDEX upstream_failures_by_request ON upstream_failures (request_id);
+
+CREATE INDEX upstream_failures_by_kind ON upstream_failures (rejected, id);
 
 CREATE TABLE alert_hooks (
     account_id BIGINT PRIMARY KEY REFERENCES accounts (id) DEFERRABLE,

@@ -184,8 +184,9 @@ class Observer:
             sums = self._sums.calls[key] = CallSum()
         sums.calls += 1
         if failure is not None:
-            sums.failures += 1
-            sums.last = failure
+            if not failure.rejected:
+                sums.failures += 1
+                sums.last = failure
             if len(self._sums.failures) < MAX_SUMS:
                 self._sums.failures.append(failure)
         if self._timer is None:

@@ -208,3 +208,12 @@ CREATE TABLE refused (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX refused_by_account ON refused (account_id, request_id);
+
+-- What a provider's error is called there, and whether it found fault with the request.
+ALTER TABLE upstream_failures ADD COLUMN type TEXT NOT NULL DEFAULT '';
+ALTER TABLE upstream_failures ADD COLUMN code TEXT NOT NULL DEFAULT '';
+ALTER TABLE upstream_failures ADD COLUMN param TEXT NOT NULL
+    DEFAULT '';
+ALTER TABLE upstream_failures ADD COLUMN rejected INTEGER NOT NULL DEFAULT 0 CHECK (rejected IN (0, 1));
+
+CREATE INDEX upstream_failures_by_kind ON upstream_failures (rejected, id);

@@ -631,17 +631,20 @@ CREATE TABLE latencies (
     PRIMARY KEY (scope, hour, account_id, provider, upstream_model, bucket)
 ) STRICT, WITHOUT ROWID;
 
--- The latest failures one by one, which tell why a call failed. They never quote the provider.
+-- The latest failures and rejections one by one, which tell why a call failed. They never quote the provider:
+-- `type`, `code` and `param` are names in its error. `rejected` is 1 if it found fault with the request.
 CREATE TABLE upstream_failures (
     id INTEGER PRIMARY KEY,
     failed_ms INTEGER NOT NULL,
     request_id TEXT NOT NULL,
     status INTEGER,
     reason TEXT NOT NULL,
-    url TEXT NOT NULL
-) STRICT;
+    url TEXT NOT NULL, type TEXT NOT NULL DEFAULT '', code TEXT NOT NULL DEFAULT '', param TEXT NOT NULL
+    DEFAULT '', rejected INTEGER NOT NULL DEFAULT 0 CHECK (rejected IN (0, 1))) STRICT;
 
 CREATE INDEX upstream_failures_by_request ON upstream_failures (request_id);
+
+CREATE INDEX upstream_failures_by_kind ON upstream_failures (rejected, id);
 
 -- What an account's holder chose.
 CREATE TABLE alert_hooks (

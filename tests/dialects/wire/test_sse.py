@@ -28,6 +28,7 @@ from gateway.dialects.wire.sse import (
 )
 from gateway.errors import (
     BadRequest,
+    ErrorNames,
     GatewayError,
     ThreadNotFound,
     UpstreamError,
@@ -192,22 +193,24 @@ def test_other_lines_make_an_event_uncommon(block: bytes) -> None:
 @each_row(
     ("body", "read"),
     [
-        ({"error": {"message": "m", "type": "t", "param": "p", "code": "c"}}, ErrorText("m", "c", "p")),
-        ({"error": {"message": "m", "type": "t", "param": None, "code": None}}, ErrorText("m", "t")),
+        ({"error": {"message": "m", "type": "t", "param": "p", "code": "c"}}, ErrorText("m", "c", "p", names=ErrorNames("t", "c", "p"))),
+        ({"error": {"message": "m", "type": "t", "param": None, "code": None}}, ErrorText("m", "t", names=ErrorNames("t"))),
         ({"error": {"code": 400, "message": "m", "metadata": {}}}, ErrorText("m")),
         ({"error": "just text"}, ErrorText("just text")),
         ([{"error": {"code": 429, "message": "m", "status": "X"}}], ErrorText("m")),
         ([], ErrorText()),
-        ({"message": "flat", "code": "c"}, ErrorText("flat", "c")),
+        ({"message": "flat", "code": "c"}, ErrorText("flat", "c", names=ErrorNames(code="c"))),
         ({"detail": "Not found"}, ErrorText("Not found")),
         ({"detail": [{"loc": ["body"], "msg": "one"}, {"msg": "two"}]}, ErrorText("one; two")),
         (
             {"object": "error", "message": {"detail": [{"msg": "m"}]}, "type": "t", "code": 1},
-            ErrorText("m", "t"),
+            ErrorText("m", "t", names=ErrorNames("t")),
         ),
-        ({"type": "error", "error": {"type": "overloaded_error", "message": "m"}}, ErrorText("m", "overloaded_error")),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "m"}}, ErrorText("m", "overloaded_error", names=ErrorNames("overloaded_error"))),
         ({"error": {"message": "x" * 5000}}, ErrorText("x" * MAX_MESSAGE_CHARS)),
         ({"error": {"message": 7, "param": ["p"]}}, ErrorText()),
+        ({"error": {"type": "two words", "code": "é", "param": "x" * 65}}, ErrorText("", "é", "x" * 65)),
+        ({"error": {"type": "a\n", "code": "", "param": "~" * 64}}, ErrorText("", "a\n", "~" * 64, names=ErrorNames(param="~" * 64))),
         ({}, ErrorText()),
         ("text", ErrorText()),
         (None, ErrorText()),

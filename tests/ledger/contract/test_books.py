@@ -229,6 +229,9 @@ async def test_accounts_are_ranked_by_what_they_spent_in_a_week(place: Place) ->
 FAILURES: Final = (
     UpstreamFailure(NOW_MS, "req_1", 401, "status 401: the key is refused", "https://api/v1/chat"),
     UpstreamFailure(NOW_MS, "req_1", None, "connect: Connection refused", "https://spare/v1/chat"),
+    UpstreamFailure(
+        NOW_MS + 1, "req_1", 400, "status 400", "https://api/v1/chat", "t", "c", "p", rejected=True
+    ),
 )
 
 
@@ -250,6 +253,8 @@ async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> 
         assert detail.failures == FAILURES
         assert books.calls.read_detail("req_1") == detail
         (call,) = books.calls.read_page(CallFilter(), None, 5)
+        assert books.observations.read_last_failures([call]) == {"req_1": FAILURES[-1]}
+        assert books.observations.read_last_failures([]) == {}
         assert (call.account, call.request_id) == ("a", "req_1")
         for slower_than_ms, count in ((-1, 1), (call.total_ms, 0)):
             chosen = CallFilter(slower_than_ms=slower_than_ms)

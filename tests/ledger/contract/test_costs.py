@@ -314,6 +314,29 @@ async def test_the_last_failure_is_kept_whole_behind_successes(place: Place) -> 
     assert (view.failure, view.hour, view.latest) == (failures[1], CallSums(1), CallSums(1))
 
 
+async def test_rejections_are_no_failures_and_push_none_out(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller can have as many rejections as it likes."""
+    monkeypatch.setattr("gateway.ledger.sql.books.observations.KEPT_FAILURES", 2)
+    digest = place.seed()
+    async with place.serve() as ledger:
+        await ledger.settle(
+            ledger.hold(find_key(ledger, digest), admission(id_="req_1")), settlement(7)
+        )
+    one = replace(make_failure(), request_id="req_1")
+    for rejected, count in ((False, 3), (True, 4)):
+        async with place.serve() as ledger:
+            for number in range(count):
+                failure = replace(one, reason=f"{rejected} {number}", rejected=rejected)
+                ledger.note_upstream_call("p", "m", failure)
+    with place.open_books() as books:
+        kept = [one.reason for one in books.calls.read_detail("req_1").failures]
+    assert kept == ["False 1", "False 2", "True 2", "True 3"]
+    (view,) = read_upstream(place)
+    assert (view.today, view.failure) == (CallSums(7, 3), replace(one, reason="False 2"))
+
+
 async def test_calls_are_summed_for_the_last_hour_and_the_day(place: Place) -> None:
     place.seed()
     noon = NOW_MS // DAY_MS * DAY_MS + 12 * HOUR_MS

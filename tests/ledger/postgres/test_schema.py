@@ -124,6 +124,11 @@ pytestmark = pytest.mark.slow
 
 BACK: Final = """
     DROP TABLE recovery_codes, totp, latencies, refused, order_reversals, orders;
+    DROP INDEX upstream_failures_by_kind;
+    ALTER TABLE upstream_failures DROP COLUMN type;
+    ALTER TABLE upstream_failures DROP COLUMN code;
+    ALTER TABLE upstream_failures DROP COLUMN param;
+    ALTER TABLE upstream_failures DROP COLUMN rejected;
     DROP FUNCTION refuse_other_terms;
     ALTER DOMAIN entry_kind DROP CONSTRAINT entry_kind_check;
     ALTER DOMAIN entry_kind ADD CHECK (VALUE IN ('credit', 'code', 'charge', 'correction'));

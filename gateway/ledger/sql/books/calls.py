@@ -22,10 +22,10 @@ from typing import Final, Literal
 
 from gateway import ids
 from gateway.ids import find_first_id
-from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.books.database import Part
+from gateway.ledger.sql.books.observations import read_failures
 from gateway.ledger.sql.connection import Connection, Value, join_parts, read_rows, sum_parts
 from gateway.ledger.sql.rows import read_receipt
 from gateway.money import Tokens
@@ -284,10 +284,6 @@ _LABELS: Final = """
     FROM requests JOIN keys ON keys.id = key_id JOIN accounts ON accounts.id = requests.account_id
     WHERE requests.id = :id AND requests.account_id = coalesce(:account, requests.account_id)
 """
-_FAILURES: Final = """
-    SELECT failed_ms, request_id, status, reason, url FROM upstream_failures
-    WHERE request_id = :id ORDER BY id
-"""
 
 
 class CallBook(Part):
@@ -330,7 +326,7 @@ class CallBook(Part):
             values = {"id": request_id, "account": account_id}
             labels = connection.execute(_LABELS, values).fetchone()
             receipt = read_receipt(connection, request_id=request_id)
-            failures = tuple(UpstreamFailure(*row) for row in connection.execute(_FAILURES, values))
+            failures = read_failures(connection, request_id, request_id)
         if labels is None or receipt is None:
             raise NotFound("there is no call of that request id")
         account, key_id, key_name, last4 = labels

@@ -25,6 +25,7 @@ from gateway.ledger.alert_records import (
     UpstreamFailure,
     UpstreamView,
 )
+from gateway.ledger.call_records import CallView
 from gateway.ledger.records import NotFound
 from gateway.ledger.serving.store import (
     CallKey,
@@ -99,16 +100,20 @@ _ADD_CALLS: Final = Insert(
     ),
 )
 _ADD_FAILURES: Final = Insert(
-    "INSERT INTO upstream_failures (failed_ms, request_id, status, reason, url)",
+    "INSERT INTO upstream_failures (failed_ms, request_id, status, reason, url, type, code, param,"
+    " rejected)",
 )
 _ADD_LATENCIES: Final = Insert(
     "INSERT INTO latencies (scope, hour, account_id, provider, upstream_model, bucket, firsts, totals)",
     "ON CONFLICT (scope, hour, account_id, provider, upstream_model, bucket) DO UPDATE SET"
     " firsts = latencies.firsts + excluded.firsts, totals = latencies.totals + excluded.totals",
 )
-_FORGET_FAILURES: Final = (
-    "DELETE FROM upstream_failures WHERE id <= (SELECT max(id) FROM upstream_failures) - ?"
-)
+_FORGET_FAILURES: Final = """
+    DELETE FROM upstream_failures WHERE rejected = :rejected AND id <= (
+        SELECT id FROM upstream_failures WHERE rejected = :rejected
+        ORDER BY id DESC LIMIT 1 OFFSET :kept
+    )
+"""
 _FORGET: Final = (
     ("DELETE FROM refusals WHERE hour < ?", HOUR_MS),
     ("DELETE FROM upstream_calls WHERE slot < ?", SLOT_MS),
@@ -123,9 +128,11 @@ def write_observations(
     insert_rows(connection, _ADD_REFUSALS, _make_refusal_rows(observed.refusals))
     _write_refused(connection, observed.refused, now_ms, insert_rows)
     insert_rows(connection, _ADD_CALLS, _make_call_rows(observed.calls))
-    insert_rows(connection, _ADD_FAILURES, [_make_failure_cells(one) for one in observed.failures])
+    insert_rows(connection, _ADD_FAILURES, _make_failure_rows(observed.failures))
     insert_rows(connection, _ADD_LATENCIES, _make_latency_rows(observed.latencies))
-    connection.execute(_FORGET_FAILURES, (KEPT_FAILURES,))
+    # Each kind by itself: callers make rejections, which must not push out what providers failed at.
+    for rejected in {int(one.rejected) for one in observed.failures}:
+        connection.execute(_FORGET_FAILURES, {"rejected": rejected, "kept": KEPT_FAILURES})
     for statement, unit_ms in _FORGET:
         connection.execute(statement, ((now_ms - KEPT_MS) // unit_ms,))
 
@@ -169,6 +176,13 @@ def _make_latency_rows(sums: Mapping[LatencyKey, list[int]]) -> list[Row]:
                 for bucket, count in buckets[place].items():
                     rows.setdefault((*scope, bucket), [0, 0])[place] += count
     return [(*key, *counts) for key, counts in rows.items()]
+
+
+def _make_failure_rows(failures: Sequence[UpstreamFailure]) -> list[Row]:
+    return [
+        (*_make_failure_cells(one), one.type, one.code, one.param, int(one.rejected))
+        for one in failures
+    ]
 
 
 def _make_failure_cells(failure: UpstreamFailure | None) -> Row:
@@ -229,6 +243,10 @@ _FAILURES: Final = """
         AND upstream_calls.provider = sums.provider
         AND upstream_calls.upstream_model = sums.upstream_model
 """
+_OF_REQUESTS: Final = """
+    SELECT failed_ms, request_id, status, reason, url, type, code, param, rejected
+    FROM upstream_failures WHERE request_id BETWEEN :first AND :last ORDER BY id
+"""
 _LATENCIES: Final = """
     SELECT json_group_array(json_array(name, provider, upstream_model, bucket, firsts, totals))
     FROM (
@@ -240,6 +258,12 @@ _LATENCIES: Final = """
         GROUP BY account_id, provider, upstream_model, bucket
     ) AS sums LEFT JOIN accounts ON accounts.id = account_id
 """
+
+
+def read_failures(connection: Connection, first: str, last: str) -> tuple[UpstreamFailure, ...]:
+    """Return the failed and rejected attempts of a range of request ids, the first one first."""
+    rows = connection.execute(_OF_REQUESTS, {"first": first, "last": last})
+    return tuple(UpstreamFailure(*row[:8], *map(bool, row[8:])) for row in rows)
 
 
 class ObservationBook(Part):
@@ -277,6 +301,15 @@ class ObservationBook(Part):
         wanted = {"first": first, "last": last, "account": account_id, "limit": limit}
         refused = [RefusedView(*row) for row in self._database.read_rows(_REFUSED, wanted)]
         return sorted(refused, key=lambda one: one.request_id, reverse=True)
+
+    def read_last_failures(self, calls: Sequence[CallView]) -> dict[str, UpstreamFailure]:
+        """Return how the last attempt failed of each of these calls that has one, by request id."""
+        if not calls:
+            return {}
+        request_ids = sorted(call.request_id for call in calls)
+        with self._database.reading() as connection:
+            found = read_failures(connection, request_ids[0], request_ids[-1])
+        return {one.request_id: one for one in found}
 
     def read_upstream(self) -> list[UpstreamView]:
         """Return every provider's model that was asked within a month, by name."""
