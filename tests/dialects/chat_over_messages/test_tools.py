@@ -13,91 +13,9 @@ from gateway.dialects.chat_over_messages.request import adapt_schema
 from tests.dialects.chat_over_messages.kit import check_request, translate
 from tests.support.rows import each_row
 
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
 OTHER = {"type": "function", "function": {"name": "get_time"}}
 NO_SCHEMA = {"type": "object", "properties": {}}
 Json = dict[str, Any]
-
-
-def choose(name: str = "get_weather", **fields: Any) -> Json:
-    return {"type": "function", "function": {"name": name}, **fields}
-
-
-def allow(*tools: Json, mode: str = "auto") -> Json:
-    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": list(tools)}}
-
-
-def test_tools_become_tools() -> None:
-    described = {"name": "f", "description": "Does it.", "parameters": {}, "strict": True}
-    made = translate(
-        tools=[
-            TOOL,
-            {"type": "function", "function": described, "cache_control": {"type": "ephemeral"}},
-            {"type": "function", "function": {"name": "g", "parameters": {"properties": {}}}},
-            {"type": "function", "function": {"name": "h", "parameters": None, "strict": None}},
-        ]
-    )
-    check_request(made)
-    assert made["tools"] == [
-        {"name": "get_weather", "input_schema": SCHEMA},
-        {
-            "name": "f",
-            "description": "Does it.",
-            "input_schema": {**NO_SCHEMA, "additionalProperties": False},
-            "strict": True,
-            "cache_control": {"type": "ephemeral"},
-        },
-        {"name": "g", "input_schema": {"type": "object", "properties": {}}},
-        {"name": "h", "input_schema": NO_SCHEMA},
-    ]
-    assert "tool_choice" not in made
-
-
-@each_row(
-    ("body", "choice", "names"),
-    [
-        ({}, None, ["get_weather", "get_time"]),
-        ({"tool_choice": "auto"}, {"type": "auto"}, ["get_weather", "get_time"]),
-        ({"tool_choice": "required"}, {"type": "any"}, ["get_weather", "get_time"]),
-        ({"tool_choice": "none"}, {"type": "none"}, ["get_weather", "get_time"]),
-        ({"tool_choice": choose()}, {"type": "tool", "name": "get_weather"},
-         ["get_weather", "get_time"]),
-        ({"tool_choice": allow(choose())}, {"type": "auto"}, ["get_weather"]),
-        ({"tool_choice": allow(choose("get_time"), mode="required")}, {"type": "any"}, ["get_time"]),
-        ({"parallel_tool_calls": True}, None, ["get_weather", "get_time"]),
-        ({"parallel_tool_calls": False}, {"type": "auto", "disable_parallel_tool_use": True},
-         ["get_weather", "get_time"]),
-        ({"parallel_tool_calls": False, "tool_choice": "required"},
-         {"type": "any", "disable_parallel_tool_use": True}, ["get_weather", "get_time"]),
-        ({"parallel_tool_calls": False, "tool_choice": choose()},
-         {"type": "tool", "name": "get_weather", "disable_parallel_tool_use": True},
-         ["get_weather", "get_time"]),
-        ({"parallel_tool_calls": False, "tool_choice": "none"}, {"type": "none"},
-         ["get_weather", "get_time"]),
-    ],
-)  # fmt: skip
-def test_which_tools_may_be_called(body: Json, choice: Json | None, names: list[str]) -> None:
-    made = translate(tools=[TOOL, OTHER], **body)
-    check_request(made)
-    assert made.get("tool_choice") == choice
-    assert [tool["name"] for tool in made["tools"]] == names
-
-
-@each_row(
-    ("said", "choice"),
-    [
-        (None, {"type": "auto", "disable_parallel_tool_use": True}),
-        ("auto", {"type": "auto", "disable_parallel_tool_use": True}),
-        ("none", {"type": "none"}),
-        ({"name": "f"}, {"type": "tool", "name": "f", "disable_parallel_tool_use": True}),
-    ],
-)
-def test_functions_are_tools_called_one_at_a_time(said: Any, choice: Json) -> None:
-    made = translate(functions=[{"name": "f", "parameters": SCHEMA}], function_call=said)
-    check_request(made)
-    assert made["tools"] == [{"name": "f", "input_schema": SCHEMA}]
-    assert made["tool_choice"] == choice
 
 
 def test_tools_of_the_past_are_declared_but_not_offered() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -14,7 +13,6 @@ from tests.dialects.chat.kit import check_stream, make_dice, play, random_slices
 from tests.dialects.chat_over_messages.kit import make_context
 from tests.dialects.chat_over_responses.kit import (
     STARTED,
-    TARGET,
     call,
     end,
     frame,
@@ -22,27 +20,19 @@ from tests.dialects.chat_over_responses.kit import (
     open_stream,
     refuse,
     say,
-    translate,
     translate_messages,
     write_items,
 )
 from tests.dialects.chat_over_responses.test_stream import gather
 from tests.support.fuzz import fuzz
-from tests.support.rows import each_row
 
 Json = dict[str, Any]
 HI = {"role": "user", "content": "Hi"}
-BRIEF = {"role": "system", "content": "Be brief."}
-KIND = {"role": "developer", "content": [{"type": "text", "text": "Be kind."}]}
 
 
 def use(identity: str = "c1", name: str = "f", arguments: str | None = "{}") -> Json:
     function = {"name": name, "arguments": arguments}
     return {"id": identity, "type": "function", "function": function}
-
-
-def use_custom(identity: str = "c1", name: str = "f", given: str = "x") -> Json:
-    return {"id": identity, "type": "custom", "custom": {"name": name, "input": given}}
 
 
 def ask(*calls: Json, **fields: Any) -> Json:
@@ -77,40 +67,6 @@ def test_a_tool_loop() -> None:
     ]
 
 
-def test_custom_tools_are_answered_as_custom_tools() -> None:
-    made = translate_messages(
-        HI, ask(use_custom("c1", "f", "x"), use("c2")), answer("c1", "a"), answer("c2", "b")
-    )
-    assert made[1:] == [
-        {"type": "custom_tool_call", "call_id": "c1", "name": "f", "input": "x"},
-        call("c2"),
-        output("c1", "a", "custom_tool_call"),
-        output("c2", "b"),
-    ]
-
-
-def test_functions_without_ids_are_given_some() -> None:
-    made = translate_messages(
-        HI,
-        {"role": "assistant", "function_call": {"name": "f", "arguments": '{"a":1}'}},
-        {"role": "function", "name": "f", "content": "one"},
-        {"role": "assistant", "function_call": {"name": "f"}},
-        {"role": "function", "name": "f", "content": None},
-    )
-    assert made[1:] == [
-        call("function_1", "f", '{"a":1}'),
-        output("function_1", "one"),
-        call("function_3", "f", "{}"),
-        output("function_3", ""),
-    ]
-
-
-def test_what_an_assistant_refused_and_thought() -> None:
-    said = {"role": "assistant", "content": "", "refusal": "No.", "reasoning_content": "Hm."}
-    assert translate_messages(HI, said)[1]["content"] == [{"type": "refusal", "refusal": "No."}]
-    assert translate_messages(HI, {"role": "assistant", "content": ""}) == [say("user", "Hi")]
-
-
 def test_what_cannot_be_carried_over_is_named() -> None:
     assert refuse({"role": "assistant", "refusal": 7}) == "messages[0].refusal"
     recording = {"type": "input_audio", "input_audio": {"data": "AA", "format": "mp3"}}
@@ -119,50 +75,7 @@ def test_what_cannot_be_carried_over_is_named() -> None:
     assert refuse(broken) == "messages[0].tool_calls[0].custom.input"
 
 
-def test_leading_instructions_are_taken_out() -> None:
-    made = translate(messages=[BRIEF, KIND, HI, KIND, BRIEF])
-    assert made["instructions"] == "Be brief.\n\nBe kind."
-    assert made["input"] == [
-        say("user", "Hi"),
-        say("developer", "Be kind."),
-        say("system", "Be brief."),
-    ]
-
-
-def test_all_instructions_lead_where_no_others_are_taken() -> None:
-    made = translate(replace(TARGET, leading_system=True), messages=[BRIEF, HI, KIND])
-    assert made["instructions"] == "Be brief.\n\nBe kind."
-    assert made["input"] == [say("user", "Hi")]
-
-
-@each_row("leading", [False, True])
-def test_instructions_alone_stay_where_they_are(*, leading: bool) -> None:
-    made = translate(replace(TARGET, leading_system=leading), messages=[BRIEF, KIND])
-    assert "instructions" not in made
-    assert made["input"] == [say("system", "Be brief."), say("developer", "Be kind.")]
-
-
-def test_instructions_with_cache_marks_stay_where_they_are() -> None:
-    mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
-    marked = {"role": "system", "content": [{"type": "text", "text": "Be fair.", **mark}]}
-    made = translate(messages=[BRIEF, marked, KIND, HI])
-    assert made["instructions"] == "Be brief."
-    assert [item["role"] for item in made["input"]] == ["system", "developer", "user"]
-    assert made["input"][0]["content"] == [{"type": "input_text", "text": "Be fair.", **mark}]
-
-
-def test_the_word_json_stays_among_the_items() -> None:
-    """There alone the upstream looks for it, which it demands for JSON without a schema."""
-    json_form = {"type": "json_object"}
-    made = translate(messages=[BRIEF, HI], response_format=json_form)
-    assert "instructions" not in made
-    assert made["input"] == [say("system", "Be brief."), say("user", "Hi")]
-    assert "instructions" in translate(messages=[BRIEF, HI], response_format={"type": "text"})
-
-
-PDF = "data:application/pdf;base64,JVBERi0="
 PNG = "data:image/png;base64,AAAA"
-MARK = {"mode": "explicit", "ttl": "12h"}
 
 
 def file(**held: Any) -> Json:
@@ -171,37 +84,6 @@ def file(**held: Any) -> Json:
 
 def picture(url: str = PNG, **held: Any) -> Json:
     return {"type": "image_url", "image_url": {"url": url, **held}}
-
-
-@each_row(
-    ("part", "expected"),
-    [
-        ({"type": "text", "text": "Hi"}, {"type": "input_text", "text": "Hi"}),
-        ({"type": "text", "text": ""}, {"type": "input_text", "text": ""}),
-        ({"type": "text", "text": "Hi", "prompt_cache_breakpoint": MARK},
-         {"type": "input_text", "text": "Hi", "prompt_cache_breakpoint": MARK}),
-        (picture(), {"type": "input_image", "image_url": PNG, "detail": "auto"}),
-        (picture("https://example.com/a.png", detail="high"),
-         {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "high"}),
-        (file(file_data=PDF, filename="a.pdf"),
-         {"type": "input_file", "filename": "a.pdf", "file_data": PDF}),
-        (file(file_data=PDF, file_id=None), {"type": "input_file", "file_data": PDF}),
-        (file(file_data="HTTPS://example.com/a.pdf"),
-         {"type": "input_file", "file_url": "HTTPS://example.com/a.pdf"}),
-    ],
-)  # fmt: skip
-def test_parts_of_users_and_of_tools(part: Json, expected: Json) -> None:
-    called = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    made = translate_messages(
-        {"role": "user", "content": [part]},
-        {"role": "assistant", "tool_calls": [called]},
-        {"role": "tool", "tool_call_id": "c1", "content": [part]},
-    )
-    assert made == [
-        {"type": "message", "role": "user", "content": [expected]},
-        call(),
-        {"type": "function_call_output", "call_id": "c1", "output": [expected]},
-    ]
 
 
 def test_what_an_assistant_said() -> None:

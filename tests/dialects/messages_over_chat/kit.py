@@ -237,9 +237,7 @@ USER: Json = {"role": "user", "content": "hi"}
 TOOL: Json = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
 FUNCTION: Json = {"name": "f", "parameters": {"type": "object", "properties": {}}}
 PDF: Json = {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}
-PDF_URL = "data:application/pdf;base64,JVBE"
 PNG: Json = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
-PNG_PART: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}}
 CACHED: Json = {"cache_control": {"type": "ephemeral"}}
 BILLING: Json = {
     "type": "text",

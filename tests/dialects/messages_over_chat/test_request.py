@@ -18,7 +18,7 @@ from gateway.dialects.messages_over_chat.request import (
     PASSED,
     REFUSED,
 )
-from gateway.dialects.records import Taken, Target
+from gateway.dialects.records import Taken
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.kit import (
@@ -34,13 +34,6 @@ from tests.dialects.messages_over_chat.kit import (
     write,
 )
 from tests.support.rows import each_row
-
-STRICT: Json = {
-    "type": "object",
-    "properties": {"a": {"type": "string"}},
-    "required": ["a"],
-    "additionalProperties": False,
-}
 
 
 def test_marks_for_the_prompt_cache_stay_where_they_are_taken() -> None:
@@ -84,59 +77,6 @@ def test_what_few_chat_providers_take_goes_to_those_alone() -> None:
 
 def test_least_request() -> None:
     assert write() == {"model": "theirs", "messages": [USER], "max_tokens": 9}
-
-
-@each_row(
-    ("fields", "expected"),
-    [
-        ({"temperature": 0.5, "top_p": 0.9}, {"temperature": 0.5, "top_p": 0.9}),
-        ({"temperature": 0}, {"temperature": 0}),
-        ({"temperature": None, "top_p": None, "top_k": None}, {}),
-        ({"stop_sequences": ["a", "b", "c", "d"]}, {"stop": ["a", "b", "c", "d"]}),
-        ({"stop_sequences": []}, {}),
-        ({"stream": False}, {}),
-        ({"tools": []}, {}),
-        ({"tools": [TOOL]}, {"tools": [{"type": "function", "function": FUNCTION}]}),
-        (
-            {"tools": [{**TOOL, "type": "custom", "description": "d", "strict": True, "cache_control": {}, "input_examples": [{}], "eager_input_streaming": True, "defer_loading": True, "allowed_callers": ["direct"]}]},
-            {"tools": [{"type": "function", "function": {**FUNCTION, "description": "d", "strict": False}}]},
-        ),
-        ({"tools": [{**TOOL, "name": "n" * 64}]}, {"tools": [{"type": "function", "function": {**FUNCTION, "name": "n" * 64}}]}),
-        ({"metadata": {"user_id": "u" * 64}}, {"user": "u" * 64}),
-        ({"metadata": {"user_id": "u" * 65}}, {}),
-        ({"metadata": {"user_id": None}}, {}),
-        ({"metadata": {}}, {}),
-        ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
-         {"response_format": {"type": "json_schema",
-              "json_schema": {"name": "response", "schema": {"type": "object"}, "strict": False}}}),
-        ({"output_config": {"format": {"type": "json_schema", "schema": STRICT}},
-          "tools": [{"name": "f", "input_schema": STRICT, "strict": True}]},
-         {"response_format": {"type": "json_schema",
-              "json_schema": {"name": "response", "schema": STRICT, "strict": True}},
-          "tools": [{"type": "function",
-                     "function": {"name": "f", "parameters": STRICT, "strict": True}}]}),
-        ({"tools": [{"name": "f", "input_schema": STRICT, "strict": False}]},
-         {"tools": [{"type": "function",
-                     "function": {"name": "f", "parameters": STRICT, "strict": False}}]}),
-    ],
-)  # fmt: skip
-def test_top_level_fields(fields: Json, expected: Json) -> None:
-    assert write(**fields) == {**write(), **expected}
-
-
-def test_stream_asks_for_usage_where_the_upstream_takes_it() -> None:
-    assert write(stream=True) == {
-        **write(),
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    assert write(Target("theirs", ask_usage=False), stream=True) == {**write(), "stream": True}
-
-
-def test_limit_is_called_as_the_upstream_calls_it() -> None:
-    written = write(Target("theirs", max_tokens_field="max_completion_tokens"))
-    assert written["max_completion_tokens"] == 9
-    assert "max_tokens" not in written
 
 
 def enabled(budget: int) -> Json:
@@ -206,24 +146,6 @@ def test_key_goes_where_a_chat_upstream_wants_it() -> None:
     assert EXCHANGE.upstream.path == "/chat/completions"
     assert EXCHANGE.upstream.auth_headers("k") == {"Authorization": "Bearer k"}
     assert EXCHANGE.upstream.auth_headers("") == {}
-
-
-@each_row(
-    ("choice", "expected"),
-    [
-        ({"type": "auto"}, {"tool_choice": "auto"}),
-        ({"type": "any"}, {"tool_choice": "required"}),
-        ({"type": "none"}, {"tool_choice": "none"}),
-        ({"type": "tool", "name": "f"},
-         {"tool_choice": {"type": "function", "function": {"name": "f"}}}),
-        ({"type": "auto", "disable_parallel_tool_use": True},
-         {"tool_choice": "auto", "parallel_tool_calls": False}),
-        ({"type": "none", "disable_parallel_tool_use": True}, {"tool_choice": "none"}),
-        ({"type": "any", "disable_parallel_tool_use": False}, {"tool_choice": "required"}),
-    ],
-)  # fmt: skip
-def test_tool_choice(choice: Json, expected: Json) -> None:
-    assert write(tools=[TOOL], tool_choice=choice) == {**write(tools=[TOOL]), **expected}
 
 
 def test_tool_choice_without_tools_is_left_out_where_it_asks_for_none() -> None:

@@ -217,7 +217,6 @@ FUNCTION: Json = {
 TOOL: Json = {"type": "function", **FUNCTION}
 PNG_URL = "data:image/png;base64,iVBO"
 PNG: Json = {"type": "input_image", "image_url": PNG_URL, "detail": "auto"}
-PNG_PART: Json = {"type": "image_url", "image_url": {"url": PNG_URL, "detail": "auto"}}
 
 
 def write(target: Target = TARGET, /, **fields: Any) -> Json:

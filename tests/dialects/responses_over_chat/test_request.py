@@ -13,7 +13,6 @@ from tests.dialects.responses_over_chat.kit import PATCH, TOOL, message, text, u
 from tests.support.rows import each_row
 
 PLAIN: Json = {"model": "theirs", "messages": [user("hi")]}
-SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
 def test_the_least_request() -> None:
@@ -24,11 +23,6 @@ def test_every_field_of_the_schema_is_in_a_table() -> None:
     known = CARRIED | DROPPED | PASSED | REFUSED
     assert set(ResponseCreateParamsBase.__annotations__) <= known
     assert len(known) == len(CARRIED) + len(DROPPED) + len(PASSED) + len(REFUSED)
-
-
-def test_a_stream_asks_for_its_usage() -> None:
-    asked = {"stream": True, "stream_options": {"include_usage": True}}
-    assert write(stream=True, stream_options={"include_obfuscation": False}) == {**PLAIN, **asked}
 
 
 def test_codex_is_understood() -> None:
@@ -70,12 +64,6 @@ def test_codex_is_understood() -> None:
     }
 
 
-@each_row("name", ["max_tokens", "max_completion_tokens"])
-def test_the_limit_has_the_name_of_the_provider(name: Any) -> None:
-    written = write(Target("theirs", max_tokens_field=name), max_output_tokens=9)
-    assert written == {**PLAIN, name: 9}
-
-
 def test_fields_that_few_chat_providers_take_go_to_those_alone() -> None:
     fields = {
         "metadata": {"a": "b"},
@@ -90,44 +78,6 @@ def test_fields_that_few_chat_providers_take_go_to_those_alone() -> None:
     taken = write(Target("theirs", takes=all_of_them), **asked)
     assert taken == {**PLAIN, **fields, "verbosity": "low"}
     assert write(Target("theirs", takes=frozenset({"user"})), **asked) == {**PLAIN, "user": "u"}
-
-
-def test_sampling_passes() -> None:
-    sampling = {"temperature": 0.0, "top_p": 0.5}
-    assert write(**sampling) == {**PLAIN, **sampling}
-    assert write(temperature=None, top_p=None) == PLAIN
-
-
-@each_row(
-    ("reasoning", "expected"),
-    [
-        ({"effort": "high", "summary": "auto"}, {"reasoning_effort": "high"}),
-        ({"effort": "none"}, {"reasoning_effort": "none"}),
-        ({"effort": None}, {}),
-        ({"summary": "auto"}, {}),
-        (None, {}),
-    ],
-)
-def test_reasoning_effort(reasoning: Json | None, expected: Json) -> None:
-    assert write(reasoning=reasoning) == {**PLAIN, **expected}
-    assert write(Target("theirs", reasoning="none"), reasoning=reasoning) == PLAIN
-
-
-@each_row(
-    ("form", "expected"),
-    [
-        ({"type": "text"}, None),
-        ({"type": "json_object"}, {"type": "json_object"}),
-        ({"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True},
-         {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}}),
-        ({"type": "json_schema", "name": "n", "schema": {}, "strict": None, "description": "d"},
-         {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "description": "d"}}),
-        (None, None),
-    ],
-)  # fmt: skip
-def test_the_form_of_the_reply(form: Json | None, expected: Json | None) -> None:
-    fields = {} if expected is None else {"response_format": expected}
-    assert write(text={"format": form, "verbosity": "low"}) == {**PLAIN, **fields}
 
 
 @each_row("name", sorted(REFUSED))

@@ -20,7 +20,7 @@ from gateway.dialects.responses_over_chat.tools import (
 )
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
-from tests.dialects.responses_over_chat.kit import FUNCTION, PATCH, SPACE, TOOL, message, write
+from tests.dialects.responses_over_chat.kit import PATCH, SPACE, TOOL, write
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
@@ -31,51 +31,10 @@ HOSTED = (
     *("apply_patch", "programmatic_tool_calling", "novelty"),
 )
 NAMED: Json = {"type": "function", "function": {"name": "f"}}
-INPUT = {
-    "type": "object",
-    "properties": {"input": {"type": "string"}},
-    "required": ["input"],
-    "additionalProperties": False,
-}
 
 
 def names_of(written: Json) -> list[str]:
     return [tool["function"]["name"] for tool in written["tools"]]
-
-
-def test_a_function() -> None:
-    assert write(tools=[TOOL])["tools"] == [{"type": "function", "function": FUNCTION}]
-    bare = {"type": "function", "name": "f", "parameters": None, "strict": None}
-    assert write(tools=[bare])["tools"] == [{"type": "function", "function": {"name": "f"}}]
-
-
-def test_a_custom_tool_is_a_function_of_one_string() -> None:
-    (tool,) = write(tools=[PATCH])["tools"]
-    assert tool["function"] == {
-        "name": "patch",
-        "description": "Edits files.",
-        "parameters": INPUT,
-    }
-    (tool,) = write(tools=[{"type": "custom", "name": "p", "format": {"type": "text"}}])["tools"]
-    assert tool["function"] == {"name": "p", "parameters": INPUT}
-
-
-def test_a_grammar_goes_into_the_description() -> None:
-    form = {"type": "grammar", "syntax": "lark", "definition": "start: WORD"}
-    (tool,) = write(tools=[{**PATCH, "format": form}])["tools"]
-    assert tool["function"]["description"] == (
-        "Edits files.\n\n`input` must match this lark grammar:\nstart: WORD"
-    )
-
-
-def test_a_namespace_is_flattened() -> None:
-    assert names_of(write(tools=[SPACE, TOOL])) == ["ns__f", "ns__c", "f"]
-
-
-def test_tools_that_an_item_adds_are_tools() -> None:
-    added = {"type": "additional_tools", "role": "developer", "tools": [SPACE, SEARCH]}
-    written = write(tools=[TOOL], input=[message("user", "hi"), added])
-    assert names_of(written) == ["f", "ns__f", "ns__c"]
 
 
 @each_row("kind", HOSTED)
@@ -106,12 +65,6 @@ def test_hosted_tools_cannot_be_forced(kind: str, tools: list[Json]) -> None:
 def test_tool_choice(choice: object, expected: object) -> None:
     written = write(tools=[TOOL, PATCH, SPACE], tool_choice=choice)
     assert written.get("tool_choice") == expected
-
-
-@each_row("parallel", [True, False])
-def test_parallel_calls(parallel: bool) -> None:
-    assert write(tools=[TOOL], parallel_tool_calls=parallel)["parallel_tool_calls"] is parallel
-    assert write(parallel_tool_calls=parallel) == write()
 
 
 def test_allowed_tools_are_the_only_ones_sent() -> None:
