@@ -112,7 +112,7 @@ class HttpForwarder:
                 if key is not keys[-1]:
                     place += 1
                 # The last one rests for the sake of later requests, if it cannot be renewed now.
-                elif not may_replace or not await _replace_key(key, sent):
+                elif not may_replace or not await _replace_key(key, sent, attempt):
                     raise
                 else:
                     may_replace = False
@@ -265,11 +265,18 @@ async def fetch(
     return reply.take()
 
 
-async def _replace_key(key: ProviderKey, refused: str) -> bool:
-    """Return whether a key that was refused, or that is not there yet, is another one now."""
+async def _replace_key(key: ProviderKey, refused: str, attempt: Attempt) -> bool:
+    """Return whether a key that was refused, or that is not there yet, is another one now.
+
+    Raises the error that ended the attempt meanwhile.
+    """
     if key.secret != refused:
         return True
-    return key.renewing is not None and await key.renewing.replace(refused)
+    if key.renewing is None:
+        return False
+    is_renewed = await key.renewing.replace(refused, lambda: attempt.failed)
+    attempt.check()
+    return is_renewed
 
 
 def _lack_resources(error: LocalFault) -> OutOfResources:

@@ -11,7 +11,7 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final, Protocol
 
@@ -37,8 +37,11 @@ class Renewing(Protocol):
     def hurry(self, refused: str) -> None:
         """Renew the key soon if it is still the one that was refused."""
 
-    async def replace(self, refused: str) -> bool:
-        """Return whether there is another key than the one that was refused; wait for it a while."""
+    async def replace(self, refused: str, is_over: Callable[[], bool]) -> bool:
+        """Return whether there is another key than the one that was refused.
+
+        Wait for it a while, but not if the request `is_over`.
+        """
 
 
 class ProviderKey:

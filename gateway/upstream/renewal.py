@@ -25,6 +25,7 @@ from gateway.config.records import Config, KeySource, Provider
 from gateway.config.secrets import check_secret, expand_variables, resolve_secret
 from gateway.tasks import spawn
 from gateway.times import unix_ms
+from gateway.upstream.attempt import TICK_SECONDS
 from gateway.upstream.keys import ProviderKey
 from gateway.upstream.routing import Routes
 
@@ -200,11 +201,13 @@ class Renewal:
             self._done.clear()
             self._wake.set()
 
-    async def replace(self, refused: str) -> bool:
+    async def replace(self, refused: str, is_over: Callable[[], bool]) -> bool:
         self.hurry(refused)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(WAIT_SECONDS):
-                await self._done.wait()
+        until = time.monotonic() + WAIT_SECONDS
+        while not self._done.is_set() and not is_over() and time.monotonic() < until:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._done.wait()
         return self._key.secret not in {refused, ""}
 
     async def _renew(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import wave
+from pathlib import Path
 from typing import Any, Final
 
 import openai
@@ -14,13 +15,14 @@ from gateway.dialects.exchanges import SPEECH
 from gateway.dialects.records import ReplyContext
 from gateway.usage import Expected, UsageLimits
 from tests.api.test_faults import FAULTS
+from tests.console.kit import API, open_console
 from tests.support.chat import Used, check_error
-from tests.support.config import UPSTREAM_NAME
+from tests.support.config import UPSTREAM_NAME, Places
 from tests.support.pairs import Clients
 from tests.support.replies import LAST_CHUNK, chunked, dumps, error_reply, head, http
 from tests.support.rows import each_row
 from tests.support.stage import Stage
-from tests.support.upstream import End, Script, Wait
+from tests.support.upstream import Drip, End, Script, ScriptedUpstream, Wait
 
 PATH: Final = "/v1/audio/speech"
 MP3: Final = "audio/mpeg"
@@ -92,6 +94,21 @@ async def test_what_is_no_audio_is_an_error_and_free(stage: Stage, name: str) ->
     reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech")))
     check_error(reply, 502, "upstream_error")
     assert await stage.charge_nano(reply) == 0
+
+
+async def test_no_comment_is_put_into_a_silence(
+    tmp_path: Path, alpha: ScriptedUpstream, places: Places
+) -> None:
+    more = (
+        f'[providers.voice]\ndialect = "chat"\nbase_url = "{places.urls["alpha"]}"\n'
+        '[models."v"]\nkind = "speech"\nroutes = ["voice/v"]\nprice = { input = 1 }\n'
+    )
+    async with open_console(tmp_path, server="comment_seconds = 0.1", more=more) as console:
+        made = await console.post(f"{API}/keys", {"name": "laptop"})
+        headers = {"Authorization": f"Bearer {made.json['secret']}"}
+        alpha.play([Drip((b"",) * 4, 0.1), CHUNKED, chunked(AUDIO) + LAST_CHUNK])
+        reply = await console.ask("POST", PATH, speak("v"), headers=headers)
+    assert (reply.headers["Content-Type"], reply.body) == (MP3, AUDIO)
 
 
 @each_row("end", [End.FIN, End.RST, End.HANG])

@@ -200,7 +200,7 @@ async def _hurry(cloud: Cloud) -> None:
     """Let the key be renewed now."""
     renewal = cast("Renewal", cloud.key.renewing)
     renewal._began -= EARLY_SECONDS
-    await renewal.replace(cloud.key.secret)
+    await renewal.replace(cloud.key.secret, lambda: False)
 
 
 async def _read_health(cloud: Cloud) -> dict[str, object]:

@@ -17,7 +17,7 @@ import pytest
 from gateway.commands import CommandFailed, run_command
 from gateway.config.records import KeySource
 from gateway.dialects.exchanges import EXCHANGES
-from gateway.errors import UpstreamError, UpstreamUnavailable
+from gateway.errors import Overloaded, UpstreamError, UpstreamUnavailable
 from gateway.tasks import spawn
 from gateway.upstream.attempt import Attempt, CollectedBody
 from gateway.upstream.forwarder import HttpForwarder
@@ -341,7 +341,7 @@ async def test_a_file_is_read_at_once_when_its_key_is_refused(make: Make) -> Non
         assert await cloud.ask() == ["first-key", "second-key"]
         cloud.printed.unlink()
         cloud.age()
-        await cloud.renewals[0].replace("second-key")
+        await cloud.renewals[0].replace("second-key", lambda: False)
         assert cloud.forwarder.keys[0].problem.startswith("cannot be read from")
         assert await cloud.ask() == ["second-key"]
 
@@ -355,8 +355,8 @@ class Eager:
     def hurry(self, refused: str) -> None:
         del refused
 
-    async def replace(self, refused: str) -> bool:
-        del refused
+    async def replace(self, refused: str, is_over: Callable[[], bool]) -> bool:
+        del refused, is_over
         self._count += 1
         return self._key.renew(f"key-{self._count}")
 
@@ -452,6 +452,21 @@ async def test_other_settings_keep_the_key_of_the_same_command(make: Make) -> No
             cloud.forwarder.provider, sources=(replace(source, command=("true",), place="x"),)
         )
         assert HttpForwarder(changed, cloud.forwarder).keys[0].secret == ""
+
+
+async def test_a_request_that_ends_does_not_wait_for_its_key(make: Make) -> None:
+    """Its caller has left, or the gateway stops."""
+    cloud = make("sleep", "600")
+    async with renewing(cloud), asyncio.timeout(5):
+        attempt = Attempt(cloud.forwarder.provider)
+        opening = asyncio.get_running_loop().create_task(
+            cloud.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+        )
+        await asyncio.sleep(0)
+        attempt.fail(Overloaded("The gateway stops."))
+        with pytest.raises(Overloaded):
+            await opening
+    assert cloud.scripted.exchanges == []
 
 
 async def test_old_and_new_keys_are_in_no_error(make: Make) -> None:
