@@ -6,6 +6,7 @@ of the events in `READERS`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -42,6 +43,9 @@ class Stripe:
     name = "stripe"
 
     def __init__(self, cards: Cards) -> None:
+        # Its lines have the texts of errors, which may quote what was sent.
+        logging.getLogger("stripe").setLevel(logging.CRITICAL)
+        stripe.enable_telemetry = False
         self._webhook_secret = cards.webhook_secret
         self._client = stripe.StripeClient(
             cards.secret_key,
