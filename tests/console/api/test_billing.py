@@ -56,6 +56,10 @@ async def test_billing_shows_the_balance_and_what_is_held(tmp_path: Path) -> Non
         (call,) = (await console.get(f"{API}/activity?request_id=+{request_id}+")).json["calls"]
         shown = (call["state"], call["ended"], call["status"], call["total_ms"])
         assert shown == ("pending", None, None, None)
+        slowest = f"activity?key={key}&sort=slowest&from=2024-01-01&limit=200"
+        assert None not in [
+            one["total_ms"] for one in (await console.get(f"{API}/{slowest}")).json["calls"]
+        ]
         rows = read_csv(await console.get(f"{API}/activity.csv?request_id={request_id}"))
         assert [(row["request_id"], row["ended"]) for row in rows] == [(request_id, "")]
         end_call(console.database, account_id, request_id, replace(pending, ended_ms=NOON_MS))
