@@ -26,7 +26,7 @@ const OPERATOR = [
   ["/console/health", "Health", "operations"],
   ["/console/audit", "Audit", "audit"],
 ];
-/** What operators see in place of a page of their own account. */
+/** Pages of all accounts, which operators see instead of their own account’s. */
 const OF_ALL = {
   "/console/": { file: "gateway", page: "gateway", operator: true },
   "/console/billing": { file: "books", page: "books", operator: true },

@@ -60,7 +60,7 @@ const costTable = ({ by, rows, totals, unknown }, hasReports) => [
   }),
 ];
 
-/** The parts of a bar: all of it was charged, but for a loss. */
+/** The parts of a bar. Together they are what was charged, and the loss. */
 const PARTS = [
   ["Provider’s cost", ({ known, cost }) => (cost < known ? cost : known)],
   ["Margin", ({ known, cost }) => (cost < known ? known - cost : 0n)],

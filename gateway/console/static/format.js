@@ -45,7 +45,7 @@ export function amountText(amount) {
 
 const CENT = 10n ** BigInt(NANO_DIGITS - 2);
 
-/** As a person reads it: to the cent, or two digits of what is less than one. Only 0 becomes 0. */
+/** Round to the cent, or to two digits below one, so that only 0 becomes 0. */
 export function roundAmount(value) {
   const nano = toNano(value);
   const size = nano < 0n ? -nano : nano;
@@ -56,17 +56,17 @@ export function roundAmount(value) {
 
 export const roundText = (value) => amountText(roundAmount(value));
 
-/** Put the exact amount in the title, where another is shown. */
+/** The title is the exact amount, if another is shown. */
 const element = (value, shown, kind, ...content) =>
   h("data", { value, title: shown === value ? null : amountText(value), class: `money ${kind}` }, content);
 
 /** An amount that stands alone, rounded. */
 export const amount = (value, kind = "") => element(value, roundAmount(value), kind, roundText(value));
 
-/** To the last digit. */
+/** An amount that stands alone, exact. */
 export const exactAmount = (value) => element(value, value, "", amountText(value));
 
-/** An amount in a column: unit in its head, points under each other. `shown` is the amount, or rounded. */
+/** An amount in a column: unit in its head, points under each other. `shown` is the value, exact or rounded. */
 export function columnAmount(value, shown, decimals) {
   const missing = decimals - shown.split(".")[1].length;
   return element(value, shown, "", groupAmount(shown),

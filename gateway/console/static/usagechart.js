@@ -8,7 +8,7 @@ const counted = (name, one) => {
   return { read: (point) => BigInt(point[name]), say, round: say, show: say, unit: () => `${one}s`, scale: 1 };
 };
 
-/** A sum in words, exact (`say`) and rounded, and as it stands in the legend (`show`). */
+/** How to read a point, and to show a sum: exact (`say`), rounded, and in the legend (`show`). */
 export const METRICS = {
   money: {
     read: (point) => toNano(point.cost),
