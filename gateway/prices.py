@@ -165,28 +165,28 @@ class PriceList:
 
     base: Price
     rules: tuple[PriceRule, ...] = ()
-    _applied: tuple[AppliedPrice, ...] = field(init=False, repr=False, compare=False)
+    applied: tuple[AppliedPrice, ...] = field(init=False, repr=False, compare=False)
     """The base price and those of the rules, made once: a request picks one."""
 
     def __post_init__(self) -> None:
         of_rules = (AppliedPrice(rule.price, rule.why) for rule in self.rules)
-        object.__setattr__(self, "_applied", (AppliedPrice(self.base), *of_rules))
+        object.__setattr__(self, "applied", (AppliedPrice(self.base), *of_rules))
 
     def find(self, tokens: Tokens, terms: Terms, at_ms: int) -> AppliedPrice:
         """Return the price of what was served to a request that was admitted at that time."""
         for number, rule in enumerate(self.rules, 1):
             if rule.holds(tokens, terms, at_ms):
-                return self._applied[number]
-        return self._applied[0]
+                return self.applied[number]
+        return self.applied[0]
 
     def find_dearest(self, tokens: Tokens, asked: Asked, at_ms: int) -> AppliedPrice:
         """Return the price at which a request of about so many tokens may cost most."""
         if not self.rules:  # most models: this is on the way of each request
-            return self._applied[0]
-        of_rules = zip(self.rules, self._applied[1:], strict=True)
+            return self.applied[0]
+        of_rules = zip(self.rules, self.applied[1:], strict=True)
         may_apply = [one for rule, one in of_rules if rule.may_hold(tokens, asked, at_ms)]
         return max(
-            (self._applied[0], *may_apply),
+            (self.applied[0], *may_apply),
             key=lambda one: compute_cost_nano(tokens, one.price, asked.tool_calls),
         )
 

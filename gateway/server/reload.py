@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import observations as asking
+from gateway.admin import price_changes
 from gateway.api.state import Gateway, make_routes
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
@@ -53,6 +54,7 @@ class Reloader:
 
     async def run(self) -> None:
         """Answer one question after the other, until cancelled."""
+        await asyncio.to_thread(self._note, None)
         while True:
             await self.asked.wait()
             # Before the file is read, so that a signal in the meantime causes another reload.
@@ -107,12 +109,16 @@ class Reloader:
         self.gateway.last_reload = result
         return result
 
-    def _note(self, result: Reload) -> None:
-        """Keep the result as an event."""
-        config = self.gateway.config
+    def _note(self, result: Reload | None) -> None:
+        """Keep changes of prices, and the result if this is no start, as events."""
+        config, pid = self.gateway.config, os.getpid()
+        prices = {name: model.prices for name, model in config.models.items()}
         try:
             with open_books(config.storage.location) as books:
-                asking.note(books, result, str(config.path), os.getpid())
+                # First, since whoever asked for the reload waits for its event.
+                price_changes.note(books, prices, pid)
+                if result is not None:
+                    asking.note(books, result, str(config.path), pid)
         except LedgerError as error:
             log.warning("the reload is not in the log of events: %s", error)
 

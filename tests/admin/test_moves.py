@@ -72,6 +72,7 @@ async def make_history(folder: Path) -> Path:
         await ledger.settle(failed, void())
     with open_books(place.path) as books:
         books.accounts.create("operator", operator=True)
+        books.events.keep_prices("x/y", "[]")
         secret = keys.rotate_key(books, place.key_id).secret
         keys.add_key(books, "a", KeyTerms(name="second", models=("x/y",), cap_nano=5))
         (code,) = keys.make_codes(books, NANO, 1).codes

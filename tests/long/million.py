@@ -82,6 +82,7 @@ BACK: Final = f"""
     ALTER TABLE upstream_failures DROP COLUMN code;
     ALTER TABLE upstream_failures DROP COLUMN param;
     ALTER TABLE upstream_failures DROP COLUMN rejected;
+    DROP TABLE model_prices;
     DROP TABLE order_reversals;
     DROP TABLE orders;
     PRAGMA writable_schema = ON;

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import pytest
 
 from gateway.admin import observations as asking
+from gateway.admin import price_changes
 from gateway.api.state import make_gateway
 from gateway.config.records import Config
 from gateway.ledger.opening import open_books
@@ -126,6 +127,13 @@ async def test_a_price_counts_from_the_next_request_on(
         await end_stream(call)
     assert await charge_nano(one, old) == version(0).cost_nano != version(7).cost_nano
     assert read_events(one) == [("system", f"ok; {said.words}")]
+    with open_books(one.gateway.database) as books:
+        changed = books.events.find_last(price_changes.ACTION)
+    assert changed is not None
+    assert (changed.target, changed.detail) == (
+        MODEL,
+        "input 1.00 → 1.007, cached_input 1.00 → 1.007, cache_write 1.00 → 1.007, cache_write_1h 1.60 → 1.6112",
+    )
     assert f"{one.gateway.config} is in force: {said.words}" in one.gateway.log
 
 

@@ -58,6 +58,7 @@ TABLES: Final = (
     "tokens",
     "refusals",
     "refused",
+    "model_prices",
     "upstream_calls",
     "latencies",
     "upstream_failures",

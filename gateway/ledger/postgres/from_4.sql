@@ -1,5 +1,5 @@
--- The tables of version 4, taken to version 5: how long complete replies took, payments by card, and
--- requests that were refused.
+-- The tables of version 4, taken to version 5: how long complete replies took, payments by card,
+-- requests that were refused, and the prices of models.
 
 CREATE TABLE latencies (
     scope TEXT COLLATE "C" NOT NULL,
@@ -82,3 +82,8 @@ ALTER TABLE upstream_failures ADD COLUMN param TEXT NOT NULL DEFAULT '';
 ALTER TABLE upstream_failures ADD COLUMN rejected flag NOT NULL DEFAULT 0;
 
 CREATE INDEX upstream_failures_by_kind ON upstream_failures (rejected, id);
+
+CREATE TABLE model_prices (
+    model TEXT COLLATE "C" PRIMARY KEY,
+    prices TEXT COLLATE "C" NOT NULL
+);

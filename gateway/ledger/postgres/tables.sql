@@ -240,6 +240,11 @@ CREATE TABLE refused (
 
 CREATE INDEX refused_by_account ON refused (account_id, request_id);
 
+CREATE TABLE model_prices (
+    model TEXT COLLATE "C" PRIMARY KEY,
+    prices TEXT COLLATE "C" NOT NULL
+);
+
 CREATE TABLE upstream_calls (
     slot amount NOT NULL,
     provider TEXT COLLATE "C" NOT NULL,

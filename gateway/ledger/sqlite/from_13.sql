@@ -217,3 +217,10 @@ ALTER TABLE upstream_failures ADD COLUMN param TEXT NOT NULL
 ALTER TABLE upstream_failures ADD COLUMN rejected INTEGER NOT NULL DEFAULT 0 CHECK (rejected IN (0, 1));
 
 CREATE INDEX upstream_failures_by_kind ON upstream_failures (rejected, id);
+
+-- The prices that each model had when a process last read the configuration: JSON, the base price and
+-- those of its rules. A change of them is an event.
+CREATE TABLE model_prices (
+    model TEXT PRIMARY KEY,
+    prices TEXT NOT NULL CHECK (json_valid(prices))
+) STRICT, WITHOUT ROWID;

@@ -600,6 +600,13 @@ CREATE TABLE refused (
 
 CREATE INDEX refused_by_account ON refused (account_id, request_id);
 
+-- The prices that each model had when a process last read the configuration: JSON, the base price and
+-- those of its rules. A change of them is an event.
+CREATE TABLE model_prices (
+    model TEXT PRIMARY KEY,
+    prices TEXT NOT NULL CHECK (json_valid(prices))
+) STRICT, WITHOUT ROWID;
+
 -- Completions and embeddings that were sent to a provider, by ten minutes.
 CREATE TABLE upstream_calls (
     slot INTEGER NOT NULL CHECK (slot >= 0),

@@ -65,6 +65,7 @@ async def make_history(path: Path) -> None:
         order = books.orders.make("a", NANO, "USD")
         books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
         books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 7, "USD", stands=True))
+        books.events.keep_prices("x/y", "[]")
         keys.add_token(books, TokenTerms("shop", "accounts", None))
         signin.set_password(books, "a", "passphrase-of-a")
         books.totp.propose(books.accounts.read("a"), b"k" * 20)

@@ -143,6 +143,12 @@ _AFTER: Final = f"""
 """  # noqa: S608 - built from constants
 
 
+_KEEP_PRICES: Final = """
+    INSERT INTO model_prices (model, prices) VALUES (?, ?)
+    ON CONFLICT (model) DO UPDATE SET prices = excluded.prices
+"""
+
+
 class EventBook(Part):
     def read_page(self, search: str | None, before_id: int | None, limit: int) -> list[EventView]:
         """Return the latest first; `search` is a part of actor, action, account or target."""
@@ -168,6 +174,15 @@ class EventBook(Part):
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
         """Note what a process did to itself, and when. It must not contain a secret."""
         self._database.note(action, account=None, target=target, detail=detail, at_ms=at_ms)
+
+    def read_prices(self) -> dict[str, str]:
+        """Return the prices that each model had when it was seen last."""
+        with self._database.reading() as connection:
+            return dict(connection.execute("SELECT model, prices FROM model_prices").fetchall())
+
+    def keep_prices(self, model: str, prices: str) -> None:
+        with self._database.changing() as connection:
+            connection.execute(_KEEP_PRICES, (model, prices))
 
 
 def _make_pattern(part: str | None) -> str | None:
