@@ -99,8 +99,6 @@ class Relay:
     _completion: Completion
     _sink: Sink
     _life: Lifecycle = field(default_factory=Lifecycle)
-    _candidate: Candidate = field(init=False)
-    """The route that is tried, or was last."""
     _confirmed: bool = False
     """The hold is in force. Before, nothing is sent: neither to a provider nor to the caller."""
     _stopped: Exception | None = None
@@ -112,9 +110,6 @@ class Relay:
     _read_until: float = math.inf
     """The time at which a reply that is read on for its usage alone is given up."""
     _raise_due: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._candidate = self._completion.candidates[0]
 
     async def run(self) -> None:
         """Serve the completion. Raises GatewayError where no head was sent.
@@ -128,12 +123,11 @@ class Relay:
             await self._completion.bill.confirm()
             self._confirmed = True
             ending, error = await self._read_upstream()
-            await conclude(self._completion, self._sink, self._pipeline, self._end(ending), error)
+            await self.conclude(self._end(ending), error)
         # The loop ends: what is awaited here may never come, so the charge is queued and not waited for.
         except asyncio.CancelledError:
             is_over = self._life.phase is Phase.ENDED
-            verdict = None if is_over else self._end(Ending.SHUTDOWN)
-            conclude_at_once(self._completion, self._sink, self._pipeline, verdict)
+            self.conclude_at_once(None if is_over else self._end(Ending.SHUTDOWN))
             raise
         except GatewayError:
             raise
@@ -190,7 +184,7 @@ class Relay:
         # A shutdown between two routes has no attempt to end, so it is remembered.
         if self._stopped is not None:
             raise self._stopped
-        self._candidate, provider = candidate, candidate.provider
+        provider = candidate.provider
         completion.call.attempts += 1
         completion.call.provider = provider.name
         completion.call.upstream_model = candidate.target.upstream_model
@@ -239,7 +233,7 @@ class Relay:
             return
         if not life.caller_gone:
             if self._confirmed:  # a comment brings the head, which no refusal could follow
-                self._sink.tick(now, mid_event=is_mid_event(self._pipeline))
+                self._sink.tick(now, mid_event=self._mid_event)
             if self._sink.lost:
                 self._leave()
         if delivery is not None and self._completion.request.stream and now >= self._raise_due:
@@ -265,9 +259,10 @@ class Relay:
         if self._life.caller_gone:
             return
         self._sink.abort()
+        attempt, pipeline = self._attempt, self._pipeline
         leaving = self._life.leave(
-            drains=self._candidate.provider.config.on_disconnect == "drain",
-            finished=self._pipeline is not None and self._pipeline.finished,
+            drains=attempt is not None and attempt.provider.on_disconnect == "drain",
+            finished=pipeline is not None and pipeline.finished,
         )
         match leaving:
             case Leaving.READ_ON:
@@ -288,77 +283,66 @@ class Relay:
         delivered = pipeline is not None and pipeline.delivered
         return self._life.end(ending, delivered=delivered, head_sent=self._sink.opened)
 
+    async def conclude(self, verdict: Verdict, error: GatewayError | None) -> None:
+        """Charge what is owed and wait for the commit, then send the last bytes.
 
-async def conclude(
-    completion: Completion,
-    sink: Sink,
-    pipeline: Pipeline | None,
-    verdict: Verdict,
-    error: GatewayError | None,
-) -> None:
-    """Charge what is owed and wait for the commit, then send the last bytes.
+        Raises the error of a failure where no head was sent: it becomes a status.
+        """
+        completion, pipeline = self._completion, self._pipeline
+        # The time is part of the charge's row, so it is taken before the row is queued.
+        if verdict.last is Last.REPLY:
+            completion.call.note_first_byte()
+        settled = completion.bill.settle(verdict, error, pipeline)
+        if settled is not None and verdict.last is not Last.NOTHING:
+            try:
+                await settled
+            except GatewayError as failure:
+                drop_frames(failure)
+                verdict = lose_charge(verdict, failure.status, stream=completion.request.stream)
+                if verdict.owed is Owed.NOTHING:
+                    error = failure  # another one might say that the reply was charged
+                    completion.bill.note_withdrawal(verdict.outcome, failure.status)
+                error = error or failure
+        match verdict.last:
+            case Last.REPLY:
+                assert pipeline is not None
+                self._sink.end(pipeline.finish())
+            case Last.ERROR:
+                assert error is not None
+                self._send_error(error)
+            case Last.NOTHING:
+                self._sink.abort()
+            case _:
+                assert_never(verdict.last)
 
-    Raises the error of a failure where no head was sent: it becomes a status.
-    """
-    # The time is part of the charge's row, so it is taken before the row is queued.
-    if verdict.last is Last.REPLY:
-        completion.call.note_first_byte()
-    settled = completion.bill.settle(verdict, error, pipeline)
-    if settled is not None and verdict.last is not Last.NOTHING:
-        try:
-            await settled
-        except GatewayError as failure:
-            drop_frames(failure)
-            verdict = lose_charge(verdict, failure.status, stream=completion.request.stream)
-            if verdict.owed is Owed.NOTHING:
-                error = failure  # another one might say that the reply was charged
-                completion.bill.note_withdrawal(verdict.outcome, failure.status)
-            error = error or failure
-    match verdict.last:
-        case Last.REPLY:
-            assert pipeline is not None
-            sink.end(pipeline.finish())
-        case Last.ERROR:
-            assert error is not None
-            _send_error(completion, sink, pipeline, error)
-        case Last.NOTHING:
-            sink.abort()
-        case _:
-            assert_never(verdict.last)
+    def conclude_at_once(self, verdict: Verdict | None) -> None:
+        """Conclude in a task that is cancelled: nothing is awaited, so the charge is only queued.
 
+        `verdict` is None where the settlement was queued before.
+        """
+        error, sink = Overloaded(STOPPED), self._sink
+        if verdict is not None:
+            _ = self._completion.bill.settle(verdict, error, self._pipeline)
+        if sink.opened and not sink.lost and not self._mid_event:
+            sink.send(self._render(error))
 
-def conclude_at_once(
-    completion: Completion, sink: Sink, pipeline: Pipeline | None, verdict: Verdict | None
-) -> None:
-    """Conclude in a task that is cancelled: nothing is awaited, so the charge is only queued.
+    @property
+    def _mid_event(self) -> bool:
+        """Whether an event is half sent, so that nothing may be put behind it."""
+        pipeline = self._pipeline
+        return pipeline is not None and pipeline.mid_event
 
-    `verdict` is None where the settlement was queued before.
-    """
-    error = Overloaded(STOPPED)
-    if verdict is not None:
-        _ = completion.bill.settle(verdict, error, pipeline)
-    if sink.opened and not sink.lost and not is_mid_event(pipeline):
-        sink.send(_render(completion, pipeline, error))
+    def _send_error(self, error: GatewayError) -> None:
+        """Send one error event, or cut a half-sent one; raise the error where no head was sent."""
+        if not self._sink.opened:
+            raise error
+        if self._mid_event:
+            self._sink.abort()
+        else:
+            self._sink.end(self._render(error))
 
-
-def is_mid_event(pipeline: Pipeline | None) -> bool:
-    """Return whether an event is half sent, so that nothing may be put behind it."""
-    return pipeline is not None and pipeline.mid_event
-
-
-def _send_error(
-    completion: Completion, sink: Sink, pipeline: Pipeline | None, error: GatewayError
-) -> None:
-    """Send one error event, or cut a half-sent one; raise the error where no head was sent."""
-    if not sink.opened:
-        raise error
-    if is_mid_event(pipeline):
-        sink.abort()
-    else:
-        sink.end(_render(completion, pipeline, error))
-
-
-def _render(completion: Completion, pipeline: Pipeline | None, error: GatewayError) -> bytes:
-    position = None if pipeline is None else pipeline.position
-    call = completion.call
-    return call.dialect.render_error_event(error, call.request_id, position, completion.headers)
+    def _render(self, error: GatewayError) -> bytes:
+        completion, pipeline = self._completion, self._pipeline
+        position = None if pipeline is None else pipeline.position
+        call, headers = completion.call, completion.headers
+        return call.dialect.render_error_event(error, call.request_id, position, headers)

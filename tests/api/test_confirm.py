@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.api.completions import Relay
 from gateway.errors import (
     STOPPED,
     BalanceHeld,
@@ -271,7 +272,7 @@ async def test_a_fault_at_the_end_is_free_and_never_a_clean_end(
     """Before the head it is a status; a stream that has begun is cut."""
     script = sse_reply(stream_chunks(["Hallo"])) if stream else json_reply(completion())
     shared.scene.alpha.play(script)
-    monkeypatch.setattr("gateway.api.completions.conclude", fail)
+    monkeypatch.setattr(Relay, "conclude", fail)
     reply = await shared.ask(*FORMS[stream])
     assert (reply.status, reply.complete) == ((200, False) if stream else (500, True))
     await check_free(shared, reply)

@@ -10,11 +10,11 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from itertools import product
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from gateway.api.completions import conclude, conclude_at_once
+from gateway.api.completions import Relay
 from gateway.api.lifecycle import (
     ENDINGS,
     OUTCOMES,
@@ -212,8 +212,8 @@ class Scene:
         self.done.append("abort")
 
     @property
-    def parts(self) -> tuple[Any, Any, Any]:
-        """Return the completion, the sink and the pipeline."""
+    def relay(self) -> Relay:
+        """One whose reply has been read."""
         call = make_call()
         request = SimpleNamespace(stream=self.stream)
         work = SimpleNamespace(call=call, bill=self, request=request, headers={})
@@ -222,11 +222,11 @@ class Scene:
             mid_event=self.mid_event,
             position=None,
         )
-        return work, self, pipeline
+        delivery = SimpleNamespace(pipeline=pipeline)
+        return Relay(cast("Any", work), cast("Any", self), _delivery=cast("Any", delivery))
 
     async def conclude(self, verdict: Verdict, error: GatewayError | None = None) -> None:
-        work, sink, pipeline = self.parts
-        await conclude(work, sink, pipeline, verdict, error)
+        await self.relay.conclude(verdict, error)
 
 
 async def test_the_last_bytes_wait_for_the_commit() -> None:
@@ -302,16 +302,14 @@ async def test_a_cancelled_task_queues_the_charge_and_waits_for_nothing(
     *, opened: bool, lost: bool, mid_event: bool
 ) -> None:
     scene = Scene(opened=opened, lost=lost, mid_event=mid_event)
-    work, sink, pipeline = scene.parts
-    verdict = Verdict("shutdown", 200, Owed.USAGE, Last.ERROR)
-    conclude_at_once(work, sink, pipeline, verdict)
+    scene.relay.conclude_at_once(Verdict("shutdown", 200, Owed.USAGE, Last.ERROR))
     told = [("send", True)] if opened and not lost and not mid_event else []
     assert scene.done == [(Owed.USAGE, "shutdown", 200), *told]
 
 
 async def test_a_settlement_that_was_queued_is_not_queued_again() -> None:
     scene = Scene()
-    conclude_at_once(*scene.parts, None)
+    scene.relay.conclude_at_once(None)
     assert scene.done == [("send", True)]
     assert not scene.commit.done()
 
