@@ -312,6 +312,8 @@ class JsonReply(web.StreamResponse):
             await drain(request)
             # Piece by piece: asyncio copies what the kernel does not take at once.
             for start in range(sent, len(body), PIECE_BYTES):
+                if transport.is_closing():  # a write to a closed one fails on uvloop
+                    raise ConnectionResetError
                 transport.write(body[start : start + PIECE_BYTES])
                 await drain(request)
         finally:
