@@ -30,7 +30,7 @@ from gateway.upstream.attempt import Attempt, CollectedBody, Response, Ticker, a
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable
 from gateway.upstream.http1 import Head
-from gateway.upstream.keys import KeyRing, ProviderKey
+from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
 
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""
@@ -112,7 +112,7 @@ class HttpForwarder:
                 if key is not keys[-1]:
                     place += 1
                 # The last one rests for the sake of later requests, if it cannot be renewed now.
-                elif not may_replace or not await _replace_key(key, sent, attempt):
+                elif not may_replace or not await _replace_key(key, sent, error, attempt):
                     raise
                 else:
                     may_replace = False
@@ -265,11 +265,16 @@ async def fetch(
     return reply.take()
 
 
-async def _replace_key(key: ProviderKey, refused: str, attempt: Attempt) -> bool:
+async def _replace_key(
+    key: ProviderKey, refused: str, error: BaseException, attempt: Attempt
+) -> bool:
     """Return whether a key that was refused, or that is not there yet, is another one now.
 
     Raises the error that ended the attempt meanwhile.
     """
+    is_ended = isinstance(error, UpstreamError) and error.upstream_status == UNAUTHORIZED
+    if not is_ended and not key.is_lacking:
+        return False  # another key of the same account would be limited, too
     if key.secret != refused:
         return True
     if key.renewing is None:

@@ -25,7 +25,7 @@ REST_SECONDS: Final = 60.0
 """How long a key rests that the provider refuses, or limits without naming a time."""
 KEY_STATUSES: Final = frozenset({401, 402, 403, 429})
 """Answers that refuse or limit our key, and not the request."""
-_UNAUTHORIZED: Final = 401
+UNAUTHORIZED: Final = 401
 """The one that clouds send when a key has ended."""
 _HASH_BYTES: Final = 8
 """Enough of a hash for two keys not to have the same rank."""
@@ -143,7 +143,7 @@ class KeyRing:
             return False
         if key.secret != sent:  # the new one was not refused
             return True
-        if key.renewing is not None and error.upstream_status == _UNAUTHORIZED:
+        if key.renewing is not None and error.upstream_status == UNAUTHORIZED:
             key.renewing.hurry(sent)
         # An only key is tried all the same, so a rest would mean nothing.
         if len(self.keys) > 1:

@@ -385,6 +385,21 @@ async def test_refusals_do_not_run_the_command_again_and_again(make: Make) -> No
     assert (cloud.printed.parent / "runs").read_text().count("\n") == 2
 
 
+@pytest.mark.parametrize("status", [402, 403, 429])
+async def test_a_limit_is_no_reason_to_renew_a_key(make: Make, status: int) -> None:
+    cloud = make()
+    cloud.issue("first-key")
+    async with renewing(cloud):
+        await cloud.ask()
+        cloud.issue("first-key", "second-key")
+        cloud.age()
+        cloud.scripted.always(error_reply(status))
+        with pytest.raises(UpstreamError):
+            await cloud.ask()
+        assert cloud.forwarder.keys[0].secret == "first-key"
+        assert len(cloud.scripted.exchanges) == 2
+
+
 async def test_requests_at_once_wait_for_one_renewal(make: Make) -> None:
     cloud = make("sh", "-c", "echo >> runs; cat token")
     cloud.issue("first-key")
