@@ -171,9 +171,11 @@ BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 OPERATIONS: Final = {
     "embeddings": "embeddings",
     "completions": "text_completion",
+    "images": "generate_content",
+    "rerank": "rerank",
     "audio/speech": "speech",
 }
-"""OpenTelemetry's names of what is asked on a surface, where it is not `chat`; it has none for speech."""
+"""What is asked on a surface, where it is not `chat`: OpenTelemetry's names, but for ranks and speech."""
 OTHER: Final = "_other"
 """Stands for all models that are not configured."""
 _CLIENT_ERROR: Final = 400

@@ -21,6 +21,8 @@ SEARCHES_PER_PRICE: Final = 10**3
 """Prices of web searches are per thousand, as providers state them."""
 WEB_SEARCH: Final = "web_search"
 """The tool that nearly all providers run."""
+SEARCH_UNIT: Final = "search_unit"
+"""The name, among tools, of what Cohere's reranking is priced by: a query over up to 100 documents."""
 TOOL_NAME: Final = re.compile(r"[a-z0-9_]{1,64}")
 """The name of a tool that a provider runs."""
 _TOOL_ALIASES: Final = {"code_interpreter": "code_execution", "search": WEB_SEARCH}
@@ -39,6 +41,11 @@ NONE: Final[Mapping[str, int]] = MappingProxyType({})
 def name_tool(name: str) -> str:
     """Return the name of a tool in prices and receipts; vendors have several for the same one."""
     return _TOOL_ALIASES.get(name, name)
+
+
+def name_image(size: str | None, quality: str | None) -> str:
+    """Return the name, among tools, of an image of a size and a quality; None stands for any."""
+    return "_".join(filter(None, ("images", size, quality)))
 
 
 def count_none() -> Mapping[str, int]:

@@ -121,9 +121,9 @@ def meter(
     calls, silent = _complete_calls(reported.tool_calls, asked.tool_calls)
     estimated = reported.guessed or silent or terms is not reported.terms
     tokens, limits = reported.tokens, expected.limits
-    # There is no request without input, nor a reply for nothing: such zeros count nothing.
+    # There is no request without input, nor a reply of tokens for nothing: such zeros count nothing.
     has_input = reported.has_input and 0 < tokens.all_input <= limits.input
-    made = covers and (delivered or text_bytes > 0)
+    made = covers and limits.output > 0 and (delivered or text_bytes > 0)
     has_output = reported.has_output and tokens.output <= limits.output
     has_output &= tokens.output > 0 or not made
     unreported = complete and not (has_input and has_output and counted)

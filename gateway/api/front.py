@@ -176,7 +176,8 @@ _WITHIN: Final = "send the content within a request, as POST /v1/chat/completion
 _WHOLE: Final = "nothing is stored here, so send the whole conversation as POST /v1/responses"
 _TEXT: Final = (
     "this gateway serves POST /v1/chat/completions, POST /v1/responses, POST /v1/messages,"
-    " POST /v1/embeddings, POST /v1/completions, POST /v1/audio/speech and GET /v1/models"
+    " POST /v1/embeddings, POST /v1/completions, POST /v1/images/generations, POST /v1/rerank,"
+    " POST /v1/audio/speech and GET /v1/models"
 )
 
 UNSERVED: Final = {
@@ -198,18 +199,19 @@ UNSERVED: Final = {
     "/v1/vector_stores": _WITHIN,
     "/v1/embeddings/...": "use POST /v1/embeddings",
     "/v1/completions/...": "use POST /v1/completions",
+    "/v1/rerank/...": "use POST /v1/rerank",
     **dict.fromkeys(
         (
             "/v1/audio",
             "/v1/chatkit",
             "/v1/evals",
             "/v1/fine_tuning",
-            "/v1/images",
+            "/v1/images/edits",
+            "/v1/images/variations",
             "/v1/moderations",
             "/v1/organization",
             "/v1/organizations",
             "/v1/realtime",
-            "/v1/rerank",
             "/v1/videos",
         ),
         _TEXT,

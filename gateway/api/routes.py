@@ -38,7 +38,7 @@ from gateway.api.lookups import (
 )
 from gateway.api.state import Call, Gateway
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import CALLERS, COUNTERS, SERVICES, CountPath
+from gateway.dialects.exchanges import CALLERS, COUNTERS, RERANK, SERVICES, CountPath
 from gateway.dialects.messages.upstream import edit_count
 from gateway.dialects.records import CompletionRequest
 from gateway.dialects.wire.fields import dump_request
@@ -180,8 +180,11 @@ def make_routes(callers: Mapping[str, Caller]) -> list[Endpoint]:
         Endpoint("POST", f"/v1{one.path}", "free", make_counting(one), (one.exchange.caller,))
         for one in COUNTERS
     ]
+    ranks = (RERANK.caller,)
     return [
         *charged,
+        # As Cohere's SDK, whose base address has no version in it, asks.
+        Endpoint("POST", "/v2/rerank", "charged", serve_completion, ranks),
         *counts,
         Endpoint("GET", "/v1/models", "free", list_models, everybody),
         Endpoint("GET", "/v1/models/{model:.+}", "free", retrieve_model, everybody),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -19,8 +19,19 @@ from gateway.config.reader import (
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS, read_tool_price
 from gateway.config.values import check_model_id
-from gateway.dialects.records import DEFAULT_KIND, LIMITED, SERVED_BY, WITHOUT_OUTPUT, ModelKind
-from gateway.money import FREE, MEDIA, NONE, PRICES, TOOL_NAME, WEB_SEARCH, Price, name_tool
+from gateway.dialects.records import DEFAULT_KIND, LIMITED, SERVED_BY, ModelKind
+from gateway.money import (
+    FREE,
+    MEDIA,
+    NONE,
+    PRICES,
+    SEARCH_UNIT,
+    TOOL_NAME,
+    WEB_SEARCH,
+    Price,
+    name_image,
+    name_tool,
+)
 from gateway.price_windows import ALWAYS, Window
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
 
@@ -32,7 +43,16 @@ INHERITED: Final = (*FEES, *MEDIA, "reported")
 """Amounts that a rule's price takes from the base price where it leaves them out."""
 HOUR_FACTOR: Final = (8, 5)
 """Anthropic's prices: 2 × input for a cache write for an hour, 1.25 × input for five minutes."""
-NO_OUTPUT: Final = "must be left out: models of this kind have no output tokens"
+NEEDED: Final[Mapping[ModelKind, frozenset[str]]] = {
+    DEFAULT_KIND: frozenset({"input", "output"}),
+    "completion": frozenset({"input", "output"}),
+    "embedding": frozenset({"input"}),
+    "image": frozenset({"input", "output"}),
+    "rerank": frozenset(),
+    "speech": frozenset({"input"}),
+}
+"""The amounts that a price of each kind of model has to tell. One without output has none to tell."""
+NO_OUTPUT: Final = "must be left out: this model makes no output tokens"
 _DEFAULTS: Final = (("cached_input", "input"), ("cache_write", "input"))
 
 
@@ -61,28 +81,28 @@ def _read_model(
 ) -> Model:
     """Read a model. `names`: all providers of the file; `providers`: those without errors."""
     place, problems = Place(file, f"[models.{quote_key(model_id, always=True)}]"), Problems()
-    try:
-        check_model_id(model_id)
-    except ValueError as error:
-        raise place.error("", str(error)) from error
-    _check_quoting(place, model_id, raw)
+    _check_id(place, model_id, raw)
     settings = read_table(place, raw, SETTINGS["models.ID"], problems)
-    routes = tuple(Route(*pair) for pair in settings.pop("routes", ()))
-    for route in routes:
-        with problems.collect():
-            _check_route(place, route, names)
     # A key that had an error of its own is absent from `settings`: no second error about it.
     kind, limit = settings.get("kind", DEFAULT_KIND), settings.pop("max_output_tokens", None)
-    has_output = kind not in WITHOUT_OUTPUT
-    with problems.collect():
-        _check_kind(place, kind, limit, routes, providers)
+    routes = tuple(Route(*pair) for pair in settings.pop("routes", ()))
+    _check_routes(place, kind, routes, names, providers=providers, problems=problems)
+    images, needed = settings.pop("price_image", None), NEEDED[kind]
+    if images:
+        needed -= {"input", "output"}
+    has_output = "output" in needed
+    if limit is not None and not has_output:
+        with problems.collect():
+            raise place.error("max_output_tokens", NO_OUTPUT)
     prices: PriceList | None = None
     price, rules, tools, *of_costs = (settings.pop(name, None) for name in _PRICES)
-    if "kind" in settings and price is not None:
-        with problems.collect():
-            prices = _read_price_list(place, price, rules, tools, has_output=has_output)
     with problems.collect():
-        costs = _read_costs(place, routes, *of_costs, has_output=has_output)
+        if images:
+            prices = _read_image_prices(place, images, price or rules or tools, kind)
+        elif "kind" in settings:
+            prices = _read_price_list(place, price, rules, tools, needed)
+    with problems.collect():
+        costs = _read_costs(place, routes, *of_costs, needed=needed)
     problems.raise_all()
     assert prices is not None
     owner = settings.pop("owned_by") or routes[0].provider.lower()
@@ -97,6 +117,22 @@ def _read_model(
     )
 
 
+def _check_routes(
+    place: Place,
+    kind: ModelKind,
+    routes: tuple[Route, ...],
+    names: Iterable[str],
+    *,
+    providers: Mapping[str, Provider],
+    problems: Problems,
+) -> None:
+    for route in routes:
+        with problems.collect():
+            _check_route(place, route, names)
+    with problems.collect():
+        _check_kind(place, kind, routes, providers)
+
+
 def _check_route(place: Place, route: Route, names: Iterable[str]) -> None:
     if route.provider not in names:
         known = suggest(route.provider, names)
@@ -106,13 +142,10 @@ def _check_route(place: Place, route: Route, names: Iterable[str]) -> None:
 def _check_kind(
     place: Place,
     kind: ModelKind,
-    limit: int | None,
     routes: tuple[Route, ...],
     providers: Mapping[str, Provider],
 ) -> None:
-    """Refuse what a model of this kind cannot have."""
-    if limit is not None and kind in WITHOUT_OUTPUT:
-        raise place.error("max_output_tokens", NO_OUTPUT)
+    """Refuse routes that a model of this kind cannot have."""
     for route in routes:
         provider = providers.get(route.provider)
         if provider is not None and provider.dialect not in SERVED_BY[kind]:
@@ -161,8 +194,15 @@ def _check_aliases(file: str, ids: Iterable[str], models: Iterable[Model]) -> No
             taken[alias] = f"is an alias of {show(model.id)}"
 
 
-def _check_quoting(place: Place, model_id: str, raw: object) -> None:
-    """Refuse a model id that lacks quotes: TOML reads `[models.gpt-4.1]` as table `1` of `gpt-4`."""
+def _check_id(place: Place, model_id: str, raw: object) -> None:
+    """Refuse an id that cannot be, and one that lacks quotes.
+
+    TOML reads `[models.gpt-4.1]` as table `1` of `gpt-4`.
+    """
+    try:
+        check_model_id(model_id)
+    except ValueError as error:
+        raise place.error("", str(error)) from error
     inner = raw if isinstance(raw, dict) else {}
     for key, value in inner.items():
         if isinstance(value, dict) and key not in SETTINGS["models.ID"]:
@@ -174,18 +214,44 @@ def _check_quoting(place: Place, model_id: str, raw: object) -> None:
 
 
 def _read_price_list(
-    place: Place, price: object, rules: object, tools: object, *, has_output: bool = True
+    place: Place, price: object, rules: object, tools: object, needed: Collection[str]
 ) -> PriceList:
-    """Read a model's prices; one that makes embeddings has no output. Raises ConfigError."""
+    """Read a model's prices, which have the amounts that are needed. Raises ConfigError."""
+    if price is None:
+        raise place.error("price", f"is missing; it is {SETTINGS['models.ID']['price'].doc}")
     if price == "free":
         for key, value in (("price_when", rules), ("tool_prices", tools)):
             if value:
                 raise place.error(key, "must be left out where the model is free")
         return FREE_OF_CHARGE
-    base = _read_price(place, "price", price, None, has_output=has_output)
-    base = replace(base, tools=_read_tools(place, "tool_prices", tools))
-    read = _read_rules(place, "price", rules, base, has_output=has_output)
+    base = _read_price(place, "price", price, None, needed)
+    base = _add_tools(base, _read_tools(place, "tool_prices", tools))
+    read = _read_rules(place, "price", rules, base, needed)
     return PriceList(base, tuple(rule for _, rule in read))
+
+
+def _read_image_prices(place: Place, raw: object, other: object, kind: ModelKind) -> PriceList:
+    """Read the prices of images by size and quality, as calls of tools of their names."""
+    if kind != "image":
+        raise place.error("price_image", 'needs kind = "image"')
+    if other:
+        raise place.error("price_image", "stands in place of `price` and `tool_prices`")
+    if not isinstance(raw, list):
+        raise place.error("price_image", f"must be an array of tables, not {show(raw)}")
+    found: dict[str, int] = {}
+    for number, one in enumerate(raw):
+        row = read_table(
+            replace(place, within=f"price_image[{number}]."), one, SETTINGS["models.ID.price_image"]
+        )
+        name = name_image(row["size"], row["quality"])
+        if name in found:
+            raise place.error(f"price_image[{number}]", "has the size and the quality of another")
+        found[name] = row["price"]
+    return PriceList(replace(FREE, tools=MappingProxyType(found)), ())
+
+
+def _add_tools(price: Price, tools: Mapping[str, int]) -> Price:
+    return replace(price, tools=MappingProxyType({**price.tools, **tools})) if tools else price
 
 
 def _read_costs(
@@ -195,7 +261,7 @@ def _read_costs(
     rules: object,
     tools: object,
     *,
-    has_output: bool,
+    needed: Collection[str],
 ) -> Mapping[str, PriceList]:
     """Read what each provider bills for a model; empty if that is unknown. Raises ConfigError."""
     providers = dict.fromkeys(route.provider for route in routes)
@@ -206,9 +272,9 @@ def _read_costs(
         return NO_COSTS
     base = FREE
     if cost != "free":
-        base = _read_price(place, "cost", cost, None, has_output=has_output)
-    base = replace(base, tools=_read_tools(place, "tool_costs", tools))
-    told = _read_rules(place, "cost", rules, base, has_output=has_output)
+        base = _read_price(place, "cost", cost, None, needed)
+    base = _add_tools(base, _read_tools(place, "tool_costs", tools))
+    told = _read_rules(place, "cost", rules, base, needed)
     for number, (name, _) in enumerate(told):
         if name is not None and name not in providers:
             problem = f"is no provider of the model's routes; {suggest(name, providers)}"
@@ -231,7 +297,7 @@ def _pick_costs(
 
 
 def _read_rules(
-    place: Place, key: str, rules: object, base: Price, *, has_output: bool
+    place: Place, key: str, rules: object, base: Price, needed: Collection[str]
 ) -> list[tuple[str | None, PriceRule]]:
     """Read the rules of a price or a cost, each with the provider that it names."""
     if not isinstance(rules, list):
@@ -239,7 +305,7 @@ def _read_rules(
     found, problems = [], Problems()
     for number, raw in enumerate(rules):
         with problems.collect():
-            found.append(_read_rule(place, key, number, raw, base, has_output=has_output))
+            found.append(_read_rule(place, key, number, raw, base, needed=needed))
     problems.raise_all()
     return found
 
@@ -263,11 +329,11 @@ def _read_tools(place: Place, key: str, raw: object) -> Mapping[str, int]:
 
 
 def _read_rule(
-    place: Place, key: str, number: int, raw: object, base: Price, *, has_output: bool
+    place: Place, key: str, number: int, raw: object, base: Price, *, needed: Collection[str]
 ) -> tuple[str | None, PriceRule]:
     within = replace(place, within=f"{key}_when[{number}].")
     settings = read_table(within, raw, SETTINGS[f"models.ID.{key}_when"])
-    price = _read_price(within, key, settings.pop(key), base, has_output=has_output)
+    price = _read_price(within, key, settings.pop(key), base, needed)
     if all(value is None for value in settings.values()):
         raise within.error(key, f"needs a condition beside it: {', '.join(settings)}")
     provider = settings.pop("provider", None)
@@ -281,7 +347,7 @@ def _read_rule(
 
 
 def _read_price(
-    place: Place, key: str, raw: object, base: Price | None, *, has_output: bool
+    place: Place, key: str, raw: object, base: Price | None, needed: Collection[str]
 ) -> Price:
     """Read a price. What a rule's price need not repeat is that of the base price."""
     if not isinstance(raw, dict):
@@ -289,17 +355,22 @@ def _read_price(
         raise place.error(key, f"must be {wanted}, not {show(raw)}")
     within = replace(place, within=f"{place.within}{key}.")
     amounts: dict[str, Any] = read_table(within, raw, SETTINGS["models.ID.price"])
-    if has_output is (amounts["output"] is None):
-        needed = f"is missing; it is {SETTINGS['models.ID.price']['output'].doc}"
-        raise within.error("output", needed if has_output else NO_OUTPUT)
-    amounts["output"] = amounts["output"] or 0
+    for name in ("input", "output"):
+        if name in needed and amounts[name] is None:
+            raise within.error(name, f"is missing; it is {SETTINGS['models.ID.price'][name].doc}")
+    if amounts["output"] is not None and "output" not in needed:
+        raise within.error("output", NO_OUTPUT)
+    unit, tools = amounts.pop("search_unit"), NONE if base is None else base.tools
+    amounts |= {name: amounts[name] or 0 for name in ("input", "output")}
     fill_defaults(amounts)
     for name in INHERITED:
         if amounts[name] is None:
             amounts[name] = getattr(base or FREE, name)
-    if base is None and not any(amount for name, amount in amounts.items() if name != "reported"):
+    told = unit, *(amount for name, amount in amounts.items() if name != "reported")
+    if base is None and not any(told):
         raise place.error(key, f'has only zeros; write {key} = "free" for a free model')
-    return Price(**amounts, tools=NONE if base is None else base.tools)
+    price = Price(**amounts, tools=tools)
+    return price if unit is None else _add_tools(price, {SEARCH_UNIT: unit})
 
 
 def fill_defaults(amounts: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ from typing import Literal
 from gateway.addresses import Network
 from gateway.dialects.records import (
     DEFAULT_KIND,
-    WITHOUT_OUTPUT,
     History,
     MaxTokensField,
     ModelKind,
@@ -215,7 +214,7 @@ class Model:
 
     @property
     def has_output(self) -> bool:
-        return self.kind not in WITHOUT_OUTPUT
+        return self.max_output_tokens > 0
 
 
 @dataclass(frozen=True, slots=True)

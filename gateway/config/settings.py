@@ -305,7 +305,14 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             [],
         ),
         "created": Setting(read.integer(0, 2**40), "Unix seconds; 0 = unknown", 0),
-        "price": Setting(read.untyped, 'a table of prices per million tokens, or "free"'),
+        "price": Setting(
+            read.untyped, 'a table of prices per million tokens, or "free"; required', None
+        ),
+        "price_image": Setting(
+            read.untyped,
+            "in place of `price`, by the image: an array of { size, quality, price }; left out is any",
+            None,
+        ),
         "price_when": Setting(read.untyped, "rules: prices under conditions", []),
         "tool_prices": Setting(
             read.untyped,
@@ -328,7 +335,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
     },
     "models.ID.price": {
-        "input": Setting(_price, "the price of a million input tokens"),
+        "input": Setting(_price, "the price of a million input tokens; rerank needs none", None),
         "cached_input": Setting(
             _price, "the price of a million input tokens read from a cache; default: input", None
         ),
@@ -342,11 +349,10 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             None,
         ),
         "output": Setting(
-            _price, "the price of a million output tokens; required but for embeddings", None
+            _price, "the price of a million output tokens; needed where it makes some", None
         ),
-        "request": Setting(
-            _price, "the price of a request, in addition to its tokens; default: 0", None
-        ),
+        "request": Setting(_price, "the price of a request, beside its tokens; default: 0", None),
+        "search_unit": Setting(_price, "the price of a search unit, as Cohere counts them", None),
         "web_search": Setting(
             _price, "the price of a thousand web searches; without it they are refused", None
         ),
@@ -368,6 +374,13 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             " for holds, and for replies where it does not say",
             None,
         ),
+    },
+    "models.ID.price_image": {
+        "size": Setting(
+            read.matching(r"[0-9]{1,5}x[0-9]{1,5}", "such as 1024x1024"), "its size", None
+        ),
+        "quality": Setting(read.matching(r"[a-z]{1,16}", "a lowercase word"), "its quality", None),
+        "price": Setting(_price, "the price of one image"),
     },
     "models.ID.price_when": {
         **values.CONDITIONS,

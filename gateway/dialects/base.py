@@ -35,10 +35,12 @@ from gateway.dialects.records import (
     Target,
     Usage,
 )
+from gateway.dialects.wire.billed import read_asked
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.usage import hide_bill
 from gateway.errors import GatewayError, UpstreamError
 from gateway.money import Tokens
+from gateway.prices import Asked
 from gateway.usage import Expected, Metered, Reported
 
 
@@ -318,6 +320,10 @@ class Upstream(ABC):
 
         Raises BadRequest for what changes the provider's bill and has no price.
         """
+
+    read_asked: Callable[[Json, bytes, Target], Asked] = staticmethod(read_asked)
+    """Reads what changes the bill in a request as it is sent: the object, its bytes, and its target.
+    Raises BadRequest for what has no price."""
 
     def read_reply(self, text: bytes) -> Json:
         """Parse a JSON reply. Raises UpstreamError if it is no reply, or an error with status 200."""

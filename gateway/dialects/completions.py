@@ -13,6 +13,7 @@ from gateway.dialects.chat.caller import FIELDS
 from gateway.dialects.chat.repair import count_choices_text
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.upstream import ChatUpstream
+from gateway.dialects.embeddings import read_inputs
 from gateway.dialects.records import CompletionRequest, Event, Json, ReplyContext
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import get_list
@@ -36,7 +37,7 @@ class CompletionsCaller(Caller):
         body = fields.read_body(data)
         fields.check_all(body, _FIELDS, required=("model", "prompt"))
         # An editor asks with an empty prompt at the beginning of a file.
-        inputs = fields.read_inputs("prompt", body["prompt"], may_be_empty=True)
+        inputs = read_inputs("prompt", body["prompt"], may_be_empty=True)
         inputs.tokens += estimate_tokens(count_text(body.get("suffix")))
         options = body.get("stream_options") or {}
         return CompletionRequest(

@@ -17,14 +17,14 @@ import orjson
 
 from gateway.dialects.base import Caller
 from gateway.dialects.chat.upstream import ChatUpstream
-from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
+from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
-from gateway.usage import Expected, Reported
+from gateway.usage import Expected, Reported, count_text, estimate_tokens
 
 MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes of a reply without its vectors, which are read as JSON: replies have some hundred."""
@@ -109,6 +109,8 @@ def _pack(vector: bytes) -> bytes:
     return b'"%b"' % b2a_base64(packed, newline=False)
 
 
+MAX_INPUTS: Final = 2048
+"""Texts of a request: OpenAI's own limit."""
 MAX_DIMENSIONS: Final = 1 << 16
 """Numbers of a vector: no model comes near, so more is a typing error."""
 FORMATS: Final = ("float", "base64")
@@ -128,23 +130,53 @@ class EmbeddingsCaller(Caller):
         return CompletionRequest(
             body=body,
             model=body["model"],
-            inputs=fields.read_inputs("input", body["input"]),
+            inputs=read_inputs("input", body["input"]),
         )
+
+
+def read_inputs(name: str, value: Any, *, may_be_empty: bool = False) -> Inputs:
+    """Check a text, an array of texts, an array of tokens, or an array of such arrays."""
+    if type(value) is str:
+        return Inputs(1, _count_tokens(name, value, may_be_empty=may_be_empty))
+    if type(value) is not list:
+        raise fields.wrong_type(name, "a string or an array", value)
+    if value and type(value[0]) is int:
+        return Inputs(1, _count_tokens(name, value, may_be_empty=may_be_empty))
+    if not value:
+        raise fields.empty("array", name)
+    if len(value) > MAX_INPUTS:
+        raise fields.too_long(name, MAX_INPUTS, len(value))
+    kind = str if type(value[0]) is str else list
+    tokens = 0
+    for index, item in enumerate(value):
+        where = f"{name}[{index}]"
+        if type(item) is not kind:
+            expected = "a string" if kind is str else "an array of integers"
+            raise fields.wrong_type(where, expected, item)
+        tokens += _count_tokens(where, item, may_be_empty=may_be_empty)
+    return Inputs(len(value), tokens)
+
+
+def _count_tokens(name: str, item: str | list[Any], *, may_be_empty: bool) -> int:
+    """Estimate the tokens of a text, or count those of an array."""
+    if not item and not may_be_empty:
+        raise fields.empty("string" if isinstance(item, str) else "array", name)
+    if isinstance(item, str):
+        return estimate_tokens(count_text(item))
+    # A loop in C, as an input may have thousands of tokens.
+    if item and set(map(type, item)) != {int}:
+        index = next(index for index, one in enumerate(item) if type(one) is not int)
+        raise fields.wrong_type(f"{name}[{index}]", "an integer", item[index])
+    return len(item)
 
 
 def _check_format(name: str, value: Any) -> None:
     fields.check_word(name, value, FORMATS)
 
 
-def _check_stream(name: str, value: Any) -> None:
-    fields.check_boolean(name, value)
-    if value:
-        raise fields.Field(value, name).refuse("Embeddings are not streamed.")
-
-
 _FIELDS: Final = {
     "model": fields.check_string,
-    "stream": _check_stream,
+    "stream": fields.refuse_stream("Embeddings are not streamed."),
     "dimensions": fields.check_integer(1, MAX_DIMENSIONS),
     "encoding_format": _check_format,
     "user": fields.check_string,

@@ -15,6 +15,7 @@ from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.completions import CompletionsCaller, CompletionsUpstream
 from gateway.dialects.composed import compose
 from gateway.dialects.embeddings import EmbeddingsCaller, EmbeddingsUpstream
+from gateway.dialects.images import ImagesCaller, ImagesUpstream
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
 from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
@@ -28,11 +29,12 @@ from gateway.dialects.records import (
     Target,
     Usage,
 )
+from gateway.dialects.rerank import RerankCaller, RerankUpstream
 from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.dialects.responses.upstream import ResponsesUpstream
 from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
 from gateway.dialects.speech import SpeechCaller, SpeechUpstream
-from gateway.dialects.wire.billed import check_audio, read_asked
+from gateway.dialects.wire.billed import check_audio
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
@@ -109,7 +111,7 @@ class Exchange:
                 raise too_deep() from error
         asked = self.upstream.ask(body, target)
         data = dump_request(asked)
-        return Payload(data, read_asked(asked, data), _says_effort(asked))
+        return Payload(data, self.upstream.read_asked(asked, data, target), _says_effort(asked))
 
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         """Turn a JSON reply into the caller's.
@@ -291,7 +293,17 @@ COMPLETIONS: Final = Exchange(
 """The exchange of `POST /v1/completions`, as quick as chat's."""
 SPEECH: Final = Exchange(SpeechCaller(), SpeechUpstream(), request_rate=2_500)
 """The exchange of `POST /v1/audio/speech`. Its replies are not read."""
-SERVICES: Final = (EMBEDDINGS, COMPLETIONS, SPEECH)
+IMAGES: Final = Exchange(
+    ImagesCaller(),
+    ImagesUpstream(),
+    max_elements=MAX_REPLY_BYTES,
+    request_rate=4_000,
+    reply_rate=20_000,
+)
+"""The exchange of `POST /v1/images/generations`, whose replies are bounded as those of embeddings."""
+RERANK: Final = Exchange(RerankCaller(), RerankUpstream(), request_rate=2_500, reply_rate=1_100)
+"""The exchange of `POST /v1/rerank`."""
+SERVICES: Final = (EMBEDDINGS, COMPLETIONS, IMAGES, RERANK, SPEECH)
 """What is asked of models that hold no conversation, of providers with OpenAI's paths."""
 
 

@@ -46,16 +46,16 @@ OPENAI_LIKE: Final = ("chat", "responses", DEMO)
 """Those of providers that have OpenAI's other paths under the same base URL."""
 LIMITED: Final = frozenset({"messages", "vertex"})
 """Those of providers that have to be told the most output tokens of each request."""
-ModelKind = Literal["chat", "completion", "embedding", "speech"]
-"""What a model makes: the reply to a conversation, the text behind a prompt, vectors, or audio. Each kind is
-served on paths of its own, so that nothing is served by accident."""
+ModelKind = Literal["chat", "completion", "embedding", "image", "rerank", "speech"]
+"""What a model makes: the reply to a conversation, the text behind a prompt, vectors, pictures, an order of
+documents, or audio. Each kind is served on paths of its own, so that nothing is served by accident."""
 DEFAULT_KIND: Final[ModelKind] = "chat"
-WITHOUT_OUTPUT: Final = frozenset[ModelKind]({"embedding", "speech"})
-"""The kinds that make no output tokens."""
 SERVED_BY: Final[Mapping[ModelKind, Sequence[str]]] = {
     DEFAULT_KIND: DIALECTS,
     "completion": OPENAI_LIKE,
     "embedding": OPENAI_LIKE,
+    "image": OPENAI_LIKE,
+    "rerank": OPENAI_LIKE,
     "speech": OPENAI_LIKE,
 }
 """The dialects of the providers that serve models of a kind."""

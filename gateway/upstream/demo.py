@@ -289,9 +289,42 @@ def make_silence(_: Json) -> Iterator[bytes]:
     yield b"\x80" * SAMPLES
 
 
+PNG: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+"""A picture of one pixel."""
+
+
+def make_images(body: Json) -> Iterator[bytes]:
+    """Make the reply to a request for images, or the stream of one."""
+    created = int(time.time())
+    if not body.get("stream"):
+        images = [{"b64_json": PNG}] * (body.get("n") or 1)
+        yield orjson.dumps({"created": created, "data": images})
+        return
+    for kind in ("image_generation.partial_image", "image_generation.completed"):
+        event = {"type": kind, "b64_json": PNG, "created_at": created}
+        yield b"event: %b\ndata: %b\n\n" % (kind.encode(), orjson.dumps(event))
+
+
+def make_ranks(body: Json) -> Iterator[bytes]:
+    """Make the reply to a rerank request: documents are as relevant as they have words of the query."""
+    documents = body.get("documents") or body["texts"]
+    wanted = set(body["query"].lower().split())
+    results = []
+    for index, document in enumerate(documents):
+        said = document if isinstance(document, str) else str(document.get("text", ""))
+        share = len(wanted.intersection(said.lower().split())) / (len(wanted) or 1)
+        results.append({"index": index, "relevance_score": share})
+    results.sort(key=lambda one: -one["relevance_score"])
+    usage = {"total_tokens": sum(map(_count_tokens, map(str, documents)))}
+    top = results[: body.get("top_n")]
+    yield orjson.dumps({"model": body["model"], "results": top, "usage": usage})
+
+
 _MAKERS: Final = {
     "embeddings": make_embeddings,
     "completions": make_texts,
     "speech": make_silence,
+    "images": make_images,
+    "rerank": make_ranks,
 }
 """What makes a reply, by the name of the upstream's format; else it is chat's."""

@@ -13,7 +13,7 @@ from typing import Final
 from tests.api.mutations import mutate
 from tests.api.scene import Vitals, at_most, set_stage
 from tests.support.chat import say
-from tests.support.config import Kind
+from tests.support.config import EMBEDS, Kind
 from tests.support.embeddings import EMBEDDINGS, embeddings
 from tests.support.messages import frames, make_events, make_message
 from tests.support.process import CHAT
@@ -38,7 +38,7 @@ SPARE_DESCRIPTORS: Final = 4
 KINDS: Final = {
     "chat": Kind(("alpha",), 2),
     "messages": Kind(("alpha",), 2, dialects=("messages",)),
-    "embed": Kind(("alpha",), 1, embeds=True),
+    "embed": Kind(("alpha",), 1, makes=EMBEDS),
 }
 STATUS: Final = re.compile(rb"HTTP/(?:0\.9|1\.[01]) (\d{3}) ")
 """HTTP/0.9 is the reply to a request without a version: a 404, or a 401 for a known path."""

@@ -28,14 +28,14 @@ from tests.support import client, seed
 from tests.support import running as runs
 from tests.support.books import Books
 from tests.support.client import Call, Cut, Reply, request
-from tests.support.config import Kind, Places, write_config
+from tests.support.config import EMBEDS, Kind, Places, write_config
 from tests.support.process import GatewayProcess
 from tests.support.upstream import Exchange, Script, ScriptedUpstream
 from tests.support.waiting import until
 
 KINDS: Final = {
     "plain": Kind(("alpha",), len(PATHS) * len(FORMS)),
-    "embed": Kind(("alpha",), 1, embeds=True),
+    "embed": Kind(("alpha",), 1, makes=EMBEDS),
 }
 COMMIT_SECONDS: Final = 1.0
 """Replaces the five seconds that a caller waits for a commit."""

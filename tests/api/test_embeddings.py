@@ -18,7 +18,7 @@ from tests.api.test_endings import check_log, check_row, follow
 from tests.api.test_faults import FAULTS, Fault
 from tests.support.chat import Used, check_error
 from tests.support.client import connect, request
-from tests.support.config import UPSTREAM_NAME, Kind, Places
+from tests.support.config import EMBEDS, UPSTREAM_NAME, Kind, Places
 from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip
 from tests.support.pairs import Clients
 from tests.support.replies import dumps, error_reply, http, json_reply
@@ -139,7 +139,7 @@ async def test_megabytes_of_vectors_stop_nobody(packed: bool) -> None:
     data = [{"object": "embedding", "index": n, "embedding": item} for n in range(count)]
     large = dumps({"object": "list", "data": data, "model": "m", "usage": {"prompt_tokens": 7}})
     option = "" if packed else "embeddings_base64 = false"
-    kinds = {"plain": Kind(("alpha",), 1, option, embeds=True)}
+    kinds = {"plain": Kind(("alpha",), 1, option, makes=EMBEDS)}
     async with set_stage(kinds=kinds) as stage:
         stage.alpha.always([http(large)])
         body = embed("plain/0", encoding_format="base64")

@@ -119,7 +119,7 @@ def test_a_nearly_right_path_is_told_the_right_one(path: str, meant: str) -> Non
     ("path", "told"),
     [
         ("/v1/completions/x", "/v1/completions/... is not served here; use POST /v1/completions."),
-        ("/v1/images/generations", "/v1/images is not served here; this gateway serves POST"),
+        ("/v1/images/edits", "/v1/images/edits is not served here; this gateway serves POST"),
         ("/v1/responses/resp_1/input_items", "/v1/responses/... is not served here; nothing is"),
         ("/v1/chat/completions/chatcmpl-1", f"{CHAT}/... is not served here; completions are not"),
         ("/v1/messages/batches/b/results", "/v1/messages/batches is not served here; send each"),
@@ -204,6 +204,9 @@ def test_only_what_is_charged_needs_a_balance() -> None:
         "/v1/completions": "charged",
         "/v1/embeddings": "charged",
         "/v1/audio/speech": "charged",
+        "/v1/images/generations": "charged",
+        "/v1/rerank": "charged",
+        "/v2/rerank": "charged",
         "/v1/responses": "charged",
         "/v1/responses/input_tokens": "free",
         "/v1/messages/count_tokens": "free",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gateway.dialects.embeddings import (
     MAX_DIMENSIONS,
     MAX_FRAME_BYTES,
+    MAX_INPUTS,
     MAX_VECTOR_BYTES,
     Frame,
     maybe_find_vectors,
@@ -19,7 +20,6 @@ from gateway.dialects.embeddings import (
 )
 from gateway.dialects.exchanges import CALLERS, EMBEDDINGS
 from gateway.dialects.records import Inputs, ReplyContext, Target
-from gateway.dialects.wire.fields import MAX_INPUTS
 from gateway.errors import BadRequest, InvalidKey, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import Terms

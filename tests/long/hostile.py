@@ -23,7 +23,7 @@ from typing import Any, Final
 from tests.support import running as runs
 from tests.support.chat import say
 from tests.support.client import request
-from tests.support.config import Kind, make_places
+from tests.support.config import EMBEDS, Kind, make_places
 from tests.support.embeddings import EMBEDDINGS
 from tests.support.process import CHAT, RESPONSES
 from tests.support.replies import (
@@ -55,7 +55,7 @@ PATIENT: Final = "connect_timeout = 5\nfirst_byte_timeout = 60\nidle_timeout = 6
 KINDS: Final = {
     "chat": Kind(("alpha",), 2, PATIENT),
     "messages": Kind(("alpha",), 2, PATIENT, dialects=("messages",)),
-    "embed": Kind(("alpha",), 1, PATIENT, embeds=True),
+    "embed": Kind(("alpha",), 1, PATIENT, makes=EMBEDS),
 }
 SERVER: Final = "max_body_mb = 32\nmax_bodies_mb = 256\nstall_seconds = 10"
 SEEDS: Final = (Seed("rich", 10**6 * NANO), Seed("witness"))

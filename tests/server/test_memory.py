@@ -30,7 +30,7 @@ from tests.api.scene import ASKS, PATHS
 from tests.support import messages
 from tests.support.chat import say
 from tests.support.client import request
-from tests.support.config import BRISK, MAX_BODY_MB, PATIENT, Kind, Places, write_config
+from tests.support.config import BRISK, EMBEDS, MAX_BODY_MB, PATIENT, Kind, Places, write_config
 from tests.support.embeddings import EMBEDDINGS, embed, embeddings
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER
 from tests.support.process import CHAT, COUNT_TOKENS, GatewayProcess, accepts, free_port
@@ -162,9 +162,9 @@ KINDS: Final = {
     "abort": Kind(("alpha",), 1, PATIENT + '\non_disconnect = "abort"'),
     "brisk": Kind(("alpha",), 20, BRISK),
     "refused": Kind(("refused",), 1),
-    "embed": Kind(("alpha",), 1, embeds=True),
+    "embed": Kind(("alpha",), 1, makes=EMBEDS),
     "demo": Kind(("demo",), 1, "", ("demo",)),
-    "embed-demo": Kind(("demo",), 1, "", ("demo",), embeds=True),
+    "embed-demo": Kind(("demo",), 1, "", ("demo",), makes=EMBEDS),
 }
 SEEDS: Final = (Seed("rich"), Seed("empty", 0), Seed("revoked", revoked=True))
 TOLD: Final = Told(text="Hello, world!", thinking="Well.")

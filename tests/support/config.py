@@ -50,10 +50,20 @@ class Kind:
     dialects: tuple[Dialect, ...] = ()
     """The dialect of the provider of each route; chat by default."""
     model_options: str = ""
-    embeds: bool = False
+    makes: str = ""
+    """The settings of a model that makes no tokens."""
     price: str = ""
     """In place of the price of all test models."""
 
+
+COMPLETES: Final = 'kind = "completion"'
+EMBEDS: Final = f'kind = "embedding"\nprice = {EMBEDDING_PRICE_TOML}'
+SPEAKS: Final = f'kind = "speech"\nprice = {EMBEDDING_PRICE_TOML}'
+RANKS: Final = 'kind = "rerank"\nprice = { search_unit = 0.002 }'
+DRAWS: Final = """kind = "image"
+price_image = [
+  { size = "1024x1024", quality = "high", price = 0.17 }, { size = "1024x1024", price = 0.01 }
+]"""
 
 KINDS: Final[dict[str, Kind]] = {
     "plain": Kind(("alpha",), 700),
@@ -84,23 +94,24 @@ KINDS: Final[dict[str, Kind]] = {
     "streams": Kind(("alpha",), 1),
     "message-streams": Kind(("alpha",), 1, dialects=("messages",)),
     "demo": Kind(("demo",), 1, "", ("demo",)),
-    "text": Kind(("alpha",), 12, BRISK, model_options='kind = "completion"'),
-    "text-demo": Kind(("demo",), 1, "", ("demo",), 'kind = "completion"'),
-    "speech": Kind(
-        ("alpha",), 60, BRISK, model_options='kind = "speech"', price=EMBEDDING_PRICE_TOML
-    ),
-    "speech-pair": Kind(
-        ("alpha", "beta"), 4, BRISK, model_options='kind = "speech"', price=EMBEDDING_PRICE_TOML
-    ),
-    "speech-demo": Kind(("demo",), 1, "", ("demo",), 'kind = "speech"', price=EMBEDDING_PRICE_TOML),
-    "embed": Kind(("alpha",), 30, embeds=True),
-    "embed-brisk": Kind(("alpha",), 80, BRISK, embeds=True),
-    "embed-hasty": Kind(("alpha",), 2, HASTY, embeds=True),
-    "embed-drain": Kind(("alpha",), 4, embeds=True),
-    "embed-floats": Kind(("alpha",), 8, PATIENT + "\nembeddings_base64 = false", embeds=True),
-    "embed-responses": Kind(("alpha",), 4, dialects=("responses",), embeds=True),
-    "embed-pair": Kind(("alpha", "beta"), 8, BRISK, embeds=True),
-    "embed-demo": Kind(("demo",), 1, "", ("demo",), embeds=True),
+    "text": Kind(("alpha",), 12, BRISK, model_options=COMPLETES),
+    "text-demo": Kind(("demo",), 1, "", ("demo",), COMPLETES),
+    "image": Kind(("alpha",), 12, BRISK, makes=DRAWS),
+    "image-tokens": Kind(("alpha",), 12, BRISK, model_options='kind = "image"'),
+    "image-demo": Kind(("demo",), 1, "", ("demo",), makes=DRAWS),
+    "rerank": Kind(("alpha",), 8, BRISK, makes=RANKS),
+    "rerank-demo": Kind(("demo",), 1, "", ("demo",), makes=RANKS),
+    "speech": Kind(("alpha",), 60, BRISK, makes=SPEAKS),
+    "speech-pair": Kind(("alpha", "beta"), 4, BRISK, makes=SPEAKS),
+    "speech-demo": Kind(("demo",), 1, "", ("demo",), makes=SPEAKS),
+    "embed": Kind(("alpha",), 30, makes=EMBEDS),
+    "embed-brisk": Kind(("alpha",), 80, BRISK, makes=EMBEDS),
+    "embed-hasty": Kind(("alpha",), 2, HASTY, makes=EMBEDS),
+    "embed-drain": Kind(("alpha",), 4, makes=EMBEDS),
+    "embed-floats": Kind(("alpha",), 8, PATIENT + "\nembeddings_base64 = false", makes=EMBEDS),
+    "embed-responses": Kind(("alpha",), 4, dialects=("responses",), makes=EMBEDS),
+    "embed-pair": Kind(("alpha", "beta"), 8, BRISK, makes=EMBEDS),
+    "embed-demo": Kind(("demo",), 1, "", ("demo",), makes=EMBEDS),
 }
 
 NO_LIMITS: Final = "account_in_flight = 0"
@@ -162,12 +173,8 @@ def _provider_tables(name: str, kind: Kind, number: int, places: Places) -> list
 
 def _model_table(name: str, kind: Kind, number: int) -> str:
     routes = ", ".join(f'"{name}-{number}-{place}/{UPSTREAM_NAME}"' for place in kind.places)
-    price = kind.price or PRICE_TOML
-    limit = f"max_output_tokens = {MAX_OUTPUT_TOKENS}\n" if "output" in price else ""
-    makes = f"{limit}price = {price}"
-    if kind.embeds:
-        makes = f'kind = "embedding"\nprice = {EMBEDDING_PRICE_TOML}'
+    talks = f"max_output_tokens = {MAX_OUTPUT_TOKENS}\nprice = {kind.price or PRICE_TOML}"
     return (
         f'[models."{name}/{number}"]\nowned_by = "tester"\nroutes = [{routes}]\n'
-        f"{makes}\n{kind.model_options}"
+        f"{kind.makes or talks}\n{kind.model_options}"
     )

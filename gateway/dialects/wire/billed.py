@@ -234,7 +234,7 @@ def _count_uses(tool: Json, where: str) -> int:
     return most
 
 
-def read_asked(body: Json, data: bytes) -> Asked:
+def read_asked(body: Json, data: bytes, target: Target) -> Asked:  # noqa: ARG001 - see `Upstream`
     """Read what changes the bill in a request as it is sent: the object, and its bytes."""
     # The bytes tell of marks at any depth without a walk through the whole request.
     cache = "" if _CACHE_MARK not in data else "1h" if _HOUR_MARK in data else "5m"

@@ -14,9 +14,9 @@ from typing import Any, Final, Self
 
 import orjson
 
-from gateway.dialects.records import CompletionRequest, Inputs, Json
+from gateway.dialects.records import CompletionRequest, Json
 from gateway.errors import BadRequest
-from gateway.usage import count_text, estimate_file, estimate_tokens
+from gateway.usage import estimate_file
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.+)", re.IGNORECASE | re.DOTALL)
 
@@ -319,6 +319,27 @@ def empty(kind: str, name: str) -> BadRequest:
     )
 
 
+def too_long(name: str, most: int, length: int) -> BadRequest:
+    """Make the error for an array of too many items."""
+    return BadRequest(
+        f"Invalid '{name}': array too long. Expected an array with maximum length {most}, "
+        f"but got an array with length {length} instead.",
+        param=name,
+        code="array_above_max_length",
+    )
+
+
+def refuse_stream(why: str) -> Check:
+    """Make the check of `stream` where there are no streams."""
+
+    def check(name: str, value: Any) -> None:
+        check_boolean(name, value)
+        if value:
+            raise Field(value, name).refuse(why)
+
+    return check
+
+
 def unsupported_file(name: str, instead: str) -> BadRequest:
     """Make the error for a file that is named by its id; `instead` says which fields may hold it."""
     return BadRequest(
@@ -344,48 +365,3 @@ _KINDS: Final = {
     list: "an array",
     dict: "an object",
 }
-
-
-MAX_INPUTS: Final = 2048
-"""Texts of a request: OpenAI's own limit."""
-
-
-def read_inputs(name: str, value: Any, *, may_be_empty: bool = False) -> Inputs:
-    """Check a text, an array of texts, an array of tokens, or an array of such arrays."""
-    if type(value) is str:
-        return Inputs(1, _count_tokens(name, value, may_be_empty=may_be_empty))
-    if type(value) is not list:
-        raise wrong_type(name, "a string or an array", value)
-    if value and type(value[0]) is int:
-        return Inputs(1, _count_tokens(name, value, may_be_empty=may_be_empty))
-    if not value:
-        raise empty("array", name)
-    if len(value) > MAX_INPUTS:
-        raise BadRequest(
-            f"Invalid '{name}': array too long. Expected an array with maximum length {MAX_INPUTS}, "
-            f"but got an array with length {len(value)} instead.",
-            param=name,
-            code="array_above_max_length",
-        )
-    kind = str if type(value[0]) is str else list
-    tokens = 0
-    for index, item in enumerate(value):
-        where = f"{name}[{index}]"
-        if type(item) is not kind:
-            expected = "a string" if kind is str else "an array of integers"
-            raise wrong_type(where, expected, item)
-        tokens += _count_tokens(where, item, may_be_empty=may_be_empty)
-    return Inputs(len(value), tokens)
-
-
-def _count_tokens(name: str, item: str | list[Any], *, may_be_empty: bool) -> int:
-    """Estimate the tokens of a text, or count those of an array."""
-    if not item and not may_be_empty:
-        raise empty("string" if isinstance(item, str) else "array", name)
-    if isinstance(item, str):
-        return estimate_tokens(count_text(item))
-    # A loop in C, as an input may have thousands of tokens.
-    if item and set(map(type, item)) != {int}:
-        index = next(index for index, one in enumerate(item) if type(one) is not int)
-        raise wrong_type(f"{name}[{index}]", "an integer", item[index])
-    return len(item)

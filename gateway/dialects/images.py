@@ -1,0 +1,277 @@
+"""The image generation API (OpenAI's). Providers' replies and events pass as they are.
+
+A reply has megabytes of base64, which are never parsed: they are cut out before the rest is read. A
+stream has a partial picture in each event, and the usage in its last one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from gateway.dialects.base import Caller, EventReader
+from gateway.dialects.chat.stream import check_error
+from gateway.dialects.chat.upstream import ChatUpstream
+from gateway.dialects.records import CompletionRequest, Event, Inputs, Json, ReplyContext, Target
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.billed import check_fields, read_asked
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_text, maybe_loads
+from gateway.dialects.wire.passing import PassingStream
+from gateway.dialects.wire.sse import read_object
+from gateway.dialects.wire.stream import PICTURE_BYTES
+from gateway.dialects.wire.usage import hide_bill, read_openai_usage
+from gateway.errors import BadRequest, UpstreamError
+from gateway.money import Tokens, name_image
+from gateway.prices import Asked
+from gateway.usage import Expected, Reported, count_text, estimate_tokens
+
+MAX_N: Final = 10
+"""Images of a request: OpenAI's own limit."""
+MAX_CUTS: Final = 1000
+"""Images of a reply, which are looked for one by one."""
+MAX_FRAME_BYTES: Final = 1 << 20
+"""Bytes of a reply without its images, which are read as JSON: replies have some hundred."""
+_KEY: Final = b'"b64_json"'
+_CONTENT: Final = re.compile(_KEY + rb'\s*:\s*"')
+"""The key of an image. Inside a string its quotes would be escaped; base64 has none."""
+_EMPTY: Final = b'"b64_json":""'
+_SIZE: Final = re.compile(r"[0-9]+x[0-9]+")
+
+
+class ImagesCaller(Caller):
+    """A `Caller` of the image generation API."""
+
+    name = "images"
+    path = "/images/generations"
+    kind = "image"
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        fields.check_all(body, _FIELDS, required=("model", "prompt"))
+        return CompletionRequest(
+            body,
+            body["model"],
+            body.get("stream") is True,
+            n=body.get("n") or 1,
+            inputs=Inputs(1, estimate_tokens(count_text(body["prompt"]))),
+        )
+
+
+_FIELDS: Final = {
+    "model": fields.check_string,
+    "prompt": fields.check_string,
+    "n": fields.check_integer(1, MAX_N),
+    "size": fields.check_string,
+    "quality": fields.check_string,
+    "stream": fields.check_boolean,
+}
+
+
+class ImagesUpstream(ChatUpstream):
+    """An `Upstream` that makes images."""
+
+    name = "images"
+    path = "/images/generations"
+
+    def ask(self, body: Json, target: Target) -> Json:
+        check_fields(body, target)
+        return {**body, "model": target.upstream_model}
+
+    def read_asked(self, body: Json, data: bytes, target: Target) -> Asked:
+        """Read what changes the bill, the price of an image among it. Raises BadRequest without one."""
+        asked = read_asked(body, data, target)
+        named = find_images(target.prices.base.tools)
+        if not named:  # a model whose tokens are priced
+            return asked
+        name = choose_image(named, _tell(body, "size"), _tell(body, "quality"))
+        return replace(asked, tool_calls={name: body.get("n") or 1})
+
+    def read_reply(self, text: bytes) -> Json:
+        """Read a reply with its images cut out."""
+        frame, _ = cut_images(text)
+        reply = maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
+        if type(reply) is dict:
+            check_error(reply)
+            match reply.get("data"):
+                case [_, *_] as images if all(type(one) is dict for one in images):
+                    return reply
+                case _:
+                    pass
+        raise UpstreamError("The upstream's reply is not a list of images.")
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:
+        return _report(self.find_usage(reply), len(reply["data"]), expected)
+
+    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
+        return True
+
+    def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - there is an image
+        return True
+
+    def count_text(self, reply: Json) -> int:
+        return PICTURE_BYTES * len(reply["data"])
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002
+        """Return the provider's bytes, unless they tell a model or a bill."""
+        shown = hide_bill(reply, dumps_lenient(reply))
+        if type(shown.get("model")) is str:
+            shown = {**shown, "model": context.request.model}
+        if shown == reply:
+            return text
+        _, contents = cut_images(text)
+        pieces = dumps_lenient(shown).split(_EMPTY)
+        filled = [_EMPTY[:-1] + content + b'"' for content in contents]
+        return b"".join(one for pair in zip(pieces, [*filled, b""], strict=True) for one in pair)
+
+    def open_stream(self, context: ReplyContext) -> ImageStream:
+        return ImageStream(context, ImageReader())
+
+
+def cut_images(text: bytes) -> tuple[bytes, list[bytes]]:
+    """Return a reply without the base64 of its images, and that. Raises UpstreamError for too many."""
+    pieces: list[bytes] = []
+    contents: list[bytes] = []
+    begin = at = 0
+    while (at := text.find(_KEY, at)) >= 0:
+        if len(pieces) > MAX_CUTS:
+            raise UpstreamError("The upstream's reply has too many images.")
+        key = _CONTENT.match(text, at)
+        end = -1 if key is None else text.find(b'"', key.end())
+        if key is None or end < 0:
+            at += len(_KEY)
+            continue
+        pieces.append(text[begin : key.end()])
+        contents.append(text[key.end() : end])
+        begin = at = end
+    pieces.append(text[begin:])
+    return b"".join(pieces), contents
+
+
+def find_images(tools: Mapping[str, int]) -> list[tuple[str, str, str]]:
+    """Return the names of images among priced tools, each with its size and quality; "" is any."""
+    found = []
+    for name in tools:
+        kind, *told = name.split("_")
+        if kind == "images" and len(told) <= 2:  # noqa: PLR2004 - a size and a quality
+            size = next((one for one in told if _SIZE.fullmatch(one)), "")
+            quality = next((one for one in told if one != size), "")
+            if name == name_image(size, quality):
+                found.append((name, size, quality))
+    return found
+
+
+def choose_image(named: Iterable[tuple[str, str, str]], size: str, quality: str) -> str:
+    """Choose the price of an image: of those that fit, the one that tells most, or the first.
+
+    Raises BadRequest if none fits.
+    """
+    fit = [
+        (bool(size and its_size) + bool(quality and its_quality), name)
+        for name, its_size, its_quality in named
+        if (not size or its_size in ("", size)) and (not quality or its_quality in ("", quality))
+    ]
+    if not fit:
+        raise BadRequest(
+            "This model has no price here for images of this 'size' and 'quality'. Choose others, or ask"
+            " whoever runs this gateway.",
+            param="size" if size else "quality",
+            code="unsupported_value",
+        )
+    return max(fit, key=lambda one: one[0])[1]  # of equal ones the first
+
+
+def _tell(body: Json, name: str) -> str:
+    """Return what a request says; "" where the provider chooses."""
+    said = get_text(body, name)
+    return "" if said == "auto" else said
+
+
+def _report(usage: Json | None, images: int, expected: Expected) -> Reported:
+    """Report images where they have prices, else the tokens."""
+    if expected.asked.tool_calls:
+        # Tokens have no price then; nothing is guessed if they are not told.
+        tokens = Tokens(max(expected.input_tokens, 1))
+        return Reported(tokens, True, True, dict.fromkeys(expected.asked.tool_calls, images))
+    return read_openai_usage(usage, None, expected)
+
+
+class ImageReader(EventReader):
+    """A `EventReader` of partial and whole images. Nothing but the body's end is terminal."""
+
+    __slots__ = ("_begun", "_images", "_oversized")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = False
+        self._images = 0
+        """Whole images."""
+        self._oversized = False
+        """An image passed that was too large to look at."""
+
+    @property
+    def begun(self) -> bool:
+        return self._begun
+
+    @property
+    def finished(self) -> bool:
+        return self._images > 0 or self._oversized
+
+    def read_event(self, event: Event) -> Json | None:
+        if event.data is None or not event.data.strip() or event.data.strip() == b"[DONE]":
+            return None
+        body = read_object(event)
+        check_error(body, event.name)
+        if type(body.get("type")) is not str:
+            raise UpstreamError("The upstream sent a stream event without a type.")
+        self._begun = True
+        self._images += body["type"].endswith(".completed")
+        self._note_usage(body.get("usage"))
+        return body
+
+    def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - the usage is all
+        self._begun = self._oversized = True
+        self._note_usage(usage)
+
+    def read_report(self, expected: Expected) -> Reported:
+        return _report(self.usage, max(self._images, 1), expected)
+
+    def _note_usage(self, usage: Any) -> None:
+        if type(usage) is dict:
+            self.usage = usage
+
+
+class ImageStream(PassingStream):
+    """A `Pipeline`: the upstream's events as they are.
+
+    The blank line behind a whole image waits for the charge, so that no client reads the image before.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self, context: ReplyContext, reader: ImageReader) -> None:
+        super().__init__(context, reader)
+        self._held = b""
+
+    @property
+    def mid_event(self) -> bool:
+        return bool(self._held) or super().mid_event
+
+    def feed(self, data: bytes) -> bytes:
+        out = self._held + super().feed(data)
+        self._held = out[-2:] if self._reader.finished else b""
+        return out[: len(out) - len(self._held)]
+
+    def end(self) -> bytes:
+        out = self._held + super().end()
+        self._held = b""
+        if not self.complete:
+            return out
+        self._last = out[-2:]
+        return out[:-2]
+
+    def _edit_event(self, block: bytes, body: Json) -> bytes:  # noqa: ARG002 - it names no model
+        self._begun = True
+        self._passed_bytes += PICTURE_BYTES
+        return block

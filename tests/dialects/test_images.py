@@ -1,0 +1,153 @@
+"""Images: their base64 is never parsed, they are priced by size and quality, their streams pass."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from gateway.dialects.exchanges import IMAGES
+from gateway.dialects.images import MAX_CUTS, choose_image, cut_images, find_images
+from gateway.dialects.records import ReplyContext, Target
+from gateway.errors import BadRequest, UpstreamError
+from gateway.money import FREE
+from gateway.prices import Asked, PriceList
+from gateway.usage import Expected, UsageLimits
+from tests.dialects.chat.kit import dump
+from tests.support.rows import each_row
+
+USAGE: Final = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
+PRICES: Final = {"images_1024x1024_high": 5, "images_1024x1024": 2, "images_low": 1}
+LARGE: Final = "QUJD" * 500_000
+
+
+def make_context(calls: dict[str, int] | None = None, **asked: Any) -> ReplyContext:
+    request = IMAGES.caller.parse_request(dump({"model": "ours", "prompt": "a cat"} | asked))
+    most = 0 if calls else 10**6
+    expected = Expected(2, UsageLimits(10**6, most, most), Asked(tool_calls=calls or {}))
+    return ReplyContext(request, "req", expected)
+
+
+def make_target(prices: dict[str, int]) -> Target:
+    base = FREE.__class__(0, 0, 0, 0, tools=prices)
+    return Target("theirs", prices=PriceList(base, ()))
+
+
+@each_row("text", [LARGE, "", "QQ=="])
+def test_a_reply_passes_byte_for_byte(text: str) -> None:
+    reply = {"created": 1, "data": [{"b64_json": text, "revised_prompt": 'a "b64_json": cat'}] * 3}
+    body = json.dumps(reply | {"usage": USAGE}, indent=1).encode()
+    made = IMAGES.read_reply(body, make_context())
+    assert made.body == body
+    assert (made.metered.tokens.output, made.metered.estimated) == (7, False)
+    frame, contents = cut_images(body)
+    assert contents == [text.encode()] * 3
+    assert len(frame) < 1000
+
+
+def test_model_and_bill_are_edited_around_the_images() -> None:
+    reply = {
+        "model": "theirs",
+        "data": [{"b64_json": LARGE}, {"url": "https://x"}, {"b64_json": ""}],
+    }
+    body = dump(reply | {"usage": USAGE | {"cost": 0.1}})
+    made = IMAGES.read_reply(body, make_context())
+    assert json.loads(made.body) == reply | {"model": "ours", "usage": USAGE}
+
+
+def test_images_are_counted_where_they_have_prices_and_else_estimated() -> None:
+    body = dump({"data": [{"b64_json": "QQ=="}] * 3})
+    priced = IMAGES.read_reply(body, make_context({"images_low": 4}, n=4)).metered
+    assert (priced.tool_calls, priced.estimated) == ({"images_low": 3}, False)
+    estimated = IMAGES.read_reply(body, make_context()).metered
+    assert (estimated.tokens.output, estimated.estimated) == (3 * 1600, True)
+
+
+@each_row(
+    "body",
+    [
+        b"[]",
+        b'{"data":[]}',
+        b'{"data":[1]}',
+        b'{"data":{}}',
+        b'{"error":{"message":"no"}}',
+        b'{"data":[{"b64_json":"a\\"b"}]}',
+        b'{"data":[' + b'{"b64_json":"a"},' * (MAX_CUTS + 2) + b"{}]}",
+    ],
+)
+def test_what_is_no_list_of_images_is_an_error(body: bytes) -> None:
+    with pytest.raises(UpstreamError):
+        IMAGES.read_reply(body, make_context())
+
+
+@each_row(
+    ("asked", "name"),
+    [
+        ({"size": "1024x1024", "quality": "high"}, "images_1024x1024_high"),
+        ({"size": "1024x1024", "quality": "medium"}, "images_1024x1024"),
+        ({"size": "512x512", "quality": "low"}, "images_low"),
+        ({"size": "1024x1024"}, "images_1024x1024_high"),
+        ({"size": "auto", "quality": "low"}, "images_low"),
+        ({}, "images_1024x1024_high"),
+    ],
+)
+def test_the_price_that_tells_most_is_the_images(asked: dict[str, Any], name: str) -> None:
+    target, body = make_target({"search": 1, "image_generation": 1} | PRICES), {"n": 2} | asked
+    assert IMAGES.upstream.read_asked(body, b"", target).tool_calls == {name: 2}
+
+
+def test_a_size_without_a_price_is_refused() -> None:
+    named = find_images({"images_1024x1024": 2})
+    with pytest.raises(BadRequest, match="no price here") as caught:
+        choose_image(named, "512x512", "")
+    assert caught.value.param == "size"
+    assert choose_image(find_images({"images": 1}), "1x1", "high") == "images"
+
+
+def frame(kind: str, text: str, **more: Any) -> bytes:
+    event = {"type": f"image_generation.{kind}", "b64_json": text} | more
+    return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), dump(event))
+
+
+@each_row("size", [1000, 70_000, 1 << 24])
+@each_row("text", ["QQ==", LARGE])
+def test_a_stream_passes_and_its_last_line_waits_for_the_charge(text: str, size: int) -> None:
+    data = frame("partial_image", text) + frame("completed", text, usage=USAGE)
+    if len(data) // size > 500:
+        return
+    pipeline = IMAGES.open_stream(make_context(stream=True))
+    out = b"".join(pipeline.feed(data[at : at + size]) for at in range(0, len(data), size))
+    assert pipeline.begun
+    assert pipeline.mid_event, "no comment may come into what waits"
+    out += pipeline.end()
+    assert pipeline.complete
+    assert out == data[:-2]
+    assert out + pipeline.finish() == data
+    metered = pipeline.measure()
+    assert (metered.tokens.input, metered.tokens.output, metered.estimated) == (11, 7, False)
+
+
+@each_row("cut", [1, 3, 40])
+def test_a_stream_that_breaks_off_is_not_complete(cut: int) -> None:
+    for text in ("QQ==", LARGE):
+        data = frame("completed", text)[:-cut]
+        pipeline = IMAGES.open_stream(make_context(stream=True))
+        pipeline.feed(data)
+        pipeline.end()
+        assert pipeline.complete is (cut == 1 and text == "QQ==")
+
+
+@each_row(
+    ("asked", "param"),
+    [
+        ({"prompt": None}, "prompt"),
+        ({"n": 11}, "n"),
+        ({"size": 5}, "size"),
+        ({"stream": 1}, "stream"),
+    ],
+)
+def test_what_is_malformed_is_named(asked: dict[str, Any], param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        make_context(**asked)
+    assert caught.value.param == param

@@ -1,0 +1,97 @@
+"""Ranks: read in every vendor's form, and charged by what is reported."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from gateway.dialects.exchanges import RERANK
+from gateway.dialects.records import Inputs, ReplyContext, Target
+from gateway.errors import BadRequest, UpstreamError
+from gateway.money import SEARCH_UNIT
+from gateway.prices import Asked
+from gateway.usage import Expected, UsageLimits
+from tests.dialects.chat.kit import dump
+from tests.support.rows import each_row
+
+ASKED: Final = {"model": "ours", "query": "12345678", "documents": ["1234", {"text": "a"}]}
+RESULTS: Final = [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.1}]
+
+
+def make_context(units: int = 0) -> ReplyContext:
+    asked = Asked(tool_calls={SEARCH_UNIT: units} if units else {})
+    expected = Expected(9, UsageLimits(10**6, 10**6, 10**6), asked)
+    return ReplyContext(RERANK.caller.parse_request(dump(ASKED)), "req", expected)
+
+
+@each_row(
+    ("reply", "tokens", "estimated"),
+    [
+        ({"model": "theirs", "results": RESULTS, "usage": {"total_tokens": 56}}, 56, False),
+        ({"results": RESULTS, "meta": {"tokens": {"input_tokens": 31.0}}}, 9, True),
+        ({"results": RESULTS, "meta": {"billed_units": {"input_tokens": 31}}}, 31, False),
+        ({"id": "r", "results": []}, 9, True),
+        (RESULTS, 9, True),
+    ],
+)
+def test_tokens_are_those_that_are_told(reply: Any, tokens: int, estimated: bool) -> None:
+    made = RERANK.read_reply(dump(reply), make_context())
+    named = reply | {"model": "ours"} if "model" in reply else reply
+    assert json.loads(made.body) == named
+    assert (made.metered.tokens.input, made.metered.estimated) == (tokens, estimated)
+
+
+@each_row(
+    ("told", "units", "estimated"),
+    [
+        (3, 3, False),
+        (1.0, 1, False),
+        (None, 2, True),
+        ("x", 2, True),
+        (-1, 2, True),
+        (1e9, 2, True),
+    ],
+)
+def test_search_units_are_told_or_those_of_the_documents(
+    told: object, units: int, estimated: bool
+) -> None:
+    reply = {"results": RESULTS, "meta": {"billed_units": {"search_units": told}}}
+    metered = RERANK.read_reply(dump(reply), make_context(2)).metered
+    assert (metered.tool_calls, metered.estimated) == ({SEARCH_UNIT: units}, estimated)
+
+
+@each_row("body", [b"{}", b'{"results":{}}', b'{"results":[1]}', b"1", b'{"error":"no"}'])
+def test_what_is_no_list_of_results_is_an_error(body: bytes) -> None:
+    with pytest.raises(UpstreamError):
+        RERANK.read_reply(body, make_context())
+
+
+@each_row(("documents", "units"), [(["a"], 1), (["a"] * 100, 1), (["a"] * 101, 2)])
+def test_a_request_expects_units_and_the_query_with_each_document(
+    documents: list[str], units: int
+) -> None:
+    for name in ("documents", "texts"):
+        body = {"model": "m", "query": "12345678", name: documents}
+        request = RERANK.caller.parse_request(dump(body))
+        assert request.inputs == Inputs(len(documents), 3 * len(documents))
+        asked = RERANK.upstream.read_asked(body, b"", Target("theirs"))
+        assert asked.tool_calls == {SEARCH_UNIT: units}
+
+
+@each_row(
+    ("asked", "param"),
+    [
+        ({"documents": []}, "documents"),
+        ({"documents": "a"}, "documents"),
+        ({"documents": ["a"] * 10_001}, "documents"),
+        ({"query": None}, "query"),
+        ({"top_n": 0}, "top_n"),
+        ({"stream": True}, "stream"),
+    ],
+)
+def test_what_is_malformed_is_named(asked: dict[str, Any], param: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        RERANK.caller.parse_request(dump(ASKED | asked))
+    assert caught.value.param == param
