@@ -15,6 +15,7 @@ from gateway.dialects.records import Json, ListedModel
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import ModelNotFound, NotFound
 from gateway.ids import is_request_id
+from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Key
 from gateway.ledger.call_records import Spent, describe_receipt
 from gateway.ledger.key_records import BudgetStanding, Terms
@@ -146,15 +147,28 @@ async def show_receipt(http: web.Request, call: Call) -> web.Response:
     request_id = http.match_info["request_id"]
     is_id = is_request_id(request_id)
     receipt = await gateway.ledger.read_receipt(request_id) if is_id else None
-    # One answer for both: an id must not tell that another key made a request.
-    if receipt is None or receipt.key_id != key.id:
+    if receipt is not None and receipt.key_id == key.id:
+        body = describe_receipt(receipt, gateway.config.billing.currency)
+    elif is_id and (refused := await gateway.ledger.read_refused(request_id, key.id)) is not None:
+        body = _describe_refused(refused)
+    else:
+        # One answer for both: an id must not tell that another key made a request.
         raise NotFound(
             "There is no receipt of that request id for this key. The id is in the reply's "
             "x-request-id; only the key that made a request gets its receipt, and a request "
-            "that was refused before it was admitted has none."
+            "that was refused before it was admitted is known for 7 days."
         )
-    body = describe_receipt(receipt, gateway.config.billing.currency)
     return web.Response(body=dumps_lenient(body), content_type="application/json")
+
+
+def _describe_refused(refused: RefusedView) -> dict[str, Any]:
+    return {
+        "request_id": refused.request_id,
+        "state": "refused",
+        "at": format_iso(refused.at_ms),
+        "code": refused.code,
+        "model": refused.model,
+    }
 
 
 async def report_health(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - answering is the report

@@ -56,11 +56,13 @@ def note_refusal(call: Call, error: GatewayError) -> None:
         return
     if call.key is None and not isinstance(error, InvalidKey):
         return
-    account_id = None if call.key is None else call.key.account.id
+    account_id, key_id = (None, "") if call.key is None else (call.key.account.id, call.key.id)
     named = call.model or call.asked_model
     # Names that callers make up must not fill the table of sums.
     model = named if named in call.gateway.config.models else ""
-    call.gateway.ledger.note_refusal(account_id, find_code(error), model, call.request_id, named)
+    call.gateway.ledger.note_refusal(
+        account_id, find_code(error), model, call.request_id, named=named, key_id=key_id
+    )
 
 
 def note_upstream_call(call: Call, candidate: Candidate, error: BaseException | None) -> None:

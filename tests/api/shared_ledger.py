@@ -50,7 +50,7 @@ class SharedLedger(ServingLedger):
         self.confirming: list[Hold] = []
         self.settled: list[Settlement] = []
         self.refused: list[tuple[object, ...]] = []
-        self.note_refusal = lambda *refusal: self.refused.append(refusal)
+        self.note_refusal = lambda *refusal, **_: self.refused.append(refusal)
 
     def hold(self, key: Key, admission: Admission) -> Hold:
         if self.refuse_hold is not None:

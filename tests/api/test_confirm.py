@@ -101,7 +101,7 @@ async def test_what_is_not_confirmed_is_refused_as_a_hold_is(shared: Shared, nam
         assert "x-gateway-balance" not in reply.headers
         assert (b"USD" in reply.body) == (name == "no budget")
         shared.check_nothing_left()
-        (_, *one), (_, *other) = (refusal[:-2] for refusal in ledger.refused[-2:])
+        (_, *one), (_, *other) = (refusal[:-1] for refusal in ledger.refused[-2:])
         assert one == other == [code, body["model"]]
     assert len(ledger.confirming) == len(FORMS)
     assert len(ledger.refused) == 2 * len(FORMS)

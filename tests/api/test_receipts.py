@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import Any
 
+from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.opening import open_books
 from gateway.money import format_amount
 from tests.api.test_lookups import fetch as fetch_key
@@ -36,6 +37,7 @@ from tests.support.running import Launch
 from tests.support.seed import NANO, Caller, Seed
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
+from tests.support.waiting import until
 
 USED = Used(1000, 50, 900)
 REPORTED = usage(1000, 50, cached_tokens=900)
@@ -149,6 +151,28 @@ async def test_receipt_is_for_the_key_that_made_the_request(stage: Stage, spare:
             texts.add(check_error(missing, 404, "unknown_url"))
     assert len(texts) == 1
     await fetch(stage, reply.request_id)
+
+
+async def test_a_refused_request_is_told_to_its_key(stage: Stage, spare: Caller) -> None:
+    refused = await stage.chat(say("no/such-model"), key=spare.key)
+    assert refused.status == 400
+    url = f"/v1/receipts/{refused.request_id}"
+
+    def find() -> list[RefusedView]:
+        with open_books(stage.gateway.database) as books:
+            kept = books.observations.read_refused(None, 0, 100)
+        return [one for one in kept if one.request_id == refused.request_id]
+
+    await until(find, "the refusal, which is written some seconds later")
+    told = (await stage.gateway.ask("GET", url, key=spare.key)).json
+    assert ISO.fullmatch(told.pop("at"))
+    assert told == {
+        "request_id": refused.request_id,
+        "state": "refused",
+        "code": "model_not_found",
+        "model": "no/such-model",
+    }
+    check_error(await stage.gateway.ask("GET", url, key=stage.key), 404, "unknown_url")
 
 
 COST_NANO = Used(11, 7).cost_nano

@@ -70,6 +70,7 @@ CREATE TABLE refused (
     request_id TEXT COLLATE "C" PRIMARY KEY,
     refused_ms BIGINT NOT NULL,
     account_id BIGINT NOT NULL REFERENCES accounts (id) DEFERRABLE,
+    key_id TEXT COLLATE "C" NOT NULL,
     code TEXT COLLATE "C" NOT NULL,
     model TEXT COLLATE "C" NOT NULL
 );

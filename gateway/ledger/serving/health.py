@@ -153,7 +153,14 @@ class Observer:
         self._states = States("works")
 
     def note_refusal(
-        self, account_id: int | None, code: str, model: str, request_id: str, named: str = ""
+        self,
+        account_id: int | None,
+        code: str,
+        model: str,
+        request_id: str,
+        *,
+        named: str = "",
+        key_id: str = "",
     ) -> None:
         """Count a refused request; `named` is the model it asked for, even if nothing has that name."""
         now_ms = self._clock()
@@ -169,7 +176,7 @@ class Observer:
         if account_id is not None and len(refused) < MAX_SUMS:
             self._refused[account_id] += 1
             if self._refused[account_id] <= REFUSED_AT_ONCE:
-                refused.append((request_id, now_ms, account_id, code, named))
+                refused.append((request_id, now_ms, account_id, key_id, code, named))
         if self._timer is None:
             self._schedule()
 

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from gateway.errors import InternalError, LedgerUnavailable
+from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey
@@ -43,6 +44,8 @@ class Reader(Protocol):
     """Reads what is not in memory. Raises LedgerUnavailable."""
 
     async def read_receipt(self, request_id: str) -> Receipt | None: ...
+
+    async def read_refused(self, request_id: str, key_id: str) -> RefusedView | None: ...
 
     async def read_spent(self, key: Key, today: int) -> Spent: ...
 
@@ -95,6 +98,7 @@ class ServingLedger:
         self.look = writer.look
         self.read_spent = reader.read_spent
         self.read_ended_key = reader.read_ended_key
+        self.read_refused = reader.read_refused
         self.note_refusal = observer.note_refusal
         self.note_upstream_call = observer.note_upstream_call
         self.note_latency = observer.note_latency

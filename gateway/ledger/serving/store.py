@@ -60,8 +60,8 @@ class Report:
 
 RefusalKey = tuple[int, int | None, str, str]
 """Hour, account id, code, model."""
-RefusedRow = tuple[str, int, int, str, str]
-"""Request id, time, account id, code, the model that it named."""
+RefusedRow = tuple[str, int, int, str, str, str]
+"""Request id, time, account id, key id, code, the model that it named."""
 CallKey = tuple[int, str, str]
 """Slot, provider, upstream model."""
 LatencyKey = tuple[int, int, str, str]

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Correction, Outcome, ProviderCosts, Receipt, Spent
 from gateway.ledger.key_records import (
@@ -353,6 +354,11 @@ SPENT: Final = """
         coalesce(sum(cost_nano), 0)
     FROM {daily} WHERE account_id = :account AND day > :today - 30 AND key_id = :key
 """
+_REFUSED: Final = """
+    SELECT request_id, name, refused_ms, code, refused.model
+    FROM refused JOIN accounts ON accounts.id = account_id
+    WHERE request_id = :id AND key_id = :key
+"""
 _ENDED_KEY: Final = "SELECT revoked_ms, expires_ms FROM keys WHERE digest = ?"
 
 
@@ -366,6 +372,11 @@ class Lookups(ABC):
         rows = await self._fetch(RECEIPT, wanted)
         # The corrections are read behind it: none is older than what it corrects.
         return make_receipt(rows[0], await self._fetch(CORRECTIONS, wanted)) if rows else None
+
+    async def read_refused(self, request_id: str, key_id: str) -> RefusedView | None:
+        """Return a request of a key if the gateway refused it in the last days, and still has it."""
+        rows = await self._fetch(_REFUSED, {"id": request_id, "key": key_id})
+        return RefusedView(*rows[0]) if rows else None
 
     async def read_spent(self, key: Key, today: int) -> Spent:
         """Return what a key was charged; `today` is counted in UTC days from the epoch."""

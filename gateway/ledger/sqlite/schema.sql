@@ -593,6 +593,7 @@ CREATE TABLE refused (
     request_id TEXT PRIMARY KEY,
     refused_ms INTEGER NOT NULL,
     account_id INTEGER NOT NULL REFERENCES accounts (id),
+    key_id TEXT NOT NULL,
     code TEXT NOT NULL,
     -- What the request asked for, even if nothing has that name; '' if it was refused before that is known.
     model TEXT NOT NULL

@@ -106,7 +106,7 @@ class WatchedLedger(ServingLedger):
 
     def __init__(self, dice: random.Random, log: Log) -> None:
         self.store, memory, nobody = ScriptedStore(dice), Memory(lambda: 0), SimpleNamespace()
-        nobody.read_spent = nobody.read_ended_key = None
+        nobody.read_spent = nobody.read_ended_key = nobody.read_refused = None
         memory.apply(self.store.feed.read_all(self.store.connection, 0))
         reader: Any = nobody
         super().__init__(self.store, memory, reader, lambda: 0, COMMIT_SECONDS)

@@ -262,8 +262,14 @@ async def test_a_refused_request_is_found_by_its_id_for_a_week(place: Place) -> 
         now_ms = NOW_MS + days * DAY_MS
         made.append(make_request_id(now_ms))
         async with place.serve(now_ms=now_ms) as ledger:
-            ledger.note_refusal(ann, "model_not_found", "", made[-1], "no/such")
+            ledger.note_refusal(
+                ann, "model_not_found", "", made[-1], named="no/such", key_id="key_1"
+            )
             ledger.note_refusal(None, "invalid_api_key", "", make_request_id(now_ms))
+    async with place.serve() as ledger:
+        assert await ledger.read_refused(made[-1], "key_2") is None
+        assert await ledger.read_refused(made[0], "key_1") is None
+        asked = await ledger.read_refused(made[-1], "key_1")
     now_ms = NOW_MS + 8 * DAY_MS
     with place.open_books(now_ms=now_ms) as books:
         kept = books.observations.read_refused(ann, 0, 20)
@@ -273,7 +279,7 @@ async def test_a_refused_request_is_found_by_its_id_for_a_week(place: Place) -> 
         assert books.observations.read_refused(other, 0, 20) == []
         assert books.observations.find_refused(made[-1]) == kept[0]
         found = books.observations.find_refused(made[-1], account_id=ann)
-        assert found == RefusedView(made[-1], "a", now_ms, "model_not_found", "no/such")
+        assert found == asked == RefusedView(made[-1], "a", now_ms, "model_not_found", "no/such")
         for wanted, account_id in ((made[0], ann), (made[-1], other)):
             with pytest.raises(NotFound, match="no request that was refused"):
                 books.observations.find_refused(wanted, account_id=account_id)

@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from gateway.errors import BalanceHeld, LedgerUnavailable
+from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Receipt, Spent
 from gateway.ledger.key_records import EndedKey, KeyTerms
@@ -68,6 +69,10 @@ class Rounds:
 
     async def read_spent(self, key: Key, today: int) -> Spent:
         del key, today
+        raise NotImplementedError
+
+    async def read_refused(self, request_id: str, key_id: str) -> RefusedView | None:
+        del request_id, key_id
         raise NotImplementedError
 
     async def read_ended_key(self, digest: bytes) -> EndedKey | None:

@@ -74,7 +74,7 @@ _ADD_REFUSALS: Final = Insert(
     + _take_latest("refusals", "last_ms", ("last_ms", "last_request_id")),
 )
 _ADD_REFUSED: Final = Insert(
-    "INSERT INTO refused (request_id, refused_ms, account_id, code, model)",
+    "INSERT INTO refused (request_id, refused_ms, account_id, key_id, code, model)",
     "ON CONFLICT (request_id) DO NOTHING",
 )
 _FORGET_REFUSED: Final = "DELETE FROM refused WHERE request_id < ?"
