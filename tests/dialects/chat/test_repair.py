@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
+from typing import Any, Final
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,78 +74,50 @@ def test_object_missing_or_other(wrong: object) -> None:
     assert repair(broken) == [chunk(role())]
 
 
-@each_row(
-    "first",
-    [
-        {"role": "assistant"},
-        {"role": "assistant", "content": None},
-        {"content": ""},
-        {"content": None},
-        {},
-        None,
-        {"role": "model", "content": ""},
-        {"role": None, "content": ""},
-    ],
-)
-def test_a_first_chunk_without_role_or_content_gets_them(first: Json | None) -> None:
-    assert deltas(choice(first)) == [(ASSISTANT, None)]
-
-
-def test_what_else_a_first_chunk_holds_is_kept() -> None:
-    first = {"role": "assistant", "content": None, "refusal": None, "reasoning_content": ""}
-    assert deltas(choice(first)) == [
-        ({"role": "assistant", "content": "", "refusal": None, "reasoning_content": ""}, None)
-    ]
+BEGUN: Final = (ASSISTANT, None)
+CALL: Final = {"index": 0, "type": "function", **named("x")}
+AGAIN: Final = choice({"role": "assistant", "content": "a"})
+MORE: Final = {"role": "assistant", "content": "", "refusal": None, "reasoning_content": ""}
 
 
 @each_row(
-    ("first", "rest"),
+    ("choices", "expected"),
     [
-        ({"role": "assistant", "content": "a"}, {"content": "a"}),
-        ({"content": "a"}, {"content": "a"}),
-        ({"role": "assistant", "reasoning_content": "r"}, {"reasoning_content": "r"}),
-        ({"role": "assistant", "content": None, "reasoning": "r"}, {"reasoning": "r"}),
-        ({"role": "assistant", "content": "", "refusal": "no"}, {"refusal": "no"}),
+        # A first chunk without role or content gets them; what else it holds is kept.
+        *([[choice(first)], [BEGUN]] for first in (
+            {"role": "assistant"}, {"role": "assistant", "content": None}, {"content": ""}, {"content": None},
+            {}, None, {"role": "model", "content": ""}, {"role": None, "content": ""})),
+        ([choice({**MORE, "content": None})], [(MORE, None)]),
+        # One merged with what follows is split.
+        *([[choice({**head, **rest})], [BEGUN, (rest, None)]] for head, rest in (
+            ({"role": "assistant"}, {"content": "a"}),
+            ({}, {"content": "a"}),
+            ({"role": "assistant"}, {"reasoning_content": "r"}),
+            ({"role": "assistant", "content": None}, {"reasoning": "r"}),
+            ({"role": "assistant", "content": ""}, {"refusal": "no"}),
+            ({"role": "assistant", "content": None}, {"tool_calls": [CALL]}))),
+        # Later chunks have no role.
+        ([role(), AGAIN, AGAIN], [BEGUN, ({"content": "a"}, None), ({"content": "a"}, None)]),
+        # The last has the finish reason alone.
+        *([[role(), choice(last, "stop")], [BEGUN, ({}, "stop")]]
+          for last in ({"content": ""}, {"content": None}, {"role": "assistant"}, None)),
+        *([[role(), choice({**said, "role": "assistant"}, "length")], [BEGUN, (said, None), ({}, "length")]]
+          for said in ({"content": "a"}, {"reasoning": "r"}, {"refusal": "no"})),
+        ([role(), choice({"content": None, "tool_calls": [CALL]}, "tool_calls")],
+         [BEGUN, ({"tool_calls": [CALL]}, None), ({}, "tool_calls")]),
+        # A stream in one chunk is split in three.
+        ([choice({"role": "assistant", "content": "a"}, "stop")], [BEGUN, ({"content": "a"}, None), ({}, "stop")]),
+        ([choice({}, "stop")], [BEGUN, ({}, "stop")]),
+        # Some providers write an empty finish reason where others write null.
+        ([role(), choice({"content": "a"}, ""), stop()], [BEGUN, ({"content": "a"}, ""), ({}, "stop")]),
+        # A delta that is no object becomes one.
+        ([role(), choice(None), {"index": 0}], [BEGUN, ({}, None), ({}, None)]),
     ],
-)
-def test_a_first_chunk_merged_with_what_follows_is_split(first: Json, rest: Json) -> None:
-    assert deltas(choice(first)) == [(ASSISTANT, None), (rest, None)]
-
-
-def test_a_first_chunk_merged_with_tool_calls_is_split() -> None:
-    call = {"index": 0, "type": "function", **named("x")}
-    merged = choice({"role": "assistant", "content": None, "tool_calls": [call]})
-    assert deltas(merged) == [(ASSISTANT, None), ({"tool_calls": [call]}, None)]
-
-
-def test_role_in_later_chunks_is_removed() -> None:
-    again = choice({"role": "assistant", "content": "a"})
-    assert deltas(role(), again, again) == [(ASSISTANT, None)] + [({"content": "a"}, None)] * 2
-
-
-@each_row("last", [{"content": ""}, {"content": None}, {"role": "assistant"}, None])
-def test_nothing_but_the_finish_reason_is_in_the_last_chunk(last: Json | None) -> None:
-    assert deltas(role(), choice(last, "stop")) == [(ASSISTANT, None), ({}, "stop")]
-
-
-@each_row("said", [{"content": "a"}, {"reasoning": "r"}, {"refusal": "no"}])
-def test_a_last_chunk_merged_with_content_is_split(said: Json) -> None:
-    assert deltas(role(), choice({**said, "role": "assistant"}, "length"))[1:] == [
-        (said, None),
-        ({}, "length"),
-    ]
-
-
-def test_a_last_chunk_merged_with_tool_calls_is_split() -> None:
-    call = {"index": 0, "type": "function", **named("x")}
-    merged = choice({"content": None, "tool_calls": [call]}, "tool_calls")
-    assert deltas(role(), merged)[1:] == [({"tool_calls": [call]}, None), ({}, "tool_calls")]
-
-
-def test_a_stream_in_one_chunk_is_split_in_three() -> None:
-    whole = choice({"role": "assistant", "content": "a"}, "stop")
-    assert deltas(whole) == [(ASSISTANT, None), ({"content": "a"}, None), ({}, "stop")]
-    assert deltas(choice({}, "stop")) == [(ASSISTANT, None), ({}, "stop")]
+)  # fmt: skip
+def test_a_choice_begins_with_its_role_and_ends_with_its_reason(
+    choices: list[Json], expected: list[Any]
+) -> None:
+    assert deltas(*choices) == expected
 
 
 def test_usage_goes_with_the_last_of_split_chunks() -> None:
@@ -224,16 +196,6 @@ def test_choices_at_different_stations_are_parted() -> None:
     out = repair(chunk(role()), chunk(choice({"content": "x"}, "stop"), text("y", 1)))
     shape = [[(one["index"], one["finish_reason"]) for one in each["choices"]] for each in out]
     assert shape == [[(0, None)], [(1, None)], [(0, None), (1, None)], [(0, "stop")]]
-
-
-def test_an_empty_finish_reason_ends_nothing() -> None:
-    """Some providers write `""` where others write null."""
-    out = deltas(role(), choice({"content": "a"}, ""), choice({"content": "b"}, ""), stop())
-    assert [delta for delta, _ in out] == [ASSISTANT, {"content": "a"}, {"content": "b"}, {}]
-
-
-def test_a_delta_that_is_no_object_becomes_one() -> None:
-    assert deltas(role(), choice(None), {"index": 0}) == [(ASSISTANT, None), ({}, None), ({}, None)]
 
 
 def test_choices_that_are_no_objects_are_dropped() -> None:
