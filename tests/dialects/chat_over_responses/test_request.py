@@ -7,10 +7,8 @@ from typing import Any
 
 from gateway.dialects.chat_over_responses.request import SHARED
 from tests.dialects.chat_over_responses.kit import TARGET, find_refusal, translate
-from tests.support.rows import each_row
 
 Json = dict[str, Any]
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 PLAIN = replace(TARGET, reasoning="none")
 
 
@@ -39,26 +37,9 @@ def test_a_model_that_does_not_reason_is_not_asked_to() -> None:
     assert find_refusal(PLAIN, reasoning_effort=[]) == "reasoning_effort"
 
 
-F: Json = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
-
-
 def function(**fields: Any) -> Json:
     return {"type": "function", "function": {"name": "f", **fields}}
 
 
 def name(kind: str, tool: str) -> Json:
     return {"type": kind, kind: {"name": tool}}
-
-
-@each_row(
-    ("body", "field"),
-    [
-        ({"tools": [{"type": "custom", "custom": {}}]}, "tools[0].custom.name"),
-        ({"tools": [F], "tool_choice": {"type": "function"}}, "tool_choice.function"),
-        ({"tools": [F], "tool_choice": {"type": "allowed_tools"}}, "tool_choice.allowed_tools"),
-        ({"tools": [F], "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "mcp"}]}}},
-         "tool_choice.allowed_tools.tools[0].type"),
-    ],
-)  # fmt: skip
-def test_tools_that_cannot_be_carried_over_are_named(body: Json, field: str) -> None:
-    assert find_refusal(**body) == field
