@@ -84,6 +84,28 @@ def test_calls_of_one_key_are_found_page_by_page(books: AnyBooks, ids: list[str]
         assert books.calls.count(chosen) == len(seen) == 2
 
 
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        (CallFilter(), [0, 2, 1]),
+        (CallFilter(1, until_ms=DAY * DAY_MS + HOUR_MS), [0, 1]),
+        (CallFilter(1, model="n"), [2]),
+        (CallFilter(model="m"), [0, 1]),
+        (CallFilter(provider="other"), [0, 2, 1]),
+        (CallFilter(slower_than_ms=2), [0]),
+        (CallFilter(outcome="failed"), []),
+        (CallFilter(outcome="pending"), []),
+    ],
+)
+def test_the_slowest_calls_come_first_and_have_ended(
+    books: AnyBooks, ids: list[str], chosen: CallFilter, expected: list[int]
+) -> None:
+    """By each index; the later one of two that took as long comes first."""
+    found = books.calls.read_slowest(chosen, 10)
+    assert [ids.index(call.request_id) for call in found] == expected
+    assert books.calls.read_slowest(chosen, 1) == found[:1]
+
+
 def test_one_call_is_found_by_its_id_within_the_filter(books: AnyBooks, ids: list[str]) -> None:
     for wanted, count in (
         (CallFilter(1, ids[0]), 1),
