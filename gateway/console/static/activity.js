@@ -60,8 +60,8 @@ function fields(chosen, { session, keys, providers, outcomes }) {
     operator && choice("provider", "Provider", chosen.provider, withChosen(providers, chosen.provider)),
     choice("outcome", "Outcome", chosen.outcome, Object.entries(outcomes)),
     { name: "status", label: "Status", type: "number", min: 100, max: 599, value: chosen.status },
-    { name: "slower_than", label: "Slower than, s", type: "number", min: 1, value: chosen.slower_than, title: "Of the last 7 days, unless From is set" },
-    { name: "sort", label: "Show", type: "select", value: chosen.sort ?? "", options: [["", "latest"], ["slowest", "slowest"]], title: "The slowest of the last 7 days, unless From is set" },
+    { name: "slower_than", label: "Slower than, s", type: "number", min: 1, value: chosen.slower_than, title: "Of the last 7 days and 25,000 calls, unless From is set" },
+    { name: "sort", label: "Show", type: "select", value: chosen.sort ?? "", options: [["", "latest"], ["slowest", "slowest"]], title: "The slowest of the last 7 days and 25,000 calls, unless From is set" },
     { name: "from", label: "From", type: "date", value: chosen.from },
     { name: "to", label: "To (UTC)", type: "date", value: chosen.to },
   ].filter(Boolean);

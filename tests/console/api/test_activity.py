@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from gateway import ids
 from gateway.admin import keys
+from gateway.console.api import activity
 from gateway.ledger.call_records import ENDINGS
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import count_days_left
@@ -104,6 +105,20 @@ async def test_the_slowest_calls_come_first(history: Console) -> None:
         assert slowest["calls"] == sorted(calls, key=lambda one: one["total_ms"])[:-6:-1]
         assert (slowest["count"], slowest["next_cursor"]) == (len(calls), None)
     assert (await list_calls(history, "sort=slowest"))["calls"] == []
+
+
+@on_one_loop
+async def test_the_slowest_are_those_of_so_many_calls(
+    history: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No index knows how long calls took, so without a first day only the latest are looked at."""
+    monkeypatch.setattr(activity, "SLOW_MS", 10_000 * DAY_MS)
+    monkeypatch.setattr(activity, "SLOW_CALLS", 3)
+    latest = {one["request_id"] for one in (await list_calls(history, "limit=3"))["calls"]}
+    slowest = await list_calls(history, "sort=slowest")
+    assert {one["request_id"] for one in slowest["calls"]} == latest
+    all_of_them = await list_calls(history, "sort=slowest&from=2020-01-01&limit=5")
+    assert len(all_of_them["calls"]) == 5
 
 
 @on_one_loop

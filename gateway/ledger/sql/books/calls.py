@@ -309,6 +309,14 @@ class CallBook(Part):
                 calls = sorted(calls, key=_by_duration, reverse=True)[:limit]
             return calls
 
+    def find_recent_ms(self, account_id: int | None, count: int) -> int:
+        """Return the time since which so many calls began, of an account or of all; 0: there are fewer."""
+        source, first, id_ = _INDEXES["id" if account_id is None else "account"]
+        sql = f"SELECT started_ms FROM {source} WHERE {first} ORDER BY {id_} DESC"  # noqa: S608
+        wanted = {"account": account_id, "key": None, "model": None, "newer": count - 1}
+        row = self._database.read_one(f"{sql} LIMIT 1 OFFSET :newer", wanted)
+        return 0 if row is None else int(row[0])
+
     def count(self, chosen: CallFilter) -> int | None:
         """Return how many calls are chosen; None if they are many and no sums tell their number."""
         if chosen.request_id is not None:
@@ -377,11 +385,7 @@ def _count_few(connection: Connection, chosen: CallFilter) -> int | None:
 
 def _read(connection: Connection, statement: str, values: dict[str, Value]) -> list[CallView]:
     rows = read_rows(connection, statement, values)
-    return sorted(map(_view, rows), key=_by_id, reverse=True)
-
-
-def _by_id(call: CallView) -> str:
-    return call.request_id
+    return sorted(map(_view, rows), key=lambda call: call.request_id, reverse=True)
 
 
 def _by_duration(call: CallView) -> tuple[int, str]:
