@@ -159,10 +159,10 @@ async def find_model(call: Call, model_id: str, kind: ModelKind = DEFAULT_KIND) 
         await catch_up(gateway.ledger)
         # After the wait: no reload may come between the model and the routes that are found for it.
         model = gateway.routes.find_model(model_id)
+        if model is not None and not key.allows(model.id):
+            raise ModelNotAllowed(model.id)
     if model is None:
         raise UnknownModel(model_id, find_problem(gateway, key, model_id))
-    if not key.allows(model.id):
-        raise ModelNotAllowed(model.id)
     if model.kind != kind:
         raise _refuse_kind(model)
     return model

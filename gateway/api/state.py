@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -18,7 +18,7 @@ from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchanges
 from gateway.dialects.records import DEMO, OPENAI_LIKE
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Outcome
-from gateway.ledger.key_records import Terms
+from gateway.ledger.key_records import LIMITS, Terms
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Tokens
 from gateway.tasks import LargeBodies
@@ -237,15 +237,8 @@ class Call:
 
 def find_limits(terms: Terms, defaults: Limits) -> Limits:
     """Return the limits in force: the key's or account's own, or else the configuration's."""
-    return Limits(
-        requests_per_minute=_first(terms.requests_per_minute, defaults.requests_per_minute),
-        tokens_per_minute=_first(terms.tokens_per_minute, defaults.tokens_per_minute),
-        concurrency=_first(terms.concurrency, defaults.concurrency),
-    )
-
-
-def _first(own: int | None, default: int) -> int:
-    return default if own is None else own
+    own = {name: limit for name in LIMITS if (limit := getattr(terms, name)) is not None}
+    return replace(defaults, **own)
 
 
 def make_gateway(
