@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin import keys, signin
+from gateway.ids import find_first_id
 from gateway.ledger.alert_records import Hook, UpstreamFailure
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, KeyTerms
@@ -91,7 +92,8 @@ def _observe(ledger: ServingLedger, failed_id: str) -> None:
     ):
         for number in range(count):
             account_id = None if name is None else ids[name]
-            ledger.note_refusal(account_id, code, model, f"req_{number:028x}")
+            request_id = f"{find_first_id(now_ms)}{number:016x}"
+            ledger.note_refusal(account_id, code, model, request_id, named=model)
 
 
 def seed_alerts(books: SqliteBooks) -> None:

@@ -7,6 +7,7 @@ from playwright.async_api import Route
 
 from tests.browser.kit import Site, download, go, open_call, read_table, settle, wait_for_title
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -213,6 +214,31 @@ async def test_who_has_no_such_call_is_told_why(site: Site, console: Console) ->
     assert "There is no call of that request id" in text
     assert "refused in the last 7 days" in text
     assert await open_call(page) == own_id
+
+
+async def test_a_search_finds_a_refused_request(site: Site, console: Console) -> None:
+    """For its holder, and by the link in the list of refusals for operators."""
+    made = await console.post(f"{API}/keys", {"name": "support"}, as_=HOLDER)
+    refused = await console.complete(made.json["secret"], model="no/such")
+    request_id = refused.headers["x-request-id"]
+
+    def is_kept() -> bool:
+        with console.open_books() as books:
+            latest = books.observations.read_refused(None, 0, 1)
+        return [one.request_id for one in latest] == [request_id]
+
+    await until(is_kept, "the refusal")
+    page = await site.open("activity", HOLDER)
+    await page.get_by_label("Request id").fill(f" {request_id} ")
+    await page.keyboard.press("Enter")
+    await page.get_by_text("model_not_found").wait_for()
+    text = await page.inner_text("main")
+    assert "refused this request" in text
+    assert "no/such" in text
+    page = await site.open("refusals", OPERATOR)
+    await page.get_by_role("link", name=request_id).click()
+    await wait_for_title(page, "Call")
+    await page.get_by_text("no/such").wait_for()
 
 
 async def make_code(console: Console, key: str) -> str:
