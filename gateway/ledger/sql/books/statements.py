@@ -28,13 +28,16 @@ _MOVES: Final = f"""
         AND name = coalesce(:account, name)
     GROUP BY 1, 2
 """  # noqa: S608 - built from constants
-_CHARGES: Final = f"""
-    SELECT account_id, CASE WHEN day < :first THEN 'before' ELSE 'charge' END,
-        {sum_parts("-cost_nano")}
+_CHARGES: Final = " UNION ALL ".join(
+    f"""
+    SELECT accounts.id, '{kind}', {sum_parts("-cost_nano")}
     FROM accounts CROSS JOIN daily ON account_id = accounts.id
-    WHERE day < :end AND name = coalesce(:account, name)
-    GROUP BY 1, 2
-"""  # noqa: S608 - built from constants
+    WHERE {days} AND name = coalesce(:account, name)
+    GROUP BY accounts.id
+    """  # noqa: S608 - built from constants
+    for kind, days in (("before", "day < :first"), ("charge", "day >= :first AND day < :end"))
+)
+"""Two sums, as each is read in the order of its table's key: to group by account and kind takes twice as long."""
 _KINDS: Final[Sequence[EntryKind]] = ("credit", "code", "card", "charge", "correction")
 
 
