@@ -22,7 +22,7 @@ from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.sse import read_object
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
-from gateway.errors import BadRequest, UpstreamError
+from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
 from gateway.money import Tokens, name_image
 from gateway.prices import Asked
 from gateway.usage import Expected, Reported, count_text, estimate_tokens
@@ -37,6 +37,9 @@ _KEY: Final = b'"b64_json"'
 _CONTENT: Final = re.compile(_KEY + rb'\s*:\s*"')
 """The key of an image. Inside a string its quotes would be escaped; base64 has none."""
 _EMPTY: Final = b'"b64_json":""'
+_PARTIAL: Final = b".partial_image"
+_HEAD_BYTES: Final = 256
+"""Bytes of an event that tell its type, if it is too large to be read."""
 _SIZE: Final = re.compile(r"[0-9]+x[0-9]+")
 
 
@@ -122,6 +125,8 @@ class ImagesUpstream(ChatUpstream):
             return text
         _, contents = cut_images(text)
         pieces = dumps_lenient(shown).split(_EMPTY)
+        if len(pieces) != len(contents) + 1:  # a name came twice, or an image stood in the bill
+            raise UndeliverableReply("The upstream's reply has an image in no place of its own.")
         filled = [_EMPTY[:-1] + content + b'"' for content in contents]
         return b"".join(one for pair in zip(pieces, [*filled, b""], strict=True) for one in pair)
 
@@ -131,12 +136,12 @@ class ImagesUpstream(ChatUpstream):
 
 def cut_images(text: bytes) -> tuple[bytes, list[bytes]]:
     """Return a reply without the base64 of its images, and that. Raises UpstreamError for too many."""
+    if text.count(_KEY) > MAX_CUTS:
+        raise UpstreamError("The upstream's reply has too many images.")
     pieces: list[bytes] = []
     contents: list[bytes] = []
     begin = at = 0
     while (at := text.find(_KEY, at)) >= 0:
-        if len(pieces) > MAX_CUTS:
-            raise UpstreamError("The upstream's reply has too many images.")
         key = _CONTENT.match(text, at)
         end = -1 if key is None else text.find(b'"', key.end())
         if key is None or end < 0:
@@ -200,15 +205,15 @@ def _report(usage: Json | None, images: int, expected: Expected) -> Reported:
 class ImageReader(EventReader):
     """A `EventReader` of partial and whole images. Nothing but the body's end is terminal."""
 
-    __slots__ = ("_begun", "_images", "_oversized")
+    __slots__ = ("_begun", "_images", "is_partial")
 
     def __init__(self) -> None:
         super().__init__()
         self._begun = False
         self._images = 0
         """Whole images."""
-        self._oversized = False
-        """An image passed that was too large to look at."""
+        self.is_partial = False
+        """The event that passes unread has a partial image."""
 
     @property
     def begun(self) -> bool:
@@ -216,7 +221,7 @@ class ImageReader(EventReader):
 
     @property
     def finished(self) -> bool:
-        return self._images > 0 or self._oversized
+        return self._images > 0
 
     def read_event(self, event: Event) -> Json | None:
         if event.data is None or not event.data.strip() or event.data.strip() == b"[DONE]":
@@ -231,11 +236,14 @@ class ImageReader(EventReader):
         return body
 
     def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - the usage is all
-        self._begun = self._oversized = True
+        self._begun = True
+        self._images += not self.is_partial
         self._note_usage(usage)
 
     def read_report(self, expected: Expected) -> Reported:
-        return _report(self.usage, max(self._images, 1), expected)
+        report = _report(self.usage, max(self._images, 1), expected)
+        report.guessed |= not self._images
+        return report
 
     def _note_usage(self, usage: Any) -> None:
         if type(usage) is dict:
@@ -248,11 +256,14 @@ class ImageStream(PassingStream):
     The blank line behind a whole image waits for the charge, so that no client reads the image before.
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_held", "_images", "_is_within")
 
     def __init__(self, context: ReplyContext, reader: ImageReader) -> None:
         super().__init__(context, reader)
+        self._images = reader
         self._held = b""
+        self._is_within = False
+        """An event passes whose head was seen."""
 
     @property
     def mid_event(self) -> bool:
@@ -270,6 +281,12 @@ class ImageStream(PassingStream):
             return out
         self._last = out[-2:]
         return out[:-2]
+
+    def _pass_oversized(self, piece: bytes) -> bytes:
+        if not self._is_within:
+            self._images.is_partial = _PARTIAL in piece[:_HEAD_BYTES]
+        self._is_within = self._framer.mid_event
+        return super()._pass_oversized(piece)
 
     def _edit_event(self, block: bytes, body: Json) -> bytes:  # noqa: ARG002 - it names no model
         self._begun = True

@@ -10,7 +10,7 @@ import pytest
 from gateway.dialects.exchanges import IMAGES
 from gateway.dialects.images import MAX_CUTS, choose_image, cut_images, find_images
 from gateway.dialects.records import ReplyContext, Target
-from gateway.errors import BadRequest, UpstreamError
+from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
 from gateway.money import FREE
 from gateway.prices import Asked, PriceList
 from gateway.usage import Expected, UsageLimits
@@ -56,6 +56,19 @@ def test_model_and_bill_are_edited_around_the_images() -> None:
     assert json.loads(made.body) == reply | {"model": "ours", "usage": USAGE}
 
 
+@each_row(
+    "body",
+    [
+        b'{"model":"theirs","data":[{"b64_json":"a","b64_json":"b"}]}',
+        b'{"data":[{"b64_json":"a"}],"usage":{"cost":{"b64_json":"b"}}}',
+    ],
+)
+def test_a_reply_whose_images_have_no_places_is_charged_and_not_passed(body: bytes) -> None:
+    made = IMAGES.read_reply(body, make_context({"images": 1}))
+    assert type(made.failure) is UndeliverableReply
+    assert (made.body, made.metered.tool_calls) == (b"", {"images": 1})
+
+
 def test_images_are_counted_where_they_have_prices_and_else_estimated() -> None:
     body = dump({"data": [{"b64_json": "QQ=="}] * 3})
     priced = IMAGES.read_reply(body, make_context({"images_low": 4}, n=4)).metered
@@ -73,7 +86,7 @@ def test_images_are_counted_where_they_have_prices_and_else_estimated() -> None:
         b'{"data":{}}',
         b'{"error":{"message":"no"}}',
         b'{"data":[{"b64_json":"a\\"b"}]}',
-        b'{"data":[' + b'{"b64_json":"a"},' * (MAX_CUTS + 2) + b"{}]}",
+        b'{"data":[' + b'{"b64_json":"a"},' * MAX_CUTS + b'{"b64_json":1}]}',
     ],
 )
 def test_what_is_no_list_of_images_is_an_error(body: bytes) -> None:
@@ -126,6 +139,18 @@ def test_a_stream_passes_and_its_last_line_waits_for_the_charge(text: str, size:
     assert out + pipeline.finish() == data
     metered = pipeline.measure()
     assert (metered.tokens.input, metered.tokens.output, metered.estimated) == (11, 7, False)
+
+
+@each_row("text", ["QQ==", LARGE])
+@each_row("size", [100_000, 1 << 24])
+def test_a_partial_image_waits_for_nothing_and_is_no_whole_one(text: str, size: int) -> None:
+    data = frame("partial_image", text) * 2
+    pipeline = IMAGES.open_stream(make_context({"images": 1}, stream=True))
+    out = b"".join(pipeline.feed(data[at : at + size]) for at in range(0, len(data), size))
+    assert out == data
+    assert (pipeline.end(), pipeline.complete, pipeline.begun) == (b"", False, True)
+    metered = pipeline.measure()
+    assert (metered.tool_calls, metered.estimated) == ({"images": 1}, True)
 
 
 @each_row("cut", [1, 3, 40])
