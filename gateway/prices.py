@@ -56,6 +56,8 @@ class Asked:
     """The media that the output may have, by the names of `money.MEDIA`."""
     cache: str = ""
     """How long its input is to be cached: "5m", "1h", or "" for not at all."""
+    by_tokens: bool = True
+    """Its tokens may have a price."""
 
 
 NOTHING_SPECIAL: Final = Asked(any_tier=True)

@@ -23,7 +23,6 @@ from gateway.dialects.records import DEFAULT_KIND, LIMITED, SERVED_BY, ModelKind
 from gateway.money import (
     FREE,
     MEDIA,
-    NONE,
     PRICES,
     SEARCH_UNIT,
     TOOL_NAME,
@@ -360,7 +359,7 @@ def _read_price(
             raise within.error(name, f"is missing; it is {SETTINGS['models.ID.price'][name].doc}")
     if amounts["output"] is not None and "output" not in needed:
         raise within.error("output", NO_OUTPUT)
-    unit, tools = amounts.pop("search_unit"), NONE if base is None else base.tools
+    unit = amounts.pop("search_unit")
     amounts |= {name: amounts[name] or 0 for name in ("input", "output")}
     fill_defaults(amounts)
     for name in INHERITED:
@@ -369,8 +368,13 @@ def _read_price(
     told = unit, *(amount for name, amount in amounts.items() if name != "reported")
     if base is None and not any(told):
         raise place.error(key, f'has only zeros; write {key} = "free" for a free model')
-    price = Price(**amounts, tools=tools)
-    return price if unit is None else _add_tools(price, {SEARCH_UNIT: unit})
+    price = Price(**amounts, tools=(base or FREE).tools)
+    price = _add_tools(price, {} if unit is None else {SEARCH_UNIT: unit})
+    if price.input and SEARCH_UNIT in price.tools:
+        raise within.error(
+            "search_unit", "stands in place of `input`: no provider charges for both"
+        )
+    return price
 
 
 def fill_defaults(amounts: dict[str, Any]) -> None:

@@ -63,6 +63,9 @@ def _check_documents(name: str, value: Any) -> None:
     fields.check_array(name, value)
     if len(value) > MAX_DOCUMENTS:
         raise fields.too_long(name, MAX_DOCUMENTS, len(value))
+    for index, document in enumerate(value):
+        if type(document) not in (str, dict):
+            raise fields.wrong_type(f"{name}[{index}]", "a string or an object", document)
 
 
 _FIELDS: Final = {
@@ -88,7 +91,8 @@ class RerankUpstream(ChatUpstream):
     def read_asked(self, body: Json, data: bytes, target: Target) -> Asked:  # noqa: ARG002
         """Expect the search units of the documents."""
         units = -(-len(_list_documents(body)) // UNIT_DOCUMENTS)
-        return Asked(any_tier=True, tool_calls={SEARCH_UNIT: units})
+        by_tokens = any(one.price.input for one in target.prices.applied)
+        return Asked(any_tier=True, tool_calls={SEARCH_UNIT: units}, by_tokens=by_tokens)
 
     def read_reply(self, text: bytes) -> Json:
         """Read a reply; an array is read as its results."""
@@ -117,8 +121,9 @@ class RerankUpstream(ChatUpstream):
             units = _read_units(billed.get("search_units"))
             report.guessed = units is None
             report.tool_calls = asked if units is None else {SEARCH_UNIT: units}
-            if not report.has_input:
-                report.tokens, report.has_input = Tokens(expected.input_tokens), True
+        if not (report.has_input or expected.asked.by_tokens):
+            # Nothing is guessed if tokens are not told that have no price.
+            report.tokens, report.has_input = Tokens(max(expected.input_tokens, 1)), True
         return report
 
     def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from gateway.dialects.exchanges import RERANK
 from gateway.dialects.records import Inputs, ReplyContext, Target
 from gateway.errors import BadRequest, UpstreamError
-from gateway.money import SEARCH_UNIT
-from gateway.prices import Asked
+from gateway.money import FREE, SEARCH_UNIT, Price
+from gateway.prices import Asked, PriceList
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.rows import each_row
@@ -20,8 +21,8 @@ ASKED: Final = {"model": "ours", "query": "12345678", "documents": ["1234", {"te
 RESULTS: Final = [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.1}]
 
 
-def make_context(units: int = 0) -> ReplyContext:
-    asked = Asked(tool_calls={SEARCH_UNIT: units} if units else {})
+def make_context(units: int = 0, *, by_tokens: bool = False) -> ReplyContext:
+    asked = Asked(tool_calls={SEARCH_UNIT: units} if units else {}, by_tokens=by_tokens)
     expected = Expected(9, UsageLimits(10**6, 10**6, 10**6), asked)
     return ReplyContext(RERANK.caller.parse_request(dump(ASKED)), "req", expected)
 
@@ -37,7 +38,7 @@ def make_context(units: int = 0) -> ReplyContext:
     ],
 )
 def test_tokens_are_those_that_are_told(reply: Any, tokens: int, estimated: bool) -> None:
-    made = RERANK.read_reply(dump(reply), make_context())
+    made = RERANK.read_reply(dump(reply), make_context(by_tokens=True))
     named = reply | {"model": "ours"} if "model" in reply else reply
     assert json.loads(made.body) == named
     assert (made.metered.tokens.input, made.metered.estimated) == (tokens, estimated)
@@ -60,6 +61,17 @@ def test_search_units_are_told_or_those_of_the_documents(
     reply = {"results": RESULTS, "meta": {"billed_units": {"search_units": told}}}
     metered = RERANK.read_reply(dump(reply), make_context(2)).metered
     assert (metered.tool_calls, metered.estimated) == ({SEARCH_UNIT: units}, estimated)
+
+
+def test_nothing_is_guessed_of_tokens_without_a_price() -> None:
+    metered = RERANK.read_reply(dump({"results": RESULTS}), make_context()).metered
+    assert (metered.estimated, metered.unreported) == (False, False)
+
+
+@each_row(("price", "by_tokens"), [(FREE, False), (replace(FREE, input=1), True)])
+def test_a_request_tells_whether_tokens_have_a_price(price: Price, by_tokens: bool) -> None:
+    target = Target("theirs", prices=PriceList(price, ()))
+    assert RERANK.upstream.read_asked(ASKED, b"", target).by_tokens is by_tokens
 
 
 @each_row("body", [b"{}", b'{"results":{}}', b'{"results":[1]}', b"1", b'{"error":"no"}'])
@@ -85,6 +97,7 @@ def test_a_request_expects_units_and_the_query_with_each_document(
     [
         ({"documents": []}, "documents"),
         ({"documents": "a"}, "documents"),
+        ({"documents": ["a", 1]}, "documents[1]"),
         ({"documents": ["a"] * 10_001}, "documents"),
         ({"query": None}, "query"),
         ({"top_n": 0}, "top_n"),
