@@ -48,7 +48,7 @@ NEEDED: Final[Mapping[ModelKind, frozenset[str]]] = {
     "embedding": frozenset({"input"}),
     "image": frozenset({"input", "output"}),
     "rerank": frozenset(),
-    "speech": frozenset({"input"}),
+    "audio": frozenset({"input"}),
 }
 """The amounts that a price of each kind of model has to tell. One without output has none to tell."""
 NO_OUTPUT: Final = "must be left out: this model makes no output tokens"

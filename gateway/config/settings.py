@@ -271,9 +271,9 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "kind": Setting(
             read.choice(*get_args(ModelKind)),
-            "completion: a model for /v1/completions; embedding: for /v1/embeddings, whose routes name"
-            " one upstream model, as vectors of two do not mix; speech: for /v1/audio/speech, whose"
-            " input is counted in characters; all of chat or responses providers",
+            "chat, or what is served on one other path: completion, image, rerank, embedding (whose"
+            " routes name one upstream model, as vectors of two do not mix) or audio (whose input is"
+            " counted in characters); their providers are of dialect chat or responses",
             "chat",
         ),
         "aliases": Setting(

@@ -46,7 +46,7 @@ OPENAI_LIKE: Final = ("chat", "responses", DEMO)
 """Those of providers that have OpenAI's other paths under the same base URL."""
 LIMITED: Final = frozenset({"messages", "vertex"})
 """Those of providers that have to be told the most output tokens of each request."""
-ModelKind = Literal["chat", "completion", "embedding", "image", "rerank", "speech"]
+ModelKind = Literal["chat", "completion", "embedding", "image", "rerank", "audio"]
 """What a model makes: the reply to a conversation, the text behind a prompt, vectors, pictures, an order of
 documents, or audio. Each kind is served on paths of its own, so that nothing is served by accident."""
 DEFAULT_KIND: Final[ModelKind] = "chat"
@@ -56,7 +56,7 @@ SERVED_BY: Final[Mapping[ModelKind, Sequence[str]]] = {
     "embedding": OPENAI_LIKE,
     "image": OPENAI_LIKE,
     "rerank": OPENAI_LIKE,
-    "speech": OPENAI_LIKE,
+    "audio": OPENAI_LIKE,
 }
 """The dialects of the providers that serve models of a kind."""
 

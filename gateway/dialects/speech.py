@@ -23,7 +23,7 @@ class SpeechCaller(Caller):
 
     name = "speech"
     path = "/audio/speech"
-    kind = "speech"
+    kind = "audio"
     keep_alive = b""
 
     def parse_request(self, data: bytes) -> CompletionRequest:

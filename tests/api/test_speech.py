@@ -101,7 +101,7 @@ async def test_no_comment_is_put_into_a_silence(
 ) -> None:
     more = (
         f'[providers.voice]\ndialect = "chat"\nbase_url = "{places.urls["alpha"]}"\n'
-        '[models."v"]\nkind = "speech"\nroutes = ["voice/v"]\nprice = { input = 1 }\n'
+        '[models."v"]\nkind = "audio"\nroutes = ["voice/v"]\nprice = { input = 1 }\n'
     )
     async with open_console(tmp_path, server="comment_seconds = 0.1", more=more) as console:
         made = await console.post(f"{API}/keys", {"name": "laptop"})

@@ -58,7 +58,7 @@ class Kind:
 
 COMPLETES: Final = 'kind = "completion"'
 EMBEDS: Final = f'kind = "embedding"\nprice = {EMBEDDING_PRICE_TOML}'
-SPEAKS: Final = f'kind = "speech"\nprice = {EMBEDDING_PRICE_TOML}'
+SPEAKS: Final = f'kind = "audio"\nprice = {EMBEDDING_PRICE_TOML}'
 RANKS: Final = 'kind = "rerank"\nprice = { search_unit = 0.002 }'
 DRAWS: Final = """kind = "image"
 price_image = [

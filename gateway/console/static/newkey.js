@@ -149,4 +149,4 @@ speech.write_to_file("hello.audio")`,
 };
 
 /** Snippets by the kind of the model. */
-const SNIPPETS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING, speech: SPEECH };
+const SNIPPETS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING, audio: SPEECH };
