@@ -21,6 +21,7 @@ from tests.browser.kit import (
     Site,
     go,
     open_call,
+    read_table,
     read_title,
     settle,
     wait_for_title,
@@ -157,6 +158,13 @@ async def test_axe_finds_no_fault_in_sign_in_and_dialogs(site: Site) -> None:
     await wait_for_title(page, "Key created")
     faults |= await inspect(page, "key created")
     assert faults == {}
+
+
+async def test_operators_see_what_is_slowest_first(site: Site) -> None:
+    page = await site.open("", OPERATOR)
+    rows = await read_table(page, "Slowest in the last hour")
+    shown = [(row["Provider, its model"], row["Replies"]) for row in rows]
+    assert shown == [("demogpt-5.4-mini", "10"), ("demogpt-5.5", "190")]
 
 
 async def test_error_is_tied_to_its_field(site: Site) -> None:

@@ -4,12 +4,12 @@ import { get } from "./api.js";
 import { h } from "./dom.js";
 import { amount, count, percentiles } from "./format.js";
 import { balanceCard, firstSteps, showNotice } from "./overview.js";
-import { dim, figures, head, link, section, table } from "./ui.js";
+import { code, dim, figures, head, link, section, table } from "./ui.js";
 import { usageChart } from "./usagechart.js";
 
 export async function gateway({ session, signal }) {
-  const [all, usage, own, providers] = await Promise.all([
-    get("/gateway", signal), get("/gateway/usage", signal), get("/overview", signal), get("/providers", signal)]);
+  const [all, usage, own, providers, latency] = await Promise.all([
+    get("/gateway", signal), get("/gateway/usage", signal), get("/overview", signal), get("/providers", signal), get("/latency", signal)]);
   const failing = providers.providers.filter((one) => one.on && one.hour.failures > 0);
   return [
     head("Overview", link("Accounts", "/console/accounts", "button"), link("Usage", "/console/usage", "button")),
@@ -19,6 +19,7 @@ export async function gateway({ session, signal }) {
       !/^0\.0+$/.test(all.overdrawn) && ["Overdrawn", amount(all.overdrawn)],
     ].filter(Boolean)), periodTable(all)),
     failing.length > 0 && section("Providers that fail", providerTable(failing)),
+    latency.totals.hour.calls > 0 && section("Slowest in the last hour", slowTable(latency.rows)),
     section("Last 30 days", usageChart(usage, "money")),
     section("Most spent in 30 days", topTable("Accounts", "account", all.accounts), topTable("Models", "model", all.models)),
     !all.models.length && !own.first_call && firstSteps(own),
@@ -63,4 +64,18 @@ const providerTable = (rows) => table({
     { label: "Failed in the last hour", right: true, cell: (one) => [count(one.hour.failures), dim(" of ", count(one.hour.calls))] },
   ],
   rows,
+});
+
+/** As many as the tables of accounts and models have. */
+const SLOWEST = 5;
+
+const slowTable = (rows) => table({
+  caption: "Slowest in the last hour",
+  columns: [
+    { label: "Provider, its model", cell: (one) => [link(one.provider, "/console/providers"), h("small", null, code(one.model))] },
+    { label: "Replies", right: true, cell: ({ hour }) => count(hour.calls) },
+    { label: "First byte p50 / p95", right: true, cell: ({ hour }) => percentiles(hour.first_byte_p50_ms, hour.first_byte_p95_ms) },
+    { label: "Total p50 / p95", right: true, cell: ({ hour }) => percentiles(hour.total_p50_ms, hour.total_p95_ms) },
+  ],
+  rows: rows.filter(({ hour }) => hour.calls).sort((a, b) => b.hour.total_p95_ms - a.hour.total_p95_ms).slice(0, SLOWEST),
 });
