@@ -36,7 +36,8 @@ const name = (model) => h("div", { class: "with-copy" },
 
 const route = ({ provider, model, on }) => h("li", null, h("small", { class: "dim" }, "→ ", code(`${provider}/${model}`), !on && " off"));
 
-const applies = ({ free, kind }, name) => !free && (kind !== "embedding" || name === "input");
+const talks = (kind) => kind === "chat" || kind === "completion";
+const applies = ({ free, kind, price }, name) => !free && (talks(kind) || (name !== "cached_input" && price[`${name}_nano`] > 0));
 
 const showOthers = (row) => {
   const found = others(row);
