@@ -4,9 +4,9 @@
     $ holder POST keys {"name": "n"} | key.id secret     who, method, path, body; fields to show
     201 key_1 SECRET-1                                   the status and these fields
 
-`$ complete SECRET-1` asks for a completion, `$ signin` for a session, `$ sql` the database. A path that ends in `#k` has
-the Idempotency-Key `k`; a token stands in the place of who asks. A refusal shows its code and field.
-Ids, secrets and times have names, as in the sessions of the command line. To write the replies anew:
+`$ complete SECRET-1` asks for a completion, `$ signin holder` opens a session, `$ sql` reads the
+database. A path that ends in `#k` has the Idempotency-Key `k`; a token may stand in the place of who
+asks. A refusal shows its code and field. Lines that begin with `#` say why. Ids, secrets and times have names, as in the sessions of the command line. To write the replies anew:
 
     WRITE_SESSION=1 python -m pytest tests/console/api/test_played.py && git diff
 """
@@ -29,7 +29,7 @@ PLAYED: Final = Path(__file__).with_name("played")
 BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:(?![#$] ).*\n?)*)")
 """Comments, a command, and what is told of it."""
 SESSIONS: Final = {
-    f"{path.stem}: {text.partition(chr(10))[0]}": (path, text)
+    f"{path.stem}: {text.splitlines()[0]}": (path, text)
     for path in sorted(PLAYED.iterdir())
     for text in path.read_text(encoding="utf-8").split("== ")[1:]
 }
