@@ -81,7 +81,7 @@ def _observe(ledger: ServingLedger, failed_id: str) -> None:
             ledger.note_upstream_call("demo", model, failure if number < failures else None)
     ids = {one.name: one.id for one in ledger.accounts()}
     for number in range(200):
-        model = "gpt-5.5" if number < 190 else "gpt-5.4-mini"  # which is the slower one
+        model = "gpt-5.4-mini" if number < 10 else "gpt-5.5"  # which is the slower one
         place = ids[HOLDER if number % 3 else OTHER], "demo", model
         took_ms = 300 + 17 * number
         ledger.note_latency(*place, now_ms, first_byte_ms=took_ms, total_ms=9 * took_ms)

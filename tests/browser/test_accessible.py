@@ -164,7 +164,7 @@ async def test_operators_see_what_is_slowest_first(site: Site) -> None:
     page = await site.open("", OPERATOR)
     rows = await read_table(page, "Slowest in the last hour")
     shown = [(row["Provider, its model"], row["Replies"]) for row in rows]
-    assert shown == [("demogpt-5.4-mini", "10"), ("demogpt-5.5", "190")]
+    assert shown == [("demogpt-5.5", "190"), ("demogpt-5.4-mini", "10")]
 
 
 async def test_error_is_tied_to_its_field(site: Site) -> None:
