@@ -65,6 +65,7 @@ def make_nodes(config: Config, budgets: list[Budget], usages: list[MissingUsage]
         config=config,
         ledger=SimpleNamespace(writable=True, clock=unix_ms),
         missing_usages=SimpleNamespace(list_latest=lambda: usages),
+        routes=SimpleNamespace(providers={}),
     )
     gateway = cast("Gateway", served)
     return [Watch(gateway, list_budgets=lambda: budgets) for _ in range(NODES)]
