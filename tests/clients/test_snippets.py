@@ -53,7 +53,8 @@ async def test_a_script_prints_what_the_demo_says(
     out = await RUN[language](script, tmp_path, {})
     greeting = ["Hello,", "gateway!"]
     receipt = [*greeting, "cost:", "0.0000015"]
-    assert out.split() in (greeting, receipt, [*greeting, "64"], ["64"])
+    heard = (tmp_path / "hello.wav").exists()
+    assert heard or out.split() in (greeting, receipt, [*greeting, "64"], ["64"])
 
 
 async def test_codex_takes_its_lines(newcomer: GatewayProcess, tmp_path: Path) -> None:
