@@ -202,7 +202,8 @@ UNSERVED: Final = {
     "/v1/rerank/...": "use POST /v1/rerank",
     **dict.fromkeys(
         (
-            "/v1/audio",
+            "/v1/audio/transcriptions",
+            "/v1/audio/translations",
             "/v1/chatkit",
             "/v1/evals",
             "/v1/fine_tuning",

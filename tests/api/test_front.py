@@ -119,6 +119,7 @@ def test_a_nearly_right_path_is_told_the_right_one(path: str, meant: str) -> Non
     ("path", "told"),
     [
         ("/v1/completions/x", "/v1/completions/... is not served here; use POST /v1/completions."),
+        ("/v1/audio/transcriptions", "/v1/audio/transcriptions is not served here; this gateway"),
         ("/v1/images/edits", "/v1/images/edits is not served here; this gateway serves POST"),
         ("/v1/responses/resp_1/input_items", "/v1/responses/... is not served here; nothing is"),
         ("/v1/chat/completions/chatcmpl-1", f"{CHAT}/... is not served here; completions are not"),
