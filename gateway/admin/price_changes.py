@@ -27,7 +27,7 @@ def note(books: Books, prices: Mapping[str, PriceList], pid: int) -> None:
         seen = books.events.read_prices()
         for model, price_list in prices.items():
             after = price_list.applied
-            before = _parse(seen[model]) if model in seen else None
+            before = _maybe_parse(seen[model]) if model in seen else None
             if before == after:
                 continue
             books.events.keep_prices(model, json.dumps([one.text for one in after]))
@@ -36,8 +36,12 @@ def note(books: Books, prices: Mapping[str, PriceList], pid: int) -> None:
                 books.events.append(ACTION, target=model, detail=detail, at_ms=books.clock())
 
 
-def _parse(text: str) -> tuple[AppliedPrice, ...]:
-    return tuple(map(read_price, json.loads(text)))
+def _maybe_parse(text: str) -> tuple[AppliedPrice, ...] | None:
+    """Read what was seen last; None for prices of a later version, which has more amounts."""
+    try:
+        return tuple(map(read_price, json.loads(text)))
+    except (TypeError, ValueError):
+        return None
 
 
 def _describe(before: Iterable[AppliedPrice], after: Iterable[AppliedPrice]) -> str:

@@ -130,8 +130,9 @@ MAX_NAMED: Final = 5
 def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
     """Return `read` with what cannot change at run time as it is, and the keys that wait for a restart.
 
-    The addresses and the database are open, and payments go by the account they began at. The currency is the label of all that is stored as numbers:
-    an amount must not change its meaning between two pages.
+    The addresses and the database are open, and payments end at the account at which they began. The
+    currency is the label of all that is stored as numbers: an amount must not change its meaning between
+    two pages.
     """
     pairs = {
         "server.host": (running.server.host, read.server.host),

@@ -75,3 +75,12 @@ def test_an_event_names_a_bounded_number_of_amounts(
     monkeypatch.setattr("gateway.admin.price_changes.MAX_TOLD", 1)
     note(place, m=FREE_OF_CHARGE)
     assert note(place, m=PriceList(BASE)) == [("m", "input 0.00 → 3.00, and 3 more")]
+
+
+@pytest.mark.parametrize("kept", ['["{\\"input\\":1,\\"a_later_amount\\":2}"]', "5"])
+def test_prices_of_a_later_version_are_as_if_never_seen(place: Place, kept: str) -> None:
+    """Else the task that reloads would end."""
+    with place.open_books() as books:
+        books.events.keep_prices("m", kept)
+    assert note(place, m=PriceList(BASE)) == []
+    assert note(place, m=PriceList(DEARER)) == [("m", "input 3.00 → 4.00")]
