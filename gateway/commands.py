@@ -53,12 +53,7 @@ async def _start(command: Sequence[str], stdin: int, stdout: int, folder: Path |
     """Start a command in a process group of its own, so that its children can be killed with it."""
     try:
         return await asyncio.create_subprocess_exec(
-            *command,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=DEVNULL,
-            start_new_session=True,
-            cwd=folder,
+            *command, stdin=stdin, stdout=stdout, stderr=DEVNULL, start_new_session=True, cwd=folder
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it cannot be run"

@@ -33,11 +33,7 @@ from tests.support.books import Books  # noqa: E402
 from tests.support.fuzz import ALL_EXAMPLES  # noqa: E402
 from tests.support.memory import MEMORY  # noqa: E402
 from tests.support.process import GatewayProcess  # noqa: E402
-from tests.support.running import (  # noqa: E402
-    Launch,
-    Running,
-    start_newcomer,
-)
+from tests.support.running import Launch, Running, start_newcomer  # noqa: E402
 from tests.support.seed import SEEDS, Caller, Seed  # noqa: E402
 from tests.support.stage import Stage  # noqa: E402
 from tests.support.upstream import ScriptedUpstream, listen, port_of, serve_scripts  # noqa: E402

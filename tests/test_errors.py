@@ -114,12 +114,7 @@ def test_chat_envelope(row: Row) -> None:
     error = row.make()
     body = json.loads(CHAT.render_error(error, REQUEST_ID))
     assert body == {
-        "error": {
-            "message": error.message,
-            "type": row.type,
-            "param": row.param,
-            "code": row.code,
-        }
+        "error": {"message": error.message, "type": row.type, "param": row.param, "code": row.code}
     }
     assert read_event(CHAT.render_error_event(error, REQUEST_ID, None, {}), b"") == body
     assert error.message

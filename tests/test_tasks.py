@@ -10,15 +10,7 @@ from functools import partial
 
 import pytest
 
-from gateway.tasks import (
-    SHARE,
-    TURN_SECONDS,
-    PromptFuture,
-    Turns,
-    find_turns,
-    limit_seconds,
-    spawn,
-)
+from gateway.tasks import SHARE, TURN_SECONDS, PromptFuture, Turns, find_turns, limit_seconds, spawn
 from tests.support.rows import each_row
 
 

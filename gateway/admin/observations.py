@@ -133,7 +133,7 @@ def describe_upstream(state: UpstreamState) -> dict[str, object]:
 
 
 LATENCY: Final = Fields[Latency](
-    *("calls", "first_byte_p50_ms", "first_byte_p95_ms", "total_p50_ms", "total_p95_ms"),
+    *("calls", "first_byte_p50_ms", "first_byte_p95_ms", "total_p50_ms", "total_p95_ms")
 )
 REFUSAL: Final = Fields[RefusalView](
     *("account", "code", "model", "count", "last_ms", "last_request_id"),

@@ -7,10 +7,7 @@ from operator import attrgetter
 from typing import Final
 
 from gateway.admin.fields import Fields
-from gateway.ledger.alert_records import (
-    AlertView,
-    UpstreamFailure,
-)
+from gateway.ledger.alert_records import AlertView, UpstreamFailure
 from gateway.ledger.call_records import (
     ENDINGS,
     CallDetail,
@@ -118,10 +115,7 @@ ENTRY: Final = Fields[EntryView](
         ("NOTE", lambda entry: " ".join(filter(None, (entry.request_id, entry.note)))),
     ),
 )
-LEDGER_ENTRY: Final = Fields[EntryView](
-    *ENTRY.members,
-    table=("account", *ENTRY.columns),
-)
+LEDGER_ENTRY: Final = Fields[EntryView](*ENTRY.members, table=("account", *ENTRY.columns))
 """An entry in a list of several accounts."""
 STATEMENT: Final = Fields[StatementLine](
     *("account", "opening_nano", "credit_nano", "codes_nano", "cards_nano"),

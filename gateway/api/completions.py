@@ -38,13 +38,7 @@ from gateway.api.notes import make_headers, note_upstream_call
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
 from gateway.api.state import Call
 from gateway.dialects.base import Pipeline
-from gateway.errors import (
-    STOPPED,
-    GatewayError,
-    InternalError,
-    Overloaded,
-    drop_frames,
-)
+from gateway.errors import STOPPED, GatewayError, InternalError, Overloaded, drop_frames
 from gateway.money import format_amount
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.routing import Candidate, try_routes

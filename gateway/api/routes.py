@@ -204,11 +204,7 @@ def _add_route(router: web.UrlDispatcher, gateway: Gateway, route: Endpoint) -> 
         (hdrs.METH_ANY, refuse_method(route.method)),
     ):
         front = make_front(
-            gateway,
-            handler,
-            route.callers,
-            surface=route.surface,
-            logged=route.access != "open",
+            gateway, handler, route.callers, surface=route.surface, logged=route.access != "open"
         )
         resource.add_route(method, front, expect_handler=expect)
         if method != hdrs.METH_ANY and "{" not in route.path:

@@ -242,9 +242,7 @@ def find_limits(terms: Terms, defaults: Limits) -> Limits:
 
 
 def make_gateway(
-    config: Config,
-    ledger: ServingLedger,
-    exchanges: Exchanges = EXCHANGES,
+    config: Config, ledger: ServingLedger, exchanges: Exchanges = EXCHANGES
 ) -> Gateway:
     """Make the shared state, with a forwarder for every provider that is on."""
     gateway = Gateway(config, ledger, make_routes(config, exchanges), Ticker())

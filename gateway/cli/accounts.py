@@ -19,13 +19,7 @@ from gateway.cli.command import Command
 from gateway.cli.keys import warn_of_unknown_models
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
 from gateway.ledger.key_records import TermChanges, Terms
-from gateway.ledger.records import (
-    AccountDetail,
-    AccountView,
-    EntryView,
-    Refused,
-    StandingView,
-)
+from gateway.ledger.records import AccountDetail, AccountView, EntryView, Refused, StandingView
 from gateway.money import align_points, format_amount
 from gateway.times import DAY_MS, format_moment
 

@@ -21,8 +21,7 @@ CARD_SETTINGS: Final[Mapping[str, Setting]] = {
         secrets.secret, "your account's secret key at Stripe: env:NAME or file:PATH"
     ),
     "webhook_secret": Setting(
-        secrets.secret,
-        "the signing secret of the endpoint /webhooks/stripe: env:NAME or file:PATH",
+        secrets.secret, "the signing secret of the endpoint /webhooks/stripe: env:NAME or file:PATH"
     ),
     "amounts": Setting(
         values.array(_credit, "[10, 25]"), "amounts to choose from", [10, 25, 50, 100]

@@ -115,10 +115,7 @@ def _read_config(
 
 
 def _read_cards(
-    file: str,
-    root: Mapping[str, Mapping[str, Any]],
-    look_up: LookUp | None,
-    problems: Problems,
+    file: str, root: Mapping[str, Mapping[str, Any]], look_up: LookUp | None, problems: Problems
 ) -> Cards | None:
     """Read [billing.stripe], if there is one."""
     billing = root.get("billing", {})  # absent if it has an error of its own

@@ -7,15 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from gateway.config.reader import (
-    ConfigError,
-    Place,
-    Problems,
-    quote_key,
-    read_table,
-    show,
-    suggest,
-)
+from gateway.config.reader import ConfigError, Place, Problems, quote_key, read_table, show, suggest
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS, read_tool_price
 from gateway.config.values import check_model_id
@@ -139,10 +131,7 @@ def _check_route(place: Place, route: Route, names: Iterable[str]) -> None:
 
 
 def _check_kind(
-    place: Place,
-    kind: ModelKind,
-    routes: tuple[Route, ...],
-    providers: Mapping[str, Provider],
+    place: Place, kind: ModelKind, routes: tuple[Route, ...], providers: Mapping[str, Provider]
 ) -> None:
     """Refuse routes that a model of this kind cannot have."""
     for route in routes:

@@ -124,10 +124,7 @@ def quote_key(name: str, *, always: bool = False) -> str:
 
 
 def read_table(
-    place: Place,
-    raw: object,
-    settings: Mapping[str, Setting],
-    problems: Problems | None = None,
+    place: Place, raw: object, settings: Mapping[str, Setting], problems: Problems | None = None
 ) -> dict[str, Any]:
     """Read all values of a table, with defaults; the result has the keys of `settings`.
 

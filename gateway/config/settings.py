@@ -74,9 +74,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             None,
         ),
         "trusted_proxies": Setting(
-            values.networks,
-            "addresses or networks of proxies whose X-Forwarded-For is trusted",
-            [],
+            values.networks, "addresses or networks of proxies whose X-Forwarded-For is trusted", []
         ),
     },
     "storage": {
@@ -131,7 +129,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             "the header in which a proxy of trusted_proxies names the account that it has signed in,"
             ' such as "Remote-User"; it counts in requests for the host of public_url',
             None,
-        ),
+        )
     },
     "limits": {
         "requests_per_minute": Setting(
@@ -156,7 +154,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             'the address of GET /metrics for Prometheus, such as "127.0.0.1:9090"; it asks for no'
             " password",
             None,
-        ),
+        )
     },
     "alerts": {
         "webhook": Setting(

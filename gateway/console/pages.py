@@ -124,11 +124,7 @@ async def show_file(request: web.Request) -> web.Response:
 
 
 def _reply(request: web.Request, file: File, status: int = OK) -> web.Response:
-    headers = {
-        **SECURITY_HEADERS,
-        hdrs.CACHE_CONTROL: "no-cache",
-        hdrs.VARY: hdrs.ACCEPT_ENCODING,
-    }
+    headers = {**SECURITY_HEADERS, hdrs.CACHE_CONTROL: "no-cache", hdrs.VARY: hdrs.ACCEPT_ENCODING}
     known = request.if_none_match or ()
     if status == OK and any(tag.value in {file.etag, "*"} for tag in known):
         response = web.Response(status=304, headers=headers)

@@ -128,9 +128,7 @@ class EmbeddingsCaller(Caller):
         body = fields.read_body(data)
         fields.check_all(body, _FIELDS, required=("model", "input"))
         return CompletionRequest(
-            body=body,
-            model=body["model"],
-            inputs=read_inputs("input", body["input"]),
+            body=body, model=body["model"], inputs=read_inputs("input", body["input"])
         )
 
 

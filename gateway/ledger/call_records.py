@@ -264,9 +264,7 @@ ENDINGS: Final[Mapping[Outcome, Ending]] = MappingProxyType(
             "The gateway failed by a fault of its own; its log says more under the request id.",
         ),
         "interrupted": Ending(
-            "gateway",
-            "interrupted",
-            "The gateway died during the call; it charged nothing for it.",
+            "gateway", "interrupted", "The gateway died during the call; it charged nothing for it."
         ),
     }
 )

@@ -211,8 +211,7 @@ def accept(
     if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
         connection.close()
         raise UpstreamError(
-            "The upstream provider sent an encoding nobody asked for.",
-            cause="200, but encoded",
+            "The upstream provider sent an encoding nobody asked for.", cause="200, but encoded"
         )
     content_type = head.headers.get(b"content-type", b"")
     if makes_audio:

@@ -155,10 +155,7 @@ MOST: Final[dict[str, tuple[int, Callable[[Books, int], object]]]] = {
         lambda books, n: books.entries.credit(NAME, 1, idempotency_key="n" * n),
     ),
     "characters of a model's id": (200, lambda books, n: add_key(KeyTerms(("m" * n,)))(books)),
-    "models of a key": (
-        100,
-        lambda books, n: add_key(KeyTerms(tuple(map(str, range(n)))))(books),
-    ),
+    "models of a key": (100, lambda books, n: add_key(KeyTerms(tuple(map(str, range(n)))))(books)),
     "requests per minute": (10**9, lambda books, n: add_key(KeyTerms(None, n))(books)),
     "the last moment of the year 9999": (
         253_402_300_799_999,

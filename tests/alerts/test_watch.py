@@ -202,11 +202,7 @@ NO_USAGE = {
     "created": 1,
     "model": "silent",
     "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "Hello."},
-            "finish_reason": "stop",
-        }
+        {"index": 0, "message": {"role": "assistant", "content": "Hello."}, "finish_reason": "stop"}
     ],
 }
 """A provider's reply that does not say what was used."""

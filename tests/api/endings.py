@@ -60,11 +60,7 @@ HOLD: Final = Used(SENT, MAX_OUTPUT_TOKENS)
 """Stands for what was held."""
 BEGUN: Final = sse_start(text_chunks(PIECES, finish=None))
 FINISHED: Final = sse_start(text_chunks(PIECES))
-USAGE_AND_END: Final = (
-    chunked(sse(stream_chunks([])[-1])),
-    chunked(DONE),
-    LAST_CHUNK,
-)
+USAGE_AND_END: Final = (chunked(sse(stream_chunks([])[-1])), chunked(DONE), LAST_CHUNK)
 REST: Final = (chunked(sse(text_chunks([])[-1])), *USAGE_AND_END)
 UNFRAMED: Final = [stream_head(framing="close"), *map(sse, text_chunks(PIECES))]
 """A stream up to the finish, without chunks: the connection's end ends the body."""

@@ -205,11 +205,7 @@ def open_process(
 
 @contextlib.asynccontextmanager
 async def open_inside(
-    folder: Path,
-    places: Places,
-    alpha: ScriptedUpstream,
-    *,
-    seeds: tuple[seed.Seed] = RICH,
+    folder: Path, places: Places, alpha: ScriptedUpstream, *, seeds: tuple[seed.Seed] = RICH
 ) -> AsyncIterator[Scene]:
     """Serve within the test, which may choose the ledger."""
     path = folder / "gateway.db"

@@ -49,12 +49,7 @@ def line_up(*routes: str) -> Any:
 
 @each_row(
     ("routes", "left"),
-    [
-        (("a",), 1),
-        (("a", "no-b"), 2),
-        (("no-a", "b"), 1),
-        (("no-a", "no-b", "c", "no-d"), 2),
-    ],
+    [(("a",), 1), (("a", "no-b"), 2), (("no-a", "b"), 1), (("no-a", "no-b", "c", "no-d"), 2)],
 )
 def test_the_routes_begin_with_the_first_that_can_carry_it(
     routes: tuple[str, ...], left: int

@@ -57,11 +57,7 @@ JUNK: Final = "JUNK"
 MORE_TEXT: Final = {
     "chat": sse(chunk({"content": JUNK})),
     "messages": frame(
-        {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": {"type": "text_delta", "text": JUNK},
-        }
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": JUNK}}
     ),
     "responses": responses.frame(
         {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": JUNK}

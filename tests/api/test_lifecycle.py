@@ -217,11 +217,7 @@ class Scene:
         call = make_call()
         request = SimpleNamespace(stream=self.stream)
         work = SimpleNamespace(call=call, bill=self, request=request, headers={})
-        pipeline = SimpleNamespace(
-            finish=lambda: b"last",
-            mid_event=self.mid_event,
-            position=None,
-        )
+        pipeline = SimpleNamespace(finish=lambda: b"last", mid_event=self.mid_event, position=None)
         delivery = SimpleNamespace(pipeline=pipeline)
         return Relay(cast("Any", work), cast("Any", self), _delivery=cast("Any", delivery))
 

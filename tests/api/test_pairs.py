@@ -12,13 +12,7 @@ import pytest
 
 from tests.support.chat import Used
 from tests.support.config import UPSTREAM_NAME
-from tests.support.pairs import (
-    PAIRS,
-    Caller,
-    Clients,
-    Provider,
-    each_pair,
-)
+from tests.support.pairs import PAIRS, Caller, Clients, Provider, each_pair
 from tests.support.replies import LAST_CHUNK, chunked, json_reply, stream_head
 from tests.support.rows import each_row, told_together
 from tests.support.stage import Stage
@@ -121,10 +115,7 @@ async def test_stream_cut_at_any_event_raises(
                 await ask(clients, HELLO | {"model": model})
 
 
-@each_row(
-    ("caller", "provider"),
-    PAIRS,
-)
+@each_row(("caller", "provider"), PAIRS)
 async def test_upstream_that_ignores_stream(
     stage: Stage, clients: Clients, caller: Caller, provider: Provider
 ) -> None:
@@ -198,11 +189,7 @@ async def parse_by_responses(clients: Clients, options: dict[str, Any]) -> list[
     return [one.output_parsed for one in (whole, final)]
 
 
-PARSERS = {
-    "chat": parse_by_chat,
-    "messages": parse_by_messages,
-    "responses": parse_by_responses,
-}
+PARSERS = {"chat": parse_by_chat, "messages": parse_by_messages, "responses": parse_by_responses}
 
 
 FORMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {

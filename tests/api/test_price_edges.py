@@ -9,13 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.api.edges import (
-    DIALECTS,
-    play,
-    post,
-    price_nano,
-    read_receipt,
-)
+from tests.api.edges import DIALECTS, play, post, price_nano, read_receipt
 from tests.ledger.kit import query
 from tests.support import responses
 from tests.support.chat import say

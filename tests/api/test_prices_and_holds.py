@@ -165,9 +165,7 @@ async def test_a_hold_is_raised_as_soon_as_more_is_known(stage: Stage) -> None:
     assert await stage.books.charge_nano(request_id) == 150_001 * NANO // 1000
 
 
-async def test_a_reply_that_is_cut_short_is_charged_and_not_to_be_tried_again(
-    stage: Stage,
-) -> None:
+async def test_a_reply_that_is_cut_short_is_charged_and_not_to_be_tried_again(stage: Stage) -> None:
     cut = completion("Hallo", usage=usage(11, 7))
     cut["choices"][0]["finish_reason"] = None
     stage.alpha.play(json_reply(cut))

@@ -16,10 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 @pytest.mark.parametrize("account", [HOLDER, OPERATOR])
 async def test_a_payment_leads_to_its_entry(browser: Browser, tmp_path: Path, account: str) -> None:
-    async with (
-        run_stripe() as stripe,
-        open_console(tmp_path, billing=stripe.billing) as console,
-    ):
+    async with run_stripe() as stripe, open_console(tmp_path, billing=stripe.billing) as console:
         # Within the gateway's own address: the witness minds every other.
         stripe.pages = f"{console.root_url}/pay"
         witness = Witness(console.root_url)

@@ -58,8 +58,5 @@ def password_cost(cheap_passwords: None) -> None:
 
 @pytest.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
-    async with (
-        run_stripe() as stripe,
-        open_console(tmp_path, billing=stripe.billing) as console,
-    ):
+    async with run_stripe() as stripe, open_console(tmp_path, billing=stripe.billing) as console:
         yield Shop(console, stripe)

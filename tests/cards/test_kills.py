@@ -40,10 +40,7 @@ KILLS = 6
 @pytest.fixture
 async def killed(tmp_path: Path) -> AsyncIterator[Shop]:
     """A shop whose gateway has a process of its own."""
-    async with (
-        run_stripe() as stripe,
-        start_console(tmp_path, billing=stripe.billing) as console,
-    ):
+    async with run_stripe() as stripe, start_console(tmp_path, billing=stripe.billing) as console:
         assert console.process is not None
         console.process.canaries += [SECRET_KEY.encode(), WEBHOOK_SECRET.encode()]
         yield Shop(console, stripe)

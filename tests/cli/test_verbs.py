@@ -27,15 +27,7 @@ from gateway.cli.arguments import (
     start,
     word,
 )
-from gateway.cli.verbs import (
-    JSON,
-    VERBS,
-    WORDS,
-    Options,
-    load_verbs,
-    make_parser,
-    parse,
-)
+from gateway.cli.verbs import JSON, VERBS, WORDS, Options, load_verbs, make_parser, parse
 from gateway.process import PROGRAM
 from tests.support.cli import Cli
 from tests.support.rows import each_row
@@ -244,10 +236,7 @@ def test_what_is_no_argument_is_refused(read: Callable[[str], object], text: str
 
 
 def test_a_table_is_aligned_and_has_no_trailing_spaces() -> None:
-    table = render_table(
-        ("NAME", ">COST", "NOTE"),
-        [("a", "1.00", "x"), ("longer", "12.50", "")],
-    )
+    table = render_table(("NAME", ">COST", "NOTE"), [("a", "1.00", "x"), ("longer", "12.50", "")])
     assert table == (
         "NAME     COST  NOTE\n"
         "a        1.00  x\n"

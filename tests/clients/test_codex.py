@@ -10,12 +10,7 @@ import pytest
 
 from tests.clients import kit
 from tests.support.config import Kind
-from tests.support.pairs import (
-    CHAT_PROVIDER,
-    MESSAGES_PROVIDER,
-    RESPONSES_PROVIDER,
-    Provider,
-)
+from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER, Provider
 from tests.support.process import GatewayProcess
 from tests.support.replies import LAST_CHUNK, chunked, stream_head
 from tests.support.rows import each_row
@@ -54,9 +49,7 @@ async def ask(
     (home / "config.toml").write_text(text, encoding="utf-8")
     free = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
     return await kit.run(
-        (codex, "exec", *free, "Say hello."),
-        work,
-        {"CODEX_HOME": str(home), "GATEWAY_KEY": key},
+        (codex, "exec", *free, "Say hello."), work, {"CODEX_HOME": str(home), "GATEWAY_KEY": key}
     )
 
 

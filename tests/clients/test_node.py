@@ -62,12 +62,7 @@ async def test_responses(stage: Stage, tmp_path: Path, provider: Provider) -> No
     environment = write_environment(stage, provider.kind)
     out = await kit.run_node(CLIENT + RESPONSES, tmp_path, environment)
     told = dict(line.split(" ", 1) for line in out.splitlines())
-    assert told == {
-        "TOLD": plain.text,
-        "PARSED": "Köln",
-        "STREAMED": plain.text,
-        "HELPED": "Köln",
-    }
+    assert told == {"TOLD": plain.text, "PARSED": "Köln", "STREAMED": plain.text, "HELPED": "Köln"}
 
 
 @each_row("kind", ["embed", "embed-floats"])

@@ -84,11 +84,7 @@ console.log("MADE", JSON.stringify({ embedding, embeddings, usage }));
 @each_row("kind", ["embed", "embed-responses"])
 async def test_embeddings(stage: Stage, tmp_path: Path, kind: str) -> None:
     stage.alpha.play(json_reply(embeddings(VECTORS[:1])), json_reply(embeddings()))
-    environment = {
-        "KEY": stage.key,
-        "BASE_URL": stage.gateway.base_url,
-        "MODEL": stage.fresh(kind),
-    }
+    environment = {"KEY": stage.key, "BASE_URL": stage.gateway.base_url, "MODEL": stage.fresh(kind)}
     out = await kit.run_node(EMBEDDINGS, tmp_path, environment)
     made = json.loads(out.rpartition("MADE ")[2])
     vectors = [[*one] for one in VECTORS]

@@ -187,16 +187,9 @@ class Console:
         self, secret: str, words: str = "Hello!", *, model: str = MODEL, stream: bool = False
     ) -> Reply:
         """Ask for a chat completion with a service key."""
-        body = {
-            "model": model,
-            "messages": [{"role": "user", "content": words}],
-            "stream": stream,
-        }
+        body = {"model": model, "messages": [{"role": "user", "content": words}], "stream": stream}
         return await self.ask(
-            "POST",
-            "/v1/chat/completions",
-            body,
-            headers={"Authorization": f"Bearer {secret}"},
+            "POST", "/v1/chat/completions", body, headers={"Authorization": f"Bearer {secret}"}
         )
 
 

@@ -31,9 +31,7 @@ from tests.dialects.chat_over_messages.kit import (
     say,
     start,
 )
-from tests.dialects.messages_over_chat.kit import (
-    make_context,
-)
+from tests.dialects.messages_over_chat.kit import make_context
 from tests.support.rows import each_row
 
 Json = dict[str, Any]

@@ -15,16 +15,9 @@ from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS, Exchang
 from gateway.dialects.records import Target
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import MODEL
-from tests.dialects.chat_over_responses.kit import (
-    TARGET,
-    call,
-    check_request,
-    say,
-)
+from tests.dialects.chat_over_responses.kit import TARGET, call, check_request, say
 from tests.dialects.chat_over_responses.kit import open_stream as open_translated
-from tests.dialects.messages_over_chat.kit import (
-    make_context,
-)
+from tests.dialects.messages_over_chat.kit import make_context
 from tests.dialects.responses_over_chat.kit import (
     PATCH,
     SPACE,

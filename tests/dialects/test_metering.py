@@ -189,10 +189,7 @@ def test_a_page_is_no_stream(caller: str) -> None:
     )
 
 
-@each_row(
-    ("deltas", "finish"),
-    [([text("Hallo")], "stop"), ([choice(CALL)], "tool_calls")],
-)
+@each_row(("deltas", "finish"), [([text("Hallo")], "stop"), ([choice(CALL)], "tool_calls")])
 @each_row("caller", ["chat", "messages"])
 def test_a_done_without_a_finish_reason_gets_one(
     deltas: list[Json], finish: str, caller: str

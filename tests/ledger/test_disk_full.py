@@ -98,8 +98,7 @@ async def test_full_disk_refuses_at_once_and_passes(
         limit_files(one, resource.RLIM_INFINITY)
         freed = time.monotonic()
         await until(
-            lambda: one.books.cached_balance_nano("rich") != one_hundred(),
-            "the stream's charge",
+            lambda: one.books.cached_balance_nano("rich") != one_hundred(), "the stream's charge"
         )
         while await ask(one) != 200:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.05)

@@ -64,8 +64,7 @@ class Lacking:
 
 
 @pytest.mark.parametrize(
-    "use",
-    [open_books, open_ledger, check_ledger, find_server, lambda url: make_ledger(url, 1, [])],
+    "use", [open_books, open_ledger, check_ledger, find_server, lambda url: make_ledger(url, 1, [])]
 )
 def test_without_the_driver_its_installation_is_told(
     monkeypatch: pytest.MonkeyPatch, use: Callable[[DatabaseUrl], object]

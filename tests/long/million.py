@@ -357,8 +357,7 @@ def make_pages(books: Books, filled: Busy) -> dict[str, Callable[[], object]]:
         "activity, one key": lambda: _read_calls(books, CallFilter(account, key_id=KEY)),
         "activity, one model": lambda: _read_calls(books, CallFilter(account, model=MODEL)),
         "activity, one day": lambda: _read_calls(
-            books,
-            CallFilter(account, since_ms=(today - 9) * DAY_MS, until_ms=(today - 8) * DAY_MS),
+            books, CallFilter(account, since_ms=(today - 9) * DAY_MS, until_ms=(today - 8) * DAY_MS)
         ),
         "activity, nothing found": lambda: _read_calls(books, CallFilter(account, model="none")),
         **{

@@ -155,16 +155,9 @@ def test_classes_have_our_names() -> None:
 
 def test_tiers_are_complete_prices() -> None:
     found = read(TIERED)
-    assert found.amounts == {
-        "input": 3 * 10**9,
-        "cached_input": 300_000_000,
-        "output": 15 * 10**9,
-    }
+    assert found.amounts == {"input": 3 * 10**9, "cached_input": 300_000_000, "output": 15 * 10**9}
     assert found.tiers == (
-        (
-            200_000,
-            {"input": 6 * 10**9, "cached_input": 300_000_000, "output": 22_500_000_000},
-        ),
+        (200_000, {"input": 6 * 10**9, "cached_input": 300_000_000, "output": 22_500_000_000}),
     )
 
 

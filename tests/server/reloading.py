@@ -100,10 +100,7 @@ class Reloaded:
         self.gateway.stop()
 
     def write_call(self, *, stream: bool) -> bytes:
-        headers = {
-            "Content-Type": "application/json",
-            "Authorization": f"Bearer {self.caller.key}",
-        }
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self.caller.key}"}
         body = json.dumps(say(MODEL, stream=stream)).encode()
         return request("POST", CHAT, headers, body)
 

@@ -222,10 +222,7 @@ def test_each_failure_gets_its_advice(number: int, advice: str) -> None:
 async def test_passed_sockets_are_used_and_named(tmp_path: Path) -> None:
     """The address for callers on this machine is one with a port, if there is one."""
     path = tmp_path / "x.sock"
-    with (
-        socket.create_server(("127.0.0.1", 0)) as tcp,
-        socket.socket(socket.AF_UNIX) as unix,
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
         unix.bind(str(path))
         unix.listen()
         port = tcp.getsockname()[1]

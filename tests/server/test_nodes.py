@@ -225,9 +225,7 @@ async def test_rates_and_concurrency_hold_over_all_nodes(fleet: Fleet) -> None:
     assert statuses == [200] * 3 + [429] * 3
 
 
-async def test_changes_made_elsewhere_are_in_force_everywhere_within_a_second(
-    fleet: Fleet,
-) -> None:
+async def test_changes_made_elsewhere_are_in_force_everywhere_within_a_second(fleet: Fleet) -> None:
     nodes = await fleet.start_nodes(3)
     fleet.upstream.always(replies.json_reply(replies.completion("c", usage=replies.usage(5, 7))))
     assert await ask_all(fleet) == {200}

@@ -21,15 +21,7 @@ from gateway.ledger.records import EventView
 from gateway.process import ExitCode
 from gateway.server.reload import Reloader
 from tests.ledger.kit import make_place
-from tests.server.reloading import (
-    COMPLETION,
-    MODEL,
-    PROMPT,
-    Reloaded,
-    Version,
-    play_reloads,
-    start,
-)
+from tests.server.reloading import COMPLETION, MODEL, PROMPT, Reloaded, Version, play_reloads, start
 from tests.support import config, replies
 from tests.support.chat import say
 from tests.support.client import Call, Reply

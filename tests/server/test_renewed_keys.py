@@ -171,10 +171,7 @@ async def test_a_renewal_that_fails_is_on_health_and_told_until_it_works(
     cloud.issue("second")
     await _hurry(cloud)
     _, told = await arrive(receiver, "key_not_renewed", count=2)
-    assert (told["state"], told["text"]) == (
-        "ended",
-        "The key of provider cloud is renewed again.",
-    )
+    assert (told["state"], told["text"]) == ("ended", "The key of provider cloud is renewed again.")
     shown = await _read_health(cloud)
     assert (shown["problem"], shown["last4"]) == (None, "cond")
     listed = (await cloud.console.get(f"{API}/providers", as_=OPERATOR)).json["providers"]

@@ -151,10 +151,7 @@ def test_the_first_link_can_be_opened_from_another_machine(
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"SQLite format 3\0" + b"\xff" * 4080,
-        pytest.param(b"\0" * 4096, marks=pytest.mark.slow),
-    ],
+    [b"SQLite format 3\0" + b"\xff" * 4080, pytest.param(b"\0" * 4096, marks=pytest.mark.slow)],
 )
 def test_an_unreadable_database_is_no_traceback(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "gateway.db").write_bytes(content)
@@ -193,9 +190,7 @@ async def test_newcomer_gets_an_answer(newcomer: GatewayProcess) -> None:
         assert whole.usage is not None
         assert whole.usage.completion_tokens > 0
         stream = await client.chat.completions.create(
-            model="demo/echo",
-            messages=[{"role": "user", "content": "Hello there"}],
-            stream=True,
+            model="demo/echo", messages=[{"role": "user", "content": "Hello there"}], stream=True
         )
         pieces = [one.choices[0].delta.content or "" async for one in stream]
     assert "".join(pieces) == whole.choices[0].message.content

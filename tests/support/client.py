@@ -43,10 +43,7 @@ class Call:
     """One connection to the gateway."""
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        forbidden: Sequence[bytes],
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, forbidden: Sequence[bytes]
     ) -> None:
         self._reader = reader
         self._writer = writer

@@ -161,10 +161,7 @@ def make_chat_usage(used: Used) -> Json:
         "prompt_tokens": used.prompt,
         "completion_tokens": used.completion,
         "total_tokens": used.prompt + used.completion,
-        "prompt_tokens_details": {
-            "cached_tokens": used.cached,
-            "cache_write_tokens": used.written,
-        },
+        "prompt_tokens_details": {"cached_tokens": used.cached, "cache_write_tokens": used.written},
     }
 
 

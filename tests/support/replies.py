@@ -107,11 +107,7 @@ def usage(prompt: int, completion_tokens: int, total: int | None = None, **detai
 
 
 def chunk(
-    delta: Json | None,
-    *,
-    finish: str | None = None,
-    index: int = 0,
-    usage: object = None,
+    delta: Json | None, *, finish: str | None = None, index: int = 0, usage: object = None
 ) -> Json:
     """Make a chunk like OpenAI's when usage was asked for; `delta=None` means `choices:[]`."""
     choices: list[Json] = []

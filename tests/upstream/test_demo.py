@@ -146,9 +146,7 @@ async def test_it_stops_when_the_attempt_is_given_up() -> None:
 async def embed_here(value: object, told: list[str] | None = None, **fields: Any) -> Any:
     notes = [] if told is None else told
     attempt = Attempt(
-        PROVIDER,
-        on_sent=lambda: notes.append("sent"),
-        on_refused=lambda: notes.append("refused"),
+        PROVIDER, on_sent=lambda: notes.append("sent"), on_refused=lambda: notes.append("refused")
     )
     body = orjson.dumps(embed("embed", value, **fields))
     taker = kit.Taker()

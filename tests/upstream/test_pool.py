@@ -13,11 +13,7 @@ import pytest
 from yarl import URL
 
 from gateway.upstream.connection import Connection
-from gateway.upstream.dial import (
-    Dialer,
-    Pool,
-    Unreachable,
-)
+from gateway.upstream.dial import Dialer, Pool, Unreachable
 from gateway.upstream.resolver import FRESH_SECONDS, Address, Resolver, look_up
 from tests.support.config import Places
 from tests.support.rows import each_row

@@ -15,13 +15,7 @@ from gateway.admin import keys, signin, views
 from gateway.console.api.billing import answer_entries
 from gateway.console.api.keys import make_describer
 from gateway.console.api.session import require_fresh
-from gateway.console.fields import (
-    ConsoleError,
-    invalid_field,
-    not_for_token,
-    phrase,
-    read_id,
-)
+from gateway.console.fields import ConsoleError, invalid_field, not_for_token, phrase, read_id
 from gateway.console.lists import read_page
 from gateway.console.routes import (
     EVERY_TOKEN,
@@ -34,13 +28,7 @@ from gateway.console.routes import (
     route,
 )
 from gateway.ledger.key_records import KeyView, Terms
-from gateway.ledger.records import (
-    AccountOrder,
-    CodeStatus,
-    EntryFilter,
-    EntryView,
-    NotFound,
-)
+from gateway.ledger.records import AccountOrder, CodeStatus, EntryFilter, EntryView, NotFound
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_day, format_iso

@@ -77,11 +77,7 @@ def list_all_keys(books: Books, request: ConsoleRequest) -> Answer:
             for name in {key.account for key in shown}
         }
     return page.answer(
-        "keys",
-        shown,
-        _locate_key,
-        lambda key: describers[key.account](key),
-        count=len(unused),
+        "keys", shown, _locate_key, lambda key: describers[key.account](key), count=len(unused)
     )
 
 

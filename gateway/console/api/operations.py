@@ -16,14 +16,7 @@ from gateway.api.state import Gateway
 from gateway.config.records import Config, Provider
 from gateway.console.fields import ConsoleError, invalid_field
 from gateway.console.lists import read_page
-from gateway.console.routes import (
-    OPERATORS,
-    READERS,
-    Answer,
-    ConsoleRequest,
-    async_route,
-    route,
-)
+from gateway.console.routes import OPERATORS, READERS, Answer, ConsoleRequest, async_route, route
 from gateway.console.state import FinishedAudit, ProcessState
 from gateway.ids import find_last4
 from gateway.ledger.alert_records import LatencyScope
@@ -222,10 +215,7 @@ def _describe_load(
         "breaker_seconds": seconds,
         "in_flight": 0 if state is None else state.in_flight,
         "keys": [
-            {
-                **describe(key, "last4", "in_flight", "rest_seconds"),
-                "problem": key.problem or None,
-            }
+            {**describe(key, "last4", "in_flight", "rest_seconds"), "problem": key.problem or None}
             for key in (() if state is None else state.keys)
         ],
     }

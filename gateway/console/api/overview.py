@@ -111,10 +111,7 @@ def _find_notices(
         yield "balance_empty", EMPTY
     elif low_nano is not None and account.balance_nano < low_nano:
         low = f"{format_amount(low_nano)} {billing.currency}"
-        yield (
-            "balance_low",
-            f"The balance is below {low}. Top it up before calls are refused.",
-        )
+        yield ("balance_low", f"The balance is below {low}. Top it up before calls are refused.")
     if view.expiring:
         yield "key_expiring", _describe_expiring(view.expiring)
     if needs_link:
@@ -193,8 +190,4 @@ def _sum_period(view: GatewayView, days: Days, period: range) -> dict[str, objec
 
 
 def _describe_top(kind: str, name: str, usage: Usage) -> dict[str, object]:
-    return {
-        kind: name,
-        "requests": usage.requests,
-        **describe_amount("charged", usage.cost_nano),
-    }
+    return {kind: name, "requests": usage.requests, **describe_amount("charged", usage.cost_nano)}

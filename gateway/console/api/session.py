@@ -107,9 +107,7 @@ async def sign_in_by_link(request: ConsoleRequest) -> Answer:
     fields.done()
     answer = await request.run(
         lambda books: _answer(
-            books,
-            request,
-            signin.open_session_by_link(books, token, make_visitor(request)),
+            books, request, signin.open_session_by_link(books, token, make_visitor(request))
         )
     )
     if answer is None:

@@ -16,14 +16,7 @@ from gateway.api.state import Gateway
 from gateway.config.records import Model
 from gateway.console.fields import ConsoleError, Query, invalid_field
 from gateway.console.lists import stream_csv
-from gateway.console.routes import (
-    EVERY_TOKEN,
-    READERS,
-    Answer,
-    ConsoleRequest,
-    async_route,
-    route,
-)
+from gateway.console.routes import EVERY_TOKEN, READERS, Answer, ConsoleRequest, async_route, route
 from gateway.ledger.call_records import (
     ChartUnit,
     Usage,

@@ -11,12 +11,7 @@ from typing import Any, Final
 from gateway.dialects.base import EventReader
 from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text, find_chunk_usage
 from gateway.dialects.records import Event, Json, ReplyContext
-from gateway.dialects.wire.jsonbytes import (
-    dumps_lenient,
-    get_object,
-    get_text,
-    maybe_splice,
-)
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_splice
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.sse import read_object, render_data

@@ -270,13 +270,7 @@ class Upkeep:
     connection broke, and tried again an hour later.
     """
 
-    def __init__(
-        self,
-        node: Node,
-        retention_months: int,
-        *,
-        silence_seconds: float,
-    ) -> None:
+    def __init__(self, node: Node, retention_months: int, *, silence_seconds: float) -> None:
         self._node = node
         self._silence_seconds = silence_seconds
         self._retention_months = retention_months

@@ -276,12 +276,7 @@ class PostgresStore:
             await self._call([end], (), (), apart=True)
 
     async def _call(
-        self,
-        ended: Sequence[Item],
-        raised: Sequence[Item],
-        asked: Sequence[Item],
-        *,
-        apart: bool,
+        self, ended: Sequence[Item], raised: Sequence[Item], asked: Sequence[Item], *, apart: bool
     ) -> Answer:
         now_ms = self._clock()
         prices, new_prices = write_prices((*ended, *asked), self._known_prices)

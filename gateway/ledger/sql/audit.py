@@ -235,10 +235,7 @@ FULL_CHECKS: Final = (
         WRONG_BUDGETS,
         "budget {0}: spent is {1}, the sum of its requests in its period {2} nano-units",
     ),
-    Check(
-        OTHERS_BUDGETS,
-        "request {0}: its budget {1} is another account's",
-    ),
+    Check(OTHERS_BUDGETS, "request {0}: its budget {1} is another account's"),
     Check(
         _DIFFERENCES.format(_HOURS_AGAINST_REQUESTS),
         "account {0}, hour {1}, model {2}, key {3}: the hour's sums differ from its requests by"
@@ -297,11 +294,7 @@ def prove(
     checks = (*CHECKS, *FULL_CHECKS, *more_checks) if full else CHECKS
     # An empty text is below every id: then no request may be missing.
     kept_id = find_first_id(kept_from_ms) if kept_from_ms else ""
-    values: dict[str, int | str] = {
-        "since": since,
-        "kept_from": kept_from_ms,
-        "kept_id": kept_id,
-    }
+    values: dict[str, int | str] = {"since": since, "kept_from": kept_from_ms, "kept_id": kept_id}
     problems = tuple(text for check in checks for text in _find(connection, check, values))
     if full:
         problems += tuple(_find_wrong_costs(connection))

@@ -341,9 +341,7 @@ def _budget_row(row: tuple[int, int, str | None, int, Period, int, int]) -> Budg
     return Budget(budget_id, account_id, name, Allowance(amount_nano, period), spending)
 
 
-def _key_row(
-    row: tuple[str, int, bytes, int | None, str, int, *KeyTermsColumns],
-) -> KeyRow:
+def _key_row(row: tuple[str, int, bytes, int | None, str, int, *KeyTermsColumns]) -> KeyRow:
     return KeyRow(*row[:3], read_key_terms(row[6:]), *row[3:6])
 
 

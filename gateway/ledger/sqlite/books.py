@@ -150,9 +150,7 @@ def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -
 
 
 def _insert_records(
-    connection: sqlite3.Connection,
-    columns: Mapping[str, set[str]],
-    records: Iterable[MoveRecord],
+    connection: sqlite3.Connection, columns: Mapping[str, set[str]], records: Iterable[MoveRecord]
 ) -> None:
     for record in records:
         # Names from the file become SQL below, so none passes that the schema does not have.

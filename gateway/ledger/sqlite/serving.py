@@ -186,11 +186,7 @@ class SqliteStore:
 
 
 def _commit(
-    connection: sqlite3.Connection,
-    now_ms: int,
-    known: Known,
-    report: Report,
-    items: Sequence[Item],
+    connection: sqlite3.Connection, now_ms: int, known: Known, report: Report, items: Sequence[Item]
 ) -> bool:
     """Commit and report; return False if the items should be retried one by one."""
     try:

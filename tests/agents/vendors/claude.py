@@ -120,11 +120,7 @@ class Claude:
     def _think(self, step: int) -> Json:
         if self.redacts:
             return {"type": "redacted_thinking", "data": seal(self.name, step)}
-        return {
-            "type": "thinking",
-            "thinking": think(step),
-            "signature": seal(self.name, step),
-        }
+        return {"type": "thinking", "thinking": think(step), "signature": seal(self.name, step)}
 
     def _make_id(self, step: int, number: int, *, thinks: bool) -> str:
         return f"toolu_{digest(self.name, step, number, thinks)}"

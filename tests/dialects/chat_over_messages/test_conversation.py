@@ -5,12 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from tests.dialects.chat_over_messages.kit import (
-    check_request,
-    text,
-    tool,
-    translate,
-)
+from tests.dialects.chat_over_messages.kit import check_request, text, tool, translate
 from tests.support.rows import each_row
 
 USER = {"role": "user", "content": "Hi"}

@@ -167,10 +167,7 @@ def test_a_caller_of_functions_gets_a_function_call() -> None:
 def test_what_a_usage_does_not_tell_is_estimated(usage: Json | None, prompt: int) -> None:
     reply = read(message(think("1234"), text("12345"), use(a=1), usage=usage))
     output = -(-(4 + 5 + len('{"a":1}')) // 4)
-    assert (reply.metered.tokens, reply.metered.estimated) == (
-        Tokens(prompt, output=output),
-        True,
-    )
+    assert (reply.metered.tokens, reply.metered.estimated) == (Tokens(prompt, output=output), True)
     assert json.loads(reply.body)["usage"] == {
         "prompt_tokens": prompt,
         "completion_tokens": output,

@@ -9,9 +9,7 @@ from gateway.dialects.records import ReplyContext
 from gateway.money import Tokens
 from gateway.prices import Asked, Terms
 from gateway.usage import Metered
-from tests.dialects.chat.kit import (
-    dump,
-)
+from tests.dialects.chat.kit import dump
 from tests.dialects.chat_over_messages.kit import STOP, close, finish, frame, open_block, say, start
 from tests.dialects.hearing import bound
 from tests.dialects.messages_over_chat.kit import make_context as make_messages_context

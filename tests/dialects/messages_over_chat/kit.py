@@ -239,10 +239,7 @@ FUNCTION: Json = {"name": "f", "parameters": {"type": "object", "properties": {}
 PDF: Json = {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}
 PNG: Json = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
 CACHED: Json = {"cache_control": {"type": "ephemeral"}}
-BILLING: Json = {
-    "type": "text",
-    "text": "x-anthropic-billing-header: cc_version=2.1; cch=1",
-}
+BILLING: Json = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1; cch=1"}
 
 
 def write(target: Target = TARGET, **fields: Any) -> Json:

@@ -8,16 +8,7 @@ import pytest
 
 from gateway.dialects.messages_over_chat.reply import MessageWriter
 from gateway.errors import UndeliverableReply
-from tests.dialects.chat.kit import (
-    DONE,
-    choice,
-    chunk,
-    event,
-    events,
-    role,
-    stop,
-    text,
-)
+from tests.dialects.chat.kit import DONE, choice, chunk, event, events, role, stop, text
 from tests.dialects.messages_over_chat.kit import (
     SEQUENTIAL,
     STOP_EVENT,

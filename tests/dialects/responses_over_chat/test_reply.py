@@ -108,8 +108,7 @@ def test_a_call_without_id_gets_one() -> None:
 
 
 @each_row(
-    ("given", "arguments"),
-    [(None, "{}"), ("", "{}"), ({"a": 1}, '{"a":1}'), ('{"a"', '{"a"')],
+    ("given", "arguments"), [(None, "{}"), ("", "{}"), ({"a": 1}, '{"a":1}'), ('{"a"', '{"a"')]
 )
 def test_arguments_of_any_kind(given: Any, arguments: str) -> None:
     response = read(completion({"tool_calls": [call(arguments=given)]}))

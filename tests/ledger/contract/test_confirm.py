@@ -9,12 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.errors import (
-    BalanceHeld,
-    GatewayError,
-    InsufficientBalance,
-    RateLimited,
-)
+from gateway.errors import BalanceHeld, GatewayError, InsufficientBalance, RateLimited
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms, Rate
 from gateway.ledger.serving.ledger import ServingLedger

@@ -41,11 +41,7 @@ def note(place: Place, **prices: PriceList) -> list[tuple[str | None, str]]:
             PriceList(BASE),
             "input 0.00 → 3.00, cached_input 0.00 → 0.30, cache_write 0.00 → 3.00, output 0.00 → 15.00",
         ),
-        (
-            PriceList(BASE),
-            PriceList(WITH_TOOL),
-            "web_fetch none → 0.01, reported none → 1.2",
-        ),
+        (PriceList(BASE), PriceList(WITH_TOOL), "web_fetch none → 0.01, reported none → 1.2"),
         (
             PriceList(BASE, (FAST,)),
             PriceList(BASE, (PriceRule(BASE, speed="fast"),)),

@@ -15,12 +15,7 @@ from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.tasks import spawn
 from tests.ledger.postgres.severing import Cut, Line, run_line
-from tests.ledger.postgres.shared import (
-    Shared,
-    admission,
-    make_shared,
-    settlement,
-)
+from tests.ledger.postgres.shared import Shared, admission, make_shared, settlement
 from tests.support.postgres import Cluster, name_of
 from tests.support.waiting import until
 

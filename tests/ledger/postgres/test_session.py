@@ -229,10 +229,7 @@ def test_a_server_that_is_full_is_told_in_plain_words(told: str, plain: str) -> 
         ("FROM requests INDEXED BY by_account WHERE", "FROM requests  WHERE"),
         ("a CROSS JOIN b ON a.id = b.id", "a JOIN b ON a.id = b.id"),
         ("a CROSS JOIN b", "a CROSS JOIN b"),
-        (
-            "requests.a = coalesce(:a, requests.a)",
-            "(%(a)s IS NULL OR requests.a = %(a)s)",
-        ),
+        ("requests.a = coalesce(:a, requests.a)", "(%(a)s IS NULL OR requests.a = %(a)s)"),
         ("a = coalesce(:a, b)", "a = coalesce(%(a)s, b)"),
         ("a CROSS JOIN LATERAL b ON TRUE", "a CROSS JOIN LATERAL b ON TRUE"),
     ],

@@ -136,10 +136,7 @@ async def test_a_node_that_joins_others_can_take_over_at_once(postgres_url: str)
         shared.query(f"UPDATE nodes SET seen_at = {past}, steady_at = {past} RETURNING 1")
         first = await fall_silent(stack, shared)
         assert list(nodes.look_around(*first, 1.0)) == []
-        shared.query(
-            f"UPDATE nodes SET steady_at = {past} WHERE id = %s RETURNING 1",
-            first[1].id,
-        )
+        shared.query(f"UPDATE nodes SET steady_at = {past} WHERE id = %s RETURNING 1", first[1].id)
         second = await fall_silent(stack, shared)
         assert list(nodes.look_around(*second, 1.0)) == [], "it is suspected first"
         shared.query(f"UPDATE nodes SET suspected_at = {past} WHERE id = {dead.id} RETURNING 1")

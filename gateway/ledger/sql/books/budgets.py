@@ -140,11 +140,7 @@ class BudgetBook(Part):
 
 
 def insert_budget(
-    connection: Connection,
-    account_id: int,
-    name: str | None,
-    allowance: Allowance,
-    now_ms: int,
+    connection: Connection, account_id: int, name: str | None, allowance: Allowance, now_ms: int
 ) -> int:
     """Insert a budget of which nothing is spent; return its id."""
     row = {
@@ -159,11 +155,7 @@ def insert_budget(
 
 
 def write_budget(
-    connection: Connection,
-    budget_id: int,
-    name: str | None,
-    allowance: Allowance,
-    now_ms: int,
+    connection: Connection, budget_id: int, name: str | None, allowance: Allowance, now_ms: int
 ) -> None:
     """Write a budget's terms, and its sum for the present period, which may be another now."""
     span = find_span(allowance.period, now_ms)

@@ -20,12 +20,7 @@ from gateway.ledger.sql.books.budgets import (
     set_own_budget,
     view_standing,
 )
-from gateway.ledger.sql.books.database import (
-    Part,
-    append_change,
-    describe_changes,
-    read_account,
-)
+from gateway.ledger.sql.books.database import Part, append_change, describe_changes, read_account
 from gateway.ledger.sql.connection import Connection, insert
 from gateway.ledger.sql.rows import (
     KEY_LIVES,

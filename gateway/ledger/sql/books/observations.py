@@ -101,7 +101,7 @@ _ADD_CALLS: Final = Insert(
 )
 _ADD_FAILURES: Final = Insert(
     "INSERT INTO upstream_failures (failed_ms, request_id, status, reason, url, type, code, param,"
-    " rejected)",
+    " rejected)"
 )
 _ADD_LATENCIES: Final = Insert(
     "INSERT INTO latencies (scope, hour, account_id, provider, upstream_model, bucket, firsts, totals)",

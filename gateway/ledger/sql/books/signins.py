@@ -188,10 +188,7 @@ class SignInBook(Part):
     def read_sessions(self, account_id: int) -> list[SessionView]:
         """Return the sessions that have not ended, the last used first."""
         with self._database.reading() as connection:
-            rows = connection.execute(
-                _LIST,
-                {"now": self._database.clock(), "account": account_id},
-            )
+            rows = connection.execute(_LIST, {"now": self._database.clock(), "account": account_id})
             return [_session_view(row) for row in rows]
 
     def end_session(self, account: AccountView, session_id: str) -> None:
@@ -281,8 +278,7 @@ class SignInBook(Part):
 
     def _require_session(self, connection: Connection, account_id: int, session_id: str) -> None:
         found = connection.execute(
-            _FIND_ID,
-            {"now": self._database.clock(), "account": account_id, "id": session_id},
+            _FIND_ID, {"now": self._database.clock(), "account": account_id, "id": session_id}
         ).fetchone()
         if found is None:
             raise NotFound("there is no such session")

@@ -94,8 +94,7 @@ def test_a_page_finds_its_order_if_its_id_was_not_kept(books: AnyBooks, order: O
 
 
 @pytest.mark.parametrize(
-    "others",
-    [{"amount_nano": PRICE - 1}, {"amount_nano": PRICE + 1}, {"currency": "EUR"}],
+    "others", [{"amount_nano": PRICE - 1}, {"amount_nano": PRICE + 1}, {"currency": "EUR"}]
 )
 def test_another_amount_is_not_credited(
     books: AnyBooks, order: OrderView, others: dict[str, Any]
