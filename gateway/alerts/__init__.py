@@ -1,8 +1,8 @@
 """Alerts: what is wrong is noticed within seconds, queued in the ledger, and delivered at least once.
 
     watch      the chore: finds what is wrong with providers, usage, budgets, backups; queues what is new
-    delivery   delivers what is due, with back-off
-    channels   one signed request to a webhook, one run of the command; addresses that are forbidden
+    delivery   delivers what is due, with back-off: a signed request to a webhook, whose address may not
+               be forbidden, or a run of the command
 
 No request waits for this: the chore runs every few seconds, on the ledger in a thread, and does
 nothing while `[alerts]` names neither a webhook nor a command. An alert is sent again until its

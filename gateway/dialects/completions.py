@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from gateway.dialects.base import Caller, Pipeline, Upstream
-from gateway.dialects.chat.caller import FIELDS
+from gateway.dialects.chat.dialect import FIELDS, ChatUpstream
 from gateway.dialects.chat.repair import count_choices_text
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
-from gateway.dialects.chat.upstream import ChatUpstream
 from gateway.dialects.embeddings import read_inputs
 from gateway.dialects.records import CompletionRequest, Event, Json, ReplyContext
 from gateway.dialects.wire import fields

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import orjson
 
 from gateway.dialects.base import Caller
-from gateway.dialects.chat.upstream import ChatUpstream
+from gateway.dialects.chat.dialect import ChatUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice

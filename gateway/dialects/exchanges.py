@@ -8,8 +8,7 @@ from functools import partial
 from typing import Final
 
 from gateway.dialects.base import Caller, Pipeline, Translation, Upstream
-from gateway.dialects.chat.caller import ChatCaller
-from gateway.dialects.chat.upstream import ChatUpstream
+from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
 from gateway.dialects.chat_over_messages import CHAT_OVER_MESSAGES
 from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.completions import CompletionsCaller, CompletionsUpstream

@@ -10,13 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from gateway.dialects.chat.repair import make_chat_usage
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, uses_functions
 from gateway.dialects.records import CompletionRequest, Json, Target, Usage
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object
-from gateway.dialects.wire.usage import make_cache_details
+from gateway.dialects.wire.usage import make_cache_details, make_chat_usage
 from gateway.errors import BadRequest
 
 CARRIED: Final = frozenset(

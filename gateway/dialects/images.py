@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway.dialects.base import Caller, EventReader
-from gateway.dialects.chat.stream import check_error
-from gateway.dialects.chat.upstream import ChatUpstream
+from gateway.dialects.chat.dialect import ChatUpstream
 from gateway.dialects.records import CompletionRequest, Event, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields, read_asked
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_text, maybe_loads
 from gateway.dialects.wire.passing import PassingStream
+from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import read_object
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage

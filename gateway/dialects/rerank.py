@@ -10,12 +10,12 @@ import math
 from typing import Any, Final
 
 from gateway.dialects.base import Caller, Upstream
-from gateway.dialects.chat.stream import check_error
-from gateway.dialects.chat.upstream import ChatUpstream
+from gateway.dialects.chat.dialect import ChatUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, maybe_loads
+from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.money import SEARCH_UNIT, Tokens

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gateway.dialects.base import Caller, Pipeline
-from gateway.dialects.chat.upstream import ChatUpstream
+from gateway.dialects.chat.dialect import ChatUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext
 from gateway.dialects.wire import fields
 from gateway.errors import GatewayError

@@ -1,8 +1,7 @@
 """The way to the providers: routes, connections, failures.
 
     routing     which providers serve a model, in which order, and when the next one is tried; load
-    health      circuit breakers
-    keys        the keys of a provider, and which of them rest
+    rests       what is not asked for a while: circuit breakers, and the keys of a provider that rest
     forwarder   requests to one provider, and the meaning of its failures, without its secrets
     attempt     one try at one route: one timer for all deadlines, bodies, the ways to end early
     dial        the connections to one provider: addresses raced, TLS, proxies, the pool

@@ -16,7 +16,7 @@ from gateway.errors import Blame, GatewayError, InternalError, UpstreamError, Up
 from gateway.tasks import STALL_SECONDS
 from gateway.upstream.connection import Broken, Connection, Receiver
 from gateway.upstream.http1 import Head
-from gateway.upstream.keys import ProviderKey
+from gateway.upstream.rests import ProviderKey
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -24,7 +24,7 @@ from gateway.dialects.exchanges import Exchange
 from gateway.errors import BadRequest, GatewayError
 from gateway.upstream.attempt import Attempt, Response
 from gateway.upstream.connection import Receiver
-from gateway.upstream.keys import ProviderKey
+from gateway.upstream.rests import ProviderKey
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
 

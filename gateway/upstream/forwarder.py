@@ -30,7 +30,7 @@ from gateway.upstream.attempt import Attempt, CollectedBody, Response, Ticker, a
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable
 from gateway.upstream.http1 import Head
-from gateway.upstream.keys import UNAUTHORIZED, KeyRing, ProviderKey
+from gateway.upstream.rests import UNAUTHORIZED, KeyRing, ProviderKey
 
 MAX_ERROR_BYTES: Final = 64 << 10
 """Bytes of an error's body that are read: errors are objects of some KiB."""

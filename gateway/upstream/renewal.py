@@ -26,7 +26,7 @@ from gateway.config.secrets import check_secret, expand_variables, resolve_secre
 from gateway.tasks import spawn
 from gateway.times import unix_ms
 from gateway.upstream.attempt import TICK_SECONDS
-from gateway.upstream.keys import ProviderKey
+from gateway.upstream.rests import ProviderKey
 from gateway.upstream.routing import Routes
 
 log = logging.getLogger("gateway.upstream")

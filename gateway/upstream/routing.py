@@ -21,8 +21,7 @@ from gateway.dialects.exchanges import Exchange, Exchanges
 from gateway.dialects.records import Target
 from gateway.errors import BadRequest, Blame, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.upstream.forwarder import Forwarder, rename
-from gateway.upstream.health import Breaker, BreakerState
-from gateway.upstream.keys import ProviderKey
+from gateway.upstream.rests import Breaker, BreakerState, ProviderKey
 
 UNBROKEN: Final = Breaker()
 """The breaker of what never failed."""

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.alerts.channels import (
+from gateway.addresses import is_public
+from gateway.alerts.delivery import (
     Forbidden,
     Undelivered,
     check_holder_url,
-    is_public,
     post,
     require_public,
     run_command,

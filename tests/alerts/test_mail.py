@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from gateway.alerts.channels import Undelivered, run_command
+from gateway.alerts.delivery import Undelivered, run_command
 from tests.support.rows import each_row
 
 DOCUMENT: Final = Path(__file__).parents[2] / "gateway/docs/operation.md"

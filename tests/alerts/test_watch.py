@@ -23,7 +23,7 @@ from gateway.api.state import Gateway
 from gateway.config.records import Alerts
 from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.key_records import BudgetStanding
-from gateway.ledger.serving.store import CallSum, Observations
+from gateway.ledger.serving.queue import CallSum, Observations
 from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.tasks import spawn

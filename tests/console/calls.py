@@ -13,7 +13,7 @@ from pathlib import Path
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving.store import MAX_ITEMS, Item
+from gateway.ledger.serving.queue import MAX_ITEMS, Item
 from gateway.ledger.sqlite.batch import Known, commit_requests
 from gateway.ledger.sqlite.schema import connect
 from gateway.money import Price, Tokens

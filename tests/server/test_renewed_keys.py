@@ -14,8 +14,8 @@ from gateway.alerts.watch import Watch, find_key_problems
 from gateway.api.state import make_routes
 from gateway.config.load import load_config
 from gateway.tasks import spawn
-from gateway.upstream.keys import ProviderKey
 from gateway.upstream.renewal import EARLY_SECONDS, Renewal
+from gateway.upstream.rests import ProviderKey
 from tests.alerts.receiver import Receiver, listen
 from tests.alerts.test_watch import arrive, write_alerts
 from tests.console.kit import API, HOLDER, OPERATOR, Console, open_console

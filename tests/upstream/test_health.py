@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.upstream.health import FAILURES, OPEN_SECONDS, Breaker
+from gateway.upstream.rests import FAILURES, OPEN_SECONDS, Breaker
 
 
 def make_open(now: float = 0.0) -> Breaker:

@@ -15,7 +15,7 @@ from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
 from gateway.upstream.attempt import Attempt, CollectedBody
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.keys import REST_SECONDS, KeyRing, ProviderKey
+from gateway.upstream.rests import REST_SECONDS, KeyRing, ProviderKey
 from tests.support.config import Places
 from tests.support.records import make_provider
 from tests.support.replies import completion, error_reply, json_reply

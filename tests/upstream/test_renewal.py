@@ -21,7 +21,6 @@ from gateway.errors import Overloaded, UpstreamError, UpstreamUnavailable
 from gateway.tasks import spawn
 from gateway.upstream.attempt import Attempt, CollectedBody
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.keys import ProviderKey
 from gateway.upstream.renewal import (
     AHEAD_SECONDS,
     EARLY_SECONDS,
@@ -33,6 +32,7 @@ from gateway.upstream.renewal import (
     find_wait,
     read_output,
 )
+from gateway.upstream.rests import ProviderKey
 from tests.support.config import Places
 from tests.support.records import make_provider
 from tests.support.replies import completion, error_reply, json_reply

@@ -21,7 +21,7 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from gateway.upstream.health import FAILURES, INSTANT_SECONDS, OPEN_SECONDS
+from gateway.upstream.rests import FAILURES, INSTANT_SECONDS, OPEN_SECONDS
 from gateway.upstream.routing import Candidate, ProviderState, Routes, try_routes
 from tests.support import records
 

@@ -26,7 +26,7 @@ from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.process import PROGRAM, find_version
 from gateway.times import DAY_MS, format_day, format_iso, unix_ms
-from gateway.upstream.health import BreakerState
+from gateway.upstream.rests import BreakerState
 
 _NO_AUDIT: Final[Mapping[str, object]] = {
     "ok": None,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from gateway.admin import observations, signin, views
 from gateway.admin.fields import describe
-from gateway.alerts.channels import check_holder_url
+from gateway.alerts.delivery import check_holder_url
 from gateway.console.api.session import make_visitor, require_fresh
 from gateway.console.fields import (
     ConsoleError,

@@ -17,70 +17,10 @@ from typing import Any, Final, Literal
 from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
 from gateway.dialects.wire.stream import PICTURE_BYTES
-from gateway.dialects.wire.usage import make_cache_details, read_counts
-from gateway.money import Tokens
+from gateway.dialects.wire.usage import lift_usage, maybe_repair_chat_usage
 from gateway.usage import count_text
 
 _MEDIA: Final = frozenset({"image", "image_url", "audio", "input_audio"})
-
-
-def find_chunk_usage(chunk: Json) -> Json | None:
-    """Return the usage of a chunk, which Kimi puts into the choice and Groq into `x_groq`."""
-    usage = chunk.get("usage")
-    if type(usage) is not dict:
-        choices = get_list(chunk, "choices")
-        first = choices[0] if choices else None
-        usage = first.get("usage") if type(first) is dict else None
-    if type(usage) is not dict and "x_groq" in chunk:
-        usage = get_object(chunk, "x_groq").get("usage")
-    return usage if type(usage) is dict else None
-
-
-def lift_usage(chunk: Json) -> Json:
-    """Return a chunk whose usage stands where OpenAI puts it."""
-    # The same object tells callers that there is nothing to write anew.
-    if type(chunk.get("usage")) is dict or (usage := find_chunk_usage(chunk)) is None:
-        return chunk
-    lifted = {**chunk, "choices": [_drop_usage(one) for one in get_list(chunk, "choices")]}
-    if "x_groq" in chunk:
-        lifted["x_groq"] = _drop_usage(chunk["x_groq"])
-    return {**lifted, "usage": usage}
-
-
-def _drop_usage(value: Any) -> Any:
-    return {k: v for k, v in value.items() if k != "usage"} if type(value) is dict else value
-
-
-def maybe_repair_chat_usage(usage: Json) -> Json | None:
-    """Return the usage with all tokens that are charged; None when it is that already, or unreadable."""
-    counts = read_counts(usage)
-    if not (counts.has_input and counts.has_output):
-        return None
-    if tells(usage, counts.tokens):
-        return None
-    repaired = {**usage, **make_chat_usage(counts.tokens)}
-    if counts.beside:
-        told = get_object(usage, "prompt_tokens_details")
-        repaired["prompt_tokens_details"] = told | make_cache_details(counts.tokens)
-    return repaired
-
-
-def tells(usage: Json, tokens: Tokens) -> bool:
-    """Return whether a usage has just these counts of input and output, and their sum."""
-    for name, count in make_chat_usage(tokens).items():
-        if name not in usage or type(usage[name]) is not int or usage[name] != count:
-            return False
-    return True
-
-
-def make_chat_usage(tokens: Tokens) -> Json:
-    """Write a usage object for a reply whose upstream gave none: callers expect one."""
-    prompt = tokens.all_input
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": tokens.output,
-        "total_tokens": prompt + tokens.output,
-    }
 
 
 def count_choices_text(choices: list[Any], key: Literal["message", "delta"]) -> int:

@@ -386,3 +386,10 @@ def _merge_details(details: Iterable[Any]) -> list[Json]:
             if value is not None:
                 told[name] = value
     return [{**told, **{name: "".join(said[name]) for name in said}} for told, said in whole]
+
+
+ID_PREFIX: Final = "chatcmpl-"
+
+
+def shape_id(identity: str) -> str:
+    return identity if identity.startswith(ID_PREFIX) else ID_PREFIX + identity

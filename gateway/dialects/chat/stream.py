@@ -9,14 +9,15 @@ import re
 from typing import Any, Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text, find_chunk_usage
+from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text
+from gateway.dialects.chat.state import ID_PREFIX, shape_id
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_splice
 from gateway.dialects.wire.passing import PassingStream
-from gateway.dialects.wire.replies import make_failure
+from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import read_object, render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
-from gateway.dialects.wire.usage import read_openai_usage
+from gateway.dialects.wire.usage import find_chunk_usage, read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.prices import name_tier
 from gateway.usage import Expected, Reported, merge_reports
@@ -26,12 +27,6 @@ _DONE: Final = b"[DONE]"
 _DONE_LINE: Final = b"data: [DONE]"
 _FINISH: Final = re.compile(rb'"finish_reason"\s*:\s*"')
 """Matches a finish reason only: inside a text its quotes would be escaped."""
-
-
-def check_error(body: Json, name: str = "") -> None:
-    """Raise UpstreamError for an error, in any envelope, where a reply or a chunk should be."""
-    if name == "error" or body.get("error") or body.get("object") == "error":
-        raise make_failure(body)
 
 
 def check_finish(finish: object) -> None:
@@ -134,7 +129,6 @@ class ChatReader(EventReader):
 
 
 DONE: Final = b"data: [DONE]\n\n"
-ID_PREFIX: Final = "chatcmpl-"
 
 TEXT_KEYS: Final = ("content", "reasoning_content", "reasoning", "refusal")
 """Keys of a delta that hold text; the arguments of a tool call are text, too."""
@@ -257,10 +251,6 @@ class ChatStream(PassingStream):
         if not isinstance(upstream_id, str) or not upstream_id:
             return ID_PREFIX + self._context.request_id
         return shape_id(upstream_id)
-
-
-def shape_id(identity: str) -> str:
-    return identity if identity.startswith(ID_PREFIX) else ID_PREFIX + identity
 
 
 def maybe_probe(chunk: Json) -> tuple[Json, str, str] | None:

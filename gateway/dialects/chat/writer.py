@@ -12,8 +12,8 @@ from collections import Counter
 from typing import Final, Literal
 
 from gateway.dialects.base import EventWriter
-from gateway.dialects.chat.state import STATE, seal, seal_id
-from gateway.dialects.chat.stream import DONE, ID_PREFIX
+from gateway.dialects.chat.state import ID_PREFIX, STATE, seal, seal_id
+from gateway.dialects.chat.stream import DONE
 from gateway.dialects.records import Json, ReplyContext, Target, Usage
 from gateway.dialects.wire.billed import is_open, list_families
 from gateway.dialects.wire.fields import Field

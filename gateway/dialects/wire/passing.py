@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from abc import abstractmethod
 from typing import Final
 
@@ -11,7 +13,7 @@ from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.dialects.wire.sse import Framer, is_canonical, render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES, EventStream
 from gateway.dialects.wire.templates import PROBE_BYTES, Template, maybe_cut, maybe_learn
-from gateway.dialects.wire.usage import hide_bill, maybe_find_end_usage
+from gateway.dialects.wire.usage import hide_bill
 
 MAX_FRUITLESS: Final = 8
 """Templates learned in a row without a match, after which the events differ too much to learn."""
@@ -172,3 +174,25 @@ class PassingStream(EventStream):
 
     def _continue_tool(self, tool: tuple[int, int]) -> None:
         """Note that arguments of a call passed by a template."""
+
+
+def maybe_find_end_usage(end: bytes) -> tuple[int, int, Json] | None:
+    """Find the usage in the last bytes of an event too large to hold: where it is, and what it is."""
+    # The last one counts: a text before it may hold a usage, too.
+    for found in reversed([*_END_USAGE.finditer(end)]):
+        # The event was cut anywhere, so bytes that are no UTF-8 must come back as they were.
+        text = end[found.end() - 1 :].decode("utf-8", "surrogateescape")
+        try:
+            # Not orjson, which refuses what follows an object.
+            usage, chars = _DECODER.raw_decode(text)
+        except ValueError:
+            continue
+        size = len(text[:chars].encode("utf-8", "surrogateescape"))
+        return found.end() - 1, found.end() - 1 + size, usage
+    return None
+
+
+_END_USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
+
+
+_DECODER: Final = json.JSONDecoder()

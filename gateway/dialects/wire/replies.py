@@ -314,3 +314,9 @@ class ReplayedReply(_HeldBody):
 
     def measure(self) -> Metered:
         return self._inner.measure() if self._inner.begun else self._measure_unread()
+
+
+def check_error(body: Json, name: str = "") -> None:
+    """Raise UpstreamError for an error, in any envelope, where a reply or a chunk should be."""
+    if name == "error" or body.get("error") or body.get("object") == "error":
+        raise make_failure(body)

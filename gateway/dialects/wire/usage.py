@@ -5,7 +5,6 @@ README.md has who sends what. The provider's own bill and its calls of tools are
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -322,21 +321,60 @@ def _hide_within(value: Any, *, deep: bool) -> Any:
     return value
 
 
-def maybe_find_end_usage(end: bytes) -> tuple[int, int, Json] | None:
-    """Find the usage in the last bytes of an event too large to hold: where it is, and what it is."""
-    # The last one counts: a text before it may hold a usage, too.
-    for found in reversed([*_END_USAGE.finditer(end)]):
-        # The event was cut anywhere, so bytes that are no UTF-8 must come back as they were.
-        text = end[found.end() - 1 :].decode("utf-8", "surrogateescape")
-        try:
-            # Not orjson, which refuses what follows an object.
-            usage, chars = _DECODER.raw_decode(text)
-        except ValueError:
-            continue
-        size = len(text[:chars].encode("utf-8", "surrogateescape"))
-        return found.end() - 1, found.end() - 1 + size, usage
-    return None
+def find_chunk_usage(chunk: Json) -> Json | None:
+    """Return the usage of a chunk, which Kimi puts into the choice and Groq into `x_groq`."""
+    usage = chunk.get("usage")
+    if type(usage) is not dict:
+        choices = get_list(chunk, "choices")
+        first = choices[0] if choices else None
+        usage = first.get("usage") if type(first) is dict else None
+    if type(usage) is not dict and "x_groq" in chunk:
+        usage = get_object(chunk, "x_groq").get("usage")
+    return usage if type(usage) is dict else None
 
 
-_END_USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
-_DECODER: Final = json.JSONDecoder()
+def lift_usage(chunk: Json) -> Json:
+    """Return a chunk whose usage stands where OpenAI puts it."""
+    # The same object tells callers that there is nothing to write anew.
+    if type(chunk.get("usage")) is dict or (usage := find_chunk_usage(chunk)) is None:
+        return chunk
+    lifted = {**chunk, "choices": [_drop_usage(one) for one in get_list(chunk, "choices")]}
+    if "x_groq" in chunk:
+        lifted["x_groq"] = _drop_usage(chunk["x_groq"])
+    return {**lifted, "usage": usage}
+
+
+def _drop_usage(value: Any) -> Any:
+    return {k: v for k, v in value.items() if k != "usage"} if type(value) is dict else value
+
+
+def maybe_repair_chat_usage(usage: Json) -> Json | None:
+    """Return the usage with all tokens that are charged; None when it is that already, or unreadable."""
+    counts = read_counts(usage)
+    if not (counts.has_input and counts.has_output):
+        return None
+    if tells(usage, counts.tokens):
+        return None
+    repaired = {**usage, **make_chat_usage(counts.tokens)}
+    if counts.beside:
+        told = get_object(usage, "prompt_tokens_details")
+        repaired["prompt_tokens_details"] = told | make_cache_details(counts.tokens)
+    return repaired
+
+
+def tells(usage: Json, tokens: Tokens) -> bool:
+    """Return whether a usage has just these counts of input and output, and their sum."""
+    for name, count in make_chat_usage(tokens).items():
+        if name not in usage or type(usage[name]) is not int or usage[name] != count:
+            return False
+    return True
+
+
+def make_chat_usage(tokens: Tokens) -> Json:
+    """Write a usage object for a reply whose upstream gave none: callers expect one."""
+    prompt = tokens.all_input
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": tokens.output,
+        "total_tokens": prompt + tokens.output,
+    }

@@ -22,7 +22,7 @@ from gateway.ledger.key_records import (
     refuse_tokens,
 )
 from gateway.ledger.serving.memory import Lack, refuse_funds
-from gateway.ledger.serving.store import Item, Report
+from gateway.ledger.serving.queue import Item, Report
 from gateway.ledger.sql.rows import write_extras
 from gateway.times import DAY_MS
 

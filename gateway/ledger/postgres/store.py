@@ -45,7 +45,7 @@ from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session, describe
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot, make_void
-from gateway.ledger.serving.store import Item, Observations, Report
+from gateway.ledger.serving.queue import Item, Observations, Report
 from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.ledger")

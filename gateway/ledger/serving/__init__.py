@@ -3,9 +3,9 @@
 ledger    the contract: hold, confirm, settle; its waits, and its receipts
 memory    accounts and keys, as a request reads no row; the check and the reservation of money in one
           step, and their release
-queue     holds and settlements that are not committed, and who waits for them
+queue     holds and settlements that are not committed, and who waits for them; the contract of a store,
+          which carries out rounds: what it is given and what it reports
 writer    rounds: when one begins, a batch to commit, what was committed into memory
-store     the contract of a store, which carries out rounds; what a round is given and reports
 health    whether commits work: outages, retries and their log lines; counts of refusals and of calls
           to providers, beside the books
 """

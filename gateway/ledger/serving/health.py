@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from gateway.ledger.alert_records import SLOT_MS, UpstreamFailure
-from gateway.ledger.serving.store import CallSum, Observations, RefusalSum, Store
+from gateway.ledger.serving.queue import CallSum, Observations, RefusalSum, Store
 from gateway.times import HOUR_MS
 
 log = logging.getLogger("gateway.ledger")

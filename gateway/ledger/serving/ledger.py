@@ -29,8 +29,7 @@ from gateway.ledger.serving.memory import (
     raise_to,
     take_hold,
 )
-from gateway.ledger.serving.queue import fail_wait, find_failure
-from gateway.ledger.serving.store import Store
+from gateway.ledger.serving.queue import Store, fail_wait, find_failure
 from gateway.ledger.serving.writer import Writer
 from gateway.tasks import PromptFuture, spawn
 

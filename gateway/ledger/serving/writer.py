@@ -19,8 +19,7 @@ from typing import Final, TypeVarTuple
 from gateway.ledger.base import Account
 from gateway.ledger.serving.health import BUSY_SECONDS, Health
 from gateway.ledger.serving.memory import Memory, hold_in_full
-from gateway.ledger.serving.queue import Queue
-from gateway.ledger.serving.store import Item, Report, Store
+from gateway.ledger.serving.queue import Item, Queue, Report, Store
 from gateway.process import ExitCode
 
 log = logging.getLogger("gateway.ledger")

@@ -33,7 +33,7 @@ import orjson
 
 from gateway.ledger.base import Hold
 from gateway.ledger.call_records import ProviderCosts
-from gateway.ledger.serving.store import Item
+from gateway.ledger.serving.queue import Item
 from gateway.ledger.sql.rows import BILLED
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import (

@@ -26,7 +26,7 @@ from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import FilesLost, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot
-from gateway.ledger.serving.store import Item, Observations, Report
+from gateway.ledger.serving.queue import Item, Observations, Report
 from gateway.ledger.sqlite.batch import Known, NotPendingError, commit_requests, write_aside
 from gateway.ledger.sqlite.books import run_audit
 from gateway.ledger.sqlite.connections import ChangeFeed, ConnectionThread, SqliteReader

@@ -21,7 +21,7 @@ from gateway.errors import BalanceHeld, GatewayError
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
-from gateway.ledger.serving.store import Item, Observations, Report
+from gateway.ledger.serving.queue import Item, Observations, Report
 from gateway.ledger.sqlite.books import run_audit
 from gateway.ledger.sqlite.connections import ChangeFeed
 from gateway.ledger.sqlite.serving import SqliteStore

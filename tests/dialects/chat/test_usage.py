@@ -7,14 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.chat.repair import (
-    count_message_text,
-    make_chat_usage,
-    maybe_repair_chat_usage,
-)
+from gateway.dialects.chat.repair import count_message_text
 from gateway.dialects.chat.writer import uses_functions
 from gateway.dialects.records import Json
-from gateway.dialects.wire.usage import read_openai_usage
+from gateway.dialects.wire.usage import make_chat_usage, maybe_repair_chat_usage, read_openai_usage
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.support.fuzz import fuzz, json_values

@@ -18,7 +18,6 @@ from typing import Any
 
 from gateway.dialects import exchanges
 from gateway.dialects.base import Caller, EventReader, EventWriter, Pipeline, Translation, Upstream
-from gateway.dialects.chat.repair import make_chat_usage
 from gateway.dialects.chat.writer import ChoiceWriter, make_completion, make_message
 from gateway.dialects.records import (
     CompletionRequest,
@@ -35,6 +34,7 @@ from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.sse import read_object, render_data
 from gateway.dialects.wire.templates import PROBE
+from gateway.dialects.wire.usage import make_chat_usage
 from gateway.errors import GatewayError, UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported, count_text, read_count

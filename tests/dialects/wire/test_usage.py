@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.wire.usage import hide_bill, maybe_find_end_usage, read_openai_usage
+from gateway.dialects.wire.passing import maybe_find_end_usage
+from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.money import Tokens
 from gateway.usage import Expected, UsageLimits
 from tests.support.fuzz import fuzz, json_values

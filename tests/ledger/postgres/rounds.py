@@ -14,7 +14,7 @@ from gateway.ledger.postgres.messages import (
 )
 from gateway.ledger.postgres.nodes import Node, register
 from gateway.ledger.postgres.session import Session
-from gateway.ledger.serving.store import Item
+from gateway.ledger.serving.queue import Item
 from gateway.times import unix_ms
 from tests.ledger.databases import stop_clock
 

@@ -23,7 +23,7 @@ from gateway.ledger.postgres.nodes import (
     write_aside,
 )
 from gateway.ledger.postgres.session import Session, connect, transaction
-from gateway.ledger.serving.store import CallSum, Observations, RefusalSum
+from gateway.ledger.serving.queue import CallSum, Observations, RefusalSum
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.contract.test_costs import make_failure
 from tests.ledger.databases import ask

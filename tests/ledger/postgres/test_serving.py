@@ -35,7 +35,7 @@ from gateway.ledger.postgres.serving import PostgresReader, open_postgres
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot
-from gateway.ledger.serving.store import Item, Report
+from gateway.ledger.serving.queue import Item, Report
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (
     NOW_MS,

@@ -18,7 +18,7 @@ from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.postgres.statements import Parameter
 from gateway.ledger.postgres.store import NotPendingError, PostgresStore
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.store import Item, Report
+from gateway.ledger.serving.queue import Item, Report
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
 from tests.ledger.databases import ask, stop_clock
 

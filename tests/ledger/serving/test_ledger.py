@@ -22,7 +22,7 @@ from gateway.ledger.records import LedgerError
 from gateway.ledger.serving import ledger as ledgers
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
-from gateway.ledger.serving.store import Item, Observations, Report
+from gateway.ledger.serving.queue import Item, Observations, Report
 from gateway.ledger.sqlite import schema
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 from tests.ledger.kit import make_place

@@ -25,7 +25,7 @@ from gateway.ledger.serving.memory import (
     refuse_funds,
     take_hold,
 )
-from gateway.ledger.serving.store import CallSum, Observations
+from gateway.ledger.serving.queue import CallSum, Observations
 from tests.ledger.contract.kit import NOW_MS, admission
 from tests.ledger.contract.test_costs import make_failure
 from tests.support.rows import each_row

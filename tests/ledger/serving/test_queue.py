@@ -12,8 +12,7 @@ from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving import queue as queues
 from gateway.ledger.serving.memory import take_hold
-from gateway.ledger.serving.queue import Queue
-from gateway.ledger.serving.store import MAX_ITEMS
+from gateway.ledger.serving.queue import MAX_ITEMS, Queue
 from gateway.tasks import PromptFuture
 from tests.ledger.contract.kit import admission, settlement, until, void
 from tests.support.rows import each_row

@@ -11,8 +11,14 @@ import pytest
 from gateway.ledger.base import COMMIT_SECONDS, Account, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import Memory, take_hold
-from gateway.ledger.serving.queue import LINGER_SECONDS
-from gateway.ledger.serving.store import MAX_ITEMS, Item, Observations, Report, Store
+from gateway.ledger.serving.queue import (
+    LINGER_SECONDS,
+    MAX_ITEMS,
+    Item,
+    Observations,
+    Report,
+    Store,
+)
 from gateway.ledger.serving.writer import (
     POLL_SECONDS,
     RETRY_SECONDS,

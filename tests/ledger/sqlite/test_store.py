@@ -15,8 +15,7 @@ import pytest
 from gateway.ledger.base import Account, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
-from gateway.ledger.serving.queue import LINGER_SECONDS
-from gateway.ledger.serving.store import Item, Report
+from gateway.ledger.serving.queue import LINGER_SECONDS, Item, Report
 from gateway.ledger.serving.writer import POLL_SECONDS
 from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.schema import connect, connect_reader

@@ -22,7 +22,7 @@ from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spending, find_span
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import MAX_INTEGER
-from gateway.ledger.serving.store import Item
+from gateway.ledger.serving.queue import Item
 from gateway.ledger.sql.rows import BUDGET_SUM
 from gateway.ledger.sqlite.batch import Committed, Known, NotPendingError, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks, read_records, run_audit

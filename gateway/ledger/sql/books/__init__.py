@@ -2,6 +2,6 @@
 
 books     the parts together, and small ones: events, replies, one-time codes, tokens of scripts
 database  the shared connection: reading, changing, noting events
-accounts  keys  budgets  entries  codes  orders  calls  usage  statements  signins
+accounts  keys  budgets  entries  codes  orders  calls  usage  signins
 alerts  observations      the parts
 """

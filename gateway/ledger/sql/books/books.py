@@ -36,7 +36,7 @@ from gateway.ledger.records import (
     StoredSecret,
 )
 from gateway.ledger.signin_records import TokenRole, TokenTerms, TokenView, TotpView
-from gateway.ledger.sql.books.accounts import AccountBook
+from gateway.ledger.sql.books.accounts import AccountBook, StatementBook
 from gateway.ledger.sql.books.alerts import AlertBook
 from gateway.ledger.sql.books.budgets import BudgetBook
 from gateway.ledger.sql.books.calls import CallBook
@@ -47,7 +47,6 @@ from gateway.ledger.sql.books.keys import KeyBook
 from gateway.ledger.sql.books.observations import ObservationBook
 from gateway.ledger.sql.books.orders import OrderBook
 from gateway.ledger.sql.books.signins import SignInBook
-from gateway.ledger.sql.books.statements import StatementBook
 from gateway.ledger.sql.books.usage import UsageBook
 from gateway.ledger.sql.connection import Connection, Value, Values, insert
 

@@ -27,7 +27,7 @@ from gateway.ledger.alert_records import (
 )
 from gateway.ledger.call_records import CallView
 from gateway.ledger.records import NotFound
-from gateway.ledger.serving.store import (
+from gateway.ledger.serving.queue import (
     CallKey,
     CallSum,
     LatencyKey,

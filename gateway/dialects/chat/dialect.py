@@ -1,0 +1,260 @@
+"""Both sides of the chat dialect: callers' requests checked; upstreams asked, and their JSON replies.
+
+Only what the gateway prices or the schema bounds is checked before money is held; everything else
+passes through, known or not. Texts and codes are OpenAI's own where those are known.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from operator import is_not
+from typing import Any, Final
+
+from gateway.dialects.base import Caller, Pipeline, Upstream
+from gateway.dialects.chat.repair import carries, count_choices_text
+from gateway.dialects.chat.state import ID_PREFIX, shape_id, write_history
+from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
+from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.billed import check_fields, check_tools
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_splice
+from gateway.dialects.wire.replies import check_error
+from gateway.dialects.wire.sse import render_data
+from gateway.dialects.wire.usage import (
+    find_chunk_usage,
+    hide_bill,
+    lift_usage,
+    make_chat_usage,
+    maybe_repair_chat_usage,
+    read_openai_usage,
+    tells,
+)
+from gateway.money import Tokens
+from gateway.usage import Expected, Reported
+
+MAX_N: Final = 128
+"""Choices of a reply: OpenAI's own limit."""
+ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
+_FILE_PARTS: Final = frozenset({"image_file", "image_url", "file"})
+_LINKED_PART: Final = re.compile(r"\w{1,60}_url")
+"""Other parts that link a file, such as `video_url` and `document_url`."""
+_URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
+
+
+class ChatCaller(Caller):
+    """A `Caller` of the chat completions API."""
+
+    name = "chat"
+    path = "/chat/completions"
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        fields.check_all(body, FIELDS, required=("model", "messages"))
+        files = fields.Files()
+        _check_messages(body["messages"], files)
+        options = body.get("stream_options") or {}
+        # A provider may heed either of them, and the hold has to cover both.
+        most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
+        wants_usage = options.get("include_usage") is True
+        return files.make_request(body, most, wants_usage=wants_usage, n=body.get("n") or 1)
+
+
+def _check_messages(messages: Any, files: fields.Files) -> None:
+    if messages == []:
+        raise fields.empty("array", "messages")
+    if type(messages) is not list:
+        raise fields.wrong_type("messages", "an array of objects", messages)
+    # Conversations have thousands of messages, so these checks make no `Field` of each.
+    for index, message in enumerate(messages):  # names are made for errors alone: most are well
+        if type(message) is not dict:
+            raise fields.wrong_type(f"messages[{index}]", "an object", message)
+        role, content = message.get("role"), message.get("content")
+        if type(role) is not str or role not in ROLES:
+            fields.check_word(f"messages[{index}].role", role, ROLES)
+        if content is None and role not in _MAY_LACK_CONTENT:
+            raise fields.missing(f"messages[{index}].content")
+        if content is not None and type(content) is not str:
+            _check_content(f"messages[{index}].content", content, files)
+        if "tool_calls" in message:
+            _check_calls(f"messages[{index}].tool_calls", message["tool_calls"])
+
+
+def _check_calls(where: str, calls: Any) -> None:
+    if calls is not None and type(calls) is not list:
+        raise fields.wrong_type(where, "an array of objects", calls)
+    for index, call in enumerate(calls or ()):
+        if type(call) is not dict:
+            raise fields.wrong_type(f"{where}[{index}]", "an object", call)
+
+
+def _check_content(where: str, content: Any, files: fields.Files) -> None:
+    if type(content) is not list:
+        raise fields.wrong_type(where, "a string or an array of content parts", content)
+    if not content:
+        raise fields.empty("array", where)
+    for index, part in enumerate(content):
+        kind = fields.maybe_kind(part)
+        if kind is None:
+            raise fields.refuse_part(f"{where}[{index}]", part)
+        if kind in _FILE_PARTS or "audio" in kind or _LINKED_PART.fullmatch(kind):
+            _add_file(f"{where}[{index}]", kind, part, files)
+
+
+def _add_file(where: str, kind: str, part: Json, files: fields.Files) -> None:
+    """Add the file of a part. Raises BadRequest for one that is named by its id."""
+    held = part.get(kind)
+    file = held if isinstance(held, dict) else {"url": held}
+    if part.get("file_id") is not None:
+        raise fields.unsupported_file(f"{where}.file_id", "'file_data'")
+    if file.get("file_id") is not None:
+        raise fields.unsupported_file(f"{where}.{kind}.file_id", "'file_data'")
+    match kind:
+        case "image_url":
+            files.add_url("picture", file.get("url"), where)
+        case "audio_url":
+            files.add_url("audio", file.get("url"), where)
+        case _ if "audio" in kind:
+            files.add("audio", file.get("data"), where)
+        case "file":
+            data = file.get("file_data")  # a data URL, a link, or base64 alone
+            is_url = not isinstance(data, str) or _URL.match(data)
+            (files.add_url if is_url else files.add)("document", data, where)
+        case _:
+            files.add_url("document", file.get("url"), where)
+
+
+def _check_stop(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        fields.check_strings(name, value, "a string or an array of strings")
+
+
+def _check_stream_options(name: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise fields.wrong_type(name, "an object", value)
+    wanted = value.get("include_usage")
+    if wanted is not None and not isinstance(wanted, bool):
+        raise fields.wrong_type(f"{name}.include_usage", "a boolean", wanted)
+
+
+FIELDS: Final[dict[str, fields.Check]] = {
+    "model": fields.check_string,
+    "stream": fields.check_boolean,
+    "stream_options": _check_stream_options,
+    "max_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
+    "max_completion_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
+    "n": fields.check_integer(1, MAX_N),
+    "temperature": fields.check_number(0, 2),
+    "top_p": fields.check_number(0, 1),
+    "stop": _check_stop,
+}
+
+
+OBJECT: Final = "chat.completion"
+
+
+class ChatUpstream(Upstream):
+    """An `Upstream` with an OpenAI-compatible API."""
+
+    name = "chat"
+    path = "/chat/completions"
+    reply_name = "a chat completion"
+
+    def check_reply(self, reply: Json) -> bool:
+        check_error(reply)
+        return dict in map(type, get_list(reply, "choices"))
+
+    def ask(self, body: Json, target: Target) -> Json:
+        check_fields(body, target)
+        check_tools(body, target)
+        body = {**body, "model": target.upstream_model}
+        has_tools = bool(body.get("tools"))
+        if "messages" in body:
+            body["messages"] = write_history(body["messages"], target, has_tools=has_tools)
+        if not target.ask_usage:
+            body.pop("stream_options", None)  # this upstream would refuse it
+        elif body.get("stream"):
+            body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+        return body
+
+    def find_usage(self, reply: Json) -> Json | None:
+        return find_chunk_usage(reply)
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:
+        return read_openai_usage(self.find_usage(reply), reply.get("service_tier"), expected)
+
+    def is_whole(self, reply: Json) -> bool:
+        for choice in reply["choices"]:
+            if type(choice) is dict and not choice.get("finish_reason"):
+                return False
+        return True
+
+    def has_content(self, reply: Json) -> bool:
+        return any(carries(choice, "message") for choice in reply["choices"])
+
+    def count_text(self, reply: Json) -> int:
+        return count_choices_text(reply["choices"], "message")
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
+        """Edit model and id, and repair what breaks the schema; without a usage, tell `tokens`."""
+        shown = hide_bill(reply, text)
+        repaired = _maybe_repair(shown, tokens, context) or (None if shown is reply else shown)
+        wanted, model = repaired or reply, reply.get("model")
+        identity, ours = shape_id(wanted["id"]), context.request.model
+        out: bytes | None = None
+        if repaired is None and type(model) is str:
+            out = maybe_splice(text, "model", model, ours)
+            if out and identity != reply["id"]:
+                out = maybe_splice(out, "id", reply["id"], identity)
+        return out or dumps_lenient({**wanted, "id": identity, "model": ours})
+
+    def replay_reply(self, reply: Json) -> bytes:
+        head = {key: value for key, value in reply.items() if key not in {"choices", "usage"}}
+        chunks: list[Json] = []
+        for index, choice in enumerate(reply["choices"]):
+            if isinstance(choice, dict):
+                delta = choice.get("message")
+                rest = {key: value for key, value in choice.items() if key != "message"}
+                item = {"index": index, "finish_reason": None, **rest, "delta": delta}
+                chunks.append({**head, "choices": [item]})
+        chunks.append({**head, "choices": [], "usage": reply.get("usage")})
+        # A reply that is cut short must not look whole as a stream.
+        return b"".join(map(render_data, chunks)) + (DONE if self.is_whole(reply) else b"")
+
+    def open_stream(self, context: ReplyContext) -> Pipeline:
+        return ChatStream(context)
+
+    def open_reader(self, context: ReplyContext) -> ChatReader:
+        return ChatReader(context)
+
+
+def _maybe_repair(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:
+    """Return the reply with the fields in place that the schema requires, or None when they are."""
+    fixes: Json = {}
+    identity, lifted = reply.get("id"), lift_usage(reply)
+    usage = lifted.get("usage")
+    if reply.get("object") != OBJECT:
+        fixes["object"] = OBJECT
+    if type(identity) is not str or not identity:
+        fixes["id"] = ID_PREFIX + context.request_id
+    if type(usage) is not dict:
+        fixes["usage"] = make_chat_usage(tokens)
+    # What is charged agrees with the report in nearly all replies, which then is read only once.
+    elif not tells(usage, tokens) and (sums := maybe_repair_chat_usage(usage)) is not None:
+        fixes["usage"] = sums
+    choices = [*map(_repair_choice, count(), lifted["choices"])]
+    if any(map(is_not, choices, lifted["choices"])):
+        fixes["choices"] = choices
+    return {**lifted, **fixes} if fixes or lifted is not reply else None
+
+
+def _repair_choice(position: int, choice: Any) -> Any:
+    if type(choice) is not dict:
+        return choice
+    message = choice.get("message")
+    if type(choice.get("index")) is not int:
+        choice = {**choice, "index": position}
+    if type(message) is dict and message.get("role") != "assistant":
+        choice = {**choice, "message": {**message, "role": "assistant"}}
+    return choice
