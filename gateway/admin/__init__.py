@@ -3,7 +3,6 @@
     keys       what makes or reads secrets: keys, scripts' tokens and top-up codes
     observations   how providers answer, what was refused, alerts; an audit that raises one; asks the
                serving process to read gateway.toml again
-    price_changes  events of models whose prices changed
     signin     passwords, one-time codes, sign-in links, sessions
     moves      a whole ledger to a file and back, and backups
     passwords  weak passwords, and password hashes

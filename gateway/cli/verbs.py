@@ -50,10 +50,10 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
         ),
     ),
     "events": ("books", "List who did what, apart from requests: the latest first."),
-    "entries": ("money", "List the entries of all accounts or of one, the latest first."),
-    "orders": ("money", "List credit that is bought by card: the latest orders first."),
+    "entries": ("books", "List the entries of all accounts or of one, the latest first."),
+    "orders": ("books", "List credit that is bought by card: the latest orders first."),
     "statement": (
-        "money",
+        "books",
         (
             "Show a calendar month: each account's opening balance, what moved it, and its closing"
             " balance. Charges belong to the UTC day on which their request ended."

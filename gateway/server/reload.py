@@ -14,28 +14,34 @@ settings are the same keeps its connections, breakers and pauses.
 
 Everything else reads `Gateway.config` and `Gateway.routes` when it needs them, and keeps nothing
 beyond one request. The settings that cannot change so are named by `keep_fixed`.
+
+At each start and reload a model's prices are compared with those seen last; a change is an event.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from gateway.admin import observations as asking
-from gateway.admin import price_changes
+from gateway.admin.fields import name_process
 from gateway.api.state import Gateway, make_routes
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import LedgerError
+from gateway.ledger.records import SYSTEM, Actor, LedgerError
+from gateway.ledger.sql.books.books import Books
+from gateway.money import PRICES, format_amount, format_factor
+from gateway.prices import AppliedPrice, PriceList, read_price
 from gateway.server.connections import fit_to_files
 from gateway.times import unix_ms
 
@@ -116,7 +122,7 @@ class Reloader:
         try:
             with open_books(config.storage.location) as books:
                 # First, since whoever asked for the reload waits for its event.
-                price_changes.note(books, prices, pid)
+                note_prices(books, prices, pid)
                 if result is not None:
                     asking.note(books, result, str(config.path), pid)
         except LedgerError as error:
@@ -200,3 +206,58 @@ def _name(names: Collection[str]) -> str:
 
 def _list_limits(config: Config) -> object:
     return config.limits, config.account_limits
+
+
+PRICE_CHANGE: Final = "price.change"
+MAX_TOLD: Final = 20
+"""Amounts that an event names: it is kept for ever, and a list may have many rules."""
+
+
+def note_prices(books: Books, prices: Mapping[str, PriceList], pid: int) -> None:
+    """Append an event for each model that has other prices than when it was seen last.
+
+    A model that is seen for the first time, at whatever start or reload, makes no event.
+    """
+    books.actor = Actor(SYSTEM.name, name_process(pid))
+    with books.changing():
+        seen = books.events.read_prices()
+        for model, price_list in prices.items():
+            after = price_list.applied
+            before = _maybe_parse(seen[model]) if model in seen else None
+            if before == after:
+                continue
+            books.events.keep_prices(model, json.dumps([one.text for one in after]))
+            if before is not None:
+                detail = _describe(before, after)
+                books.events.append(PRICE_CHANGE, target=model, detail=detail, at_ms=books.clock())
+
+
+def _maybe_parse(text: str) -> tuple[AppliedPrice, ...] | None:
+    """Read what was seen last; None for prices of a later version, which has more amounts."""
+    try:
+        return tuple(map(read_price, json.loads(text)))
+    except (TypeError, ValueError):
+        return None
+
+
+def _describe(before: Iterable[AppliedPrice], after: Iterable[AppliedPrice]) -> str:
+    """Name what differs, the old amount and the new one."""
+    old, new = dict(_list_amounts(before)), dict(_list_amounts(after))
+    told = [
+        f"{name} {old.get(name, 'none')} → {new.get(name, 'none')}"
+        for name in old | new
+        if old.get(name) != new.get(name)
+    ]
+    more = [f"and {len(told) - MAX_TOLD} more"] if len(told) > MAX_TOLD else []
+    return ", ".join((*told[:MAX_TOLD], *more)) or "the order of its rules"
+
+
+def _list_amounts(prices: Iterable[AppliedPrice]) -> Iterator[tuple[str, str]]:
+    for one in prices:
+        place, price = f" ({one.rule})" if one.rule else "", one.price
+        amounts = {name: getattr(price, name) for name in PRICES} | dict(price.tools)
+        for name, nano in amounts.items():
+            if nano is not None:
+                yield f"{name}{place}", format_amount(nano)
+        if price.reported is not None:
+            yield f"reported{place}", format_factor(price.reported)

@@ -13,12 +13,12 @@ from typing import Any, Final, cast
 import pytest
 
 from gateway.admin import observations as asking
-from gateway.admin import price_changes
 from gateway.api.state import make_gateway
 from gateway.config.records import Config
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import EventView
 from gateway.process import ExitCode
+from gateway.server import reload
 from gateway.server.reload import Reloader
 from tests.ledger.kit import make_place
 from tests.server.reloading import COMPLETION, MODEL, PROMPT, Reloaded, Version, play_reloads, start
@@ -120,7 +120,7 @@ async def test_a_price_counts_from_the_next_request_on(
     assert await charge_nano(one, old) == version(0).cost_nano != version(7).cost_nano
     assert read_events(one) == [("system", f"ok; {said.words}")]
     with open_books(one.gateway.database) as books:
-        changed = books.events.find_last(price_changes.ACTION)
+        changed = books.events.find_last(reload.PRICE_CHANGE)
     assert changed is not None
     assert (changed.target, changed.detail) == (
         MODEL,

@@ -1,11 +1,10 @@
 """The handlers of the console's API, by subject. docs/console-api.md has all routes.
 
 session     sign in, sign out, who is signed in
-overview    the overview of an account, and that of the gateway
-activity    one's requests to models
+overview    the overview of an account, and that of the gateway; operators: what providers bill, and
+            the margin
 keys        the signed-in account's keys, and budgets that keys share; operators: tokens of scripts
-usage       usage by day, hour, model or key; the models
-costs       operators: what providers bill, and the margin
+usage       one's requests to models; usage by day, hour, model or key; the models
 settings    one's password, one-time codes and sessions; alerts
 billing     the balance and its entries, redeeming codes; operators: entries and statements of all
 accounts    operators: accounts, and top-up codes
@@ -19,9 +18,7 @@ from typing import Final
 
 from gateway.console.api import (  # noqa: F401 - their decorators register the routes
     accounts,
-    activity,
     billing,
-    costs,
     keys,
     operations,
     orders,

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from gateway import ids
 from gateway.admin import keys
-from gateway.console.api import activity
+from gateway.console.api import usage
 from gateway.ledger.call_records import ENDINGS
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import count_days_left
@@ -112,8 +112,8 @@ async def test_the_slowest_are_those_of_so_many_calls(
     history: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No index knows how long calls took, so without a first day only the latest are looked at."""
-    monkeypatch.setattr(activity, "SLOW_MS", 10_000 * DAY_MS)
-    monkeypatch.setattr(activity, "SLOW_CALLS", 3)
+    monkeypatch.setattr(usage, "SLOW_MS", 10_000 * DAY_MS)
+    monkeypatch.setattr(usage, "SLOW_CALLS", 3)
     latest = {one["request_id"] for one in (await list_calls(history, "limit=3"))["calls"]}
     slowest = await list_calls(history, "sort=slowest")
     assert {one["request_id"] for one in slowest["calls"]} == latest

@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import price_changes
 from gateway.money import Price
 from gateway.prices import FREE_OF_CHARGE, PriceList, PriceRule
+from gateway.server import reload
 from tests.ledger.contract.kit import Place
 
 BASE: Final = Price(3 * 10**9, 15 * 10**9, 3 * 10**8, 3 * 10**9)
@@ -26,8 +26,8 @@ WITH_TOOL: Final = Price(
 def note(place: Place, **prices: PriceList) -> list[tuple[str | None, str]]:
     """Start or reload with these prices; return all events so far, the latest first."""
     with place.open_books() as books:
-        price_changes.note(books, prices, pid=7)
-        events = books.events.read_page(price_changes.ACTION, None, 20)
+        reload.note_prices(books, prices, pid=7)
+        events = books.events.read_page(reload.PRICE_CHANGE, None, 20)
         assert {(one.actor, one.account) for one in events} <= {("system", None)}
         return [(one.target, one.detail) for one in events]
 
@@ -68,7 +68,7 @@ def test_a_model_that_comes_back_is_compared_with_when_it_was_seen_last(place: P
 def test_an_event_names_a_bounded_number_of_amounts(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.admin.price_changes.MAX_TOLD", 1)
+    monkeypatch.setattr("gateway.server.reload.MAX_TOLD", 1)
     note(place, m=FREE_OF_CHARGE)
     assert note(place, m=PriceList(BASE)) == [("m", "input 0.00 → 3.00, and 3 more")]
 
