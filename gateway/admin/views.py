@@ -236,6 +236,14 @@ CODE: Final = Fields[CodeView](
 """A code without its secret."""
 NEW_CODES: Final = Fields[NewCodes]("batch", "codes", "amount_nano", "expires_ms", "created_ms")
 """A batch with its codes, which are shown only this once."""
+
+
+def _describe_fee(order: OrderView) -> str:
+    return (
+        "-" if order.fee_nano is None else f"{format_amount(order.fee_nano)} {order.fee_currency}"
+    )
+
+
 ORDER: Final = Fields[OrderView](
     *("id", "account", "amount_nano", "currency", "state", "taken_nano", "created_ms"),
     *("changed_ms", "session_id", "payment_id"),
@@ -246,7 +254,13 @@ ORDER: Final = Fields[OrderView](
         ("PAYMENT PAGE", "session_id"),
     ),
 )
-"""A payment by card."""
+"""A payment by card, as its holder sees it."""
+SOLD_ORDER: Final = Fields[OrderView](
+    *ORDER.members,
+    *("entry_id", "fee_nano", "fee_currency"),
+    table=(*ORDER.columns, (">FEE", _describe_fee)),
+)
+"""The same with what the provider took, for operators alone."""
 LATEST_ENTRIES: Final = 10
 """Entries that are shown with an account, so that they fit on a screen."""
 ACCOUNT_DETAIL: Final = Fields[AccountDetail](

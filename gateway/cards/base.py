@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from gateway.ledger.order_records import OrderView, Payment, Reversal
+from gateway.ledger.order_records import Fee, OrderView, Payment, Reversal
 
 
 class ProviderUnavailable(Exception):
@@ -39,6 +39,9 @@ class PaymentProvider(Protocol):
 
     def find_page(self, payment_id: str) -> Payment | None:
         """Return the payment page by which a payment was made."""
+
+    def find_fee(self, payment_id: str) -> Fee | None:
+        """Return what the provider took for a payment; None if that is not known yet."""
 
     def find_receipt(self, session_id: str) -> str | None:
         """Return the address of the receipt; None if there is none yet."""

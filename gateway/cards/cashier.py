@@ -13,7 +13,7 @@ from gateway.cards.base import PaymentProvider, ProviderRefused, ProviderUnavail
 from gateway.console.fields import ConsoleError, unavailable
 from gateway.console.state import BooksThread
 from gateway.console.throttle import Tries
-from gateway.ledger.order_records import OrderView, Payment, Reversal
+from gateway.ledger.order_records import Fee, OrderView, Payment, Reversal
 from gateway.ledger.records import SYSTEM, Actor, LedgerError, NotFound, Refused
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS
@@ -109,14 +109,15 @@ class Cashier:
         return None
 
     async def run(self) -> None:
-        """Look the open orders up again and again, until cancelled."""
+        """Look open orders and unknown fees up again and again, until cancelled."""
         kept_ms = ALL_MS
         while True:
             try:
                 await self.look_all_up(kept_ms)
+                await self.find_fees(kept_ms)
                 kept_ms = LOOKED_UP_MS
             except (ProviderUnavailable, LedgerError) as error:
-                log.warning("open orders cannot be looked up: %s", error)
+                log.warning("open orders or fees cannot be looked up: %s", error)
             except Exception:
                 log.exception("a look at the open orders failed")
             await asyncio.sleep(LOOK_SECONDS)
@@ -137,6 +138,24 @@ class Cashier:
                     await self._books_thread.run(SYSTEM, partial(_expire, order))
             except (ProviderRefused, Refused) as error:
                 log.warning("%s cannot be looked up: %s", order.id, error)
+
+    async def find_fees(self, kept_ms: int = LOOKED_UP_MS) -> None:
+        """Ask for the fees of the payments of so long. Raises ProviderUnavailable, LedgerError.
+
+        It ends with the first one that is refused: a key may have no right to read any. As the latest
+        come first, one payment holds up none that is made later.
+        """
+        orders = await self._books_thread.run(
+            SYSTEM, lambda books: books.orders.read_without_fee(books.clock() - kept_ms)
+        )
+        for order in orders:
+            try:
+                fee = await self._ask(partial(self.provider.find_fee, order.payment_id or ""))
+            except ProviderRefused as error:
+                log.warning("%s: its fee is refused: %s", order.id, error)
+                return
+            if fee is not None:
+                await self._books_thread.run(SYSTEM, partial(_keep_fee, order, fee))
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -163,6 +182,10 @@ class Cashier:
             raise unavailable(
                 "The payment provider does not answer. Nothing was paid; try again shortly."
             ) from error
+
+
+def _keep_fee(order: OrderView, fee: Fee, books: Books) -> None:
+    books.orders.keep_fee(order.id, fee)
 
 
 def _expire(order: OrderView, books: Books) -> OrderView:

@@ -7,16 +7,16 @@ of the events in `READERS`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import stripe
 
 from gateway.cards.base import BadSignature, ProviderRefused, ProviderUnavailable
 from gateway.config.cards import find_minor_nano
 from gateway.config.records import Cards
-from gateway.ledger.order_records import OrderView, PageState, Payment, Reversal
+from gateway.ledger.order_records import Fee, OrderView, PageState, Payment, Reversal
 
 TIMEOUT_SECONDS: Final = 10
 """How long Stripe may take to answer: a second is usual, a person waits, and so does the end of the
@@ -90,6 +90,14 @@ class Stripe:
         with _telling():
             found = self._client.v1.checkout.sessions.list({"payment_intent": payment_id}).to_dict()
         return next(map(_read_page, found["data"]), None)
+
+    def find_fee(self, payment_id: str) -> Fee | None:
+        with _telling():
+            payment = self._client.v1.payment_intents.retrieve(
+                payment_id, {"expand": ["latest_charge.balance_transaction"]}
+            ).to_dict()
+        charge = payment.get("latest_charge") or {}
+        return next(_read_fees("payment", [charge.get("balance_transaction")]), None)
 
     def find_receipt(self, session_id: str) -> str | None:
         with _telling():
@@ -175,7 +183,15 @@ def _read_dispute(dispute: Object) -> Reversal | None:
         None,
         *_read_amount(dispute, "amount"),
         stands=dispute.get("status") not in _WON,
+        fees=tuple(_read_fees("dispute", dispute.get("balance_transactions") or [])),
     )
+
+
+def _read_fees(kind: Literal["payment", "dispute"], moves: Iterable[Any]) -> Iterator[Fee]:
+    """Read the fees of moves of the balance at Stripe; one is only an id, or null, where none is told."""
+    for move in moves:
+        if isinstance(move, dict):
+            yield Fee(move["id"], kind, *_read_amount(move, "fee"), int(move["created"]) * 1000)
 
 
 def _read_amount(thing: Object, name: str) -> tuple[int, str]:

@@ -305,7 +305,7 @@ def orders(
     if account is not None:
         books.accounts.find_id(account)
     found = books.orders.read_latest(account, state, since or 0, limit + 1)
-    command.show_latest("order", found, views.ORDER, limit)
+    command.show_latest("order", found, views.SOLD_ORDER, limit)
 
 
 def _read_runs(books: Books, chosen: EntryFilter) -> Iterator[tuple[EntryView, ...]]:

@@ -1,7 +1,7 @@
 """Records of payments by card: orders, and what the payment provider says of them.
 
 An order is made before the provider is asked for a payment page. The credit's amount and account are
-the order's; the provider only says whether it was paid.
+the order's; the provider only says whether it was paid. Its fees are the operator's, and move no balance.
 """
 
 from __future__ import annotations
@@ -29,6 +29,34 @@ class OrderView:
     created_ms: int
     changed_ms: int
     """The time of the state's last change."""
+    entry_id: int | None
+    """The credit."""
+    fee_nano: int | None
+    """What the provider took; None if that is unknown, or not in one currency."""
+    fee_currency: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fee:
+    """What the provider took for a payment or a dispute, once for each id."""
+
+    id: str
+    kind: Literal["payment", "dispute"]
+    amount_nano: int
+    """Below zero where something was given back."""
+    currency: str
+    """In capitals: the one that the provider pays out in, which may not be the order's."""
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeeSums:
+    """What the provider took in some days."""
+
+    by_currency: tuple[tuple[str, int, int], ...]
+    """Each currency with the number of its orders, and the sum in nano-units."""
+    unknown: int
+    """Orders of these days that were paid, and whose payment's fee is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +86,4 @@ class Reversal:
     currency: str
     stands: bool
     """False once the refund failed, or the dispute was won."""
+    fees: tuple[Fee, ...] = ()

@@ -34,6 +34,8 @@ class StripeServer:
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     """Sessions by the idempotency keys of their requests."""
+    moves: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Moves of the balance by payments whose fee is known, by their ids."""
     asked: list[str] = field(default_factory=list)
     """Method and path of each request."""
     status: int = 200
@@ -87,6 +89,12 @@ class StripeServer:
             session["invoice"] = {"id": session["invoice"], "hosted_invoice_url": url}
         return web.json_response(session)
 
+    async def show_payment(self, http: web.Request) -> web.Response:
+        assert http.query["expand[0]"] == "latest_charge.balance_transaction"
+        payment_id = http.match_info["id"]
+        charge = {"id": f"ch_{payment_id}", "balance_transaction": self.moves.get(payment_id)}
+        return web.json_response({"id": payment_id, "latest_charge": charge})
+
     async def list_all(self, http: web.Request) -> web.Response:
         wanted = http.query["payment_intent"]
         found = [one for one in self.sessions.values() if one["payment_intent"] == wanted]
@@ -120,6 +128,7 @@ async def run_stripe() -> AsyncIterator[StripeServer]:
     app.router.add_post("/v1/checkout/sessions", server.guard(server.make))
     app.router.add_get("/v1/checkout/sessions", server.guard(server.list_all))
     app.router.add_get("/v1/checkout/sessions/{id}", server.guard(server.show))
+    app.router.add_get("/v1/payment_intents/{id}", server.guard(server.show_payment))
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
@@ -155,6 +164,12 @@ def make_charge(payment_id: str, cents: int, **others: Any) -> dict[str, Any]:
 def make_dispute(payment_id: str, cents: int, **others: Any) -> dict[str, Any]:
     dispute = {"id": "dp_1", "object": "dispute", "amount": cents, "currency": "usd"}
     return {**dispute, "payment_intent": payment_id, "status": "needs_response", **others}
+
+
+def make_move(id_: str, fee: int, **others: Any) -> dict[str, Any]:
+    """Make a move of Stripe's balance, which names its fee."""
+    move = {"id": id_, "object": "balance_transaction", "fee": fee, "currency": "usd"}
+    return {**move, "created": int(time.time()), **others}
 
 
 async def tell(

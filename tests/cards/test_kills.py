@@ -16,13 +16,16 @@ from gateway.cards.stripe import Stripe
 from gateway.config.records import Cards
 from gateway.console.state import BooksThread
 from gateway.ledger.opening import open_books
+from gateway.ledger.order_records import FeeSums
 from gateway.ledger.records import SYSTEM, Actor, DatabaseUrl, Refused
 from gateway.money import NANO
+from gateway.times import unix_ms
 from tests.cards.conftest import Shop
 from tests.cards.stripe_server import (
     SECRET_KEY,
     WEBHOOK_SECRET,
     make_event,
+    make_move,
     make_refund,
     run_stripe,
     sign,
@@ -130,6 +133,11 @@ async def test_payments_on_postgresql(postgres_url: str) -> None:
             assert refund is not None
             await asyncio.gather(*(nodes[one % 2].settle(refund, actor) for one in range(10)))
             await asyncio.gather(*(node.look_all_up() for node in nodes))
+            stripe.moves["pi_cs_test_1"] = make_move("txn_1", 59)
+            await asyncio.gather(*(node.find_fees() for node in nodes))
+            assert books.orders.read(first.id).fee_nano == NANO * 59 // 100
+            fees = books.orders.sum_fees("a", 0, 2 * unix_ms())
+            assert fees == FeeSums((("USD", 1, NANO * 59 // 100),), unknown=1)
             assert books.accounts.read("a").balance_nano == 16 * NANO
             assert [one.state for one in books.orders.read_latest(None, None, 0, 99)] == [
                 "paid",

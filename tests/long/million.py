@@ -48,47 +48,7 @@ PRICE: Final = AppliedPrice(
     )
 )
 BACK: Final = f"""
-    CREATE INDEX requests_by_account ON requests (account_id, id, key_id, model);
-    CREATE INDEX requests_by_provider ON requests (provider, id, account_id);
-    CREATE INDEX requests_by_model ON requests (model, id);
-    DROP TABLE calls_by_account;
-    DROP TABLE calls_by_provider;
-    DROP TABLE calls_by_model;
-    DROP TRIGGER entries_filed;
-    DROP TABLE entries_by_account;
-    CREATE INDEX entries_by_account ON entries (account_id);
-    DROP VIEW unfolded;
-    DROP TRIGGER entries_one_charge;
-    DROP TRIGGER entries_no_replace;
-    ALTER TABLE requests DROP COLUMN charge_id;
-    CREATE UNIQUE INDEX entries_one_charge ON entries (request_id) WHERE kind = 'charge';
-    CREATE TRIGGER entries_no_replace BEFORE INSERT ON entries
-    WHEN EXISTS (SELECT 1 FROM entries WHERE id = NEW.id)
-        OR (NEW.kind = 'charge' AND EXISTS (
-            SELECT 1 FROM entries WHERE kind = 'charge' AND request_id = NEW.request_id
-        ))
-        OR (NEW.idempotency_key IS NOT NULL AND EXISTS (
-            SELECT 1 FROM entries
-            WHERE account_id = NEW.account_id AND idempotency_key = NEW.idempotency_key
-        ))
-    BEGIN
-        SELECT RAISE(ABORT, 'the ledger is append-only');
-    END;
-    DROP TABLE folded;
-    DROP TABLE latencies;
-    DROP TABLE refused;
-    DROP INDEX upstream_failures_by_kind;
-    ALTER TABLE upstream_failures DROP COLUMN type;
-    ALTER TABLE upstream_failures DROP COLUMN code;
-    ALTER TABLE upstream_failures DROP COLUMN param;
-    ALTER TABLE upstream_failures DROP COLUMN rejected;
-    DROP TABLE model_prices;
-    DROP TABLE order_reversals;
-    DROP TABLE orders;
-    PRAGMA writable_schema = ON;
-    UPDATE sqlite_schema SET sql = replace(sql, ' ''card'',', '') WHERE name = 'entries';
-    UPDATE sqlite_schema SET sql = replace(sql, ', ''card'')', ')') WHERE name = 'entries';
-    PRAGMA writable_schema = RESET;
+    DROP TABLE order_fees;
     PRAGMA user_version = {VERSION - 1};
 """
 """Takes a database of this version of the schema back to the one before."""

@@ -225,6 +225,7 @@ def show_costs(books: Books, request: ConsoleRequest) -> Answer:
             sum_costs(costs for *_, costs in rows),
         ),
         "chart": {"unit": "day", "points": _list_rows("day", days)},
+        **_describe_fees(books, request, first, last),
         "unknown": [model for model, usage, costs in models if costs.known < usage.requests],
     }
     return Answer(body)
@@ -258,6 +259,19 @@ def _read_rows(
         until_ms=(last + 1) * DAY_MS,
     )
     return rows if by == "day" else sorted(rows, key=_by_margin)
+
+
+def _describe_fees(
+    books: Books, request: ConsoleRequest, first: int, last: int
+) -> dict[str, object]:
+    """Describe what the payment provider took for payments by card."""
+    account, span_ms = request.query.text("account"), (first * DAY_MS, (last + 1) * DAY_MS)
+    sums = books.orders.sum_fees(account, *span_ms)
+    fees = [
+        {"currency": currency, "orders": orders, **describe_amount("fee", nano)}
+        for currency, orders, nano in sums.by_currency
+    ]
+    return {"card_fees": fees, "card_fees_unknown": sums.unknown}
 
 
 def _by_margin(row: Row) -> tuple[bool, int, str]:

@@ -54,6 +54,7 @@ TABLES: Final = (
     "codes",
     "orders",
     "order_reversals",
+    "order_fees",
     "events",
     "tokens",
     "refusals",

@@ -30,11 +30,11 @@ from gateway.ledger.sql.audit import (
     write_checkpoint,
 )
 
-VERSION: Final = 5
+VERSION: Final = 6
 """The version of the tables and functions, kept in `schema_version`."""
 TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
 """The scripts of a new database."""
-UPGRADES: Final = {2: "from_2.sql", 3: "from_3.sql", 4: "from_4.sql"}
+UPGRADES: Final = {2: "from_2.sql", 3: "from_3.sql", 4: "from_4.sql", 5: "from_5.sql"}
 """Scripts by the version that they upgrade to the next one."""
 FUNCTIONS: Final = (
     "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "lives.sql",
@@ -44,7 +44,7 @@ FUNCTIONS: Final = (
 WORKS_SINCE: Final = 4
 """The oldest version of this program that can serve from the present schema: an older one calls
 functions that are not there any more."""
-SHAPE: Final = 14
+SHAPE: Final = 15
 """The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
 SILENCE_SECONDS: Final = 5
 """A node that was not seen for so long is dead. It says that it lives twice a second."""

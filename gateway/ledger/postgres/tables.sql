@@ -179,6 +179,19 @@ CREATE TABLE order_reversals (
 
 CREATE INDEX order_reversals_by_order ON order_reversals (order_id);
 
+CREATE TABLE order_fees (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    order_id TEXT COLLATE "C" NOT NULL REFERENCES orders (id) DEFERRABLE,
+    kind TEXT NOT NULL CHECK (kind IN ('payment', 'dispute')),
+    amount_nano BIGINT NOT NULL,
+    currency TEXT COLLATE "C" NOT NULL,
+    created_ms BIGINT NOT NULL
+);
+
+CREATE INDEX order_fees_by_order ON order_fees (order_id);
+
+CREATE INDEX order_fees_by_time ON order_fees (created_ms);
+
 CREATE TABLE tokens (
     id TEXT COLLATE "C" PRIMARY KEY,
     name TEXT COLLATE "C" NOT NULL,

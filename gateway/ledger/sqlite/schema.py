@@ -30,9 +30,9 @@ from gateway.ledger.sqlite.files import (
     take_lock,
 )
 
-VERSION: Final = 14
+VERSION: Final = 15
 """The version of `schema.sql`, kept as `PRAGMA user_version`."""
-UPGRADES: Final = {13: "from_13.sql"}
+UPGRADES: Final = {14: "from_14.sql"}
 """Scripts by the version that they upgrade to the next one."""
 
 OLDEST_SQLITE: Final = (3, 37, 0)

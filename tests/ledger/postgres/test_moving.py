@@ -17,7 +17,7 @@ from gateway.admin import keys, signin
 from gateway.ledger.alert_records import Channel, Hook, UpstreamFailure
 from gateway.ledger.key_records import Allowance
 from gateway.ledger.opening import make_ledger, open_books, open_ledger
-from gateway.ledger.order_records import Payment, Reversal
+from gateway.ledger.order_records import Fee, Payment, Reversal
 from gateway.ledger.postgres.books import OF_NODES, TABLES
 from gateway.ledger.postgres.nodes import register
 from gateway.ledger.postgres.schema import SHAPE, open_session
@@ -65,6 +65,7 @@ async def make_history(path: Path) -> None:
         order = books.orders.make("a", NANO, "USD")
         books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
         books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 7, "USD", stands=True))
+        books.orders.keep_fee(order.id, Fee("txn_1", "payment", 30, "EUR", NOW_MS))
         books.events.keep_prices("x/y", "[]")
         keys.add_token(books, TokenTerms("shop", "accounts", None))
         signin.set_password(books, "a", "passphrase-of-a")

@@ -123,7 +123,8 @@ def test_a_server_that_forgets_is_refused(ledger_url: str) -> None:
 pytestmark = pytest.mark.slow
 
 BACK: Final = """
-    DROP TABLE recovery_codes, totp, latencies, refused, model_prices, order_reversals, orders;
+    DROP TABLE recovery_codes, totp, latencies, refused, model_prices, order_reversals, order_fees,
+        orders;
     DROP INDEX upstream_failures_by_kind;
     ALTER TABLE upstream_failures DROP COLUMN type;
     ALTER TABLE upstream_failures DROP COLUMN code;

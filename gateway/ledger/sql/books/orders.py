@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from gateway.ledger.order_records import OrderState, OrderView, Payment, Reversal
+from gateway.ledger.order_records import Fee, FeeSums, OrderState, OrderView, Payment, Reversal
 from gateway.ledger.records import Conflict, NotFound
 from gateway.ledger.sql.books.database import Database, Part, read_account
 from gateway.ledger.sql.books.entries import EntryBook
@@ -22,11 +22,17 @@ MAX_OPEN: Final = 20
 _ID_BYTES: Final = 8
 """Random bytes of an id, behind its time."""
 
-_EACH: Final = """
+_FEE: Final = """(
+    SELECT CASE count(DISTINCT order_fees.currency) WHEN 1 THEN {} END
+    FROM order_fees WHERE order_id = orders.id
+)"""
+_EACH: Final = f"""
     SELECT orders.id, accounts.name, amount_nano, currency, state, session_id, payment_id, taken_nano,
-        orders.created_ms, changed_ms
+        orders.created_ms, changed_ms, entry_id,
+        {_FEE.format("CAST(sum(order_fees.amount_nano) AS BIGINT)")},
+        {_FEE.format("max(order_fees.currency)")}
     FROM orders JOIN accounts ON accounts.id = account_id
-"""
+"""  # noqa: S608 - built from constants
 _ONE: Final = f"{_EACH} WHERE orders.id = ?"
 _OF_PAGE: Final = f"{_EACH} WHERE session_id = ?"
 _OF_PAYMENT: Final = f"{_EACH} WHERE payment_id = ?"
@@ -57,6 +63,27 @@ _KEEP_REVERSAL: Final = """
         amount_nano = CASE WHEN excluded.amount_nano > order_reversals.amount_nano
             THEN excluded.amount_nano ELSE order_reversals.amount_nano END
 """
+_KEEP_FEE: Final = """
+    INSERT INTO order_fees (id, order_id, kind, amount_nano, currency, created_ms)
+    VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING
+"""
+_LACKS_FEE: Final = """
+    state IN ('paid', 'refunded') AND payment_id IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM order_fees WHERE order_id = orders.id AND kind = 'payment'
+    )
+"""
+_WITHOUT_FEE: Final = f"{_EACH} WHERE {_LACKS_FEE} AND changed_ms >= ? ORDER BY orders.id DESC"
+_OF_ACCOUNT: Final = "JOIN accounts ON accounts.id = account_id AND name = coalesce(:account, name)"
+_COUNT_UNKNOWN: Final = f"""
+    SELECT count(*) FROM orders {_OF_ACCOUNT}
+    WHERE {_LACKS_FEE} AND orders.created_ms >= :since AND orders.created_ms < :until
+"""  # noqa: S608 - built from constants
+_SUM_FEES: Final = f"""
+    SELECT order_fees.currency, count(DISTINCT order_id), CAST(sum(order_fees.amount_nano) AS BIGINT)
+    FROM order_fees JOIN orders ON orders.id = order_id {_OF_ACCOUNT}
+    WHERE order_fees.created_ms >= :since AND order_fees.created_ms < :until
+    GROUP BY order_fees.currency ORDER BY order_fees.currency
+"""  # noqa: S608 - built from constants
 _SUM_REVERSALS: Final = """
     SELECT coalesce(sum(amount_nano) FILTER (WHERE kind = 'dispute' AND stands = 1), 0),
         coalesce(sum(amount_nano) FILTER (WHERE kind = 'refund' AND stands = 1), 0),
@@ -152,7 +179,14 @@ class OrderBook(Part):
             row = (reversal.kind, reversal.amount_nano, int(reversal.stands))
             connection.execute(_KEEP_REVERSAL, (reversal.id, order.id, *row))
             self._correct(connection, order, reversal)
+            for fee in reversal.fees:
+                self._keep_fee(connection, order, fee)
             return None
+
+    def keep_fee(self, order_id: str, fee: Fee) -> None:
+        """Keep what the provider took for an order, once."""
+        with self._database.changing() as connection:
+            self._keep_fee(connection, _read(connection, order_id), fee)
 
     def read(self, order_id: str) -> OrderView:
         """Raises NotFound."""
@@ -163,6 +197,23 @@ class OrderBook(Part):
         """Return the orders that have not ended and were made since a time, the earliest first."""
         with self._database.reading() as connection:
             return [OrderView(*row) for row in connection.execute(_OPEN, (since_ms,)).fetchall()]
+
+    def read_without_fee(self, since_ms: int) -> list[OrderView]:
+        """Return the orders whose payment's fee is unknown and that changed since a time, the latest first."""
+        with self._database.reading() as connection:
+            return [
+                OrderView(*row) for row in connection.execute(_WITHOUT_FEE, (since_ms,)).fetchall()
+            ]
+
+    def sum_fees(self, account: str | None, since_ms: int, until_ms: int) -> FeeSums:
+        """Sum up the fees of a time, of one account or of all."""
+        wanted = {"account": account, "since": since_ms, "until": until_ms}
+        with self._database.reading() as connection:
+            sums = connection.execute(_SUM_FEES, wanted).fetchall()
+            (unknown,) = connection.execute(_COUNT_UNKNOWN, wanted).fetchone()
+        return FeeSums(
+            tuple((str(one), int(orders), int(nano)) for one, orders, nano in sums), unknown
+        )
 
     def read_latest(
         self, account: str | None, state: OrderState | None, since_ms: int, limit: int
@@ -206,6 +257,12 @@ class OrderBook(Part):
         )
         state = "refunded" if taken_nano >= order.amount_nano else "paid"
         connection.execute(_TAKE, (state, taken_nano, self._database.clock(), order.id))
+
+    def _keep_fee(self, connection: Connection, order: OrderView, fee: Fee) -> None:
+        row = (fee.id, order.id, fee.kind, fee.amount_nano, fee.currency, fee.created_ms)
+        if connection.execute(_KEEP_FEE, row).rowcount:
+            words = f"{fee.kind} {fee.id}: {format_amount(fee.amount_nano)} {fee.currency}"
+            self._note("order.fee", order, words)
 
     def _end(self, connection: Connection, order: OrderView, state: OrderState, words: str) -> None:
         connection.execute(_END, {"state": state, "now": self._database.clock(), "id": order.id})
