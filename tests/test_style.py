@@ -22,7 +22,7 @@ IGNORE: Final = re.compile(r"#\s*type:\s*ignore(.*)")
 REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = (
-    "api/lookups",
+    "api/routes",
     "cards/stripe",  # Stripe's objects
     "config/",  # TOML
     "console/",

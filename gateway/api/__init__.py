@@ -1,11 +1,12 @@
 """`/v1`: everything between a caller's request and its reply.
 
-    routes          the endpoints, each wrapped in the layers that it needs; counts of tokens
+    routes          the endpoints, each wrapped in the layers that it needs; those that look something up:
+                    counts of tokens, models, the caller's key, receipts, health
     front           the outermost layer: request id and dialect, errors as replies, also to what no parser takes
     keys            the layer of whoever has a key: account, rates, balance
     limits          the rates of keys and accounts
-    state           the state that all requests share, and the record that each one carries
-    notes           the headers of a request's reply, its log line, and counts for operators
+    state           the state that all requests share; the record that each one carries, the headers of
+                    its reply, and counts for operators
     aiohttp_insides   what is used of aiohttp beyond its documented API
     bodies          bodies: read within deadlines, counted in memory, parsed where it delays nobody
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
@@ -14,7 +15,6 @@
     lifecycle       the life of a completion, without I/O; the table of who pays when
     delivery        the provider's reply on its way to the caller
     sink            the caller's side of a reply
-    lookups         the other endpoints: models, the caller's key, receipts, health
 
 May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,8 +14,7 @@ from multidict import MultiMapping
 from gateway.api.billing import Bill, expect_usage
 from gateway.api.bodies import PARSE_RATE, count_values, place_elements, run_at
 from gateway.api.keys import catch_up, check_balance, check_standing
-from gateway.api.lookups import find_problem
-from gateway.api.state import Call
+from gateway.api.state import Call, Gateway
 from gateway.config.records import Model
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, SERVICES
@@ -35,6 +35,7 @@ from gateway.errors import (
     UpstreamUnavailable,
     name_model,
 )
+from gateway.ledger.base import Key
 from gateway.tasks import Place
 from gateway.upstream.routing import Candidate
 
@@ -220,3 +221,34 @@ def _prepare(
         payload.effort_sent,
     )
     return Prepared(payload.data, context)
+
+
+MAX_COMPARED_CHARS: Final = 100
+"""A longer name gets no suggestion: to compare texts takes the square of their length."""
+MAX_COMPARED: Final = 16
+"""Names that are compared in full: those with the most letters in common with the one asked for."""
+
+
+def find_problem(gateway: Gateway, key: Key, name: str) -> str:
+    """Return why the gateway does not serve the model, as far as this key may know."""
+    models = gateway.routes.models
+    if name not in models and name in gateway.config.models and key.allows(name):
+        return "is switched off here: its provider is not set up."
+    known = [one for one in models if key.allows(one)] if len(name) <= MAX_COMPARED_CHARS else []
+    similar = find_similar(name, known)
+    return f"does not exist here; did you mean '{similar}'?" if similar else "does not exist here."
+
+
+def find_similar(name: str, known: list[str]) -> str | None:
+    """Return the known name that was probably meant, if there is one."""
+    import difflib  # 0.2 MiB, for errors only
+
+    wanted = name.lower()
+    letters = set(wanted)
+    nearest = heapq.nsmallest(
+        MAX_COMPARED,
+        (one for one in known if len(one) <= MAX_COMPARED_CHARS),
+        key=lambda one: len(letters.symmetric_difference(one.lower())),
+    )
+    by_text = {one.lower(): one for one in nearest}
+    return next((by_text[one] for one in difflib.get_close_matches(wanted, by_text, n=1)), None)

@@ -34,9 +34,8 @@ from gateway.api.lifecycle import (
     find_ending,
     lose_charge,
 )
-from gateway.api.notes import make_headers, note_upstream_call
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
-from gateway.api.state import Call
+from gateway.api.state import Call, make_headers, note_upstream_call
 from gateway.dialects.base import Pipeline
 from gateway.errors import STOPPED, GatewayError, InternalError, Overloaded, drop_frames
 from gateway.money import format_amount

@@ -20,8 +20,7 @@ from aiohttp.web_request import BaseRequest
 
 from gateway.addresses import find_address
 from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, Fronts, PacedConnection
-from gateway.api.notes import find_code, make_headers, note_refusal
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Call, Gateway, find_code, make_headers, note_refusal
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (

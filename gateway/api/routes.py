@@ -14,36 +14,37 @@ A path beneath a caller's is answered in the caller's dialect, too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import orjson
 from aiohttp import hdrs, web
 from multidict import MultiMapping
 
-from gateway.api.admission import find_model, parse, pick_headers
+from gateway.api.admission import find_model, find_problem, parse, pick_headers
 from gateway.api.billing import estimate_input
 from gateway.api.bodies import count_values, defer_continue, place_elements, read_body, run_at
 from gateway.api.completions import serve_completion
 from gateway.api.front import Handler, make_front, refuse_method, refuse_path
 from gateway.api.keys import require_key
-from gateway.api.lookups import (
-    list_models,
-    report_health,
-    report_readiness,
-    retrieve_model,
-    show_key,
-    show_receipt,
-)
-from gateway.api.state import Call, Gateway
+from gateway.api.state import Call, Gateway, find_limits
+from gateway.config.records import Config, Limits, Model
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, COUNTERS, RERANK, SERVICES, CountPath
 from gateway.dialects.messages.upstream import edit_count
-from gateway.dialects.records import CompletionRequest
+from gateway.dialects.records import CompletionRequest, Json, ListedModel
 from gateway.dialects.wire.fields import dump_request
-from gateway.errors import GatewayError, OutOfResources, UpstreamError
+from gateway.dialects.wire.jsonbytes import dumps_lenient
+from gateway.errors import GatewayError, ModelNotFound, NotFound, OutOfResources, UpstreamError
+from gateway.ids import is_request_id
+from gateway.ledger.alert_records import RefusedView
+from gateway.ledger.base import Key
+from gateway.ledger.call_records import Spent, describe_receipt
+from gateway.ledger.key_records import BudgetStanding, Terms
+from gateway.money import describe_amount
 from gateway.tasks import Place
+from gateway.times import DAY_MS, format_iso
 from gateway.upstream.forwarder import fetch
 from gateway.upstream.routing import Candidate, order_routes
 
@@ -209,3 +210,134 @@ def _add_route(router: web.UrlDispatcher, gateway: Gateway, route: Endpoint) -> 
         resource.add_route(method, front, expect_handler=expect)
         if method != hdrs.METH_ANY and "{" not in route.path:
             gateway.fronts[method, route.path] = front
+
+
+async def list_models(http: web.Request, call: Call) -> web.Response:
+    """Reply with the models that the key and its account may use."""
+    models = [_list(one) for one in call.gateway.routes.models.values() if _may(call, one)]
+    query = {name: http.query.getall(name) for name in http.query}
+    return _reply_json(call.dialect.list_models(models, query))
+
+
+async def retrieve_model(http: web.Request, call: Call) -> web.Response:
+    wanted = http.match_info["model"]
+    model = call.gateway.routes.find_model(wanted)
+    if model is None or not _may(call, model):
+        assert call.key is not None
+        raise ModelNotFound(wanted, find_problem(call.gateway, call.key, wanted))
+    return _reply_json(call.dialect.show_model(replace(_list(model), id=wanted)))
+
+
+def _may(call: Call, model: Model) -> bool:
+    return call.key is None or call.key.allows(model.id)
+
+
+def _list(model: Model) -> ListedModel:
+    return ListedModel(
+        id=model.id,
+        kind=model.kind,
+        owned_by=model.owned_by,
+        created=model.created,
+        max_input_tokens=model.max_input_tokens,
+        max_output_tokens=model.max_output_tokens,
+    )
+
+
+def _reply_json(body: Json) -> web.Response:
+    return web.Response(body=orjson.dumps(body), content_type="application/json")
+
+
+async def show_key(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
+    assert call.key is not None
+    spent = await call.gateway.ledger.read_spent(call.key, call.started_ms // DAY_MS)
+    body = describe_own_key(call.key, spent, call.gateway.config, call.started_ms)
+    return web.Response(body=orjson.dumps(body), content_type="application/json")
+
+
+def describe_own_key(key: Key, spent: Spent, config: Config, now_ms: int) -> dict[str, Any]:
+    """Make the JSON of a key: null means no limit, cap or budget, all models; days are UTC."""
+    account = key.account
+    rest_nano = None if key.terms.cap_nano is None else max(key.terms.cap_nano - key.spent_nano, 0)
+    return {
+        "id": key.id,
+        "name": key.terms.name,
+        **_describe_terms(key.terms, config.limits),
+        "account": _describe_terms(account.terms, config.account_limits),
+        "expires": format_iso(key.terms.expires_ms),
+        "currency": config.billing.currency,
+        **describe_amount("cap", key.terms.cap_nano),
+        **describe_amount("cap_remaining", rest_nano),
+        **describe_amount("spent", key.spent_nano),
+        "budget": None if key.budget is None else _describe_budget(key.budget.show(now_ms)),
+        **describe_amount("spent_today", spent.today_nano),
+        **describe_amount("spent_7d", spent.week_nano),
+        **describe_amount("spent_30d", spent.month_nano),
+        **describe_amount("balance", account.balance_nano),
+        **describe_amount("held", account.held_nano),
+        **describe_amount("available", account.available_nano),
+    }
+
+
+def _describe_budget(budget: BudgetStanding) -> dict[str, Any]:
+    return {
+        "name": budget.name,
+        "period": budget.period,
+        **describe_amount("amount", budget.amount_nano),
+        **describe_amount("spent", budget.spent_nano),
+        **describe_amount("remaining", budget.remaining_nano),
+        "resets": format_iso(budget.resets_ms),
+    }
+
+
+def _describe_terms(terms: Terms, defaults: Limits) -> dict[str, Any]:
+    limits = find_limits(terms, defaults)
+    return {
+        "models": None if terms.models is None else sorted(terms.models),
+        "requests_per_minute": limits.requests_per_minute or None,
+        "tokens_per_minute": limits.tokens_per_minute or None,
+        "concurrency": limits.concurrency or None,
+    }
+
+
+async def show_receipt(http: web.Request, call: Call) -> web.Response:
+    gateway, key = call.gateway, call.key
+    assert key is not None
+    request_id = http.match_info["request_id"]
+    is_id = is_request_id(request_id)
+    receipt = await gateway.ledger.read_receipt(request_id) if is_id else None
+    if receipt is not None and receipt.key_id == key.id:
+        body = describe_receipt(receipt, gateway.config.billing.currency)
+    elif is_id and (refused := await gateway.ledger.read_refused(request_id, key.id)) is not None:
+        body = _describe_refused(refused)
+    else:
+        # One answer for both: an id must not tell that another key made a request.
+        raise NotFound(
+            "There is no receipt of that request id for this key. The id is in the reply's "
+            "x-request-id; only the key that made a request gets its receipt, and a request "
+            "that was refused before it was admitted is known for 7 days."
+        )
+    return web.Response(body=dumps_lenient(body), content_type="application/json")
+
+
+def _describe_refused(refused: RefusedView) -> dict[str, Any]:
+    return {
+        "request_id": refused.request_id,
+        "state": "refused",
+        "at": format_iso(refused.at_ms),
+        "code": refused.code,
+        "model": refused.model,
+    }
+
+
+async def report_health(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - answering is the report
+    return web.Response(text="alive\n")
+
+
+async def report_readiness(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
+    """Answer 503 while draining, or while the ledger cannot be written."""
+    gateway = call.gateway
+    if gateway.draining:
+        return web.Response(text="draining\n", status=503)
+    if not gateway.ledger.writable:
+        return web.Response(text="the ledger cannot be written\n", status=503)
+    return web.Response(text="ready\n")

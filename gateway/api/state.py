@@ -1,8 +1,12 @@
-"""The state that all requests share, made with routes to all providers that are on."""
+"""The state that all requests share, and the record of each: its reply's headers, counts for operators.
+
+What is logged or counted is never a key, a prompt or a reply.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -16,17 +20,19 @@ from gateway.config.records import Config, Limits, Provider, Reload
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchanges
 from gateway.dialects.records import DEMO, OPENAI_LIKE
+from gateway.errors import GatewayError, InternalError, InvalidKey, OutOfResources, UpstreamError
+from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import LIMITS, Terms
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.money import Tokens
+from gateway.money import Tokens, format_amount
 from gateway.tasks import LargeBodies
 from gateway.times import HOUR_MS
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.demo import DemoForwarder
-from gateway.upstream.forwarder import Forwarder, HttpForwarder
-from gateway.upstream.routing import ProviderState, Routes
+from gateway.upstream.forwarder import Forwarder, HttpForwarder, take_out
+from gateway.upstream.routing import Candidate, ProviderState, Routes
 
 if TYPE_CHECKING:
     from gateway.upstream.renewal import Renewals
@@ -279,3 +285,76 @@ def _make_state(provider: Provider, before: ProviderState | None) -> ProviderSta
 
 def _make_forwarder(provider: Provider, before: Forwarder | None) -> Forwarder:
     return DemoForwarder(provider) if provider.dialect == DEMO else HttpForwarder(provider, before)
+
+
+def make_headers(call: Call) -> Mapping[str, str]:
+    """Make the headers that every reply to this request carries."""
+    headers = dict(call.dialect.reply_headers(call.request_id))
+    if call.rates is not None and (limits := call.rates.list_limits(time.monotonic())):
+        headers.update(call.dialect.limit_headers(limits, call.started_ms))
+    if call.balance_nano is not None:
+        headers["x-gateway-balance"] = format_amount(call.balance_nano)
+    return headers
+
+
+MAX_REASON_CHARS: Final = 200
+"""Characters of a failure's reason: it has to fit into a line or two."""
+_PLAIN: Final = re.compile(r"[a-z_]{1,40}")
+
+
+def find_code(error: GatewayError) -> str:
+    """Return an error's code for logs and tables, or else its type: a provider's code is any text."""
+    return error.code if error.code and _PLAIN.fullmatch(error.code) else error.type
+
+
+def note_refusal(call: Call, error: GatewayError) -> None:
+    """Count a request that the gateway refused itself, before it was admitted.
+
+    An unknown key has no account. What else comes without a key, such as an unknown path, is no
+    request of anybody.
+    """
+    # An admitted request is in the ledger, and failures of ours or a provider's are no refusals.
+    if call.outcome is not None or isinstance(error, UpstreamError | InternalError):
+        return
+    if call.key is None and not isinstance(error, InvalidKey):
+        return
+    account_id, key_id = (None, "") if call.key is None else (call.key.account.id, call.key.id)
+    named = call.model or call.asked_model
+    # Names that callers make up must not fill the table of sums.
+    model = named if named in call.gateway.config.models else ""
+    call.gateway.ledger.note_refusal(
+        account_id, find_code(error), model, call.request_id, named=named, key_id=key_id
+    )
+
+
+def note_upstream_call(call: Call, candidate: Candidate, error: BaseException | None) -> None:
+    """Count a request that went to a provider, which failed, or rejected it, if `error` is the provider's."""
+    if isinstance(error, OutOfResources):
+        return  # it did not go out
+    failure = None
+    if isinstance(error, UpstreamError) or (
+        isinstance(error, GatewayError) and error.upstream_status is not None
+    ):
+        failure = _describe_failure(call, candidate, error)
+    call.gateway.ledger.note_upstream_call(
+        candidate.provider.name, candidate.target.upstream_model, failure
+    )
+
+
+def _describe_failure(call: Call, candidate: Candidate, error: GatewayError) -> UpstreamFailure:
+    """Describe a failure by its kind alone: the provider's words may quote the caller's."""
+    candidate.provider.forwarder.redact(error)
+    config = candidate.provider.config
+    path = candidate.paths[call.stream] or candidate.exchange.upstream.path
+    reason = error.cause
+    if isinstance(error, UpstreamError) and error.upstream_status is not None and error.alarm:
+        reason = f"{reason}: {error.alarm}"
+    return UpstreamFailure(
+        at_ms=call.gateway.ledger.clock(),
+        request_id=call.request_id,
+        status=error.upstream_status,
+        reason=reason[:MAX_REASON_CHARS],
+        url=take_out(f"{config.base_url}{path}", config.api_keys) if config.base_url else "",
+        **error.provider_error._asdict(),
+        rejected=not isinstance(error, UpstreamError),
+    )

@@ -23,7 +23,7 @@ import orjson
 from aiohttp import hdrs, web
 
 from gateway.admin.fields import csv_lines, write_csv_cells
-from gateway.api.notes import make_headers
+from gateway.api.state import make_headers
 from gateway.console.fields import invalid_field
 from gateway.console.origin import API_HEADERS
 from gateway.console.routes import Answer, ConsoleRequest

@@ -2,7 +2,7 @@
 
     serve        starts and stops the ledger, the application, the socket and that of `GET /metrics`
     listener     listens on the configured address or passed sockets; accepts while it has descriptors
-    log          writes the log by a thread, so that its reader delays nothing
+    log          writes the log by a thread, so that its reader delays nothing; the lines of requests
     memory       collects garbage, and gives memory back
     connections  aborts callers' connections that make no progress, or idle ones if they are too many;
                  catches signals, and lets requests in flight end

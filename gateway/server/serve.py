@@ -24,7 +24,6 @@ from gateway.alerts.delivery import tell_at_once
 from gateway.alerts.watch import Watch
 from gateway.api.aiohttp_insides import has_slow_parser, name_server
 from gateway.api.front import make_connection
-from gateway.api.notes import AccessLog
 from gateway.api.routes import add_api
 from gateway.api.sink import SERVER
 from gateway.api.state import Gateway, make_gateway
@@ -56,7 +55,7 @@ from gateway.server.first_start import (
     show_first_accounts,
 )
 from gateway.server.listener import CannotListen, Listener, bind
-from gateway.server.log import LogWriter, set_up_logging
+from gateway.server.log import AccessLog, LogWriter, set_up_logging
 from gateway.server.memory import collect, reuse_large_blocks, tune_gc
 from gateway.server.reload import Reloader
 from gateway.server.systemd import GRACE_SECONDS

@@ -10,14 +10,8 @@ from typing import Any, cast
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from gateway.api.lookups import (
-    MAX_NAME_CHARS,
-    describe_own_key,
-    find_problem,
-    find_similar,
-    report_health,
-    report_readiness,
-)
+from gateway.api.admission import MAX_COMPARED_CHARS, find_problem, find_similar
+from gateway.api.routes import describe_own_key, report_health, report_readiness
 from gateway.config.records import Limits
 from gateway.errors import LedgerUnavailable, ModelNotFound, UnknownModel
 from gateway.ledger.base import Account, Key, Line
@@ -243,7 +237,7 @@ def test_a_key_learns_only_of_models_that_it_may_use() -> None:
         ("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
         ("claude-opus-4", None),
         ("", None),
-        ("gpt-4o" * MAX_NAME_CHARS, None),
+        ("gpt-4o" * MAX_COMPARED_CHARS, None),
     ],
 )
 def test_a_mistyped_name_gets_a_suggestion(name: str, meant: str | None) -> None:

@@ -13,14 +13,14 @@ from typing import Any, Final, Literal, cast
 
 import pytest
 
-from gateway.api.notes import AccessLog, describe_call, find_code
-from gateway.api.state import Call, MissingUsages
+from gateway.api.state import Call, MissingUsages, find_code
 from gateway.errors import BadRequest, ErrorNames, name_model
 from gateway.ledger.alert_records import RefusalView, UpstreamView
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
 from gateway.money import Tokens
+from gateway.server.log import AccessLog, describe_call
 from gateway.times import HOUR_MS
 from tests.api.test_faults import CAUSES, SAID, read_failed, read_line
 from tests.support import records
@@ -289,7 +289,7 @@ async def test_lines_are_for_people_or_for_tools() -> None:
 
 
 async def test_lines_are_collected_and_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.api.notes.FLUSH_SECONDS", 0)
+    monkeypatch.setattr("gateway.server.log.LINES_SECONDS", 0)
     log, written = collect("json")
     log.write(make_call(), 200)
     log.write(make_call(), 200)
@@ -301,7 +301,7 @@ async def test_lines_are_collected_and_written_together(monkeypatch: pytest.Monk
 
 async def test_many_lines_come_in_batches_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that makes them lets the event loop run between two batches."""
-    monkeypatch.setattr("gateway.api.notes.BATCH_LINES", 3)
+    monkeypatch.setattr("gateway.server.log.BATCH_LINES", 3)
     log, written = collect("json")
     for status in range(200, 208):
         log.write(make_call(), status)
