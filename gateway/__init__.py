@@ -1,6 +1,6 @@
 """An LLM gateway: keys, balances and an exact ledger in front of several upstream providers.
 
-    errors  money  price_windows  prices  usage  times  tasks   leaves: they import no folder
+    errors  money  prices  usage  times  tasks   leaves: they import no folder
     addresses  commands  ids  process   more leaves
     config/     gateway.toml as records, checked as a whole
     dialects/   the wire formats, without I/O: callers, upstreams, translations, streams

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, Self
 
 from gateway.money import FREE, Price, Tokens, compute_cost_nano, count_none, describe_price
-from gateway.price_windows import ALWAYS, Window
+from gateway.times import ALWAYS, Window
 
 STANDARD: Final = "standard"
 _TIERS: Final = {"default": STANDARD, "standard_only": STANDARD, "fast": "priority", "auto": ""}

@@ -32,7 +32,6 @@ LEAVES: Final = {
     "errors",
     "ids",
     "money",
-    "price_windows",
     "prices",
     "process",
     "tasks",
@@ -40,7 +39,7 @@ LEAVES: Final = {
     "usage",
 }
 MAY_IMPORT: Final = {
-    **{leaf: {"money", "price_windows", "prices", "times"} for leaf in LEAVES},
+    **{leaf: {"money", "prices", "times"} for leaf in LEAVES},
     "config": {*LEAVES, "dialects", "ledger"},
     "dialects": {"errors", "money", "prices", "usage"},
     "ledger": LEAVES,

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.price_windows import ALWAYS, WEEKDAYS, Window, read_date, read_hours, read_weekdays
-from gateway.times import DAY_MS, to_unix_ms
+from gateway.times import (
+    ALWAYS,
+    DAY_MS,
+    WEEKDAYS,
+    Window,
+    read_date,
+    read_hours,
+    read_weekdays,
+    to_unix_ms,
+)
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 

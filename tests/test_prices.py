@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.money import Price, Tokens, compute_cost_nano
-from gateway.price_windows import DAY_MINUTES, MINUTE_MS, Window
 from gateway.prices import (
     AppliedPrice,
     Asked,
@@ -16,6 +15,7 @@ from gateway.prices import (
     name_tier,
     read_price,
 )
+from gateway.times import DAY_MINUTES, MINUTE_MS, Window
 from tests.support.rows import each_row
 
 M = 10**6

@@ -23,8 +23,8 @@ from gateway.money import (
     name_image,
     name_tool,
 )
-from gateway.price_windows import ALWAYS, Window
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
+from gateway.times import ALWAYS, Window
 
 MAX_OUTPUT_TOKENS: Final = 128_000
 """The output limit of a model without one of its own: the largest that vendors offer."""

@@ -15,9 +15,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from gateway.addresses import Network
 from gateway.config.reader import Read, Setting, integer, matching, show, suggest, text
-from gateway.price_windows import read_date, read_hours, read_weekdays
 from gateway.prices import name_tier
-from gateway.times import maybe_seconds
+from gateway.times import maybe_seconds, read_date, read_hours, read_weekdays
 
 MAX_MODEL_ID_CHARS: Final = 200
 """Characters of a model's id, which is in each log line and in each row of the ledger."""
