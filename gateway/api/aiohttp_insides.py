@@ -111,13 +111,11 @@ class PacedConnection(RequestHandler):
         # Behind what waits, so that bytes keep their order.
         if self._pending:
             self._pending += data
-        elif (
-            len(data) >= STRANGER_BYTES
-            or data.count(b"\n") > CHEAP_LINES
-            or not self._turns.may_begin(self.owner)
-        ):
-            self._pending = data
             self._pause_transport_reading()
+        elif (is_dear := _is_dear(data)) or not self._turns.may_begin(self.owner):
+            self._pending = data
+            if is_dear:  # else it waits for one turn, in which no more comes as a rule
+                self._pause_transport_reading()
             self._turns.wait(self.owner, self._parse_piece)
         else:
             self.parse(data)
@@ -298,6 +296,8 @@ class PacedConnection(RequestHandler):
             self._turns.wait(self.owner, self._parse_piece)
 
     def _choose_size(self) -> int:
+        if not _is_dear(self._pending):
+            return STRANGER_BYTES  # all of it, as if it had not had to wait
         if self._body is None or self._body.is_eof():
             # A head alone, so that no chunk behind it is parsed before a handler wants the body.
             end = self._pending.find(b"\r\n\r\n", 0, HEAD_BYTES)
@@ -319,6 +319,11 @@ class PacedConnection(RequestHandler):
             self.go_on()
         else:
             super()._resume_transport_reading()
+
+
+def _is_dear(data: bytes) -> bool:
+    """Return whether bytes may take long to parse: they are many, or have many lines."""
+    return len(data) >= STRANGER_BYTES or data.count(b"\n") > CHEAP_LINES
 
 
 def _count_chunks(body: StreamReader | None) -> int:

@@ -203,6 +203,18 @@ def test_requests_behind_each_other_are_all_answered(loop: str) -> None:
     run_on(loop, play())
 
 
+def test_a_small_request_that_waits_for_its_turn_is_parsed_whole(loop: str) -> None:
+    async def play() -> None:
+        async with serve(read) as scene:
+            whole = request("POST", "/", [("Content-Length", "9"), CLOSE]) + b"some text"
+            async with asyncio.TaskGroup() as group:
+                sent = [group.create_task(scene.send(whole)) for _ in range(50)]
+            assert all(one.result().endswith(b"\r\n\r\n9") for one in sent)
+            assert scene.parsed == [len(whole)] * 50
+
+    run_on(loop, play())
+
+
 def test_strangers_that_send_at_once_share_the_turns(loop: str) -> None:
     """The requests of one account are read meanwhile as if they were alone."""
 
