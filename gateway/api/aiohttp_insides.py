@@ -1,4 +1,4 @@
-"""All that is used of aiohttp beyond its documented API, in one place.
+"""What a request uses of aiohttp beyond its documented API; `server.aiohttp_insides` has the rest.
 
 A test checks each name, so that another version of aiohttp that lacks one fails there with its name,
 and not in a background task. What else depends on how aiohttp works inside: `sink` writes the chunks of
@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Final
 
-from aiohttp import StreamReader, hdrs, http_parser, web, web_protocol, web_response
+from aiohttp import StreamReader, hdrs, web, web_protocol
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
@@ -42,7 +42,8 @@ KEPT_HEAD_BYTES: Final = 2048
 
 log = logging.getLogger("gateway.connection")
 
-Fronts = Mapping[tuple[str, str], Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]]
+WebHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Fronts = Mapping[tuple[str, str], WebHandler]
 
 
 class PacedConnection(RequestHandler):
@@ -160,26 +161,26 @@ class PacedConnection(RequestHandler):
     async def _serve(
         self, message: RawRequestMessage | web_protocol._ErrInfo, payload: StreamReader
     ) -> bool:
-        """Serve a request; return whether the connection may serve another one."""
-        assert self._manager is not None
-        assert self._request_factory is not None
-        handler = self._request_handler
-        self._manager.requests_count += 1
-        if isinstance(message, web_protocol._ErrInfo):
-            handler, message = self._make_error_handler(message), web_protocol.ERROR
-        elif hdrs.EXPECT not in message.headers:  # it may ask for a step before the handler
-            handler = self._fronts.get((message.method, message.path), handler)
-        assert handler is not None
-        task = self._task_handler or asyncio.current_task()
-        assert task is not None
-        request = self._request_factory(
-            message, payload, self, StreamWriter(self, self._loop), task
-        )
+        """Serve a request; return whether the connection may serve another one.
+
+        aiohttp's own also frees uploads and writes an access log, which nothing here has.
+        """
+        request, handler = self._begin(message, payload)
         try:
-            response, is_lost = await self._handle_request(request, None, handler)
-            if is_lost:
-                return False
-            self._keepalive = bool(response.keep_alive)
+            try:
+                response = await handler(request)
+            except web.HTTPException as refusal:
+                response = self.replace_refusal(refusal)
+            except Exception as error:  # noqa: BLE001 - it is told apart there
+                response = self.handle_error(request, 500, error)
+            self._end(payload)
+            if self._upgraded:  # it takes what came behind a request for another protocol
+                await self.finish_response(request, response, None)
+            else:
+                await response.prepare(request)
+                await response.write_eof()
+            self._request_in_progress = False
+            self._keepalive = bool(response._keep_alive)
             if not payload.is_eof():
                 await self._read_rest(payload)
         except ConnectionError:
@@ -191,8 +192,44 @@ class PacedConnection(RequestHandler):
             self.force_close()
             raise
         finally:
+            self._current_request, self._request_in_progress = None, False
+            if self._handler_waiter is not None:
+                self._handler_waiter.set_result(None)
             del request._task  # a cycle, which would keep the request
         return self._keepalive and not self._close and not self._force_close
+
+    def _begin(
+        self, message: RawRequestMessage | web_protocol._ErrInfo, payload: StreamReader
+    ) -> tuple[web.BaseRequest, WebHandler]:
+        """Make the request of a message, and find its handler."""
+        assert self._manager is not None
+        assert self._request_factory is not None
+        handler = self._request_handler
+        self._manager.requests_count += 1
+        if isinstance(message, web_protocol._ErrInfo):
+            handler, message = self._make_error_handler(message), web_protocol.ERROR
+        elif hdrs.EXPECT not in message.headers:  # it may ask for a step before the handler
+            handler = self._fronts.get((message.method, message.path), handler)
+        assert handler is not None
+        task = self._task_handler or asyncio.current_task()
+        assert task is not None
+        writer = StreamWriter(self, self._loop)
+        request = self._request_factory(message, payload, self, writer, task)
+        self._current_request, self._request_in_progress = request, True
+        return request, handler
+
+    def _end(self, payload: StreamReader) -> None:
+        """Note that the handler is done: the reply begins."""
+        self._current_request = None
+        self.head, self.is_asked = b"", False
+        if self._body is not None and not payload.is_eof():
+            # The rest of a body that nobody wants is read so far as it costs next to nothing.
+            self._unread_bytes = READ_BYTES
+            self._pending = self._take_unwanted(self._pending)
+
+    def replace_refusal(self, refusal: web.HTTPException) -> web.StreamResponse:
+        """Return the reply to what aiohttp refuses, such as a path that nobody serves."""
+        return refusal
 
     async def _read_rest(self, payload: StreamReader) -> None:
         """Read the rest of a body that nobody wants, for a while; else the connection is closed."""
@@ -202,17 +239,6 @@ class PacedConnection(RequestHandler):
                     await payload.readany()
         except TimeoutError:
             self.close()
-
-    async def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
-        self.head, self.is_asked = b"", False
-        content = request.content
-        if not content.is_eof():
-            # The rest of a body that nobody wants is read so far as it costs next to nothing.
-            self._unread_bytes = READ_BYTES
-            self._pending = self._take_unwanted(self._pending)
-        return await super().finish_response(request, resp, start_time)
 
     @property
     def is_answered(self) -> bool:
@@ -354,52 +380,6 @@ def has_tiny_chunks(http: web.BaseRequest) -> bool:
     return isinstance(http.protocol, PacedConnection) and http.protocol.has_tiny_chunks()
 
 
-def list_connections(server: web.Server) -> Collection[RequestHandler]:
-    """Return the connections themselves: the public property copies them."""
-    return server._connections
-
-
-def set_keepalive_timeout(server: web.Server, seconds: float) -> None:
-    """Set the pause between two requests for connections that are made from now on."""
-    server._kwargs["keepalive_timeout"] = seconds
-
-
-def is_serving(connection: RequestHandler) -> bool:
-    """Return whether a request of the connection is being served."""
-    return connection._request_in_progress
-
-
-def find_last_reply(connection: RequestHandler) -> float:
-    """Return a time that is later the later a connection had its last reply."""
-    return connection._next_keepalive_close_time
-
-
-def is_between_requests(connection: RequestHandler) -> bool:
-    """Return whether the connection waits for another request: its task waits, and nothing will wake it."""
-    waiter = connection._waiter
-    is_waiting = waiter is not None and not waiter.done() and not connection._messages
-    return is_waiting and connection._request_count > 0
-
-
-def has_whole_request(connection: RequestHandler) -> bool:
-    """Return whether a request that came whole is being served."""
-    request = connection._current_request
-    return request is not None and request.content.is_eof()
-
-
 def has_queued_message(http: web.BaseRequest) -> bool:
     """Return whether aiohttp has parsed something behind a request."""
     return bool(http.protocol._messages)
-
-
-def name_server(name: str) -> None:
-    """Set the `Server` header of aiohttp's own replies, such as to what it cannot parse.
-
-    aiohttp names itself and its version, and no setting changes that.
-    """
-    web_response.SERVER_SOFTWARE = name  # type: ignore[attr-defined] # it is not exported
-
-
-def has_slow_parser() -> bool:
-    """Return whether aiohttp was installed without its parser in C."""
-    return http_parser.HttpRequestParser is http_parser.HttpRequestParserPy

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Final, NoReturn, cast
 
 from aiohttp import hdrs, web
@@ -304,14 +304,9 @@ class CallerConnection(PacedConnection):
         super().__init__(server, cast("Fronts", gateway.fronts))
         self._gateway = gateway
 
-    def finish_response(
-        self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> Coroutine[None, None, tuple[web.StreamResponse, bool]]:
-        """Send a reply; aiohttp's own ones are replaced."""
-        # aiohttp's own bodies are plain text, which no SDK can read as an error.
-        if isinstance(resp, web.HTTPException):
-            resp = self._refuse(_translate(resp.status))
-        return super().finish_response(request, resp, start_time)
+    def replace_refusal(self, refusal: web.HTTPException) -> web.StreamResponse:
+        """Answer in a dialect: aiohttp's bodies are plain text, which no SDK reads as an error."""
+        return self._refuse(_translate(refusal.status))
 
     def handle_error(
         self,

@@ -22,7 +22,6 @@ from aiohttp import web
 from gateway.addresses import join_address
 from gateway.alerts.delivery import tell_at_once
 from gateway.alerts.watch import Watch
-from gateway.api.aiohttp_insides import has_slow_parser, name_server
 from gateway.api.front import make_connection
 from gateway.api.routes import add_api
 from gateway.api.sink import SERVER
@@ -39,6 +38,7 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.metrics import CONTENT_TYPE, Metrics
 from gateway.process import ExitCode
 from gateway.server import systemd
+from gateway.server.aiohttp_insides import has_slow_parser, name_server
 from gateway.server.connections import (
     Drain,
     Signals,
