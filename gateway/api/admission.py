@@ -152,9 +152,11 @@ def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
 async def find_model(call: Call, model_id: str, kind: ModelKind = DEFAULT_KIND) -> Model:
     """Find the model that a request names. Raises UnknownModel, ModelNotAllowed, BadRequest."""
     gateway, key = call.gateway, call.key
-    call.asked_model = name_model(model_id)
     assert key is not None
     model = gateway.routes.find_model(model_id)
+    if model is not None and model.kind == kind and key.allows(model.id):
+        return model
+    call.asked_model = name_model(model_id)
     if model is not None and not key.allows(model.id):
         # An operator may have allowed the model to this key a moment ago.
         await catch_up(gateway.ledger)

@@ -3,8 +3,9 @@
 A count does not depend on the load of the machine. The gateway runs under cProfile with one
 connection; the counts of two runs of different length are subtracted, so that start and end of
 the process cancel out. The output is the calls per JSON request of both dialects and per event of a
-passing stream, by module, and the turns of the loop among them; then the CPU time of the process's
-threads per JSON request, without a profile. `test_calls.py` holds the counts to ceilings.
+passing stream, by module, the turns of the loop among them, and how many of our modules are passed;
+then the CPU time of the process's threads per JSON request, without a profile. `test_calls.py` holds
+the counts to ceilings.
 
 The counts are those on asyncio's own loop: uvloop's is no Python code, so it takes fewer.
 """
@@ -38,6 +39,8 @@ STATS: Final = "GATEWAY_CALLS_FILE"
 TURN: Final = "_run_once"
 """The function of asyncio that is called once a turn."""
 ROWS: Final = 24
+ONCE: Final = 0.9
+"""Calls per request of a module that each one passes: a few come late, and count for the next."""
 THREAD_REQUESTS: Final = 2000
 THREAD_LOADS: Final = (1, 64)
 """Connections: with more of them the ledger commits more charges at once."""
@@ -133,6 +136,11 @@ def subtract(
     return sum(by_module.values()), rows
 
 
+def count_modules(rows: list[tuple[str, float]], units: int) -> int:
+    """Count our modules that a request, or a whole stream, passes, given the calls per unit."""
+    return sum(name.startswith("gateway.") and calls * units >= ONCE for name, calls in rows)
+
+
 def main() -> int:
     if STATS in os.environ:
         return profile_gateway(sys.argv[1:])
@@ -143,6 +151,7 @@ def main() -> int:
         total, rows = subtract(mode, counts, units)
         print(f"{total:8.1f} calls per {title}")
         print(f"{dict(rows)[TURN]:8.1f}   turns of the loop")
+        print(f"{count_modules(rows, units):8d}   modules of the package")
         for name, calls in rows[: options.rows]:
             print(f"{calls:8.1f}   {name}")
     for connections in THREAD_LOADS:
