@@ -20,7 +20,7 @@ class BadSignature(Exception):
 
 
 class PaymentProvider(Protocol):
-    """A provider of payment pages. All but `read_message` wait for the network: call them in a thread.
+    """A provider of payment pages. All but `find_url` and `read_message` wait for the network: call them in a thread.
 
     They raise ProviderUnavailable and ProviderRefused.
     """
@@ -45,6 +45,9 @@ class PaymentProvider(Protocol):
 
     def find_receipt(self, session_id: str) -> str | None:
         """Return the address of the receipt; None if there is none yet."""
+
+    def find_url(self, order: OrderView) -> str | None:
+        """Return the address at which operators see an order's payment; asks nobody."""
 
     def read_message(self, body: bytes, signature: str) -> Payment | Reversal | None:
         """Read a message whose signature is right; None if it is about something else.

@@ -86,6 +86,9 @@ class Cashier:
             log.warning("%s: the receipt is refused: %s", order.id, error)
             return None
 
+    def find_url(self, order: OrderView) -> str | None:
+        return self.provider.find_url(order)
+
     async def settle(self, told: Payment | Reversal, actor: Actor) -> None:
         """Bring an order to what its provider says. Once this returns, it is committed.
 

@@ -108,6 +108,12 @@ class Stripe:
         url = invoice.get("hosted_invoice_url")
         return url if isinstance(url, str) else None
 
+    def find_url(self, order: OrderView) -> str | None:
+        if order.payment_id is None:
+            return None
+        mode = "test/" if (order.session_id or "").startswith("cs_test_") else ""
+        return f"https://dashboard.stripe.com/{mode}payments/{order.payment_id}"
+
     def read_message(self, body: bytes, signature: str) -> Payment | Reversal | None:
         try:
             event = stripe.Webhook.construct_event(

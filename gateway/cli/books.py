@@ -304,7 +304,7 @@ def orders(
     books = command.open_books()
     if account is not None:
         books.accounts.find_id(account)
-    found = books.orders.read_latest(account, state, since or 0, limit + 1)
+    found = books.orders.read_latest(account, state, limit + 1, since_ms=since or 0)
     command.show_latest("order", found, views.SOLD_ORDER, limit)
 
 

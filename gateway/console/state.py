@@ -238,6 +238,9 @@ class Cashier(Protocol):
     async def find_receipt(self, order: OrderView) -> str | None:
         """Return the address of a payment's receipt. Raises ConsoleError."""
 
+    def find_url(self, order: OrderView) -> str | None:
+        """Return the address at which operators see the payment; None if there was none."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConsoleState:

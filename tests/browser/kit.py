@@ -68,6 +68,8 @@ OPERATOR_PAGES: Final = {
     "costs?from=2026-01-01&to=2026-01-02": "Costs",
     "costs?by=day&account=holder": "Costs",
     "codes": "Codes",
+    "orders": "Card payments",
+    "orders?state=paid&account=holder": "Card payments",
     "tokens": "Tokens",
     "providers": "Providers",
     "refusals": "Refusals",

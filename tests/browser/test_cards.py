@@ -42,5 +42,10 @@ async def test_a_payment_leads_to_its_entry(browser: Browser, tmp_path: Path, ac
         receipt = page.get_by_role("link", name="Receipt")
         assert "/receipt" in (await receipt.first.get_attribute("href") or "")
         await page.locator(".balance").get_by_text("$125.00").first.wait_for()
+        if account == OPERATOR:
+            await page.get_by_role("link", name="Card payments").click()
+            await page.get_by_role("cell", name="paid").wait_for()
+            await page.get_by_role("link", name="Entry").click()
+            await page.get_by_role("link", name="Receipt").wait_for()
         await site.close()
         assert witness.faults == []

@@ -42,7 +42,7 @@ class Shop:
 
     def read_orders(self) -> list[OrderView]:
         with self.console.open_books() as books:
-            return books.orders.read_latest(None, None, 0, 99)
+            return books.orders.read_latest(None, None, 99)
 
     def list_events(self, search: str) -> list[tuple[str, str]]:
         """Return action and actor, the earliest first."""

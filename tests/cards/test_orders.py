@@ -21,7 +21,7 @@ from gateway.money import NANO
 from gateway.times import DAY_MS, unix_ms
 from tests.cards.conftest import Shop
 from tests.cards.stripe_server import SECRET_KEY, WEBHOOK_SECRET, run_stripe, tell
-from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console
+from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console, read_pages
 from tests.support.cli import run_here
 from tests.support.rows import told_together
 
@@ -238,3 +238,34 @@ async def test_the_command_lists_orders(shop: Shop) -> None:
     assert paid["client_reference_id"] in shown
     assert "25.00" not in shown
     assert run_here(["orders", "--account", "nobody", *config], {}).code != 0
+
+
+async def test_operators_list_the_orders_of_all(shop: Shop) -> None:
+    """In pages, by state and account, with the credit and the payment at Stripe."""
+    session = shop.stripe.pay((await shop.open_page())["id"])
+    await tell(shop.console, "checkout.session.completed", session)
+    await shop.open_page("25"), await shop.open_page("50", as_=OTHER)
+    path = f"{API}/orders"
+    assert (await shop.console.get(path)).refusal == (404, "not_found", None)
+    rows = {
+        "": ["50.00", "25.00", "10.00"],
+        "state=made": ["50.00", "25.00"],
+        f"account={HOLDER}": ["25.00", "10.00"],
+        f"account={HOLDER}&state=paid": ["10.00"],
+        "state=failed": [],
+    }
+    with told_together() as row:
+        for query, amounts in rows.items():
+            with row(query):
+                found = await shop.console.get(f"{path}?{query}", as_=OPERATOR)
+                assert [one["amount"] for one in found.json["orders"]] == amounts
+                paged = await read_pages(
+                    shop.console, f"{path}?limit=1&{query}", "orders", as_=OPERATOR
+                )
+                assert [one["amount"] for one in paged] == amounts
+    (paid,) = (await shop.console.get(f"{path}?state=paid", as_=OPERATOR)).json["orders"]
+    assert (paid["payment_id"], paid["fee"]) == (session["payment_intent"], None)
+    assert paid["payment_url"].endswith(f"/test/payments/{session['payment_intent']}")
+    entries = (await shop.console.get(f"{API}/billing?kind=card")).json["entries"]
+    assert [paid["entry_id"]] == [entry["id"] for entry in entries]
+    assert (await shop.console.get(f"{path}?account=nobody", as_=OPERATOR)).status == 400

@@ -70,7 +70,7 @@ def test_imports_resolve_and_are_used(name: str) -> None:
 
 def test_every_export_is_imported() -> None:
     pages = "accounts account overview keys usage billing activity call models settings codes costs tryit gateway books"
-    pages += " tokens providers refusals health audit signIn signOutElsewhere created"
+    pages += " orders tokens providers refusals health audit signIn signOutElsewhere created"
     imported = {
         one
         for text in SCRIPTS.values()

@@ -8,7 +8,7 @@ usage       one's requests to models; usage by day, hour, model or key; the mode
 settings    one's password, one-time codes and sessions; alerts
 billing     the balance and its entries, redeeming codes; operators: entries and statements of all
 accounts    operators: accounts, and top-up codes
-orders      credit bought by card: orders, payment pages, receipts
+orders      credit bought by card: orders, payment pages, receipts; operators: those of all
 operations  operators: health, how providers answer, refusals, audit, the log of events
 """
 

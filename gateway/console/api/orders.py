@@ -1,9 +1,9 @@
-"""Payments by card: orders of the signed-in account, their payment pages, and receipts."""
+"""Payments by card: orders of the signed-in account, their payment pages, and receipts; all orders."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 from aiohttp import web
@@ -12,9 +12,18 @@ from gateway.admin import signin, views
 from gateway.config.cards import find_problem
 from gateway.config.records import Billing, Cards
 from gateway.console.fields import ConsoleError, invalid_field, not_found
-from gateway.console.routes import Answer, ConsoleRequest, async_route, find_local, run_once
+from gateway.console.lists import Json, read_page
+from gateway.console.routes import (
+    READERS,
+    Answer,
+    ConsoleRequest,
+    async_route,
+    find_local,
+    route,
+    run_once,
+)
 from gateway.console.state import Cashier
-from gateway.ledger.order_records import OrderView
+from gateway.ledger.order_records import OrderState, OrderView
 from gateway.ledger.records import Actor
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount, format_amount
@@ -75,6 +84,26 @@ async def open_receipt(request: ConsoleRequest) -> web.StreamResponse:
     if url is None:
         raise ConsoleError(404, "not_found", "There is no receipt yet. Try again in some minutes.")
     return web.Response(status=303, headers={"Location": url, "Cache-Control": "no-store"})
+
+
+@route("GET", "/orders", "operator", READERS)
+def list_orders(books: Books, request: ConsoleRequest) -> Answer:
+    """List the orders of all accounts or of one, the latest first, also those from before cards were off."""
+    page, state = (
+        read_page(request, str),
+        request.query.optional_choice("state", get_args(OrderState)),
+    )
+    request.find_named(books)
+    found = books.orders.read_latest(
+        request.query.text("account"), state, page.wanted, below_id=page.after_text
+    )
+    cashier = request.console.cashier
+
+    def describe(order: OrderView) -> Json:
+        url = None if cashier is None else cashier.find_url(order)
+        return {**views.SOLD_ORDER.describe(order), "payment_url": url}
+
+    return page.answer("orders", found, lambda order: (order.id,), describe)
 
 
 async def _read_order(request: ConsoleRequest) -> OrderView:

@@ -26,10 +26,11 @@ const OPERATOR = [
   ["/console/health", "Health", "operations"],
   ["/console/audit", "Audit", "audit"],
 ];
-/** Pages of all accounts, which operators see instead of their own account’s. */
+/** Pages of all accounts, which operators see instead of their own account’s, or by a link there. */
 const OF_ALL = {
   "/console/": { file: "gateway", page: "gateway", operator: true },
   "/console/billing": { file: "books", page: "books", operator: true },
+  "/console/orders": { file: "orders", page: "orders", operator: true },
 };
 const SIGN_IN = "/console/signin";
 

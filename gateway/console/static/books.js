@@ -24,7 +24,7 @@ export async function books(context) {
   ]);
   const isWhole = !params.has("cursor") && !list.next_cursor;
   return [
-    head("Billing", button("Print", () => print()),
+    head("Billing", (own.cards || statement.totals.cards_nano !== 0) && link("Card payments", "/console/orders", "button"), button("Print", () => print()),
       link("Statement as CSV", apiUrl(`/statement.csv${query(range)}`), "button", { download: "" }),
       link("Movements as CSV", apiUrl(`/entries.csv${query({ ...range, kind })}`), "button", { download: "" })),
     rangeLinks(statement, latestMonths()),

@@ -39,6 +39,7 @@ _OF_PAYMENT: Final = f"{_EACH} WHERE payment_id = ?"
 _LATEST: Final = f"""
     {_EACH} WHERE accounts.name = coalesce(:account, accounts.name)
         AND state = coalesce(:state, state) AND orders.created_ms >= :since
+        AND orders.id < coalesce(:below, orders.id || ' ')
     ORDER BY orders.id DESC LIMIT :limit
 """
 _OPEN: Final = f"{_EACH} WHERE state = 'made' AND orders.created_ms >= ? ORDER BY orders.id"
@@ -216,10 +217,17 @@ class OrderBook(Part):
         )
 
     def read_latest(
-        self, account: str | None, state: OrderState | None, since_ms: int, limit: int
+        self,
+        account: str | None,
+        state: OrderState | None,
+        limit: int,
+        *,
+        since_ms: int = 0,
+        below_id: str | None = None,
     ) -> list[OrderView]:
         """Return the latest first."""
-        wanted = {"account": account, "state": state, "since": since_ms, "limit": limit}
+        chosen = {"account": account, "state": state, "limit": limit}
+        wanted = {**chosen, "since": since_ms, "below": below_id}
         with self._database.reading() as connection:
             return [OrderView(*row) for row in connection.execute(_LATEST, wanted).fetchall()]
 
