@@ -174,8 +174,9 @@ OPERATIONS: Final = {
     "images": "generate_content",
     "rerank": "rerank",
     "audio/speech": "speech",
+    "audio/transcriptions": "transcription",
 }
-"""What is asked on a surface, where it is not `chat`: OpenTelemetry's names, but for ranks and speech."""
+"""What is asked on a surface, where it is not `chat`: OpenTelemetry's names, but for ranks and audio."""
 OTHER: Final = "_other"
 """Stands for all models that are not configured."""
 _CLIENT_ERROR: Final = 400

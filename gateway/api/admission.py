@@ -19,6 +19,8 @@ from gateway.config.records import Model
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, SERVICES
 from gateway.dialects.records import DEFAULT_KIND, CompletionRequest, ModelKind, ReplyContext
+from gateway.dialects.transcripts import add_upload
+from gateway.dialects.wire.forms import Body, Form
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
     MAX_ESCAPES,
@@ -48,7 +50,7 @@ on the event loop, and a body may be a name of many MiB."""
 class Prepared:
     """The request as it is sent to one candidate."""
 
-    data: bytes
+    data: Body
     context: ReplyContext
 
 
@@ -103,6 +105,8 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     call.stream = request.stream
     model = await find_model(call, request.model, dialect.kind)
     call.model = model.id
+    if call.upload is not None:
+        add_upload(request, call.upload, model.unit)
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
         raise UnknownModel(request.model)
@@ -222,7 +226,8 @@ def _prepare(
         candidate.target.provider_tag,
         payload.effort_sent,
     )
-    return Prepared(payload.data, context)
+    upload = request.upload
+    return Prepared(payload.data if upload is None else Form(payload.data, upload), context)
 
 
 MAX_COMPARED_CHARS: Final = 100

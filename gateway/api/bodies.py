@@ -18,7 +18,7 @@ import asyncio
 import functools
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
@@ -52,6 +52,7 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
     Raises UnsupportedMediaType, BodyTooLarge, Overloaded, RateLimited, BodyTimeout or BadRequest.
     """
     most = min(call.gateway.config.server.max_body_mb << 20, max_bytes)
+    check_encoding(http.headers)
     _check_type(http.headers)
     content = http.content
     if content.is_eof():  # it came with the head, as most bodies do
@@ -69,6 +70,24 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
 
 
 async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
+    pieces: list[bytes] = []
+
+    def keep(data: bytes) -> None:
+        count_body(call, len(data))
+        pieces.append(data)
+
+    size = await read_pieces(http, call, most, keep)
+    place = Place.THREAD if size > LOOP_BYTES else Place.NOW  # it lets others run meanwhile
+    return await run_at(call, place, partial(b"".join, pieces))
+
+
+async def read_pieces(
+    http: web.Request, call: Call, most: int, take: Callable[[bytes], Awaitable[None] | None]
+) -> int:
+    """Hand over a body of at most `most` bytes as it comes, and return its size.
+
+    No more is read while `take` works. Raises as `read_body`, and what `take` raises.
+    """
     # Before `100 Continue`, so that a caller who waits
     # for it never sends the body (RFC 9110 §10.1.1).
     if (http.content_length or 0) > most:
@@ -76,7 +95,6 @@ async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
     server = call.gateway.config.server
     now = asyncio.get_running_loop().time
     total_at = now() + server.body_total_seconds
-    pieces: list[bytes] = []
     size = 0
     # Chunks behind a head wait for this call, so a request that was refused costs no parsing.
     want_body(http)
@@ -93,16 +111,15 @@ async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
                 size += len(data)
                 if size > most:
                     raise _too_large(most)
-                count_body(call, len(data))
-                pieces.append(data)
+                if (taken := take(data)) is not None:
+                    await taken
                 check_chunks(http)
     except TimeoutError as error:
         raise BodyTimeout("The request body did not arrive in time.") from error
     # aiohttp raises RuntimeError where the connection was lost before the read.
     except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
         raise BadRequest("The request body broke off.") from error
-    place = Place.THREAD if size > LOOP_BYTES else Place.NOW  # it lets others run meanwhile
-    return await run_at(call, place, partial(b"".join, pieces))
+    return size
 
 
 async def _read_piece(http: web.Request) -> bytes:
@@ -129,11 +146,15 @@ def check_chunks(http: web.Request) -> None:
         raise BadRequest("The request body comes in too many tiny chunks; send larger ones.")
 
 
-def _check_type(headers: Mapping[str, str]) -> None:
+def check_encoding(headers: Mapping[str, str]) -> None:
+    """Refuse a body that is compressed. Raises UnsupportedMediaType."""
     if _read_token(headers.get(hdrs.CONTENT_ENCODING, "")) not in {"", "identity"}:
         raise UnsupportedMediaType(
             "Content-Encoding is not supported here; send the body as it is."
         )
+
+
+def _check_type(headers: Mapping[str, str]) -> None:
     kind = _read_token(headers.get(hdrs.CONTENT_TYPE, ""))
     # Types that end so are JSON as well (RFC 6839).
     if kind != "application/json" and not kind.endswith("+json"):

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,10 +44,12 @@ from gateway.upstream.attempt import Attempt
 from gateway.upstream.routing import Candidate, try_routes
 
 
-async def serve_completion(http: web.Request, call: Call) -> web.StreamResponse:
-    """Serve a completion; surfaces differ only in the caller's dialect."""
+async def serve_completion(
+    http: web.Request, call: Call, read: Callable[[web.Request, Call], Awaitable[bytes]] = read_body
+) -> web.StreamResponse:
+    """Serve a completion; surfaces differ only in the caller's dialect, and in how its body is read."""
     # The body has no name here, which would keep it alive until the reply has left.
-    completion = await admit(http, call, await read_body(http, call))
+    completion = await admit(http, call, await read(http, call))
     if completion.request.stream:
         server = call.gateway.config.server
         response = web.StreamResponse()

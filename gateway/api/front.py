@@ -176,7 +176,7 @@ _WHOLE: Final = "nothing is stored here, so send the whole conversation as POST 
 _TEXT: Final = (
     "this gateway serves POST /v1/chat/completions, POST /v1/responses, POST /v1/messages,"
     " POST /v1/embeddings, POST /v1/completions, POST /v1/images/generations, POST /v1/rerank,"
-    " POST /v1/audio/speech and GET /v1/models"
+    " POST /v1/audio/speech, POST /v1/audio/transcriptions and GET /v1/models"
 )
 
 UNSERVED: Final = {
@@ -201,7 +201,6 @@ UNSERVED: Final = {
     "/v1/rerank/...": "use POST /v1/rerank",
     **dict.fromkeys(
         (
-            "/v1/audio/transcriptions",
             "/v1/audio/translations",
             "/v1/chatkit",
             "/v1/evals",

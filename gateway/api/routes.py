@@ -29,6 +29,7 @@ from gateway.api.completions import serve_completion
 from gateway.api.front import Handler, make_front, refuse_method, refuse_path
 from gateway.api.keys import require_key
 from gateway.api.state import Call, Gateway, find_limits
+from gateway.api.uploads import serve_form
 from gateway.config.records import Config, Limits, Model
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, COUNTERS, RERANK, SERVICES, CountPath
@@ -174,7 +175,13 @@ def make_routes(callers: Mapping[str, Caller]) -> list[Endpoint]:
     """Make the completions of every caller, and what all callers share."""
     everybody = tuple(callers.values())
     charged = [
-        Endpoint("POST", f"/v1{one.path}", "charged", serve_completion, (one,))
+        Endpoint(
+            "POST",
+            f"/v1{one.path}",
+            "charged",
+            serve_form if one.sends_form else serve_completion,
+            (one,),
+        )
         for one in (*everybody, *(service.caller for service in SERVICES))
     ]
     counts = [

@@ -9,7 +9,9 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -19,7 +21,7 @@ from gateway.api.limits import Bucket, Counting, Rates
 from gateway.config.records import Config, Limits, Provider, Reload
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchanges
-from gateway.dialects.records import DEMO, OPENAI_LIKE
+from gateway.dialects.records import DEMO, OPENAI_LIKE, Upload
 from gateway.errors import GatewayError, InternalError, InvalidKey, OutOfResources, UpstreamError
 from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.base import Account, Key
@@ -108,6 +110,10 @@ class Gateway:
     shares: dict[int, Share] = field(default_factory=dict)
     """Each account's part of `held_bytes`, by its id; absent if it has none."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
+    upload_thread: ThreadPoolExecutor = field(
+        default_factory=partial(ThreadPoolExecutor, 1, thread_name_prefix="uploads")
+    )
+    """Reads and writes files on disk, one after the other."""
     counting: Counting = field(default_factory=Counting)
     rates: WeakKeyDictionary[Key | Account, Rates] = field(default_factory=WeakKeyDictionary)
     """The use of each key and account that asked for something, for as long as the ledger has it."""
@@ -154,6 +160,7 @@ class Gateway:
             self.renewals.close()
         self.routes.close()
         self.large_bodies.close()
+        self.upload_thread.shutdown(wait=False)
 
     def find_rates(self, key: Key, now: float) -> Rates:
         """Return the key's rates, and above them its account's, with the limits in force."""
@@ -227,6 +234,8 @@ class Call:
     """The request's part of its account's `Share`."""
     reply_bytes: int = 0
     """The reply's part of `held_bytes`."""
+    upload: Upload | None = None
+    """The file of a form."""
     visit: Mapping[str, str] = field(default_factory=dict)
     """For the log line of a request to the console or an unknown path: method, path, address of the
     visitor."""

@@ -3,7 +3,8 @@
     settings   the table of all keys: reader, meaning, default
     records    the configuration as records
     load       makes the records: providers, storage, alerts; the rules that involve several tables
-    models     the models: their routes, prices, and what their providers bill
+    models     the models: their kinds, names and routes
+    prices     their prices, and what their providers bill
     cards      the table of payments by card, checked; the smallest amounts of currencies
     values     readers of values with special rules: addresses, headers, routes
     secrets    where a secret is, and its look-up

@@ -12,6 +12,7 @@ from gateway.addresses import Network
 from gateway.dialects.records import (
     DEFAULT_KIND,
     History,
+    InputUnit,
     MaxTokensField,
     ModelKind,
     Reasoning,
@@ -202,6 +203,8 @@ class Model:
     """Fields that it refuses."""
     aliases: tuple[str, ...] = ()
     """Other names that callers may use for it."""
+    unit: InputUnit = "token"
+    """What its input, and the price of that, is counted in."""
 
     @property
     def free(self) -> bool:

@@ -270,8 +270,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "kind": Setting(
             read.choice(*get_args(ModelKind)),
             "chat, or what is served on one other path: completion, image, rerank, embedding (whose"
-            " routes name one upstream model, as vectors of two do not mix) or audio (whose input is"
-            " counted in characters); their providers are of dialect chat or responses",
+            " routes name one upstream model, as vectors of two do not mix) or audio (which speaks; with"
+            " a price of a minute or of output it transcribes); of providers of dialect chat or responses",
             "chat",
         ),
         "aliases": Setting(
@@ -349,6 +349,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "output": Setting(
             _price, "the price of a million output tokens; needed where it makes some", None
         ),
+        "minute": Setting(_price, "of a minute of audio to transcribe, in place of `input`", None),
         "request": Setting(_price, "the price of a request, beside its tokens; default: 0", None),
         "search_unit": Setting(_price, "the price of a search unit, as Cohere counts them", None),
         "web_search": Setting(

@@ -9,7 +9,7 @@
     chat_over_messages/  chat_over_responses/   a folder per translation, caller over upstream
     messages_over_chat/  responses_over_chat/
     from_chat, to_chat          what two translations share: from chat callers, to chat upstreams
-    embeddings, completions, images, rerank, speech     services beside them, of providers like OpenAI
+    embeddings, completions, images, rerank, speech, transcripts    services of providers like OpenAI
 
 A new dialect is a folder and a row in the tables of callers and upstreams in `exchanges`; a new pair is
 a folder and a row in the table of translations. Other code stays as it is.

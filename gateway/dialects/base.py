@@ -117,6 +117,8 @@ class Caller(ABC):
     """The kind of the models that it asks."""
     marker: str | None = None
     """A header that its SDKs alone send: by it, requests to paths of all dialects are told apart."""
+    sends_form = False
+    """Its requests are forms with a file; `parse_request` gets their fields as JSON."""
     keep_alive = b": keep-alive\n\n"
     """The bytes that are sent into a silent stream, so that proxies keep the connection."""
 

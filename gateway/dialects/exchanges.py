@@ -33,6 +33,7 @@ from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.dialects.responses.upstream import ResponsesUpstream
 from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
 from gateway.dialects.speech import SpeechCaller, SpeechUpstream
+from gateway.dialects.transcripts import TranscriptsCaller, TranscriptsUpstream
 from gateway.dialects.wire.billed import check_audio
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (
@@ -302,7 +303,11 @@ IMAGES: Final = Exchange(
 """The exchange of `POST /v1/images/generations`, whose replies are bounded as those of embeddings."""
 RERANK: Final = Exchange(RerankCaller(), RerankUpstream(), request_rate=2_500, reply_rate=1_100)
 """The exchange of `POST /v1/rerank`."""
-SERVICES: Final = (EMBEDDINGS, COMPLETIONS, IMAGES, RERANK, SPEECH)
+TRANSCRIPTS: Final = Exchange(
+    TranscriptsCaller(), TranscriptsUpstream(), request_rate=2_500, reply_rate=1_100
+)
+"""The exchange of `POST /v1/audio/transcriptions`."""
+SERVICES: Final = (EMBEDDINGS, COMPLETIONS, IMAGES, RERANK, SPEECH, TRANSCRIPTS)
 """What is asked of models that hold no conversation, of providers with OpenAI's paths."""
 
 

@@ -17,7 +17,7 @@ from gateway.dialects.records import CompletionRequest, Event, Inputs, Json, Rep
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields, read_asked
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_text, maybe_loads
-from gateway.dialects.wire.passing import PassingStream
+from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import read_object
 from gateway.dialects.wire.stream import PICTURE_BYTES
@@ -250,37 +250,16 @@ class ImageReader(EventReader):
             self.usage = usage
 
 
-class ImageStream(PassingStream):
-    """A `Pipeline`: the upstream's events as they are.
+class ImageStream(LastEventStream):
+    """A `Pipeline`: the upstream's events as they are."""
 
-    The blank line behind a whole image waits for the charge, so that no client reads the image before.
-    """
-
-    __slots__ = ("_held", "_images", "_is_within")
+    __slots__ = ("_images", "_is_within")
 
     def __init__(self, context: ReplyContext, reader: ImageReader) -> None:
         super().__init__(context, reader)
         self._images = reader
-        self._held = b""
         self._is_within = False
         """An event passes whose head was seen."""
-
-    @property
-    def mid_event(self) -> bool:
-        return bool(self._held) or super().mid_event
-
-    def feed(self, data: bytes) -> bytes:
-        out = self._held + super().feed(data)
-        self._held = out[-2:] if self._reader.finished else b""
-        return out[: len(out) - len(self._held)]
-
-    def end(self) -> bytes:
-        out = self._held + super().end()
-        self._held = b""
-        if not self.complete:
-            return out
-        self._last = out[-2:]
-        return out[:-2]
 
     def _pass_oversized(self, piece: bytes) -> bytes:
         if not self._is_within:

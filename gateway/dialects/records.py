@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
@@ -50,6 +50,8 @@ ModelKind = Literal["chat", "completion", "embedding", "image", "rerank", "audio
 """What a model makes: the reply to a conversation, the text behind a prompt, vectors, pictures, an order of
 documents, or audio. Each kind is served on paths of its own, so that nothing is served by accident."""
 DEFAULT_KIND: Final[ModelKind] = "chat"
+InputUnit = Literal["token", "character", "second"]
+"""What is counted as the input of a model, and priced by the million: a second is one of audio."""
 SERVED_BY: Final[Mapping[ModelKind, Sequence[str]]] = {
     DEFAULT_KIND: DIALECTS,
     "completion": OPENAI_LIKE,
@@ -68,6 +70,19 @@ class Inputs:
     count: int
     tokens: int
     """The tokens of all texts: counted in arrays of tokens, estimated in strings."""
+
+
+class Upload(Protocol):
+    """The file of a request, in memory or on disk."""
+
+    name: str
+    content_type: str
+    size: int
+    head: bytes
+    """Its first bytes."""
+
+    async def read(self, at: int, most: int) -> bytes:
+        """Return bytes from a position, at least one before the file's end."""
 
 
 @dataclass(slots=True)
@@ -94,6 +109,8 @@ class CompletionRequest:
     """None for a conversation."""
     elements: int = 0
     """The JSON values of a large body, without those in its strings; 0 for another one."""
+    upload: Upload | None = None
+    """The file of a form, whose fields are `body`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +136,7 @@ class Target:
     prices: PriceList = FREE_OF_CHARGE
     allow: frozenset[str] = frozenset()
     """Fields and tools that callers may ask for although they have no price: see `BILLED_NAMES`."""
+    unit: InputUnit = "token"
     provider_tag: str = ""
     """Marks what only this provider can read, such as encrypted reasoning: see `tag_provider`."""
     is_pivot: bool = False
@@ -130,6 +148,7 @@ class Payload:
     """An upstream's request, and what in it changes the bill."""
 
     data: bytes
+    """Its body; of a form the fields, as JSON."""
     asked: Asked
     effort_sent: bool = True
     """It says how much to reason. A caller's effort may be left out, and is then not told back."""

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from gateway.dialects.base import Caller, Pipeline
 from gateway.dialects.chat.dialect import ChatUpstream
-from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext
+from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
-from gateway.errors import GatewayError
+from gateway.errors import BadRequest, GatewayError
 from gateway.money import Tokens
 from gateway.usage import Metered
 
@@ -48,6 +48,15 @@ class SpeechUpstream(ChatUpstream):
     name = "speech"
     path = "/audio/speech"
     makes_audio = True
+
+    def ask(self, body: Json, target: Target) -> Json:
+        if target.unit != "character":
+            raise BadRequest(
+                "This model writes down what is said, at /v1/audio/transcriptions alone.",
+                param="model",
+                code="unsupported_value",
+            )
+        return super().ask(body, target)
 
     def open_stream(self, context: ReplyContext) -> Pipeline:
         return AudioStream(context)

@@ -14,7 +14,7 @@ from decimal import Context, Decimal
 from itertools import groupby
 from typing import Any, Final, Literal
 
-from gateway.config.models import INHERITED, drop_defaults, fill_defaults
+from gateway.config.prices import INHERITED, drop_defaults, fill_defaults
 from gateway.config.records import Config, Model, Route
 from gateway.money import FREE, PRICES, Price, format_amount, format_factor
 from gateway.price_lists.lists import Amounts, Listed, PriceFile, find_names

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Final, Protocol, cast
 
 from gateway.errors import GatewayError, InternalError
@@ -84,6 +84,10 @@ class Connection(asyncio.Protocol):
         """Responses that were read to their end."""
         self.answered = False
         """A byte of the current response came."""
+        self.is_sent = True
+        """The current request was handed to the transport whole."""
+        self._is_full = False
+        """The transport has as much to send as it should."""
 
     @property
     def usable(self) -> bool:
@@ -101,12 +105,29 @@ class Connection(asyncio.Protocol):
         return self.served > 0 and time.monotonic() - self._sent_at < STALE_SECONDS
 
     def start(self, request: bytes) -> None:
-        """Send a whole request."""
+        """Send a whole request, or what comes before `send`."""
         assert self._transport is not None
         self._reader = ResponseReader()
         self.answered = False
         self._sent_at = time.monotonic()
         self._transport.write(request)
+
+    async def send(self, pieces: AsyncIterator[bytes]) -> None:
+        """Send the rest of a request, no faster than it is taken, or until an answer comes before its end.
+
+        Raises Broken, or the error given to `fail`.
+        """
+        self.is_sent = False
+        async for piece in pieces:
+            reader, transport = self._reader, self._transport
+            if self._error is not None:
+                raise self._error
+            if reader is None or reader.head is not None or transport is None:
+                return
+            transport.write(piece)
+            while self._is_full and reader.head is None:
+                await self._next_wake()
+        self.is_sent = True
 
     async def read_head(self) -> Head:
         """Return status and headers. Raises Broken, or the error given to `fail`."""
@@ -167,6 +188,13 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports have all methods of asyncio.Transport but not its base class.
         self._transport = cast("asyncio.Transport", transport)
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self._wake()
 
     def data_received(self, data: bytes) -> None:
         # A small read must not overtake bytes that wait for their turn.
@@ -316,6 +344,7 @@ class Connection(asyncio.Protocol):
         self._early_bytes = 0
         self._pending = b""
         self.paused = self._stopped = False
+        self.is_sent = True
         if may_serve_again:
             self.served += 1
             self._keep(self)
@@ -337,6 +366,7 @@ class Connection(asyncio.Protocol):
             and not self.paused  # nobody would resume it
             # A provider may answer before it has the whole
             # request; its rest would delay the next one.
+            and self.is_sent
             and transport.get_write_buffer_size() == 0
         )
 

@@ -2,7 +2,7 @@
 
 It speaks the chat dialect as a provider would: streams, usage, `n`, `stop`, `max_tokens`. A token is
 a word with the white space after it. It completes text in the same way, and makes embeddings. Its
-voice is a second of silence.
+voice is a second of silence; of a recording it says how long it is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import orjson
 
 from gateway.config.records import Provider
 from gateway.dialects.exchanges import Exchange
+from gateway.dialects.transcripts import estimate_seconds
+from gateway.dialects.wire.forms import Body, Form
 from gateway.errors import BadRequest, GatewayError
 from gateway.upstream.attempt import Attempt, Response
 from gateway.upstream.connection import Receiver
@@ -49,12 +51,14 @@ class DemoForwarder:
     async def open(
         self,
         exchange: Exchange,
-        body: bytes,
+        body: Body,
         headers: Mapping[str, str],  # noqa: ARG002 - the protocol's
         attempt: Attempt,
     ) -> Response:
         attempt.send()
-        asked = orjson.loads(body)
+        asked = (
+            {**body.fields, "file": body.upload} if isinstance(body, Form) else orjson.loads(body)
+        )
         make = _MAKERS.get(exchange.upstream.name, _write_body)
         try:
             return DemoResponse(make(asked), attempt)
@@ -320,11 +324,27 @@ def make_ranks(body: Json) -> Iterator[bytes]:
     yield orjson.dumps({"model": body["model"], "results": top, "usage": usage})
 
 
+def make_transcript(body: Json) -> Iterator[bytes]:
+    """Make the reply to a request with a recording, or the stream of one: it tells what came."""
+    upload = body["file"]
+    seconds = estimate_seconds(upload)
+    text = f"A recording of {upload.size:,} bytes, {seconds} seconds at most."
+    reply = {"text": text, "usage": {"type": "duration", "seconds": seconds}}
+    if body.get("stream", "").lower() not in ("true", "1"):
+        is_verbose = body.get("response_format") == "verbose_json"
+        yield orjson.dumps(reply | {"duration": float(seconds)} if is_verbose else reply)
+        return
+    for word in _TOKEN.findall(text):
+        yield b"data: " + orjson.dumps({"type": "transcript.text.delta", "delta": word}) + b"\n\n"
+    yield b"data: " + orjson.dumps({"type": "transcript.text.done", **reply}) + b"\n\n"
+
+
 _MAKERS: Final = {
     "embeddings": make_embeddings,
     "completions": make_texts,
     "speech": make_silence,
     "images": make_images,
     "rerank": make_ranks,
+    "transcripts": make_transcript,
 }
 """What makes a reply, by the name of the upstream's format; else it is chat's."""

@@ -18,6 +18,7 @@ from yarl import URL
 from gateway.config.records import Provider
 from gateway.dialects.base import Upstream
 from gateway.dialects.exchanges import Exchange
+from gateway.dialects.wire.forms import Body, Form
 from gateway.dialects.wire.replies import map_status
 from gateway.errors import (
     ErrorNames,
@@ -61,7 +62,7 @@ class Forwarder(Protocol):
         """The keys by which requests go out; none if there is no choice."""
 
     async def open(
-        self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
+        self, exchange: Exchange, body: Body, headers: Mapping[str, str], attempt: Attempt
     ) -> Response:
         """Send the request, with `headers` of the caller's, and read the head of the answer.
 
@@ -94,7 +95,7 @@ class HttpForwarder:
         return self._ring.keys
 
     async def open(
-        self, exchange: Exchange, body: bytes, headers: Mapping[str, str], attempt: Attempt
+        self, exchange: Exchange, body: Body, headers: Mapping[str, str], attempt: Attempt
     ) -> Response:
         keys, place, may_replace = self._ring.line_up(attempt.affinity), 0, True
         while True:
@@ -122,7 +123,7 @@ class HttpForwarder:
         self,
         exchange: Exchange,
         key: ProviderKey,
-        body: bytes,
+        body: Body,
         headers: Mapping[str, str],
         attempt: Attempt,
     ) -> Response:
@@ -134,14 +135,14 @@ class HttpForwarder:
             try:
                 attempt.attach(connection)
                 connection.start(request)
+                if isinstance(body, Form):
+                    await connection.send(body.read_pieces())
                 head = await connection.read_head()
             except Broken as error:
-                is_stale = connection.is_stale
+                is_stale, is_sent = connection.is_stale, connection.is_sent
                 connection.close()
                 if not is_stale:
-                    # Not stale: the provider may have begun to
-                    # work, so the request must not be sent again.
-                    raise break_off(error, "model") from error
+                    raise _fail(error, attempt, is_sent=is_sent) from error
             except BaseException:
                 connection.close()
                 raise
@@ -187,20 +188,18 @@ class HttpForwarder:
             raise _lack_resources(error) from error
 
     def _write_request(
-        self,
-        upstream: Upstream,
-        path: str,
-        key: ProviderKey,
-        body: bytes,
-        passed: Mapping[str, str],
+        self, upstream: Upstream, path: str, key: ProviderKey, body: Body, passed: Mapping[str, str]
     ) -> bytes:
+        """Write the request; of a form, which follows in pieces, the head."""
+        if isinstance(body, Form):
+            passed = {**passed, "Content-Type": body.content_type}
         # Callers' headers differ from request to request, so heads with them are not kept.
         if passed:
             head = self._write_head(upstream, path, key, passed)
         else:
             head = self._heads.get((path, key.secret)) or self._add_head(upstream, path, key)
         # In one piece, so that head and body leave in one write.
-        return b"%b%d\r\n\r\n%b" % (head, len(body), body)
+        return b"%b%d\r\n\r\n%b" % (head, len(body), b"" if isinstance(body, Form) else body)
 
     def _add_head(self, upstream: Upstream, path: str, key: ProviderKey) -> bytes:
         """Write the request's head and keep it, but none any more with a key that has ended."""
@@ -263,6 +262,16 @@ async def fetch(
     finally:
         ticker.remove(attempt)
     return reply.take()
+
+
+def _fail(error: Broken, attempt: Attempt, *, is_sent: bool) -> UpstreamError:
+    """Return the error for a connection that ended before an answer came."""
+    failure = break_off(error, "model")
+    # Once all is sent, the provider may have begun to work, so the request must not be sent again.
+    if not is_sent:
+        failure.next_route = True
+        attempt.refuse()
+    return failure
 
 
 async def _replace_key(

@@ -289,6 +289,7 @@ def make_target(model: Model, route: Route, provider: Provider, exchange: Exchan
         leave_out=model.leave_out,
         prices=model.prices,
         allow=model.allow,
+        unit=model.unit,
         provider_tag=tag_provider(provider.name, provider.base_url),
     )
 

@@ -119,7 +119,7 @@ def test_a_nearly_right_path_is_told_the_right_one(path: str, meant: str) -> Non
     ("path", "told"),
     [
         ("/v1/completions/x", "/v1/completions/... is not served here; use POST /v1/completions."),
-        ("/v1/audio/transcriptions", "/v1/audio/transcriptions is not served here; this gateway"),
+        ("/v1/audio/translations", "/v1/audio/translations is not served here; this gateway"),
         ("/v1/images/edits", "/v1/images/edits is not served here; this gateway serves POST"),
         ("/v1/responses/resp_1/input_items", "/v1/responses/... is not served here; nothing is"),
         ("/v1/chat/completions/chatcmpl-1", f"{CHAT}/... is not served here; completions are not"),
@@ -205,6 +205,7 @@ def test_only_what_is_charged_needs_a_balance() -> None:
         "/v1/completions": "charged",
         "/v1/embeddings": "charged",
         "/v1/audio/speech": "charged",
+        "/v1/audio/transcriptions": "charged",
         "/v1/images/generations": "charged",
         "/v1/rerank": "charged",
         "/v2/rerank": "charged",

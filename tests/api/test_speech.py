@@ -147,7 +147,9 @@ async def test_what_cannot_be_read_aloud_is_refused(
 
 
 async def test_a_voice_is_not_asked_to_chat(stage: Stage, clients: Clients) -> None:
-    with pytest.raises(openai.BadRequestError, match="is served at /v1/audio/speech alone"):
+    with pytest.raises(
+        openai.BadRequestError, match="is served at /v1/audio/speech or /v1/audio/tr"
+    ):
         await clients.chat.completions.create(model=stage.fresh("speech"), prompt="a")
 
 

@@ -224,6 +224,7 @@ def test_the_shipped_file_serves_the_demo_with_no_variable_set() -> None:
         "demo/echo",
         "demo/embed",
         "demo/voice",
+        "demo/ear",
         "demo/text",
         "demo/image",
         "demo/rerank",

@@ -179,7 +179,7 @@ async def test_newcomer_gets_an_answer(newcomer: GatewayProcess) -> None:
     assert key not in newcomer.log
     async with openai.AsyncOpenAI(base_url=newcomer.base_url, api_key=key, max_retries=0) as client:
         models = [one.id async for one in client.models.list()]
-        wanted = ("echo", "embed", "voice", "text", "image", "rerank")
+        wanted = ("echo", "embed", "voice", "ear", "text", "image", "rerank")
         assert models == [f"demo/{name}" for name in wanted], (
             "providers without their key are off, and so their models"
         )

@@ -59,6 +59,8 @@ class Kind:
 COMPLETES: Final = 'kind = "completion"'
 EMBEDS: Final = f'kind = "embedding"\nprice = {EMBEDDING_PRICE_TOML}'
 SPEAKS: Final = f'kind = "audio"\nprice = {EMBEDDING_PRICE_TOML}'
+HEARS: Final = 'kind = "audio"\nprice = { minute = 0.006 }'
+HEARS_TOKENS: Final = 'kind = "audio"\nprice = { input = 2.50, output = 10, audio_input = 6 }'
 RANKS: Final = 'kind = "rerank"\nprice = { search_unit = 0.002 }'
 DRAWS: Final = """kind = "image"
 price_image = [
@@ -104,6 +106,10 @@ KINDS: Final[dict[str, Kind]] = {
     "speech": Kind(("alpha",), 60, BRISK, makes=SPEAKS),
     "speech-pair": Kind(("alpha", "beta"), 4, BRISK, makes=SPEAKS),
     "speech-demo": Kind(("demo",), 1, "", ("demo",), makes=SPEAKS),
+    "hearing": Kind(("alpha",), 24, BRISK, makes=HEARS),
+    "hearing-pair": Kind(("alpha", "beta"), 8, BRISK, makes=HEARS),
+    "hearing-tokens": Kind(("alpha",), 8, BRISK, makes=HEARS_TOKENS),
+    "hearing-demo": Kind(("demo",), 1, "", ("demo",), makes=HEARS),
     "embed": Kind(("alpha",), 30, makes=EMBEDS),
     "embed-brisk": Kind(("alpha",), 80, BRISK, makes=EMBEDS),
     "embed-hasty": Kind(("alpha",), 2, HASTY, makes=EMBEDS),

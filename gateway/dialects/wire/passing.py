@@ -196,3 +196,33 @@ _END_USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
 
 
 _DECODER: Final = json.JSONDecoder()
+
+
+class LastEventStream(PassingStream):
+    """The part of a passing `Pipeline` whose reply is whole with its last event, such as an image.
+
+    The blank line behind that waits for the charge, so that no client reads the event before.
+    """
+
+    __slots__ = ("_held",)
+
+    def __init__(self, context: ReplyContext, reader: EventReader) -> None:
+        super().__init__(context, reader)
+        self._held = b""
+
+    @property
+    def mid_event(self) -> bool:
+        return bool(self._held) or super().mid_event
+
+    def feed(self, data: bytes) -> bytes:
+        out = self._held + super().feed(data)
+        self._held = out[-2:] if self._reader.finished else b""
+        return out[: len(out) - len(self._held)]
+
+    def end(self) -> bytes:
+        out = self._held + super().end()
+        self._held = b""
+        if not self.complete:
+            return out
+        self._last = out[-2:]
+        return out[:-2]

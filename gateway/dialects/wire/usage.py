@@ -26,6 +26,7 @@ _ROLES: Final = {
     "prompt_tokens_details": "details",
     "input_tokens_details": "details",
     "prompt_token_details": "details",
+    "input_token_details": "details",
     "completion_tokens_details": "output_details",
     "output_tokens_details": "output_details",
     "cached_tokens": "cached",

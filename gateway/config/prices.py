@@ -1,0 +1,241 @@
+"""The prices of models in gateway.toml, and what their providers bill for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from gateway.config.reader import Place, Problems, quote_key, read_table, show, suggest
+from gateway.config.records import Route
+from gateway.config.settings import SETTINGS, read_tool_price
+from gateway.dialects.records import ModelKind
+from gateway.money import (
+    FREE,
+    MEDIA,
+    MILLION,
+    PRICES,
+    SEARCH_UNIT,
+    TOOL_NAME,
+    WEB_SEARCH,
+    Price,
+    name_image,
+    name_tool,
+)
+from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
+from gateway.times import ALWAYS, Window
+
+FEES: Final = ("request", "web_search")
+"""Prices that are 0 unless they are told."""
+INHERITED: Final = (*FEES, *MEDIA, "reported")
+"""Amounts that a rule's price takes from the base price where it leaves them out."""
+HOUR_FACTOR: Final = (8, 5)
+"""Anthropic's prices: 2 × input for a cache write for an hour, 1.25 × input for five minutes."""
+SECONDS: Final = 60
+"""Seconds of a minute."""
+NO_OUTPUT: Final = "must be left out: this model makes no output tokens"
+_DEFAULTS: Final = (("cached_input", "input"), ("cache_write", "input"))
+
+
+def read_price_list(
+    place: Place, price: object, rules: object, tools: object, needed: Collection[str]
+) -> PriceList:
+    """Read a model's prices, which have the amounts that are needed. Raises ConfigError."""
+    if price is None:
+        raise place.error("price", f"is missing; it is {SETTINGS['models.ID']['price'].doc}")
+    if price == "free":
+        for key, value in (("price_when", rules), ("tool_prices", tools)):
+            if value:
+                raise place.error(key, "must be left out where the model is free")
+        return FREE_OF_CHARGE
+    base = _read_price(place, "price", price, None, needed)
+    base = _add_tools(base, _read_tools(place, "tool_prices", tools))
+    read = _read_rules(place, "price", rules, base, needed)
+    return PriceList(base, tuple(rule for _, rule in read))
+
+
+def read_image_prices(place: Place, raw: object, other: object, kind: ModelKind) -> PriceList:
+    """Read the prices of images by size and quality, as calls of tools of their names."""
+    if kind != "image":
+        raise place.error("price_image", 'needs kind = "image"')
+    if other:
+        raise place.error("price_image", "stands in place of `price` and `tool_prices`")
+    if not isinstance(raw, list):
+        raise place.error("price_image", f"must be an array of tables, not {show(raw)}")
+    found: dict[str, int] = {}
+    for number, one in enumerate(raw):
+        row = read_table(
+            replace(place, within=f"price_image[{number}]."), one, SETTINGS["models.ID.price_image"]
+        )
+        name = name_image(row["size"], row["quality"])
+        if name in found:
+            raise place.error(f"price_image[{number}]", "has the size and the quality of another")
+        found[name] = row["price"]
+    return PriceList(replace(FREE, tools=MappingProxyType(found)), ())
+
+
+def _add_tools(price: Price, tools: Mapping[str, int]) -> Price:
+    return replace(price, tools=MappingProxyType({**price.tools, **tools})) if tools else price
+
+
+def read_costs(
+    place: Place,
+    routes: Sequence[Route],
+    cost: object,
+    rules: object,
+    tools: object,
+    *,
+    needed: Collection[str],
+) -> Mapping[str, PriceList]:
+    """Read what each provider bills for a model; empty if that is unknown. Raises ConfigError."""
+    providers = dict.fromkeys(route.provider for route in routes)
+    if cost is None:
+        for key, value in (("cost_when", rules), ("tool_costs", tools)):
+            if value:
+                raise place.error(key, "needs a cost beside it, for all that it is not about")
+        return NO_COSTS
+    base = FREE
+    if cost != "free":
+        base = _read_price(place, "cost", cost, None, needed)
+    base = _add_tools(base, _read_tools(place, "tool_costs", tools))
+    told = _read_rules(place, "cost", rules, base, needed)
+    for number, (name, _) in enumerate(told):
+        if name is not None and name not in providers:
+            problem = f"is no provider of the model's routes; {suggest(name, providers)}"
+            raise place.error(f"cost_when[{number}].provider", problem)
+    return MappingProxyType({name: _pick_costs(name, base, told) for name in providers})
+
+
+def _pick_costs(
+    provider: str, base: Price, told: Sequence[tuple[str | None, PriceRule]]
+) -> PriceList:
+    """Pick one provider's costs: a rule without further conditions is its base, and the last one."""
+    rules: list[PriceRule] = []
+    for name, rule in told:
+        if name not in (None, provider):
+            continue
+        if not rule.why:
+            return PriceList(rule.price, tuple(rules))
+        rules.append(rule)
+    return PriceList(base, tuple(rules))
+
+
+def _read_rules(
+    place: Place, key: str, rules: object, base: Price, needed: Collection[str]
+) -> list[tuple[str | None, PriceRule]]:
+    """Read the rules of a price or a cost, each with the provider that it names."""
+    if not isinstance(rules, list):
+        raise place.error(f"{key}_when", f"must be an array of tables, not {show(rules)}")
+    found, problems = [], Problems()
+    for number, raw in enumerate(rules):
+        with problems.collect():
+            found.append(_read_rule(place, key, number, raw, base, needed=needed))
+    problems.raise_all()
+    return found
+
+
+def _read_tools(place: Place, key: str, raw: object) -> Mapping[str, int]:
+    """Read amounts per call, in nano-units, by the names of tools."""
+    if not isinstance(raw, dict):
+        raise place.error(key, f"must be a table, not {show(raw)}")
+    within, found = replace(place, within=f"{key}."), {}
+    for name, value in sorted(raw.items()):
+        if name == WEB_SEARCH:
+            part = key.removeprefix("tool_").removesuffix("s")
+            raise within.error(name, f"is a part of `{part}`, per thousand searches")
+        if not TOOL_NAME.fullmatch(name):
+            raise within.error(quote_key(name), "must be a tool's name, such as file_search")
+        try:
+            found[name_tool(name)] = read_tool_price(value)
+        except ValueError as error:
+            raise within.error(name, str(error)) from error
+    return MappingProxyType(found)
+
+
+def _read_rule(
+    place: Place, key: str, number: int, raw: object, base: Price, *, needed: Collection[str]
+) -> tuple[str | None, PriceRule]:
+    within = replace(place, within=f"{key}_when[{number}].")
+    settings = read_table(within, raw, SETTINGS[f"models.ID.{key}_when"])
+    price = _read_price(within, key, settings.pop(key), base, needed)
+    if all(value is None for value in settings.values()):
+        raise within.error(key, f"needs a condition beside it: {', '.join(settings)}")
+    provider = settings.pop("provider", None)
+    begin, end = settings.pop("from"), settings.pop("until")
+    if None not in (begin, end) and begin >= end:
+        raise within.error("until", "must be later than `from`")
+    window = Window(settings.pop("hours"), settings.pop("weekdays"), begin, end)
+    if window == ALWAYS:
+        window = ALWAYS  # the very object, which `has` recognises without computing
+    return provider, PriceRule(price, **settings, window=window)
+
+
+def _read_price(
+    place: Place, key: str, raw: object, base: Price | None, needed: Collection[str]
+) -> Price:
+    """Read a price. What a rule's price need not repeat is that of the base price."""
+    if not isinstance(raw, dict):
+        wanted = "{ input = 0.15, output = 0.60 }" + ("" if base else ' or "free"')
+        raise place.error(key, f"must be {wanted}, not {show(raw)}")
+    within = replace(place, within=f"{place.within}{key}.")
+    amounts: dict[str, Any] = read_table(within, raw, SETTINGS["models.ID.price"])
+    for name in ("input", "output", "minute"):
+        if name in needed and amounts[name] is None:
+            raise within.error(name, f"is missing; it is {SETTINGS['models.ID.price'][name].doc}")
+    if amounts["output"] is not None and "output" not in needed:
+        raise within.error("output", NO_OUTPUT)
+    _convert_minute(within, amounts, needed)
+    unit = amounts.pop("search_unit")
+    amounts |= {name: amounts[name] or 0 for name in ("input", "output")}
+    fill_defaults(amounts)
+    for name in INHERITED:
+        if amounts[name] is None:
+            amounts[name] = getattr(base or FREE, name)
+    told = unit, *(amount for name, amount in amounts.items() if name != "reported")
+    if base is None and not any(told):
+        raise place.error(key, f'has only zeros; write {key} = "free" for a free model')
+    price = Price(**amounts, tools=(base or FREE).tools)
+    price = _add_tools(price, {} if unit is None else {SEARCH_UNIT: unit})
+    if price.input and SEARCH_UNIT in price.tools:
+        raise within.error(
+            "search_unit", "stands in place of `input`: no provider charges for both"
+        )
+    return price
+
+
+def _convert_minute(place: Place, amounts: dict[str, Any], needed: Collection[str]) -> None:
+    """Put the price of a million seconds, which are counted as the input, for that of a minute.
+
+    It is rounded down by less than a millionth of a nano-unit for a second, and a cost is rounded up: so
+    it is exact for recordings of less than four hours, and of any length if three divides the price.
+    """
+    minute = amounts.pop("minute")
+    if minute is None:
+        return
+    if "minute" not in needed or amounts["input"] is not None:
+        raise place.error("minute", "stands in place of `input`, for models that transcribe")
+    amounts["input"] = minute * MILLION // SECONDS
+
+
+def fill_defaults(amounts: dict[str, Any]) -> None:
+    """Put the defaults in the place of prices of caches that are None."""
+    for name, origin in _DEFAULTS:
+        if amounts[name] is None:
+            amounts[name] = amounts[origin]
+    if amounts["cache_write_1h"] is None:
+        times, over = HOUR_FACTOR
+        # Rounded up, as costs are.
+        amounts["cache_write_1h"] = -(-amounts["cache_write"] * times // over)
+
+
+def drop_defaults(price: Price) -> dict[str, int | None]:
+    """Return the amounts of a price, with None for those that `fill_defaults` would put there."""
+    full = {name: getattr(price, name) for name in PRICES}
+    kept: dict[str, int | None] = dict(full)
+    for name in ("cached_input", "cache_write", "cache_write_1h"):
+        filled = {**full, name: None}
+        fill_defaults(filled)
+        if filled[name] == full[name]:
+            kept[name] = None
+    return kept

@@ -1,0 +1,286 @@
+"""Transcripts (OpenAI's API): the text of a recording, which comes as the file of a form.
+
+A model is priced by the minute or by its tokens. The charge is for the seconds, or for the tokens, that
+the provider tells; the hold, and the charge where nothing is told, for the seconds that the file may
+have. Replies and events pass as they are. Errors and models are written as for chat.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from typing import Any, Final
+
+from gateway.dialects.base import Caller, EventReader, Upstream
+from gateway.dialects.chat.dialect import ChatUpstream
+from gateway.dialects.chat.stream import DONE
+from gateway.dialects.records import (
+    CompletionRequest,
+    Event,
+    Inputs,
+    InputUnit,
+    Json,
+    ReplyContext,
+    Target,
+    Upload,
+)
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.billed import check_fields
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
+from gateway.dialects.wire.passing import LastEventStream
+from gateway.dialects.wire.replies import check_error
+from gateway.dialects.wire.sse import is_canonical, read_object, render_data
+from gateway.dialects.wire.usage import read_openai_usage
+from gateway.errors import BadRequest, UpstreamError
+from gateway.money import Tokens
+from gateway.prices import Asked
+from gateway.usage import Expected, Reported, count_text
+
+BYTES_PER_SECOND: Final = 2000
+"""Speech of 16 kbit/s, as phones record voice messages: no other file in use is smaller for its length, so
+a hold is rarely too small."""
+TOKENS_PER_SECOND: Final = 10
+"""Tokens of a second of audio at OpenAI."""
+_WAVE: Final = struct.Struct("<4s4x8sIHHI4xHH")
+"""The first 36 bytes of a WAV file: `RIFF`, its size, `WAVEfmt `, 16, the form, channels, samples a second,
+bytes a second, bytes of a sample in all channels, bits of a sample."""
+_PCM: Final = 1
+"""The form of samples that are not compressed."""
+MAX_SECONDS: Final = 86_400
+"""Seconds that a provider can say a recording has. More comes from a broken one."""
+_TEXT_DONE: Final = "transcript.text.done"
+"""The type of the last event of a stream."""
+_NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]+)?")
+_UNTIMED: Final = frozenset({"text", "srt", "vtt"})
+"""The formats of replies that tell neither seconds nor tokens."""
+_ELSEWHERE: Final = ("url", "file_url", "file_id", "cloud_storage_url", "source_url")
+"""Fields by which some providers take a recording from somewhere else: from an address, so that its size is
+not known, or from the operator's own account."""
+_FLAGS: Final = {"true": True, "1": True, "false": False, "0": False, "": False}
+
+
+class TranscriptsCaller(Caller):
+    """A `Caller` of the transcriptions API. `data` are the fields of its form, as JSON."""
+
+    name = "transcripts"
+    path = "/audio/transcriptions"
+    kind = "audio"
+    sends_form = True
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        for name in body:
+            outer = name.partition("[")[0]
+            # Some providers read `model[]` as `model`.
+            if outer in _ELSEWHERE or (outer != name and outer in _FIELDS):
+                raise BadRequest(
+                    f"Unsupported parameter: '{name}'. Send the recording itself as 'file'; 'model',"
+                    " 'response_format' and 'stream' are texts.",
+                    param=name,
+                    code="unsupported_parameter",
+                )
+        fields.check_all(body, _FIELDS, required=("model",))
+        return CompletionRequest(body, body["model"], _read_flag(body.get("stream", "")))
+
+
+def _read_flag(value: str) -> bool:
+    return _FLAGS[value.lower()]
+
+
+def _check_flag(name: str, value: Any) -> None:
+    fields.check_string(name, value)
+    if value.lower() not in _FLAGS:
+        raise fields.Field(value, name).refuse("It is true or false.")
+
+
+def _check_format(name: str, value: Any) -> None:
+    fields.check_string(name, value)
+    if value in _UNTIMED:
+        raise fields.Field(value, name).refuse(
+            "Such a reply does not tell what it is charged for. Ask for 'json' or 'verbose_json', whose"
+            " segments have the times of subtitles."
+        )
+
+
+_FIELDS: Final = {
+    "model": fields.check_string,
+    "response_format": _check_format,
+    "stream": _check_flag,
+}
+
+
+def add_upload(request: CompletionRequest, upload: Upload, unit: InputUnit) -> None:
+    """Note the recording of a request, whose model is priced by the unit."""
+    seconds = estimate_seconds(upload)
+    request.upload = upload
+    request.inputs = Inputs(1, seconds)
+    if unit == "token":
+        request.inputs.tokens = request.audio_tokens = seconds * TOKENS_PER_SECOND
+
+
+def estimate_seconds(upload: Upload) -> int:
+    """Return how many seconds a recording has at most, unless it was made at a lower rate than most.
+
+    WAV files are large for their length, which they tell.
+    """
+    rate = BYTES_PER_SECOND
+    if len(upload.head) >= _WAVE.size:
+        riff, wave, _, form, channels, samples, size, bits = _WAVE.unpack_from(upload.head)
+        if (riff, wave, form) == (b"RIFF", b"WAVEfmt ", _PCM):
+            # By what decoders read; nothing depends on the other two members.
+            rate = max(samples * channels * bits // 8, rate)
+            del size
+    return -(-upload.size // rate) or 1
+
+
+class TranscriptsUpstream(ChatUpstream):
+    """An `Upstream` that writes down what is said."""
+
+    name = "transcripts"
+    path = "/audio/transcriptions"
+
+    def ask(self, body: Json, target: Target) -> Json:
+        if target.unit == "character" and any(one.price.input for one in target.prices.applied):
+            raise BadRequest(
+                "This model reads texts aloud, at /v1/audio/speech alone.",
+                param="model",
+                code="unsupported_value",
+            )
+        # SDKs write a member of an object so: `provider[order]`.
+        check_fields({name.partition("[")[0]: value for name, value in body.items()}, target)
+        return {**body, "model": target.upstream_model}
+
+    def read_asked(self, body: Json, data: bytes, target: Target) -> Asked:  # noqa: ARG002
+        return Asked(any_tier=True, by_tokens=target.unit == "token")
+
+    def read_reply(self, text: bytes) -> Json:
+        reply = maybe_loads(text)
+        if type(reply) is dict:
+            check_error(reply)
+            if type(reply.get("text")) is str:
+                return reply
+        raise UpstreamError("The upstream's reply is not a transcript.")
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:
+        return _report(reply.get("usage"), reply.get("duration"), expected)
+
+    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
+        return True
+
+    def has_content(self, reply: Json) -> bool:
+        return bool(reply["text"])
+
+    def count_text(self, reply: Json) -> int:
+        return count_text(reply["text"])
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
+        if type(reply.get("model")) is str or b"cost" in text:
+            return Upstream.edit_reply(self, text, reply, context, tokens)
+        return text
+
+    def replay_reply(self, reply: Json) -> bytes:
+        return render_data({**reply, "type": _TEXT_DONE})
+
+    def open_stream(self, context: ReplyContext) -> TranscriptStream:
+        return TranscriptStream(context, TranscriptReader())
+
+
+def _report(usage: Any, duration: Any, expected: Expected) -> Reported:
+    """Report tokens or seconds, as the model is priced."""
+    told = usage if type(usage) is dict else {}
+    seconds = _read_seconds(told.get("seconds")) or _read_seconds(duration)
+    if not expected.asked.by_tokens:
+        # A second is a token of input. Nothing that is made has a price.
+        return Reported(Tokens(seconds), has_input=seconds > 0, has_output=True)
+    report = read_openai_usage(told, None, expected)
+    if seconds and not report.has_input:
+        audio = seconds * TOKENS_PER_SECOND
+        report.tokens.input, report.tokens.media = audio, {"audio_input": audio}
+        report.has_input = report.guessed = True
+    return report
+
+
+def _read_seconds(told: object) -> int:
+    """Read seconds, rounded up: a number, or its text as at older servers; 0 if they are not told."""
+    number = float(told) if type(told) is str and _NUMBER.fullmatch(told) else told
+    # Not isinstance: true is no number.
+    if (type(number) is float or type(number) is int) and 0 < number <= MAX_SECONDS:
+        return math.ceil(number)
+    return 0
+
+
+class TranscriptReader(EventReader):
+    """A `EventReader` of pieces of text. The last event, or `[DONE]`, has the usage before it."""
+
+    __slots__ = ("_begun", "has_done", "is_done")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = False
+        self.is_done = False
+        """The last event came."""
+        self.has_done = False
+        """Behind it came `[DONE]`."""
+
+    @property
+    def begun(self) -> bool:
+        return self._begun
+
+    @property
+    def finished(self) -> bool:
+        return self.is_done or self.has_done
+
+    def read_event(self, event: Event) -> Json | None:
+        if event.data is None or not event.data.strip():
+            return None
+        if event.data.strip() == b"[DONE]":
+            self.has_done = True
+            return None
+        body = read_object(event)
+        check_error(body, event.name)
+        self._begun = True
+        self.is_done = self.is_done or body.get("type") == _TEXT_DONE
+        if type(body.get("usage")) is dict:
+            self.usage = body["usage"]
+        return body
+
+    def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - the usage is all
+        """Read the end of an event too large to hold: it has the whole text, as the last one has."""
+        self._begun = self.is_done = True
+        self.usage = usage or self.usage
+
+    def read_report(self, expected: Expected) -> Reported:
+        return _report(self.usage, None, expected)
+
+
+class TranscriptStream(LastEventStream):
+    """A `Pipeline`: the upstream's events as they are; vLLM's have the form of chat."""
+
+    __slots__ = ("_transcript",)
+
+    _write_event = staticmethod(render_data)
+
+    def __init__(self, context: ReplyContext, reader: TranscriptReader) -> None:
+        super().__init__(context, reader)
+        self._transcript = reader
+
+    def finish(self) -> bytes:
+        return super().finish() + (DONE if self._transcript.has_done else b"")
+
+    def _is_canonical(self, event: Event, block: bytes, body: Json) -> bool:
+        return event.canonical or is_canonical(block, event, get_text(body, "type"))
+
+    def _edit_event(self, block: bytes, body: Json) -> bytes:
+        self._begun = True
+        is_segment = get_text(body, "type").endswith(".segment")
+        pieces = [body.get("text" if is_segment else "delta")]
+        pieces += [
+            get_object(one, "delta").get("content")
+            for one in get_list(body, "choices")
+            if type(one) is dict
+        ]
+        self._passed_bytes += count_text(*pieces)
+        if type(body.get("model")) is not str:
+            return block
+        return render_data({**body, "model": self._context.request.model})

@@ -1,0 +1,382 @@
+"""Transcripts: a form with a file, which is sent on as often as there are routes, and charged by the second."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from email.parser import BytesParser
+from email.policy import HTTP
+from pathlib import Path
+from typing import Any, Final
+
+import openai
+import pytest
+
+from gateway.dialects.wire.forms import MAX_PARTS
+from tests.support.chat import check_error
+from tests.support.client import Reply, connect, request
+from tests.support.config import UPSTREAM_NAME
+from tests.support.pairs import Clients
+from tests.support.replies import error_reply, json_reply, sse, sse_reply, sse_start
+from tests.support.rows import each_row
+from tests.support.stage import Stage
+from tests.support.upstream import End, Exchange, Wait
+from tests.support.waiting import until
+
+PATH: Final = "/v1/audio/transcriptions"
+SECOND_NANO: Final = 100_000
+"""0.006 a minute."""
+BYTES_PER_SECOND: Final = 2000
+SOUND: Final = b"\xff\xf3\x00\r\n--" * 5000
+"""35 kB."""
+LARGE: Final = bytes(range(251)) * 3500
+"""878 kB, which do not stay in memory."""
+TEXT: Final = {"text": "Grüße 🎉", "usage": {"type": "duration", "seconds": 9}}
+BOUNDARY: Final = "ex"
+NO_FIELDS: Final[dict[str, str]] = {}
+STREAM: Final = {"stream": "true"}
+
+
+def part(name: str, value: str | bytes, file: str = "", extra: str = "") -> bytes:
+    data = value if isinstance(value, bytes) else value.encode()
+    named = f'; filename="{file}"' if file else ""
+    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"{named}\r\n{extra}\r\n'
+    return head.encode() + data + b"\r\n"
+
+
+def form(model: str, sound: bytes = SOUND, fields: Mapping[str, str] = NO_FIELDS) -> bytes:
+    """Write a form as Node does, whose file may come first."""
+    told = b"".join(part(name, value) for name, value in {"model": model, **fields}.items())
+    return part("file", sound, "a b.mp3", "Content-Type: audio/mpeg\r\n") + told + END
+
+
+END: Final = f"--{BOUNDARY}--\r\n".encode()
+
+
+def headers(stage: Stage, content_type: str = "") -> dict[str, str]:
+    kind = content_type or f"multipart/form-data; boundary={BOUNDARY}"
+    return {"Authorization": f"Bearer {stage.key}", "Content-Type": kind}
+
+
+async def transcribe(stage: Stage, body: bytes, content_type: str = "") -> Reply:
+    async with connect(stage.gateway.port, forbidden=[stage.secret.encode()]) as call:
+        await call.send(request("POST", PATH, headers(stage, content_type), body))
+        return await call.read_all()
+
+
+def read_form(exchange: Exchange) -> dict[str, Any]:
+    """Read what was sent by another parser, with names, types and contents in their order."""
+    head = b"Content-Type: " + exchange.headers["content-type"].encode() + b"\r\n\r\n"
+    message = BytesParser(policy=HTTP).parsebytes(head + exchange.body)
+    told: dict[str, Any] = {}
+    for one in message.iter_parts():
+        name = one.get_param("name", header="content-disposition")
+        content = one.get_payload(decode=True)
+        assert isinstance(content, bytes)
+        file = one.get_filename()
+        value = (file, one.get_content_type(), content) if file else content.decode()
+        assert isinstance(name, str)
+        told[name] = value if name not in told else [told[name], value]
+    return told
+
+
+@each_row("sound", [SOUND, LARGE])
+async def test_the_sdk_gets_the_text_and_the_provider_the_file(
+    stage: Stage, clients: Clients, sound: bytes
+) -> None:
+    stage.alpha.play(json_reply(TEXT))
+    model = stage.fresh("hearing")
+    made = await clients.chat.audio.transcriptions.with_raw_response.create(
+        model=model,
+        file=('a "b".mp3', sound),
+        language="de",
+        prompt="Ä",
+        timestamp_granularities=["word", "segment"],
+        extra_body={"x_new": "1"},
+    )
+    assert made.parse().text == TEXT["text"]
+    assert await stage.books.charge_nano(made.headers["x-request-id"]) == 9 * SECOND_NANO
+    sent = stage.alpha.last
+    assert sent.target == PATH
+    assert int(sent.headers["content-length"]) == len(sent.body)
+    assert read_form(sent) == {
+        "model": UPSTREAM_NAME,
+        "language": "de",
+        "prompt": "Ä",
+        "timestamp_granularities[]": ["word", "segment"],
+        "x_new": "1",
+        "file": ("a %22b%22.mp3", "audio/mpeg", sound),
+    }
+
+
+async def test_the_file_may_come_first_and_slowly(stage: Stage) -> None:
+    stage.alpha.play(json_reply(TEXT))
+    body = form(stage.fresh("hearing"))
+    async with connect(stage.gateway.port) as call:
+        head = headers(stage) | {"Content-Length": str(len(body)), "Expect": "100-continue"}
+        await call.send(request("POST", PATH, head))
+        await call.read_head()
+        assert call.status == 100
+        for at in range(0, len(body), 997):
+            await call.send(body[at : at + 997])
+        reply = await call.read_all()
+    assert reply.json == TEXT
+    assert read_form(stage.alpha.last)["file"] == ("a b.mp3", "audio/mpeg", SOUND)
+    seconds = -(-len(SOUND) // BYTES_PER_SECOND)
+    assert stage.books.hold_nano(reply.request_id) == seconds * SECOND_NANO
+    await stage.check_log(reply)
+
+
+def wave(seconds: int) -> bytes:
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 2, 4000, 1, 1, 16)
+    data = bytes(16_000 * seconds)
+    rest = b"WAVE" + form + struct.pack("<4sI", b"data", len(data)) + data
+    return struct.pack("<4sI", b"RIFF", len(rest)) + rest
+
+
+async def test_the_hold_for_a_wave_file_is_for_its_length(stage: Stage) -> None:
+    """At the rate of the smallest files it would be eight times as much."""
+    stage.alpha.play(json_reply({"text": "a"}))
+    reply = await transcribe(stage, form(stage.fresh("hearing"), wave(20)))
+    assert stage.books.hold_nano(reply.request_id) == 21 * SECOND_NANO
+    assert await stage.charge_nano(reply) == 21 * SECOND_NANO, "the provider tells nothing"
+    assert (await stage.settled(reply)).estimated
+
+
+@each_row(
+    ("told", "seconds"),
+    [
+        ({"usage": {"seconds": 9.1}}, 10),
+        ({"usage": {"type": "duration", "seconds": "9"}}, 9),
+        ({"duration": 8.470000267028809, "segments": []}, 9),
+        ({"duration": "8.47"}, 9),
+        ({"usage": {"seconds": True}}, 18),
+        ({"usage": {"seconds": -1}, "duration": 1e9}, 18),
+        ({"usage": {"type": "tokens", "input_tokens": 5, "output_tokens": 3}}, 18),
+    ],
+)
+async def test_seconds_are_charged_as_they_are_told(
+    stage: Stage, told: dict[str, Any], seconds: int
+) -> None:
+    stage.alpha.play(json_reply({"text": "a", **told}))
+    reply = await transcribe(stage, form(stage.fresh("hearing")))
+    assert reply.status == 200
+    assert await stage.charge_nano(reply) == seconds * SECOND_NANO
+    assert (await stage.settled(reply)).estimated is (seconds == 18)
+
+
+USAGE: Final = {
+    "type": "tokens",
+    "input_tokens": 14,
+    "input_token_details": {"text_tokens": 4, "audio_tokens": 10},
+    "output_tokens": 5,
+    "total_tokens": 19,
+}
+USAGE_NANO: Final = 4 * 2500 + 10 * 6000 + 5 * 10_000
+
+
+async def test_tokens_are_charged_where_they_have_a_price(stage: Stage) -> None:
+    stage.alpha.play(json_reply({"text": "abcdefgh", "usage": USAGE}))
+    reply = await transcribe(stage, form(model := stage.fresh("hearing-tokens")))
+    assert await stage.charge_nano(reply) == USAGE_NANO
+    assert not (await stage.settled(reply)).estimated
+    assert stage.books.hold_nano(reply.request_id) > 180 * 6000
+    stage.alpha.play(json_reply({"text": "abcdefgh", "usage": {"seconds": 3}}))
+    reply = await transcribe(stage, form(model))
+    assert await stage.charge_nano(reply) == 30 * 6000 + 2 * 10_000
+    assert (await stage.settled(reply)).estimated
+
+
+def events(usage: object) -> list[object]:
+    deltas = [{"type": "transcript.text.delta", "delta": one} for one in ("Grüße ", "🎉")]
+    return [*deltas, {"type": "transcript.text.done", "text": "Grüße 🎉", "usage": usage}]
+
+
+async def test_a_stream_passes_and_is_charged_by_its_last_event(
+    stage: Stage, clients: Clients
+) -> None:
+    model = stage.fresh("hearing-tokens")
+    stage.alpha.play(sse_reply(events(USAGE), done=False))
+    stream = await clients.chat.audio.transcriptions.create(
+        model=model, file=("a.mp3", SOUND), stream=True
+    )
+    got = [one.type async for one in stream]
+    assert got == ["transcript.text.delta"] * 2 + ["transcript.text.done"]
+    assert read_form(stage.alpha.last)["stream"] == "true"
+    stage.alpha.play(sse_reply(events(USAGE), done=False))
+    reply = await transcribe(stage, form(model, fields=STREAM))
+    assert reply.body == b"".join(map(sse, events(USAGE))), "byte for byte"
+    assert await stage.charge_nano(reply) == USAGE_NANO
+    stage.alpha.play(json_reply(TEXT | {"usage": USAGE}))
+    reply = await transcribe(stage, form(model, fields=STREAM))
+    assert b'"type":"transcript.text.done"' in reply.body, "some providers do not stream"
+    assert await stage.charge_nano(reply) == USAGE_NANO
+
+
+async def test_a_stream_in_the_form_of_chat_passes(stage: Stage) -> None:
+    """As vLLM's, with the provider's name of the model in each."""
+    head = {"object": "transcription.chunk", "model": UPSTREAM_NAME}
+    chunks = [{**head, "choices": [{"delta": {"content": "abcd"}}]}]
+    stage.alpha.play(sse_reply([*chunks, {**head, "choices": [], "usage": {"seconds": 4}}]))
+    reply = await transcribe(
+        stage, form(model := stage.fresh("hearing"), fields={"stream": "True"})
+    )
+    assert reply.body.endswith(b"data: [DONE]\n\n")
+    assert UPSTREAM_NAME.encode() not in reply.body
+    assert model.encode() in reply.body
+    assert await stage.charge_nano(reply) == 4 * SECOND_NANO
+
+
+async def test_a_stream_that_breaks_off_is_charged_for_its_file(stage: Stage) -> None:
+    stage.alpha.play([*sse_start(events(USAGE)[:-1]), End.FIN])
+    reply = await transcribe(stage, form(stage.fresh("hearing"), fields=STREAM))
+    assert b'"error"' in reply.body
+    assert await stage.charge_nano(reply) == 18 * SECOND_NANO
+
+
+@each_row("sound", [SOUND, LARGE])
+async def test_the_next_route_gets_the_file_again(stage: Stage, sound: bytes) -> None:
+    stage.alpha.play(error_reply(503))
+    stage.beta.play(json_reply(TEXT))
+    reply = await transcribe(stage, form(stage.fresh("hearing-pair"), sound))
+    assert reply.json == TEXT
+    first, second = stage.alpha.last, stage.beta.last
+    assert read_form(first) == read_form(second)
+    assert read_form(second)["file"][2] == sound
+    assert first.headers["content-type"] != second.headers["content-type"], "a new boundary"
+
+
+@each_row(
+    ("fields", "param"),
+    [
+        ({"response_format": "srt"}, "response_format"),
+        ({"response_format": "text"}, "response_format"),
+        ({"stream": "perhaps"}, "stream"),
+        ({"model[]": "dear"}, "model[]"),
+        ({"stream[x]": "true"}, "stream[x]"),
+        ({"file_id": "file-1"}, "file_id"),
+        ({"url": "https://example.com/a.mp3"}, "url"),
+        ({"service_tier": "priority"}, "service_tier"),
+        ({"provider[order]": "dear"}, "provider"),
+    ],
+)
+async def test_fields_that_change_what_is_owed_are_refused(
+    stage: Stage, fields: dict[str, str], param: str
+) -> None:
+    reply = await transcribe(stage, form("hearing/0", fields=fields))
+    assert (reply.status, reply.json["error"]["param"]) == (400, param)
+    assert stage.alpha.exchanges == []
+
+
+FILE: Final = part("file", b"a", "a.mp3")
+MODEL: Final = part("model", "hearing/0")
+HOSTILE: Final[dict[str, tuple[bytes, int, str]]] = {
+    "no file": (MODEL + END, 400, "Missing required parameter: 'file'"),
+    "no model": (FILE + END, 400, "Missing required parameter: 'model'"),
+    "a file without a name": (MODEL + part("file", b"a") + END, 400, "has to be a file"),
+    "another file": (MODEL + FILE + part("mask", b"a", "b") + END, 400, "no other part"),
+    "two files": (MODEL + FILE + FILE + END, 400, "more than one file"),
+    "two models": (MODEL + MODEL + FILE + END, 400, "Invalid type for 'model'"),
+    "no end": (MODEL + FILE, 400, "ends before"),
+    "nothing": (b"", 400, "ends before"),
+    "no boundary first": (b"x" + MODEL + FILE + END, 400, "does not begin"),
+    "many parts": (part("a[]", "") * (MAX_PARTS + 1) + FILE + END, 400, "more than 256 parts"),
+    "a giant head": (part("a", "", extra="X: " + "y" * 9000 + "\r\n") + FILE, 400, "large a head"),
+    "a head without end": (f"--{BOUNDARY}\r\n".encode() + b"y" * 10_000, 400, "large a head"),
+    "a line break in a name": (part("file", b"a", "a\nb"), 400, "control character"),
+    "a strange name": (part("mödel", "a") + FILE + END, 400, "no name"),
+    "no name": (f"--{BOUNDARY}\r\n\r\na\r\n".encode() + END, 400, "no name"),
+    "no UTF-8": (part("prompt", b"\xff") + FILE + END, 400, "is not UTF-8"),
+    "base64": (
+        part("file", b"a", "a", "Content-Transfer-Encoding: base64\r\n"),
+        400,
+        "a part is encoded",
+    ),
+    "a boundary within": (f"--{BOUNDARY}x".encode() + MODEL, 400, "followed by something else"),
+    "too large": (form("hearing/0", bytes(2**20)), 413, "larger than 1 MiB"),
+    "an unknown model": (part("model", "none") + FILE + END, 400, "does not exist"),
+    "a voice": (part("model", "speech/0") + FILE + END, 400, "reads texts aloud"),
+    "a chat model": (part("model", "plain/0") + FILE + END, 400, "/v1/chat/completions"),
+}
+
+
+@each_row("name", HOSTILE)
+async def test_hostile_forms_are_refused_and_free(stage: Stage, name: str) -> None:
+    body, status, said = HOSTILE[name]
+    reply = await transcribe(stage, body)
+    assert (reply.status, said in reply.json["error"]["message"]) == (status, True), reply.body
+    assert reply.json["error"].keys() == {"message", "type", "param", "code"}
+    assert stage.alpha.exchanges == []
+
+
+@each_row(
+    "content_type",
+    [
+        "application/json",
+        "multipart/form-data",
+        "multipart/form-data; boundary=",
+        f"multipart/form-data; boundary={'x' * 300}",
+        "multipart/mixed; boundary=ex",
+    ],
+)
+async def test_what_is_no_form_is_refused(stage: Stage, content_type: str) -> None:
+    reply = await transcribe(stage, form("hearing/0"), content_type)
+    check_error(reply, 415, "unsupported_media_type")
+    assert "multipart/form-data; boundary" in reply.json["error"]["message"]
+
+
+@each_row("body", [[], b"no JSON", {"error": {"message": "no"}}, {"segments": []}])
+async def test_what_is_no_transcript_is_an_error_and_free(stage: Stage, body: object) -> None:
+    stage.alpha.play(json_reply(body) if not isinstance(body, bytes) else sse_reply([]))
+    reply = await transcribe(stage, form(stage.fresh("hearing")))
+    check_error(reply, 502, "upstream_error")
+    assert await stage.charge_nano(reply) == 0
+
+
+async def test_a_model_that_hears_does_not_speak(stage: Stage, clients: Clients) -> None:
+    with pytest.raises(openai.BadRequestError, match="/v1/audio/transcriptions alone"):
+        await clients.chat.audio.speech.create(
+            model=stage.fresh("hearing"), input="a", voice="alloy"
+        )
+
+
+async def test_the_demo_says_how_long_a_recording_is(stage: Stage, clients: Clients) -> None:
+    raw = await clients.chat.audio.transcriptions.with_raw_response.create(
+        model="hearing-demo/0", file=("a.mp3", LARGE), response_format="verbose_json"
+    )
+    assert "878,500 bytes, 440 seconds" in raw.parse().text
+    assert await stage.books.charge_nano(raw.headers["x-request-id"]) == 440 * SECOND_NANO
+    stream = await clients.chat.audio.transcriptions.create(
+        model="hearing-demo/0", file=("a.wav", wave(2)), stream=True
+    )
+    assert [one.type async for one in stream][-1] == "transcript.text.done"
+
+
+def list_open(stage: Stage) -> Iterator[Path]:
+    """List the files without a name that the gateway has open in its folder."""
+    assert stage.gateway.process is not None
+    for one in Path(f"/proc/{stage.gateway.process.pid}/fd").iterdir():
+        with suppress(OSError):  # it was closed meanwhile
+            target = one.readlink()
+            if target.parent == stage.gateway.folder and target.name.endswith("(deleted)"):
+                yield target
+
+
+@each_row("stage_of", ["in the file", "before the end", "while the provider works"])
+async def test_nothing_is_left_of_a_caller_that_leaves(stage: Stage, stage_of: str) -> None:
+    go_on = asyncio.Event()
+    stage.alpha.play([Wait(go_on), *json_reply(TEXT)])
+    body = form(stage.fresh("hearing"), LARGE)
+    sent = {"in the file": body[:600_000], "before the end": body[:-1]}.get(stage_of, body)
+    async with connect(stage.gateway.port) as call:
+        head = headers(stage) | {"Content-Length": str(len(body))}
+        await call.send(request("POST", PATH, head) + sent)
+        if sent is body:
+            await stage.alpha.wait_for(1)
+        await until(lambda: any(list_open(stage)), "the file is on disk")
+        call.reset()
+    go_on.set()
+    await until(lambda: not any(list_open(stage)), "the file is gone")
+    assert len(stage.alpha.exchanges) == (sent is body)
