@@ -325,7 +325,7 @@ def _describe_percent(costs: ProviderCosts) -> str:
 
 COSTS: Final = Fields[ProviderCosts](
     ("charged_with_cost_nano", _if_known("known", "charged_nano")),
-    ("provider_cost_nano", _if_known("known", "cost_nano")),
+    ("provider_cost_nano", _if_known("known", "provider_cost_nano")),
     ("margin_nano", _if_known("known", "margin_nano")),
     ("costed_requests", "known"),
     ("reported_cost_nano", _if_known("reported", "reported_nano")),

@@ -80,7 +80,7 @@ class ProviderCosts(NamedTuple):
     """Requests whose cost is known: one was configured."""
     charged_nano: int = 0
     """The sum that these requests were charged."""
-    cost_nano: int = 0
+    provider_cost_nano: int = 0
     reported: int = 0
     """Requests whose provider said what it charged."""
     reported_nano: int = 0
@@ -91,7 +91,7 @@ class ProviderCosts(NamedTuple):
 
     @property
     def margin_nano(self) -> int:
-        return self.charged_nano - self.cost_nano
+        return self.charged_nano - self.provider_cost_nano
 
 
 class UsagePoint(NamedTuple):

@@ -197,9 +197,7 @@ def raise_budget(content: bytes) -> bytes:
     return content.replace(spent, b'"spent_nano":8,"period_day"')
 
 
-@each_row(
-    "edit", [raise_balance, raise_budget, *map(leave_out, (b"entries", b"hourly", b"daily_costs"))]
-)
+@each_row("edit", [raise_balance, raise_budget, *map(leave_out, (b"entries", b"hourly", b"daily"))])
 def test_books_that_do_not_add_up_are_not_kept(
     exported: Path, tmp_path: Path, edit: Callable[[bytes], bytes]
 ) -> None:

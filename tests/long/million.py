@@ -49,6 +49,44 @@ PRICE: Final = AppliedPrice(
 )
 BACK: Final = f"""
     DROP TABLE order_fees;
+    CREATE TABLE daily_costs (
+        account_id INTEGER NOT NULL REFERENCES accounts (id),
+        day INTEGER NOT NULL,
+        model TEXT NOT NULL,
+        key_id TEXT NOT NULL REFERENCES keys (id),
+        known INTEGER NOT NULL,
+        charged_nano INTEGER NOT NULL,
+        cost_nano INTEGER NOT NULL,
+        reported INTEGER NOT NULL,
+        reported_nano INTEGER NOT NULL,
+        compared INTEGER NOT NULL,
+        difference_nano INTEGER NOT NULL,
+        PRIMARY KEY (account_id, day, model, key_id)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO daily_costs
+    SELECT account_id, day, model, key_id, sum(known), sum(charged_nano), sum(provider_cost_nano),
+        sum(reported), sum(reported_nano), sum(compared), sum(difference_nano)
+    FROM daily GROUP BY 1, 2, 3, 4 HAVING sum(known) + sum(reported) > 0;
+    ALTER TABLE daily RENAME TO later;
+    CREATE TABLE daily (
+        account_id INTEGER NOT NULL REFERENCES accounts (id),
+        day INTEGER NOT NULL,
+        model TEXT NOT NULL,
+        key_id TEXT NOT NULL REFERENCES keys (id),
+        requests INTEGER NOT NULL,
+        failed INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        cached_input_tokens INTEGER NOT NULL,
+        cache_write_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        cost_nano INTEGER NOT NULL,
+        PRIMARY KEY (account_id, day, model, key_id)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO daily
+    SELECT account_id, day, model, key_id, sum(requests), sum(failed), sum(input_tokens),
+        sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
+    FROM later GROUP BY 1, 2, 3, 4;
+    DROP TABLE later;
     PRAGMA user_version = {VERSION - 1};
 """
 """Takes a database of this version of the schema back to the one before."""
@@ -181,9 +219,16 @@ _HOURLY: Final = """
 """
 _DAILY: Final = """
     INSERT INTO daily
-    SELECT account_id, hour / 24, model, key_id, sum(requests), sum(failed), sum(input_tokens),
-        sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
-    FROM hourly GROUP BY 1, 2, 3, 4 ORDER BY 2
+    SELECT account_id, ended_ms / 86400000, model, key_id, provider,
+        count(*) FILTER (WHERE state = 'posted'), count(*) FILTER (WHERE state = 'voided'),
+        coalesce(sum(input_tokens) FILTER (WHERE state = 'posted'), 0),
+        coalesce(sum(cached_input_tokens) FILTER (WHERE state = 'posted'), 0),
+        coalesce(sum(cache_write_tokens) FILTER (WHERE state = 'posted'), 0),
+        coalesce(sum(output_tokens) FILTER (WHERE state = 'posted'), 0), sum(cost_nano),
+        count(provider_cost_nano),
+        coalesce(sum(cost_nano) FILTER (WHERE provider_cost_nano IS NOT NULL), 0),
+        coalesce(sum(provider_cost_nano), 0), 0, 0, 0, 0
+    FROM requests GROUP BY 1, 2, 3, 4, 5 ORDER BY 2
 """
 SUMS: Final = (_CHARGES, _BALANCE, _SPENT, _HOURLY, _DAILY)
 """Statements that derive sums from requests and moves, in the SQL of both databases."""
@@ -301,6 +346,9 @@ def make_pages(books: Books, filled: Busy) -> dict[str, Callable[[], object]]:
         "usage, 366 days": lambda: books.usage.report(filled.choose(366), "day"),
         "usage, 366 days by key": lambda: books.usage.report(
             filled.choose(366), "day", by_key=True
+        ),
+        "costs, 366 days by provider": lambda: books.usage.sum_with_costs(
+            "provider", since_ms=(today - 365) * DAY_MS, until_ms=None
         ),
         "usage, 31 days by hour": lambda: books.usage.report(filled.choose(31), "hour"),
         "usage, 31 days by hour, one key": lambda: books.usage.report(

@@ -125,10 +125,9 @@ MAX_DAYS: Final[dict[Group, int]] = {
     "model": 366,
     "key": 366,
     "account": 366,
-    "provider": 31,
+    "provider": 366,
 }
-"""Days of a report: a leap year or a month. By the hour a chart has no room for more points, and by
-provider each request is read."""
+"""Days of a report: a leap year or, as a chart has no room for more points by the hour, a month."""
 DEFAULT_DAYS: Final = 30
 """Days of a report without a first day: about a month, as bills have it."""
 FIRST_DAY: Final = -719_162

@@ -47,7 +47,6 @@ TABLES: Final = (
     "entries",
     "daily",
     "hourly",
-    "daily_costs",
     "passwords",
     "totp",
     "recovery_codes",

@@ -1,4 +1,5 @@
--- The tables of version 5, taken to version 6: what a payment provider took for its payments.
+-- The tables of version 5, taken to version 6: what a payment provider took for its payments. The sums by
+-- day are by provider, too, and have what providers bill, which were sums of their own.
 
 CREATE TABLE order_fees (
     id TEXT COLLATE "C" PRIMARY KEY,
@@ -12,3 +13,63 @@ CREATE TABLE order_fees (
 CREATE INDEX order_fees_by_order ON order_fees (order_id);
 
 CREATE INDEX order_fees_by_time ON order_fees (created_ms);
+
+ALTER TABLE daily RENAME TO daily_before;
+
+ALTER TABLE daily_before RENAME CONSTRAINT daily_pkey TO daily_before_pkey;
+
+DROP INDEX daily_by_day;
+
+CREATE TABLE daily (
+    account_id BIGINT NOT NULL,
+    day BIGINT NOT NULL,
+    model TEXT COLLATE "C" NOT NULL,
+    key_id TEXT COLLATE "C" NOT NULL,
+    provider TEXT COLLATE "C" NOT NULL,
+    requests BIGINT NOT NULL,
+    failed BIGINT NOT NULL,
+    input_tokens BIGINT NOT NULL,
+    cached_input_tokens BIGINT NOT NULL,
+    cache_write_tokens BIGINT NOT NULL,
+    output_tokens BIGINT NOT NULL,
+    cost_nano BIGINT NOT NULL,
+    known BIGINT NOT NULL,
+    charged_nano BIGINT NOT NULL,
+    provider_cost_nano BIGINT NOT NULL,
+    reported BIGINT NOT NULL,
+    reported_nano BIGINT NOT NULL,
+    compared BIGINT NOT NULL,
+    difference_nano BIGINT NOT NULL,
+    PRIMARY KEY (account_id, day, model, key_id, provider)
+) WITH (fillfactor = 80);
+
+-- Sums of all accounts over some days read those days alone.
+CREATE INDEX daily_by_day ON daily (day);
+
+INSERT INTO daily
+SELECT account_id, ended_ms / 86400000, model, key_id, provider,
+    count(*) FILTER (WHERE state = 'posted'), count(*) FILTER (WHERE state = 'voided'),
+    coalesce(sum(input_tokens) FILTER (WHERE state = 'posted'), 0),
+    coalesce(sum(cached_input_tokens) FILTER (WHERE state = 'posted'), 0),
+    coalesce(sum(cache_write_tokens + cache_write_1h_tokens) FILTER (WHERE state = 'posted'), 0),
+    coalesce(sum(output_tokens) FILTER (WHERE state = 'posted'), 0), sum(cost_nano),
+    count(provider_cost_nano),
+    coalesce(sum(cost_nano) FILTER (WHERE provider_cost_nano IS NOT NULL), 0),
+    coalesce(sum(provider_cost_nano), 0), count(reported_cost_nano),
+    coalesce(sum(reported_cost_nano), 0), count(reported_cost_nano - provider_cost_nano),
+    coalesce(sum(reported_cost_nano - provider_cost_nano), 0)
+FROM requests WHERE state <> 'pending' AND ended_ms >= (SELECT kept_from_ms FROM retention)
+GROUP BY 1, 2, 3, 4, 5;
+
+-- The requests of these days were dropped, so nothing tells their providers.
+INSERT INTO daily
+SELECT account_id, day, model, key_id, '', requests, failed, input_tokens, cached_input_tokens,
+    cache_write_tokens, output_tokens, daily_before.cost_nano, coalesce(known, 0),
+    coalesce(charged_nano, 0), coalesce(daily_costs.cost_nano, 0), coalesce(reported, 0),
+    coalesce(reported_nano, 0), coalesce(compared, 0), coalesce(difference_nano, 0)
+FROM daily_before LEFT JOIN daily_costs USING (account_id, day, model, key_id)
+WHERE day * 86400000 < (SELECT kept_from_ms FROM retention);
+
+DROP TABLE daily_before, daily_costs;
+
+DROP FUNCTION add_to_costs;

@@ -112,6 +112,7 @@ CREATE TABLE daily (
     day BIGINT NOT NULL,
     model TEXT COLLATE "C" NOT NULL,
     key_id TEXT COLLATE "C" NOT NULL,
+    provider TEXT COLLATE "C" NOT NULL,
     requests BIGINT NOT NULL,
     failed BIGINT NOT NULL,
     input_tokens BIGINT NOT NULL,
@@ -119,7 +120,14 @@ CREATE TABLE daily (
     cache_write_tokens BIGINT NOT NULL,
     output_tokens BIGINT NOT NULL,
     cost_nano BIGINT NOT NULL,
-    PRIMARY KEY (account_id, day, model, key_id)
+    known BIGINT NOT NULL,
+    charged_nano BIGINT NOT NULL,
+    provider_cost_nano BIGINT NOT NULL,
+    reported BIGINT NOT NULL,
+    reported_nano BIGINT NOT NULL,
+    compared BIGINT NOT NULL,
+    difference_nano BIGINT NOT NULL,
+    PRIMARY KEY (account_id, day, model, key_id, provider)
 ) WITH (fillfactor = 80);
 
 -- Sums of all accounts over some days read those days alone.
@@ -139,18 +147,3 @@ CREATE TABLE hourly (
     cost_nano BIGINT NOT NULL,
     PRIMARY KEY (account_id, hour, model, key_id)
 ) WITH (fillfactor = 80);
-
-CREATE TABLE daily_costs (
-    account_id BIGINT NOT NULL,
-    day BIGINT NOT NULL,
-    model TEXT COLLATE "C" NOT NULL,
-    key_id TEXT COLLATE "C" NOT NULL,
-    known BIGINT NOT NULL,
-    charged_nano BIGINT NOT NULL,
-    cost_nano BIGINT NOT NULL,
-    reported BIGINT NOT NULL,
-    reported_nano BIGINT NOT NULL,
-    compared BIGINT NOT NULL,
-    difference_nano BIGINT NOT NULL,
-    PRIMARY KEY (account_id, day, model, key_id)
-);

@@ -41,9 +41,9 @@ FUNCTIONS: Final = (
     "months.sql",
 )  # fmt: skip
 """Made anew by every upgrade."""
-WORKS_SINCE: Final = 4
-"""The oldest version of this program that can serve from the present schema: an older one calls
-functions that are not there any more."""
+WORKS_SINCE: Final = 6
+"""The oldest version of this program that can serve from the present schema: an older one reads a
+table that is not there any more."""
 SHAPE: Final = 15
 """The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
 SILENCE_SECONDS: Final = 5

@@ -79,7 +79,6 @@ DECLARE
     others JSON := '[]';
     budgets JSON := '[]';
     have_budgets BOOLEAN := false;
-    have_costs BOOLEAN := false;
     have_rates BOOLEAN := false;
     -- What the requests touch: read when the first one does, written at the end.
     account_ids BIGINT[] := '{}';
@@ -141,8 +140,6 @@ BEGIN
         of_keys[o] := origin;
         have_budgets := have_budgets OR request.budget_id IS NOT NULL;
         have_rates := have_rates OR request.expected_tokens > 0;
-        have_costs := have_costs OR request.provider_cost_nano IS NOT NULL
-            OR request.reported_cost_nano IS NOT NULL;
         ids := ids || request.id;
     END LOOP;
     INSERT INTO entries (
@@ -151,9 +148,6 @@ BEGIN
     SELECT account_id, 'charge', amount_nano, balance_after_nano, request_id, at_ms
     FROM unnest(entered);
     PERFORM write_accounts(of_accounts), write_keys(of_keys), add_to_sums(ended);
-    IF have_costs THEN
-        PERFORM add_to_costs(ended);
-    END IF;
     IF have_budgets THEN
         budgets := charge_budgets(ended, at_ms);
     END IF;

@@ -1,9 +1,9 @@
--- Add requests that ended to the sums by hour and by day.
+-- Add requests that ended to the sums by hour and by day, with what providers bill for them.
 CREATE OR REPLACE FUNCTION add_to_sums(ended requests[]) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
-    WITH by_hour AS (
+    WITH sums AS (
         SELECT
-            account_id, ended_ms / 3600000 AS hour, model, key_id,
+            account_id, ended_ms / 3600000 AS hour, model, key_id, provider,
             count(*) FILTER (WHERE state = 'posted') AS requests,
             count(*) FILTER (WHERE state = 'voided') AS failed,
             coalesce(sum(input_tokens) FILTER (WHERE state = 'posted'), 0) AS input_tokens,
@@ -13,10 +13,21 @@ BEGIN
                 sum(cache_write_tokens + cache_write_1h_tokens) FILTER (WHERE state = 'posted'), 0
             ) AS cache_write_tokens,
             coalesce(sum(output_tokens) FILTER (WHERE state = 'posted'), 0) AS output_tokens,
-            sum(cost_nano) AS cost_nano
-        FROM unnest(ended) GROUP BY 1, 2, 3, 4
+            sum(cost_nano) AS cost_nano,
+            count(provider_cost_nano) AS known,
+            coalesce(sum(cost_nano) FILTER (WHERE provider_cost_nano IS NOT NULL), 0)
+            AS charged_nano,
+            coalesce(sum(provider_cost_nano), 0) AS provider_cost_nano,
+            count(reported_cost_nano) AS reported,
+            coalesce(sum(reported_cost_nano), 0) AS reported_nano,
+            count(reported_cost_nano - provider_cost_nano) AS compared,
+            coalesce(sum(reported_cost_nano - provider_cost_nano), 0) AS difference_nano
+        FROM unnest(ended) GROUP BY 1, 2, 3, 4, 5
     ), hours AS (
-        INSERT INTO hourly SELECT * FROM by_hour
+        INSERT INTO hourly
+        SELECT account_id, hour, model, key_id, sum(requests), sum(failed), sum(input_tokens),
+            sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
+        FROM sums GROUP BY 1, 2, 3, 4
         ON CONFLICT (account_id, hour, model, key_id) DO UPDATE SET
             requests = hourly.requests + excluded.requests,
             failed = hourly.failed + excluded.failed,
@@ -27,39 +38,26 @@ BEGIN
             cost_nano = hourly.cost_nano + excluded.cost_nano
     )
     INSERT INTO daily
-    SELECT account_id, hour / 24, model, key_id, sum(requests), sum(failed), sum(input_tokens),
-        sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
-    FROM by_hour GROUP BY 1, 2, 3, 4
-    ON CONFLICT (account_id, day, model, key_id) DO UPDATE SET
+    SELECT account_id, hour / 24, model, key_id, provider, sum(requests), sum(failed),
+        sum(input_tokens), sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens),
+        sum(cost_nano), sum(known), sum(charged_nano), sum(provider_cost_nano), sum(reported),
+        sum(reported_nano), sum(compared), sum(difference_nano)
+    FROM sums GROUP BY 1, 2, 3, 4, 5
+    ON CONFLICT (account_id, day, model, key_id, provider) DO UPDATE SET
         requests = daily.requests + excluded.requests,
         failed = daily.failed + excluded.failed,
         input_tokens = daily.input_tokens + excluded.input_tokens,
         cached_input_tokens = daily.cached_input_tokens + excluded.cached_input_tokens,
         cache_write_tokens = daily.cache_write_tokens + excluded.cache_write_tokens,
         output_tokens = daily.output_tokens + excluded.output_tokens,
-        cost_nano = daily.cost_nano + excluded.cost_nano;
-END
-$$;
-
--- Add what their providers charge for them to the sums by day.
-CREATE OR REPLACE FUNCTION add_to_costs(ended requests[]) RETURNS VOID LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO daily_costs
-    SELECT account_id, ended_ms / 86400000, model, key_id, count(provider_cost_nano),
-        coalesce(sum(cost_nano) FILTER (WHERE provider_cost_nano IS NOT NULL), 0),
-        coalesce(sum(provider_cost_nano), 0), count(reported_cost_nano),
-        coalesce(sum(reported_cost_nano), 0), count(reported_cost_nano - provider_cost_nano),
-        coalesce(sum(reported_cost_nano - provider_cost_nano), 0)
-    FROM unnest(ended)
-    WHERE provider_cost_nano IS NOT NULL OR reported_cost_nano IS NOT NULL GROUP BY 1, 2, 3, 4
-    ON CONFLICT (account_id, day, model, key_id) DO UPDATE SET
-        known = daily_costs.known + excluded.known,
-        charged_nano = daily_costs.charged_nano + excluded.charged_nano,
-        cost_nano = daily_costs.cost_nano + excluded.cost_nano,
-        reported = daily_costs.reported + excluded.reported,
-        reported_nano = daily_costs.reported_nano + excluded.reported_nano,
-        compared = daily_costs.compared + excluded.compared,
-        difference_nano = daily_costs.difference_nano + excluded.difference_nano;
+        cost_nano = daily.cost_nano + excluded.cost_nano,
+        known = daily.known + excluded.known,
+        charged_nano = daily.charged_nano + excluded.charged_nano,
+        provider_cost_nano = daily.provider_cost_nano + excluded.provider_cost_nano,
+        reported = daily.reported + excluded.reported,
+        reported_nano = daily.reported_nano + excluded.reported_nano,
+        compared = daily.compared + excluded.compared,
+        difference_nano = daily.difference_nano + excluded.difference_nano;
 END
 $$;
 

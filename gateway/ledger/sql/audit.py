@@ -12,13 +12,7 @@ from typing import Any, Final, NamedTuple
 from gateway.ids import find_first_id
 from gateway.ledger.records import AuditReport, InterruptedView
 from gateway.ledger.sql.connection import PART, Connection
-from gateway.ledger.sql.rows import (
-    FILED_ENTRIES,
-    OTHERS_BUDGETS,
-    WRONG_BUDGETS,
-    WRONG_COSTS,
-    read_used,
-)
+from gateway.ledger.sql.rows import FILED_ENTRIES, WRONG_DAYS, read_used
 from gateway.money import Price, compute_cost_nano
 from gateway.prices import AppliedPrice, read_price
 from gateway.times import DAY_MS
@@ -156,6 +150,25 @@ _DAYS_AGAINST_HOURS: Final = """
     FROM hourly
 """
 
+_WRONG_BUDGETS: Final = f"""
+    SELECT id, spent_nano, charged
+    FROM (
+        SELECT id, spent_nano, period_day, coalesce((
+            SELECT sum(cost_nano) FROM requests
+            WHERE budget_id = budgets.id
+                AND ended_ms >= period_day * {DAY_MS} AND ended_ms < end_period(period, period_day)
+        ), 0) AS charged
+        FROM budgets
+    ) AS summed
+    WHERE spent_nano <> charged AND period_day * {DAY_MS} >= :kept_from
+"""  # noqa: S608 - of constants
+"""Budgets whose sum is not that of their requests, of periods whose requests are
+kept; `end_period` is ours."""
+_OTHERS_BUDGETS: Final = """
+    SELECT requests.id, budget_id FROM requests JOIN budgets ON budgets.id = budget_id
+    WHERE requests.account_id <> budgets.account_id
+"""
+
 FULL_CHECKS: Final = (
     Check(
         """
@@ -232,10 +245,10 @@ FULL_CHECKS: Final = (
         "key {0}: spent is {1}, the sum of the hours of its line {2} nano-units",
     ),
     Check(
-        WRONG_BUDGETS,
+        _WRONG_BUDGETS,
         "budget {0}: spent is {1}, the sum of its requests in its period {2} nano-units",
     ),
-    Check(OTHERS_BUDGETS, "request {0}: its budget {1} is another account's"),
+    Check(_OTHERS_BUDGETS, "request {0}: its budget {1} is another account's"),
     Check(
         _DIFFERENCES.format(_HOURS_AGAINST_REQUESTS),
         "account {0}, hour {1}, model {2}, key {3}: the hour's sums differ from its requests by"
@@ -249,8 +262,9 @@ FULL_CHECKS: Final = (
         _show_hour,
     ),
     Check(
-        WRONG_COSTS,
-        "account {0}, day {1}, model {2}, key {3}: the day's costs are not those of its requests",
+        WRONG_DAYS,
+        "account {0}, day {1}, model {2}, key {3}, provider {4}: the day's sums are not those of its"
+        " requests",
         _show_day,
     ),
 )

@@ -16,7 +16,7 @@ import orjson
 
 from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Account, Key
-from gateway.ledger.call_records import Correction, Outcome, ProviderCosts, Receipt, Spent
+from gateway.ledger.call_records import Correction, Outcome, ProviderCosts, Receipt, Spent, Usage
 from gateway.ledger.key_records import (
     Allowance,
     Budget,
@@ -181,26 +181,6 @@ BUDGET_SUM: Final = (
 """Voided requests are among them, at a cost of 0: so the index alone is read."""
 
 
-WRONG_BUDGETS: Final = f"""
-    SELECT id, spent_nano, charged
-    FROM (
-        SELECT id, spent_nano, period_day, coalesce((
-            SELECT sum(cost_nano) FROM requests
-            WHERE budget_id = budgets.id
-                AND ended_ms >= period_day * {DAY_MS} AND ended_ms < end_period(period, period_day)
-        ), 0) AS charged
-        FROM budgets
-    ) AS summed
-    WHERE spent_nano <> charged AND period_day * {DAY_MS} >= :kept_from
-"""  # noqa: S608 - of constants
-"""For the audit: budgets whose sum is not that of their requests, of periods whose requests are
-kept; `end_period` is ours."""
-OTHERS_BUDGETS: Final = """
-    SELECT requests.id, budget_id FROM requests JOIN budgets ON budgets.id = budget_id
-    WHERE requests.account_id <> budgets.account_id
-"""
-
-
 def sum_charges(connection: Connection, budget_id: int, span: Span) -> int:
     """Return what a budget was charged for requests that ended in a period."""
     values = (budget_id, span.starts_ms, span.ends_ms)
@@ -229,12 +209,6 @@ def _sum_requests(add_up: Callable[[str], str]) -> tuple[str, ...]:
     )
 
 
-def _sum_days(add_up: Callable[[str], str]) -> str:
-    """Write the same over days."""
-    names = ProviderCosts._fields
-    return ", ".join(add_up(name) if _is_amount(name) else f"sum({name})" for name in names)
-
-
 def _add_up(column: str) -> str:
     return f"coalesce(sum({column}), 0)"
 
@@ -249,7 +223,9 @@ BILLED: Final = ", ".join(
 )
 """Sums over requests by the names of the fields of `ProviderCosts`."""
 COSTS_OF_REQUESTS: Final = ", ".join(_sum_requests(sum_parts))
-COSTS_OF_DAYS: Final = _sum_days(sum_parts)
+COSTS_OF_DAYS: Final = ", ".join(
+    sum_parts(name) if _is_amount(name) else f"sum({name})" for name in ProviderCosts._fields
+)
 
 
 def read_costs(sums: Sequence[int]) -> ProviderCosts:
@@ -264,24 +240,38 @@ def read_costs(sums: Sequence[int]) -> ProviderCosts:
 
 HAS_COST: Final = f"state = 'posted' AND ({_IS_KNOWN} OR {_IS_REPORTED})"
 
-_COSTS_BY_DAY: Final = f"""
-    SELECT account_id, day, model, key_id, {_sum_days(_add_up)} FROM daily_costs
-    WHERE day * {DAY_MS} >= :kept_from GROUP BY 1, 2, 3, 4
-"""  # noqa: S608 - of constants
-_COSTS_BY_REQUEST: Final = f"""
-    SELECT account_id, ended_ms / {DAY_MS} AS day, model, key_id, {", ".join(_sum_requests(_add_up))}
-    FROM requests
-    WHERE {HAS_COST} AND ended_ms >= :kept_from GROUP BY 1, 2, 3, 4
-"""  # noqa: S608 - of constants
-WRONG_COSTS: Final = f"""
-    SELECT coalesce(name, CAST(account_id AS TEXT)), sums.day, model, key_id
+SUMS: Final = ("requests", "failed", *Usage._fields[1:])
+"""The columns of sums by hour and by day; those by day have those of `ProviderCosts`, too."""
+_POSTED: Final = "FILTER (WHERE state = 'posted')"
+_TOTALS: Final = (
+    f"count(*) {_POSTED}",
+    "count(*) FILTER (WHERE state = 'voided')",
+    f"coalesce(sum(input_tokens) {_POSTED}, 0)",
+    f"coalesce(sum(cached_input_tokens) {_POSTED}, 0)",
+    f"coalesce(sum(cache_write_tokens + cache_write_1h_tokens) {_POSTED}, 0)",
+    f"coalesce(sum(output_tokens) {_POSTED}, 0)",
+    "sum(cost_nano)",
+    *_sum_requests(_add_up),
+)
+_DAILY: Final = (*SUMS, *ProviderCosts._fields)
+WRONG_DAYS: Final = f"""
+    SELECT coalesce(name, CAST(account_id AS TEXT)), day, model, key_id, provider
     FROM (
-        {_COSTS_BY_DAY} EXCEPT {_COSTS_BY_REQUEST}
-        UNION SELECT * FROM ({_COSTS_BY_REQUEST} EXCEPT {_COSTS_BY_DAY}) AS others
+        SELECT account_id, day, model, key_id, provider,
+            {", ".join(f"sum({name}) AS {name}" for name in _DAILY)}
+        FROM (
+            SELECT account_id, day, model, key_id, provider, {", ".join(_DAILY)}
+            FROM daily WHERE day * {DAY_MS} >= :kept_from
+            UNION ALL
+            SELECT account_id, ended_ms / {DAY_MS}, model, key_id, provider,
+                {", ".join(f"-({total})" for total in _TOTALS)}
+            FROM requests WHERE state <> 'pending' AND ended_ms >= :kept_from
+            GROUP BY 1, 2, 3, 4, 5
+        ) AS differences GROUP BY 1, 2, 3, 4, 5
     ) AS sums LEFT JOIN accounts ON accounts.id = sums.account_id
-    GROUP BY 1, 2, 3, 4
+    WHERE {" OR ".join(f"sums.{name} <> 0" for name in _DAILY)}
 """  # noqa: S608 - of constants
-"""Days whose sums are not those of their requests; on either side, as one may lack a day."""
+"""Days whose sums are not those of their requests: sums of rows that cancel each other out if they agree."""
 
 
 _ACCOUNTS: Final = f"SELECT id, name, suspended, balance_nano, {TERMS} FROM accounts"  # noqa: S608 - built from constants

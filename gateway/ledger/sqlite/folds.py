@@ -34,39 +34,38 @@ import orjson
 from gateway.ledger.base import Hold
 from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.serving.queue import Item
-from gateway.ledger.sql.rows import BILLED
+from gateway.ledger.sql.rows import BILLED, SUMS
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import (
     ADD_DAILY,
     ADD_HOURLY,
-    SUMS,
+    OF_DAY,
+    OF_HOUR,
     Statement,
     Sums,
     add_to,
-    make_upsert,
     run_all_rows,
     run_rows,
     write_sums,
 )
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
-_ADD_COSTS: Final = make_upsert("daily_costs", "day", ProviderCosts._fields)
-
 _HAS_UNFOLDED: Final = "SELECT entry_id < (SELECT coalesce(max(id), 0) FROM entries) FROM folded"
 _UNFOLDED: Final = f"""
     SELECT json_group_array(json_array(
-        account_id, hour, model, key_id, origin_id, used_ms,
+        account_id, hour, model, key_id, provider, origin_id, used_ms,
         requests, 0, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, cost,
         {", ".join(ProviderCosts._fields)}
     ))
     FROM (
-        SELECT unfolded.account_id, ended_ms / {HOUR_MS} AS hour, model, key_id, origin_id,
+        SELECT unfolded.account_id, ended_ms / {HOUR_MS} AS hour, model, key_id, provider,
+            origin_id,
             max(ended_ms) AS used_ms, count(*) AS requests, sum(input_tokens) AS input_tokens,
             sum(cached_input_tokens) AS cached_input_tokens,
             sum(cache_write_tokens + cache_write_1h_tokens) AS cache_write_tokens,
             sum(output_tokens) AS output_tokens, sum(unfolded.cost_nano) AS cost, {BILLED}
         FROM unfolded CROSS JOIN keys ON keys.id = key_id
-        GROUP BY unfolded.account_id, hour, model, key_id
+        GROUP BY unfolded.account_id, hour, model, key_id, provider
     )
 """  # noqa: S608 - of constants
 """Sums in the order of `SUMS`, then those of `ProviderCosts`."""
@@ -105,23 +104,19 @@ def read_folded(connection: sqlite3.Connection) -> int:
 
 
 def _fold(connection: sqlite3.Connection) -> None:
-    hourly, daily, costs = Sums(), Sums(), Sums()
+    hourly, daily = Sums(), Sums()
     spent: dict[str, int] = {}
     used: dict[str, int] = {}
     (array,) = connection.execute(_UNFOLDED).fetchone()
-    for account_id, hour, model, key_id, origin_id, used_ms, *sums in orjson.loads(array):
-        counts, billed = tuple(sums[: len(SUMS)]), ProviderCosts(*sums[len(SUMS) :])
-        of_day = (account_id, hour // HOURS_PER_DAY, model, key_id)
-        hourly[account_id, hour, model, key_id] = counts
-        add_to(daily, of_day, counts)
-        if billed.known or billed.reported:  # without configured costs the table stays empty
-            add_to(costs, of_day, billed)
+    for account_id, hour, model, key_id, provider, origin_id, used_ms, *sums in orjson.loads(array):
+        counts = tuple(sums[: len(SUMS)])
+        add_to(hourly, (account_id, hour, model, key_id), counts)
+        add_to(daily, (account_id, hour // HOURS_PER_DAY, model, key_id, provider), tuple(sums))
         # The first key of a line has the sum of all of them; the used one has its time alone.
         spent[origin_id] = spent.get(origin_id, 0) + counts[-1]
         used[key_id] = max(used.get(key_id, 0), used_ms)
     write_sums(connection, ADD_HOURLY, hourly)
     write_sums(connection, ADD_DAILY, daily)
-    write_sums(connection, _ADD_COSTS, costs)
     run_all_rows(connection, _ADD_SPENT, list(spent.items()))
     run_all_rows(connection, _NOTE_USED, list(used.items()))
     file_all(connection, "unfolded")
@@ -188,13 +183,12 @@ def file_all(connection: sqlite3.Connection, calls: str) -> None:
         connection.execute(f"INSERT OR IGNORE INTO {table} SELECT {', '.join(names)} FROM {calls}")  # noqa: S608
 
 
-_PLACE: Final = "account_id, {unit}, model, key_id"
 _EXACT: Final = """
     CREATE TEMP VIEW {table} AS SELECT {place}, {sums} FROM (
         SELECT * FROM main.{table}
-        UNION ALL SELECT account_id, ended_ms / {unit_ms}, model, key_id, {counts}
-        FROM main.unfolded GROUP BY 1, 2, 3, 4 {having}
-    ) GROUP BY 1, 2, 3, 4
+        UNION ALL SELECT account_id, ended_ms / {unit_ms}, {others}, {counts}
+        FROM main.unfolded GROUP BY account_id, 2, {others}
+    ) GROUP BY {place}
 """
 _COUNTS: Final = (
     "count(*), 0, sum(input_tokens), sum(cached_input_tokens),"
@@ -202,21 +196,22 @@ _COUNTS: Final = (
 )
 
 
-def _write_exact(table: str, unit: str, unit_ms: int, names: Sequence[str], counts: str) -> str:
+def _write_exact(
+    table: str, unit_ms: int, place: Sequence[str], names: Sequence[str], counts: str
+) -> str:
     return _EXACT.format(
         table=table,
-        place=_PLACE.format(unit=unit),
         unit_ms=unit_ms,
+        place=", ".join(place),
+        others=", ".join(place[2:]),
         sums=", ".join(f"sum({name}) AS {name}" for name in names),
         counts=counts,
-        having="HAVING known + reported > 0" if names == ProviderCosts._fields else "",
     )
 
 
 _EXACT_VIEWS: Final = (
-    _write_exact("hourly", "hour", HOUR_MS, SUMS, _COUNTS),
-    _write_exact("daily", "day", DAY_MS, SUMS, _COUNTS),
-    _write_exact("daily_costs", "day", DAY_MS, ProviderCosts._fields, BILLED),
+    _write_exact("hourly", HOUR_MS, OF_HOUR, SUMS, _COUNTS),
+    _write_exact("daily", DAY_MS, OF_DAY, (*SUMS, *ProviderCosts._fields), f"{_COUNTS}, {BILLED}"),
 )
 _EXACT_COLUMNS: Final = {
     "spent_nano": "spent_nano + coalesce((SELECT sum(cost_nano) FROM main.unfolded"

@@ -235,6 +235,8 @@ CREATE TABLE daily (
     day INTEGER NOT NULL,
     model TEXT NOT NULL,
     key_id TEXT NOT NULL REFERENCES keys (id),
+    -- '' for the sums of requests that were dropped before sums had a provider.
+    provider TEXT NOT NULL,
     requests INTEGER NOT NULL,
     failed INTEGER NOT NULL,
     input_tokens INTEGER NOT NULL,
@@ -242,7 +244,17 @@ CREATE TABLE daily (
     cache_write_tokens INTEGER NOT NULL,
     output_tokens INTEGER NOT NULL,
     cost_nano INTEGER NOT NULL,
-    PRIMARY KEY (account_id, day, model, key_id)
+    -- Requests whose cost to us is known, what they were charged, and that cost.
+    known INTEGER NOT NULL,
+    charged_nano INTEGER NOT NULL,
+    provider_cost_nano INTEGER NOT NULL,
+    -- Requests whose provider reported the cost, and the sum of it.
+    reported INTEGER NOT NULL,
+    reported_nano INTEGER NOT NULL,
+    -- Requests with both, and how much more was reported than computed.
+    compared INTEGER NOT NULL,
+    difference_nano INTEGER NOT NULL,
+    PRIMARY KEY (account_id, day, model, key_id, provider)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE hourly (
@@ -258,25 +270,6 @@ CREATE TABLE hourly (
     output_tokens INTEGER NOT NULL,
     cost_nano INTEGER NOT NULL,
     PRIMARY KEY (account_id, hour, model, key_id)
-) STRICT, WITHOUT ROWID;
-
--- Sums of the requests whose provider cost is known or was reported. Most gateways write nothing here.
-CREATE TABLE daily_costs (
-    account_id INTEGER NOT NULL REFERENCES accounts (id),
-    day INTEGER NOT NULL,
-    model TEXT NOT NULL,
-    key_id TEXT NOT NULL REFERENCES keys (id),
-    -- Requests whose cost is known, what they were charged, and their cost.
-    known INTEGER NOT NULL,
-    charged_nano INTEGER NOT NULL,
-    cost_nano INTEGER NOT NULL,
-    -- Requests with a report, and its sum.
-    reported INTEGER NOT NULL,
-    reported_nano INTEGER NOT NULL,
-    -- Requests with both, and how much more was reported than computed.
-    compared INTEGER NOT NULL,
-    difference_nano INTEGER NOT NULL,
-    PRIMARY KEY (account_id, day, model, key_id)
 ) STRICT, WITHOUT ROWID;
 
 -- Indexes of requests, as tables: charges are filed in them by a fold, all others at once.
@@ -318,8 +311,8 @@ BEGIN
     INSERT INTO entries_by_account VALUES (NEW.account_id, NEW.id);
 END;
 
--- The last entry whose charge is in `daily`, `hourly`, `daily_costs` and the columns of `keys`: see
--- `folds`. One row. The tables of calls by account, provider and model have its request, too.
+-- The last entry whose charge is in `daily`, `hourly` and the columns of `keys`: see `folds`. One
+-- row. The tables of calls by account, provider and model have its request, too.
 CREATE TABLE folded (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     entry_id INTEGER NOT NULL

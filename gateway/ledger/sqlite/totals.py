@@ -22,8 +22,9 @@ from typing import Final, TypeVar
 import orjson
 
 from gateway.ledger.base import Hold, Settlement
+from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.key_records import Period, Spending, find_span
-from gateway.ledger.sql.rows import sum_charges
+from gateway.ledger.sql.rows import SUMS, sum_charges
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 Id = TypeVar("Id", int, str)
@@ -90,43 +91,51 @@ def _compose(statement: Statement, columns: int, count: int) -> str:
     return f"{statement.before} (VALUES {','.join([row] * count)}) {statement.after}"
 
 
-SUMS: Final = (
-    "requests",
-    "failed",
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "cost_nano",
-)
+OF_HOUR: Final = ("account_id", "hour", "model", "key_id")
+OF_DAY: Final = ("account_id", "day", "model", "key_id", "provider")
+"""The columns by which there are sums."""
 
-Place = tuple[int, int, str, str]
-"""The key of a sum: account, hour or day, model, key."""
+Place = tuple[int | str, ...]
+"""The values of these columns."""
 Sums = dict[Place, tuple[int, ...]]
 
 
-def make_upsert(table: str, unit: str, names: Sequence[str]) -> Statement:
-    """Return an upsert that leaves padding rows out; without a WHERE, ON would be a join."""
+def _make_upsert(table: str, place: Sequence[str], names: Sequence[str]) -> Statement:
+    # The WHERE leaves padding rows out; without one, ON would be a join.
     adds = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
     return Statement(
         f"INSERT INTO {table} SELECT * FROM",
-        f"WHERE column1 NOT NULL ON CONFLICT (account_id, {unit}, model, key_id)"
-        f" DO UPDATE SET {adds}",
+        f"WHERE column1 NOT NULL ON CONFLICT ({', '.join(place)}) DO UPDATE SET {adds}",
     )
 
 
-ADD_HOURLY: Final = make_upsert("hourly", "hour", SUMS)
-ADD_DAILY: Final = make_upsert("daily", "day", SUMS)
+ADD_HOURLY: Final = _make_upsert("hourly", OF_HOUR, SUMS)
+ADD_DAILY: Final = _make_upsert("daily", OF_DAY, (*SUMS, *ProviderCosts._fields))
 
 _FAIL: Final = """
     INSERT INTO {table}
-    SELECT account_id, max(started_ms, :now) / {unit_ms}, model, key_id, 0, count(*), 0, 0, 0, 0, 0
-    FROM requests WHERE state = 'pending' GROUP BY 1, 2, 3, 4
-    ON CONFLICT (account_id, {unit}, model, key_id) DO UPDATE SET failed = failed + excluded.failed
+    SELECT account_id, max(started_ms, :now) / {unit_ms}, {others}, 0, count(*), {zeros}
+    FROM requests WHERE state = 'pending' GROUP BY account_id, 2, {others}
+    ON CONFLICT ({place}) DO UPDATE SET failed = failed + excluded.failed
 """
+
+
+def _fail(table: str, unit_ms: int, place: Sequence[str], zeros: int) -> str:
+    return _FAIL.format(
+        table=table,
+        unit_ms=unit_ms,
+        place=", ".join(place),
+        others=", ".join(place[2:]),
+        zeros=", ".join(["0"] * zeros),
+    )
+
+
+_NO_COSTS: Final = ProviderCosts()
+_FAILED: Final = (0, 1, 0, 0, 0, 0, 0)
+"""The sums of one request that failed, in the order of `SUMS`."""
 _FAIL_PENDING: Final = (
-    _FAIL.format(table="hourly", unit="hour", unit_ms=HOUR_MS),
-    _FAIL.format(table="daily", unit="day", unit_ms=DAY_MS),
+    _fail("hourly", HOUR_MS, OF_HOUR, len(_FAILED) - 2),
+    _fail("daily", DAY_MS, OF_DAY, len(_FAILED) - 2 + len(_NO_COSTS)),
 )
 """Pending requests fail at `:now`, or when they began if the clock was set back."""
 
@@ -140,13 +149,10 @@ def count_voids(connection: sqlite3.Connection, ended: Iterable[tuple[Hold, Sett
         account_id, model, key_id = hold.account.id, hold.admission.model, hold.key.id
         hour = settlement.ended_ms // HOUR_MS
         add_to(hourly, (account_id, hour, model, key_id), _FAILED)
-        add_to(daily, (account_id, hour // HOURS_PER_DAY, model, key_id), _FAILED)
+        of_day = (account_id, hour // HOURS_PER_DAY, model, key_id, settlement.provider)
+        add_to(daily, of_day, (*_FAILED, *_NO_COSTS))
     write_sums(connection, ADD_HOURLY, hourly)
     write_sums(connection, ADD_DAILY, daily)
-
-
-_FAILED: Final = (0, 1, 0, 0, 0, 0, 0)
-"""The sums of one request that failed, in the order of `SUMS`."""
 
 
 def fail_pending(connection: sqlite3.Connection, now_ms: int) -> None:

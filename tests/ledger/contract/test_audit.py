@@ -132,7 +132,7 @@ async def test_every_sum_of_the_books_is_exact(place: Place) -> None:
         (costs,) = books.usage.sum_costs(
             "model", account=None, since_ms=None, until_ms=None
         ).values()
-        assert (costs.cost_nano, costs.reported_nano) == (SUM_NANO, SUM_NANO)
+        assert (costs.provider_cost_nano, costs.reported_nano) == (SUM_NANO, SUM_NANO)
         assert (costs.margin_nano, costs.difference_nano) == (0, 0)
         overview = books.usage.read_overview(account_id, first_day=TODAY - 30, soon_ms=0)
         assert overview.days[TODAY].cost_nano == SUM_NANO

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from gateway.ledger.base import Key
 from gateway.ledger.postgres import schema
+from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import register
 from gateway.ledger.postgres.schema import (
     FUNCTIONS,
@@ -123,6 +125,16 @@ def test_a_server_that_forgets_is_refused(ledger_url: str) -> None:
 pytestmark = pytest.mark.slow
 
 BACK: Final = """
+    CREATE TABLE daily_costs AS
+    SELECT account_id, day, model, key_id, known, charged_nano, provider_cost_nano AS cost_nano,
+        reported, reported_nano, compared, difference_nano
+    FROM daily WHERE known + reported > 0;
+    ALTER TABLE daily DROP COLUMN provider, DROP COLUMN known, DROP COLUMN charged_nano,
+        DROP COLUMN provider_cost_nano, DROP COLUMN reported, DROP COLUMN reported_nano,
+        DROP COLUMN compared, DROP COLUMN difference_nano,
+        ADD CONSTRAINT daily_pkey PRIMARY KEY (account_id, day, model, key_id);
+    CREATE FUNCTION add_to_costs(ended requests[])
+    RETURNS VOID LANGUAGE plpgsql AS 'BEGIN END';
     DROP TABLE recovery_codes, totp, latencies, refused, model_prices, order_reversals, order_fees,
         orders;
     DROP INDEX upstream_failures_by_kind;
@@ -168,10 +180,13 @@ SHAPE: Final = {
 }
 
 
-async def charge(node: ServingLedger, key: Key, cost_nano: int) -> None:
+async def charge(
+    node: ServingLedger, key: Key, cost_nano: int, provider_cost_nano: int | None = None
+) -> None:
     hold = node.hold(key, admission())
     await node.confirm(hold)
-    await node.settle(hold, settlement(cost_nano))
+    end = replace(settlement(cost_nano), provider_cost_nano=provider_cost_nano)
+    await node.settle(hold, end)
 
 
 def describe(session: Session) -> dict[str, list[str]]:
@@ -199,6 +214,21 @@ async def test_nothing_is_lost(ledger_url: str) -> None:
     async with shared.serve() as node:
         await charge(node, shared.find_key(node), 200)
     shared.assert_sound()
+
+
+async def test_sums_stay_of_requests_that_were_dropped(ledger_url: str) -> None:
+    """Nothing tells their providers."""
+    shared = make_shared(ledger_url)
+    async with shared.serve() as node:
+        await charge(node, shared.find_key(node), 300, provider_cost_nano=200)
+    with closing(open_session(ledger_url)) as session:
+        session.run(BACK)
+        session.run("ALTER TABLE requests DISABLE TRIGGER USER; DELETE FROM requests")
+        session.run("UPDATE retention SET kept_from_ms = 9000000000000")
+    with PostgresBooks(ledger_url) as books:
+        ((provider, usage, costs),) = books.usage.sum_with_costs("provider")
+        assert books.audit().problems == ()
+    assert (provider, usage.cost_nano, costs.margin_nano) == ("unknown", 300, 100)
 
 
 def test_nobody_upgrades_beneath_nodes_that_serve(ledger_url: str) -> None:

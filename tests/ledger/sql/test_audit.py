@@ -127,6 +127,7 @@ def ledger(history: Ledger) -> Iterator[Ledger]:
         yield history
 
 
+ZEROS = "0, 0, 0, 0, 0, 0, 0, 0"
 AT_THE_START = {
     "UPDATE accounts SET balance_nano = balance_nano + 1": "account a: balance is 99793, the sum of",
     "UPDATE accounts SET balance_nano = 1 WHERE name = 'idle'": "account idle: balance is 1, the sum",
@@ -165,18 +166,17 @@ LATER = {
     " 1 nano-units",
     "UPDATE daily SET day = day - 1": "day 2023-11-13",
     "DELETE FROM daily": "by -2 posted, -1 failed",
-    "INSERT INTO daily VALUES (2, 1, 'm', 'nobody', 0, 0, 0, 0, 5, 0, 0)": "account idle, day"
+    f"INSERT INTO daily VALUES (2, 1, 'm', 'nobody', '', 0, 0, 0, 0, 5, 0, {ZEROS})": "account idle, day"
     " 1970-01-02T00:00Z, model m, key nobody",
-    "INSERT INTO daily VALUES (9, 1, 'm', 'nobody', 0, 0, 0, 0, 5, 0, 0)": "account 9, day 1970",
-    "UPDATE daily_costs SET cost_nano = cost_nano + 1": "account a, day 2023-11-14, model demo/echo,",
-    "UPDATE daily_costs SET difference_nano = 0": "account a, day 2023-11-17, model demo/echo, key",
-    "UPDATE daily_costs SET known = known - 1": "the day's costs are not those of its requests",
-    "DELETE FROM daily_costs": "the day's costs are not those of its requests",
-    "UPDATE daily_costs SET day = day - 1": "account a, day 2023-11-13, model",
-    "INSERT INTO daily_costs SELECT account_id, day + 1, model, key_id, 1, 1, 1, 0, 0, 0, 0"
-    " FROM daily_costs WHERE day = 19675": "account a, day 2023-11-15, model demo/echo, key",
-    "UPDATE requests SET provider_cost_nano = 1 WHERE state = 'posted'": "the day's costs are not",
-    "UPDATE requests SET reported_cost_nano = NULL": "the day's costs are not those of its requests",
+    f"INSERT INTO daily VALUES (9, 1, 'm', 'nobody', '', 0, 0, 0, 0, 5, 0, {ZEROS})": "account 9, day 1970",
+    "UPDATE daily SET provider_cost_nano = provider_cost_nano + 1": "account a, day 2023-11-14, model"
+    " demo/echo, key",
+    "UPDATE daily SET difference_nano = 0": "account a, day 2023-11-17, model demo/echo, key",
+    "UPDATE daily SET known = known - 1": "the day's sums are not those of its requests",
+    "UPDATE daily SET provider = 'else'": "provider else: the day's sums are not those of its",
+    "UPDATE requests SET provider = 'else'": "provider else: the day's sums are not those of its",
+    "UPDATE requests SET provider_cost_nano = 1 WHERE state = 'posted'": "the day's sums are not",
+    "UPDATE requests SET reported_cost_nano = NULL": "the day's sums are not those of its requests",
     "UPDATE budgets SET period_day = period_day + 31": "spent is 7, the sum of its requests in its"
     " period 0 nano-units",
     "UPDATE prices SET price = '[]'": "its text is not that of the price that was applied",
@@ -223,7 +223,7 @@ def test_requests_of_months_that_are_not_kept_may_be_gone(ledger: Ledger) -> Non
         "UPDATE keys SET spent_nano = spent_nano + 1": "the sum of the hours of its line 210 nano-units",
         "UPDATE hourly SET requests = requests + 1": "hour 2023-11-17T00:00Z",
         f"UPDATE hourly SET cost_nano = 0 WHERE hour * 3600000 < {KEPT_FROM_MS}": "day 2023-11-14",
-        "UPDATE daily_costs SET cost_nano = cost_nano + 1": "day 2023-11-17, model demo/echo, key",
+        "UPDATE daily SET known = known + 1": "day 2023-11-17, model demo/echo, key",
         f"DELETE FROM requests WHERE id >= '{find_first_id(LATER_MS)}'": "is not posted at its amount",
         "UPDATE budgets SET spent_nano = 8": "budget 1: spent is 8",
     }.items(),

@@ -261,8 +261,19 @@ MORE: Final = """
     CREATE TABLE notes (account_id INTEGER REFERENCES accounts, said TEXT) STRICT;
     CREATE VIEW spent AS SELECT account_id, sum(cost_nano) FROM requests GROUP BY 1;
     INSERT INTO notes SELECT id, 'mine' FROM accounts LIMIT 1;
+    UPDATE folded SET entry_id = (SELECT max(id) - 1 FROM entries);
+    DELETE FROM entries_by_account WHERE id > (SELECT entry_id FROM folded);
+    UPDATE keys SET spent_nano = spent_nano - cost_nano FROM unfolded WHERE key_id = keys.id;
+    UPDATE hourly SET requests = requests - 1,
+        input_tokens = hourly.input_tokens - unfolded.input_tokens,
+        cached_input_tokens = hourly.cached_input_tokens - unfolded.cached_input_tokens,
+        cache_write_tokens = hourly.cache_write_tokens - unfolded.cache_write_tokens,
+        output_tokens = hourly.output_tokens - unfolded.output_tokens,
+        cost_nano = hourly.cost_nano - unfolded.cost_nano
+    FROM unfolded WHERE hour = ended_ms / 3600000 AND unfolded.key_id = hourly.key_id
+        AND unfolded.model = hourly.model;
 """
-"""A request in flight, and what an operator has added."""
+"""A request in flight, what an operator has added, and a charge that is not in the sums yet."""
 
 
 @pytest.fixture(scope="module")
@@ -277,18 +288,13 @@ def old(filled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(filled, tmp_path / "gateway.db"))
 
 
-def list_columns(path: Path, table: str) -> str:
-    names = query(path, f"SELECT name FROM pragma_table_info('{table}')")
-    return ", ".join(f'"{name}"' for (name,) in names)
-
-
 def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Return all rows of the tables and views that have some, by name."""
-    tables = query(path, "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")
-    found = {
-        str(name): query(path, f"SELECT {list_columns(path, str(name))} FROM {name} ORDER BY 1")
-        for (name,) in tables
-    }
+    """Return all rows of the tables that have some, by name; the audit looks at the sums by day."""
+    tables = query(
+        path,
+        "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'daily%'",
+    )
+    found = {str(name): query(path, f"SELECT * FROM {name} ORDER BY 1") for (name,) in tables}
     return {name: rows for name, rows in found.items() if rows}
 
 
@@ -332,9 +338,9 @@ def test_an_upgraded_database_is_like_a_new_one(old: Path, tmp_path: Path) -> No
 def test_an_upgrade_that_fails_changes_nothing(old: Path) -> None:
     """Whatever stands in the way: the old version goes on as it was."""
     with closing(sqlite3.connect(old)) as connection:
-        connection.execute("CREATE TABLE order_fees (theirs)")
+        connection.execute("ALTER TABLE daily_costs RENAME TO theirs")
     before = dump(old), query(old, SCHEMA)
-    with pytest.raises(LedgerError, match="order_fees already exists"):
+    with pytest.raises(LedgerError, match="no such table: daily_costs"):
         connect(old)
     assert (dump(old), query(old, SCHEMA), find_version(old)) == (*before, OLD)
 

@@ -23,13 +23,13 @@ from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spen
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.queue import Item
-from gateway.ledger.sql.rows import BUDGET_SUM
+from gateway.ledger.sql.rows import BUDGET_SUM, SUMS
 from gateway.ledger.sqlite.batch import Committed, Known, NotPendingError, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks, read_records, run_audit
 from gateway.ledger.sqlite.folds import fold, see_all_charges
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import interrupt_pending
-from gateway.ledger.sqlite.totals import Statement, read_numbers, run_rows
+from gateway.ledger.sqlite.totals import OF_DAY, OF_HOUR, Statement, read_numbers, run_rows
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import admission, settlement
@@ -39,15 +39,6 @@ from tests.support.rows import each_row
 
 MIDNIGHT_MS = 20_000 * DAY_MS
 MODELS = ("demo/echo", "vendor/large", "='x'")
-SUMS = (
-    "requests",
-    "failed",
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "cost_nano",
-)
 TABLES = ("requests", "entries", "accounts", "keys", "daily", "hourly")
 
 Sums = dict[tuple[object, ...], tuple[int, ...]]
@@ -111,20 +102,18 @@ def play(connection: sqlite3.Connection, ends: list[End]) -> None:
     commit_requests(connection, items, 1, Known())
 
 
-def read_sums(connection: sqlite3.Connection, table: str, unit: str) -> Sums:
-    rows = connection.execute(
-        f"SELECT account_id, {unit}, model, key_id, {', '.join(SUMS)} FROM {table}"
-    )
-    return {row[:4]: row[4:] for row in rows}
+def read_sums(connection: sqlite3.Connection, table: str, place: tuple[str, ...]) -> Sums:
+    rows = connection.execute(f"SELECT {', '.join((*place, *SUMS))} FROM {table}")
+    return {row[: len(place)]: row[len(place) :] for row in rows}
 
 
-def sum_requests(connection: sqlite3.Connection, unit_ms: int) -> Sums:
+def sum_requests(connection: sqlite3.Connection, place: tuple[str, ...]) -> Sums:
     """By plain addition, request by request."""
     found: dict[tuple[object, ...], Counter[str]] = {}
     connection.row_factory = sqlite3.Row
-    for row in connection.execute("SELECT * FROM requests WHERE state <> 'pending'").fetchall():
-        place = (row["account_id"], row["ended_ms"] // unit_ms, row["model"], row["key_id"])
-        counts = found.setdefault(place, Counter())
+    ended = "SELECT *, ended_ms / 3600000 AS hour, ended_ms / 86400000 AS day FROM requests"
+    for row in connection.execute(f"{ended} WHERE state <> 'pending'").fetchall():
+        counts = found.setdefault(tuple(row[name] for name in place), Counter())
         if row["state"] == "voided":
             counts["failed"] += 1
             continue
@@ -145,7 +134,7 @@ def sum_charges(connection: sqlite3.Connection) -> Sums:
 def leave_out_time(sums: Sums) -> Sums:
     """The charges by account, model and key."""
     charged: Counter[tuple[object, ...]] = Counter()
-    for (account_id, _, model, key_id), counts in sums.items():
+    for (account_id, _, model, key_id, *_), counts in sums.items():
         if counts[0]:
             charged[account_id, model, key_id] += counts[-1]
     return {place: (cost_nano,) for place, cost_nano in charged.items()}
@@ -153,10 +142,10 @@ def leave_out_time(sums: Sums) -> Sums:
 
 def check(connection: sqlite3.Connection) -> None:
     fold(connection)
-    daily = read_sums(connection, "daily", "day")
-    hourly = read_sums(connection, "hourly", "hour")
-    assert daily == sum_requests(connection, DAY_MS)
-    assert hourly == sum_requests(connection, HOUR_MS)
+    daily = read_sums(connection, "daily", OF_DAY)
+    hourly = read_sums(connection, "hourly", OF_HOUR)
+    assert daily == sum_requests(connection, OF_DAY)
+    assert hourly == sum_requests(connection, OF_HOUR)
     assert leave_out_time(daily) == leave_out_time(hourly) == sum_charges(connection)
 
 
@@ -299,9 +288,9 @@ def test_interrupted_requests_fail_when_they_are_found(connection: sqlite3.Conne
     for found in (3, 0):
         assert interrupt_pending(connection, MIDNIGHT_MS + 5) == found
         check(connection)
-    daily = read_sums(connection, "daily", "day")
+    daily = read_sums(connection, "daily", OF_DAY)
     assert {place[1] for place in daily} == {20_000}
-    assert sorted(sums[:2] for sums in daily.values()) == [(0, 1), (1, 3)]
+    assert sorted(sums[:2] for sums in daily.values()) == [(0, 1), (0, 2), (1, 1)]
 
 
 def test_a_clock_set_back_counts_the_interrupted_when_they_began(
@@ -312,7 +301,7 @@ def test_a_clock_set_back_counts_the_interrupted_when_they_began(
     commit_requests(connection, [replace(item, hold=hold)], 1, Known())
     interrupt_pending(connection, 1)
     check(connection)
-    assert next(iter(read_sums(connection, "daily", "day")))[1] == 20_000
+    assert next(iter(read_sums(connection, "daily", OF_DAY)))[1] == 20_000
 
 
 def replace_start(hold: Hold, started_ms: int) -> Hold:

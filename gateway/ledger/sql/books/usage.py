@@ -1,6 +1,6 @@
 """Sums of usage and costs, read from the sums by hour and day.
 
-Requests are read only for periods that are not whole days, and by provider. Rows come as one JSON array, and sums
+Requests are read only for periods that are not whole days. Rows come as one JSON array, and sums
 that a chart is made of, which may be thousands, as its columns (see `connection`).
 """
 
@@ -26,7 +26,6 @@ from gateway.ledger.call_records import (
     UsageReport,
 )
 from gateway.ledger.records import Refused
-from gateway.ledger.sql.books.calls import LAST_MS
 from gateway.ledger.sql.books.database import KEY_WORKS, Part, read_account
 from gateway.ledger.sql.connection import (
     PART,
@@ -158,7 +157,6 @@ def _sum_chosen(table: str, condition: str, sums: str) -> str:
     """  # noqa: S608 - of constants
 
 
-_IDS: Final = "requests.id >= :first_id AND requests.id < :last_id"
 _USAGE_OF_DAYS: Final = _sum_chosen(
     "daily",
     "requests > 0",  # days on which all requests failed are no group
@@ -167,13 +165,15 @@ _USAGE_OF_DAYS: Final = _sum_chosen(
 )
 _USAGE_OF_REQUESTS: Final = _sum_chosen(
     "requests",
-    f"state = 'posted' AND {_IDS}",
+    "state = 'posted'",
     "count(*), sum(input_tokens), sum(cached_input_tokens),"
     " sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens),"
     f" {sum_parts('cost_nano')}",
 )
-_COSTS_OF_DAYS: Final = _sum_chosen("daily_costs", "TRUE", COSTS_OF_DAYS)
-_COSTS_OF_REQUESTS: Final = _sum_chosen("requests", f"{HAS_COST} AND {_IDS}", COSTS_OF_REQUESTS)
+_COSTS_OF_DAYS: Final = _sum_chosen("daily", "known + reported > 0", COSTS_OF_DAYS)
+_COSTS_OF_REQUESTS: Final = _sum_chosen("requests", HAS_COST, COSTS_OF_REQUESTS)
+UNKNOWN: Final = "unknown"
+"""The provider of requests that were dropped before sums had one."""
 _GROUPS: Final[Mapping[UsageGroup, str]] = {
     "day": "{}",
     "model": "model",
@@ -182,10 +182,6 @@ _GROUPS: Final[Mapping[UsageGroup, str]] = {
     "provider": "provider",
 }
 """SQL of what usage is grouped by; days are UTC and numbered, see `_name`."""
-_ALL_IDS: Final = ("", "s")
-"""Bounds of all ids, which begin with `req_`."""
-_LONGEST_MS: Final = 2 * DAY_MS
-"""Much longer than any request takes."""
 
 
 class UsageBook(Part):
@@ -203,8 +199,7 @@ class UsageBook(Part):
 
         Accounts and providers come by cost, others by group.
         """
-        # Whole days are read from their sums, which is quick. These have no provider, and no hours:
-        # both are read from the requests.
+        # Whole days are read from their sums, which is quick, others from the requests.
         chosen = {"account": account, "key": key_id, "model": model}
         rows = self._sum(by, (_USAGE_OF_DAYS, _USAGE_OF_REQUESTS), chosen, since_ms, until_ms)
         found = [(_name(by, group), _make_usage(sums)) for group, *sums in rows]
@@ -243,17 +238,8 @@ class UsageBook(Part):
         until_ms: int | None,
     ) -> list[tuple[str | int, *tuple[int, ...]]]:
         of_days, of_requests = statements
-        first_id, last_id = _ALL_IDS
-        if by == "provider":
-            first_id, last_id = _find_ids(since_ms, until_ms)
-        values = {
-            **chosen,
-            "since": since_ms,
-            "until": until_ms,
-            "first_id": first_id,
-            "last_id": last_id,
-        }
-        if by == "provider" or any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
+        values = {**chosen, "since": since_ms, "until": until_ms}
+        if any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
             sql = of_requests.format(_GROUPS[by].format(f"ended_ms / {DAY_MS}"))
         else:
             sql = of_days.format(_GROUPS[by].format("day"))
@@ -324,13 +310,6 @@ class UsageBook(Part):
         return dict(self._database.read_rows(_SPENT_BY_KEY, (account_id, first_day, last_day)))
 
 
-def _find_ids(since_ms: int | None, until_ms: int | None) -> tuple[str, str]:
-    """Return bounds of the ids of requests that ended in a time: ids tell when requests began."""
-    last_ms = LAST_MS if until_ms is None else min(until_ms + _LONGEST_MS, LAST_MS)
-    first_ms = max((since_ms or 0) - _LONGEST_MS, 0)
-    return ids.find_first_id(first_ms), ids.find_first_id(last_ms)
-
-
 def _make(kind: type[Row], *columns: Iterable[object]) -> Iterator[Row]:
     """Make named tuples of columns; their own way of it is a call of Python for each, and slow."""
     return map(tuple.__new__, repeat(kind), zip(*columns, strict=True))
@@ -352,7 +331,7 @@ def _by_spent(row: tuple[str, Usage]) -> tuple[int, str]:
 
 
 def _name(by: UsageGroup, group: str | int) -> str:
-    return format_day(int(group)) if by == "day" else str(group)
+    return format_day(int(group)) if by == "day" else str(group) or UNKNOWN
 
 
 def _select(chosen: UsageFilter) -> dict[str, Value]:

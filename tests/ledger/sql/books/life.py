@@ -9,6 +9,7 @@ from random import Random
 from typing import Final
 
 from gateway.ledger.alert_records import Alert, Hook
+from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.key_records import Allowance, KeyTerms, Period
 from gateway.ledger.records import CodeTerms, EntryFilter, EntryKind, Refused, StoredSecret
 from gateway.ledger.signin_records import Opening, TokenTerms
@@ -227,10 +228,12 @@ class Life:
             "day": self.clock() // DAY_MS,
             "key_id": key.id,
             "model": request_id,
+            "provider": "p",
             "requests": 1,
             "failed": 0,
             "cost_nano": cost_nano,
             **TOKENS,
+            **ProviderCosts()._asdict(),
         }
         with self.books.changing() as connection:
             connection.execute(ADD_PRICE, (PRICE.id, PRICE.text))
