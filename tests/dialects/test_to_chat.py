@@ -1,7 +1,7 @@
 """Chat replies and streams to callers of other dialects: what both translations must do alike.
 
-What is peculiar to a dialect is tested in the folder of its translation. Slicings and cuts of whole
-streams are tested in `test_provider_streams`.
+What each says is in `heard.txt`. Slicings and cuts of whole streams are tested in
+`test_provider_streams`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from gateway.dialects.base import Pipeline
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import Reply
 from gateway.errors import UndeliverableReply, UpstreamError
-from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     DONE,
-    INPUT_ESTIMATE,
     Json,
     Played,
     choice,
@@ -39,9 +37,6 @@ from tests.dialects.chat.kit import (
 from tests.dialects.messages_over_chat import kit as messages
 from tests.dialects.messages_over_chat.kit import (
     AZURE,
-    INTERLEAVED,
-    SEQUENTIAL,
-    USAGE,
     USED,
     begin,
     call,
@@ -55,16 +50,7 @@ from tests.support.rows import each_row
 
 KITS: Final[Any] = {"messages": messages, "responses": responses}
 each_caller = each_row("caller", KITS)
-HM: Final = choice({"reasoning_content": "hm"})
-THOUGHT: Final = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
-PARTS: Final = [THOUGHT, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}, {"type": "reference"}]  # fmt: skip
-SAID_HM: Final = ("reasoning", "hm")
 SAID_A: Final = ("text", "a")
-F0: Final[Any] = ("call", "c0", "f0", {})
-F1: Final[Any] = ("call", "c1", "f1", {})
-BOTH: Final = [("call", "c0", "f0", {"a": 1}), ("call", "c1", "f1", {"b": 2})]
-LAST_USAGE: Final = {"prompt_tokens": 7, "completion_tokens": 4, "total_tokens": 20}
-CACHED: Final = {**USAGE, "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 1}}
 
 
 def open_stream(caller: str) -> Pipeline:
@@ -106,139 +92,6 @@ def list_facts(reply: Json) -> list[Any]:
         (kind, "made", *rest) if kind == "call" and "request-1" in first else (kind, first, *rest)
         for kind, first, *rest in facts
     ]
-
-
-def read_tokens(reply: Json) -> Tokens:
-    """Return the tokens that a reply of either dialect tells."""
-    usage = reply["usage"]
-    if details := usage.get("input_tokens_details"):
-        cached, written = details["cached_tokens"], details["cache_write_tokens"]
-        fresh = usage["input_tokens"] - cached - written
-        return Tokens(fresh, cached, written, usage["output_tokens"])
-    cached, written = usage["cache_read_input_tokens"], usage["cache_creation_input_tokens"]
-    return Tokens(usage["input_tokens"], cached, written, usage["output_tokens"])
-
-
-@each_caller
-@each_row(
-    ("choices", "facts"),
-    [
-        ([HM, text("a"), HM, text("b"), begin(0, "{}"), text("c")],
-         [SAID_HM, SAID_A, SAID_HM, ("text", "b"), F0, ("text", "c")]),
-        ([choice({"reasoning": "hm", "content": ""}), text("a")], [SAID_HM, SAID_A]),
-        ([choice({"reasoning_content": "hm", "content": ""}), text("a")], [SAID_HM, SAID_A]),
-        ([choice({"content": PARTS[:2]})], [SAID_HM, SAID_A]),
-        ([text("a"), choice({"refusal": "N"}), choice({"refusal": "o."})], [("text", "aNo.")]),
-        ([text("a"), text("other", index=1)], [SAID_A]),
-        (SEQUENTIAL, BOTH),
-        (INTERLEAVED, BOTH),
-        # Text between the fragments of a call.
-        ([begin(0, '{"a"'), text("x"), fragment(0, ":1}")], [BOTH[0], ("text", "x")]),
-        # No arguments at all, null, empty or blank ones.
-        *([[begin(0), *given, begin(1)], [F0, F1]]
-          for given in ([], [fragment(0, None)], [fragment(0, "")], [fragment(0, " \n")], [fragment(0, "{}")])),
-        # Qwen repeats the id as an empty string.
-        ([begin(0, "{"), fragment(0, "}", id="", type="function")], [F0]),
-        # The name comes late.
-        ([fragment(0, '{"a"', id="c0"), fragment(0, ":1}", name="f0")], BOTH[:1]),
-        # No ids.
-        ([fragment(0, "{}", name="f"), fragment(1, "{}", name="g")],
-         [("call", "made", "f", {}), ("call", "made", "g", {})]),
-        # No index: Mistral.
-        ([choice({"tool_calls": [{"id": "c0", "function": {"name": "f0", "arguments": "{}"}}]})], [F0]),
-        # All at index 0, told apart by id: Gemini.
-        ([begin(0, '{"a":1}'), fragment(0, '{"b":2}', id="c1", name="f1")], BOTH),
-        # The id and name again with every fragment.
-        ([begin(0, '{"a"'), begin(0, ":1}")], BOTH[:1]),
-        # An index that counts content blocks: Anthropic's own chat endpoint.
-        ([begin(1, "{}"), begin(2, "{}")], [F1, ("call", "c2", "f2", {})]),
-        # Arguments as an object: Ollama's native shape.
-        ([choice({"tool_calls": [{"index": 0, "id": "c0",
-                                  "function": {"name": "f0", "arguments": {"a": 1}}}]})], BOTH[:1]),
-        # Space behind a call that is over.
-        ([begin(0, "{}"), begin(1, "{}"), choice({}, "tool_calls"), fragment(0, "\n")], [F0, F1]),
-    ],
-)  # fmt: skip
-def test_what_a_stream_says(caller: str, choices: list[Json], facts: list[Any]) -> None:
-    played = hear(caller, stream(*choices, finish="tool_calls"))
-    assert list_facts(read_whole(caller, played)) == facts
-    assert (played.tokens, played.estimated) == (USED, False)
-
-
-@each_caller
-@each_row(
-    ("message", "facts"),
-    [
-        ({"content": "a"}, [SAID_A]),
-        ({"content": ""}, []),
-        ({"content": None, "tool_calls": None}, []),
-        ({}, []),
-        ({"content": "a", "reasoning_content": "hm"}, [SAID_HM, SAID_A]),
-        ({"content": "a", "reasoning": "hm", "reasoning_content": "hm"}, [SAID_HM, SAID_A]),
-        ({"content": "a", "reasoning": "hm", "reasoning_content": None}, [SAID_HM, SAID_A]),
-        ({"content": PARTS}, [SAID_HM, ("text", "ab")]),
-        ({"content": PARTS, "reasoning_content": "hm"}, [SAID_HM, ("text", "ab")]),
-        ({"content": "a", "refusal": "no"}, [("text", "ano")]),
-        ({"content": "a", "reasoning": "hm", "tool_calls": [call("c0", "f0", '{"a":1}'), call("c1", "f1", "")]},
-         [SAID_HM, SAID_A, BOTH[0], F1]),
-        ({"tool_calls": [call("c0", "f0", None)]}, [F0]),
-        ({"tool_calls": [call("c0", "f0", {"a": 1})]}, BOTH[:1]),
-        ({"tool_calls": [call(None), call("")]}, [("call", "made", "f", {})] * 2),
-    ],
-)  # fmt: skip
-def test_what_a_reply_says(caller: str, message: Json, facts: list[Any]) -> None:
-    """Also where it comes to a request for a stream."""
-    given = completion(message)
-    reply = read_reply(caller, given)
-    assert list_facts(KITS[caller].check_reply(reply)) == facts
-    assert (reply.metered.tokens, reply.metered.estimated) == (USED, False)
-    played = hear(caller, EXCHANGES[caller]["chat"].replay_reply(dump(given)))
-    assert list_facts(read_whole(caller, played)) == facts
-
-
-@each_caller
-@each_row(
-    ("chunks", "tokens"),
-    [
-        # Its own chunk; with the finish reason; in every chunk (the last counts); output left out.
-        ([chunk(stop()), chunk(usage=USAGE)], USED),
-        ([chunk(stop(), usage=USAGE)], USED),
-        ([chunk(text("b"), usage=USAGE), chunk(stop(), usage=LAST_USAGE)], Tokens(7, 0, 0, 13)),
-        ([chunk(stop(), usage=USAGE), chunk(usage=LAST_USAGE)], Tokens(7, 0, 0, 13)),
-        ([chunk(stop(), usage=USAGE), chunk(usage=None)], USED),
-        ([chunk(stop()), chunk(usage=CACHED)], Tokens(2, 2, 1, 3)),
-    ],
-)
-def test_usage_told_is_the_usage_charged(caller: str, chunks: list[Json], tokens: Tokens) -> None:
-    played = hear(caller, events(chunk(role()), chunk(text("a")), *chunks) + DONE)
-    assert (played.tokens, played.estimated) == (tokens, False)
-    assert read_tokens(read_whole(caller, played)) == tokens
-    reply = read_reply(caller, completion({"content": "a"}, usage=chunks[-1].get("usage") or USAGE))
-    assert read_tokens(json.loads(reply.body)) == reply.metered.tokens
-
-
-@each_caller
-@each_row(
-    ("usage", "prompt"),
-    [
-        (None, INPUT_ESTIMATE),
-        ({"prompt_tokens": -1}, INPUT_ESTIMATE),
-        ({**USAGE, "prompt_tokens": 10**9}, INPUT_ESTIMATE),
-        ({**USAGE, "total_tokens": 10**9}, 5),
-    ],
-)
-def test_what_a_usage_cannot_say_is_estimated_and_told(
-    caller: str, usage: Json | None, prompt: int
-) -> None:
-    tokens = Tokens(prompt, output=3)  # 12 bytes
-    said = {"content": "abc", "reasoning": "ä", "tool_calls": [call(arguments='{"x":1}')]}
-    reply = read_reply(caller, completion(said, usage=usage))
-    assert (reply.metered.tokens, reply.metered.estimated) == (tokens, True)
-    assert read_tokens(json.loads(reply.body)) == tokens
-    choices = (choice({"reasoning": "ä"}), text("abc"), begin(0, '{"x":1}'))
-    played = hear(caller, stream(*choices, usage=usage))
-    assert (played.tokens, played.estimated) == (tokens, True)
-    assert read_tokens(read_whole(caller, played)) == tokens
 
 
 PLAIN: Final = stream(text("a"))

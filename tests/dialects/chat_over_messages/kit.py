@@ -141,16 +141,6 @@ def told(played: Played) -> list[Any]:
     return [choice["finish_reason"] or choice["delta"] for choice in played.choices]
 
 
-def tool_delta(number: int, arguments: str, **head: Any) -> Json:
-    """Make a tool delta; `head` is id and name of a first fragment."""
-    item: Json = {"index": number}
-    function = {"arguments": arguments}
-    if head:
-        item |= {"id": head["id"], "type": "function"}
-        function = {"name": head["name"], **function}
-    return {"tool_calls": [{**item, "function": function}]}
-
-
 ROLE: Final = {"role": "assistant", "content": "", "refusal": None}
 BEGUN: Final = (start(input_tokens=10, output_tokens=1), open_block(0, text=""))
 ENDED: Final = (close(), finish(output_tokens=2), STOP)

@@ -255,14 +255,6 @@ def told(played: Played) -> list[Any]:
     return [choice["finish_reason"] or choice["delta"] for choice in rest]
 
 
-def begin_tool(number: int, identity: str = "c1", name: str = "f") -> Json:
-    """Make the first fragment of a call."""
-    function = {"name": name, "arguments": ""}
-    return {
-        "tool_calls": [{"index": number, "id": identity, "type": "function", "function": function}]
-    }
-
-
 def argue(number: int, arguments: str) -> Json:
     return {"tool_calls": [{"index": number, "function": {"arguments": arguments}}]}
 

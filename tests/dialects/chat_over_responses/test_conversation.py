@@ -70,10 +70,6 @@ def test_a_tool_loop() -> None:
 PNG = "data:image/png;base64,AAAA"
 
 
-def file(**held: Any) -> Json:
-    return {"type": "file", "file": held}
-
-
 def picture(url: str = PNG, **held: Any) -> Json:
     return {"type": "image_url", "image_url": {"url": url, **held}}
 

@@ -35,11 +35,3 @@ def test_a_model_that_does_not_reason_is_not_asked_to() -> None:
         assert translate(PLAIN, reasoning_effort=word) == translate()
     assert find_refusal(PLAIN, reasoning_effort="high") == "reasoning_effort"
     assert find_refusal(PLAIN, reasoning_effort=[]) == "reasoning_effort"
-
-
-def function(**fields: Any) -> Json:
-    return {"type": "function", "function": {"name": "f", **fields}}
-
-
-def name(kind: str, tool: str) -> Json:
-    return {"type": kind, kind: {"name": tool}}

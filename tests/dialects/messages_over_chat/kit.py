@@ -34,7 +34,6 @@ from tests.dialects.chat.kit import (
 
 EXCHANGE: Final = EXCHANGES["messages"]["chat"]
 TARGET: Final = Target("theirs")
-STOP_EVENT: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _EVENTS: Final[TypeAdapter[Any]] = TypeAdapter(RawMessageStreamEvent)
 MESSAGE_KEYS: Final = {
     *("id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "stop_details"),
@@ -169,16 +168,6 @@ def check_reply(reply: Reply) -> Json:
     return message
 
 
-def text_of(message: Message) -> str:
-    return "".join(block.text for block in message.content if block.type == "text")
-
-
-def tools_of(message: Message) -> list[tuple[str, str, Any]]:
-    return [
-        (block.id, block.name, block.input) for block in message.content if block.type == "tool_use"
-    ]
-
-
 USAGE: Json = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 USED = Tokens(5, 0, 0, 3)
 
@@ -226,11 +215,6 @@ def starts_of(out: bytes) -> list[str]:
     ]
 
 
-SEQUENTIAL = [begin(0), fragment(0, '{"a"'), fragment(0, ":1}"), begin(1, '{"b":2}')]
-INTERLEAVED = [
-    *(begin(0), begin(1), fragment(0, '{"a"'), fragment(1, '{"b"')),
-    *(fragment(0, ":1}"), fragment(1, ":2}")),
-]
 AZURE: Final = {**chunk(), "id": "", "object": "", "model": "", "prompt_filter_results": []}
 """The first frame of Azure's streams, which has no choices and no other content."""
 USER: Json = {"role": "user", "content": "hi"}

@@ -190,24 +190,6 @@ def check_reply(reply: Reply) -> Json:
     return response
 
 
-def items_of(response: Json) -> list[Any]:
-    """Return what a response says, in order: kind and text, or the call."""
-    facts: list[Any] = []
-    for item in response["output"]:
-        match item["type"]:
-            case "message":
-                facts += [
-                    (part["type"], part.get("text", part.get("refusal")))
-                    for part in item["content"]
-                ]
-            case "reasoning":
-                facts += [("reasoning", part["text"]) for part in item["summary"]]
-            case kind:
-                name = item.get("namespace", ""), item["name"]
-                facts.append((kind, item["call_id"], *name, "".join(texts_of(item))))
-    return facts
-
-
 FUNCTION: Json = {
     "name": "f",
     "description": "Does f.",
