@@ -23,8 +23,8 @@ from gateway.admin.passwords import (
 )
 from gateway.admin.signin import LINK_MS, Visitor
 from gateway.ledger.opening import open_books
-from gateway.ledger.records import Conflict, LedgerError, NotFound, Refused
-from gateway.ledger.signin_records import HOLDER_IDLE_MS, OPERATOR_IDLE_MS, OPERATOR_SESSION_MS
+from gateway.ledger.records import Conflict, NotFound, Refused
+from gateway.ledger.signin_records import OPERATOR_IDLE_MS, OPERATOR_SESSION_MS
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.visits import (
@@ -158,13 +158,6 @@ def test_what_a_password_can_be(password: str) -> None:
     signin.require_new_password(password, NAME)
 
 
-def test_a_password_that_was_changed_while_it_was_checked_opens_nothing(books: Books) -> None:
-    books.signins.set_password(NAME, HASH)
-    books.signins.set_password(NAME, "another hash")
-    assert open_by_password(books) is None
-    assert books.signins.read_sessions(books.accounts.read(NAME).id) == []
-
-
 def test_a_change_of_the_password_goes_on_under_a_new_id(
     books: Books, path: Path, clock: Clock
 ) -> None:
@@ -179,12 +172,6 @@ def test_a_change_of_the_password_goes_on_under_a_new_id(
     assert made.view.opened_by == "password"
     assert made.view.created_ms == own.view.created_ms, "nobody signed in anew, by all factors"
     assert read_events(path)[-1] == ("alice", "account.password", NAME, "ended 2 sessions")
-
-
-def test_a_session_opened_by_a_link_has_to_know_the_password_it_set(books: Books) -> None:
-    made = open_by_link(books)
-    changed = signin.change_password(books, replace(VISITOR, session=made.view), None, HASH)
-    assert changed.view.opened_by == "password"
 
 
 def test_a_change_that_came_too_late_changes_nothing(books: Books) -> None:
@@ -203,20 +190,6 @@ def test_a_change_that_came_too_late_changes_nothing(books: Books) -> None:
 # ---- links ---------------------------------------------------------------------------------------
 
 
-def test_a_link_works_once(books: Books, path: Path) -> None:
-    link = signin.make_signin_link(books, NAME)
-    assert link.url("https://x") == f"https://x/console/signin#token={link.token}"
-    made = signin.open_session_by_link(books, link.token, VISITOR)
-    assert made is not None
-    assert (made.view.account.name, made.view.opened_by) == (NAME, "link")
-    assert signin.open_session_by_link(books, link.token, VISITOR) is None
-    assert read(path, "SELECT * FROM signin_links") == []
-    assert read_events(path) == [
-        ("cli", "account.signin_link", NAME, ""),
-        (NAME, "session.open", NAME, "by link"),
-    ]
-
-
 def test_a_link_expires_within_half_an_hour(books: Books, clock: Clock) -> None:
     link = signin.make_signin_link(books, NAME)
     assert link.expires_ms - clock.now_ms == LINK_MS == 30 * 60_000
@@ -225,14 +198,6 @@ def test_a_link_expires_within_half_an_hour(books: Books, clock: Clock) -> None:
     again = signin.make_signin_link(books, NAME)
     clock.now_ms = again.expires_ms - 1
     assert signin.open_session_by_link(books, again.token, VISITOR) is not None
-
-
-def test_a_new_link_ends_the_earlier_one_of_that_account(books: Books) -> None:
-    first, others = signin.make_signin_link(books, NAME), signin.make_signin_link(books, OPERATOR)
-    second = signin.make_signin_link(books, NAME)
-    assert signin.open_session_by_link(books, first.token, VISITOR) is None
-    assert signin.open_session_by_link(books, second.token, VISITOR) is not None
-    assert signin.open_session_by_link(books, others.token, VISITOR) is not None
 
 
 @each_row("token", ["", "gwl_", "gwl_" + "A" * 43, "x" * 10_000, "\udc80", "'--"])
@@ -277,27 +242,12 @@ def test_an_operators_session_ends_after_half_an_hour_or_twelve(
     assert not is_open(books, made), "however much it is used"
 
 
-def test_a_holders_session_ends_when_it_is_not_used(books: SqliteBooks, clock: Clock) -> None:
-    made = open_by_link(books)
-    for later_ms, expected in ((HOLDER_IDLE_MS - 1, True), (HOLDER_IDLE_MS, False)):
-        clock.now_ms += later_ms
-        assert is_open(books, made) is expected
-
-
 def test_a_session_is_fresh_for_ten_minutes(books: SqliteBooks, clock: Clock) -> None:
     made = open_by_link(books, OPERATOR)
     assert signin.is_fresh(made.view, clock.now_ms + 600_000)
     assert not signin.is_fresh(made.view, clock.now_ms + 600_001)
     proxied = replace(made.view, opened_by="identity header")
     assert signin.is_fresh(proxied, clock.now_ms + 600_001), "the proxy knows when they signed in"
-
-
-def test_a_ledger_that_cannot_be_written_ends_no_session(books: SqliteBooks, path: Path) -> None:
-    made = open_by_link(books)
-    books.connection.execute("PRAGMA query_only = ON")
-    with pytest.raises(LedgerError):
-        books.signins.end_session(made.view.account, made.view.id)
-    assert len(read(path, "SELECT id FROM sessions")) == 1
 
 
 def test_ended_sessions_are_swept_out_when_one_is_opened(
@@ -310,29 +260,6 @@ def test_ended_sessions_are_swept_out_when_one_is_opened(
     assert kept == {made[0].view.id, last.view.id}
 
 
-def test_a_browser_that_signs_in_again_loses_its_earlier_session(books: SqliteBooks) -> None:
-    first = open_by_link(books)
-    second = open_by_link(books, OPERATOR, replace(VISITOR, session=first.view))
-    assert [is_open(books, one) for one in (first, second)] == [False, True]
-
-
-def test_the_role_is_read_anew_each_time(books: SqliteBooks, path: Path, clock: Clock) -> None:
-    made = open_by_link(books, OPERATOR)
-    read(path, "UPDATE accounts SET operator = 0, suspended = 1 WHERE name = 'root'")
-    clock.now_ms += OPERATOR_IDLE_MS
-    found = signin.find_session(books, made.token)
-    assert found is not None
-    assert (found.account.operator, found.account.suspended) == (False, True)
-
-
-def test_a_suspended_account_signs_in(books: SqliteBooks) -> None:
-    """Its holder sees the reason and the charges."""
-    books.accounts.suspend(NAME)
-    assert open_by_link(books).view.account.suspended
-    books.signins.set_password(NAME, HASH)
-    assert open_by_password(books) is not None
-
-
 def test_sessions_are_listed_the_last_used_first(books: SqliteBooks, clock: Clock) -> None:
     first = open_by_link(books)
     clock.now_ms += 1
@@ -341,23 +268,6 @@ def test_sessions_are_listed_the_last_used_first(books: SqliteBooks, clock: Cloc
     listed = books.signins.read_sessions(books.accounts.read(NAME).id)
     assert listed == [second.view, first.view]
     assert [one.device for one in listed] == ["curl", "Firefox on Linux"]
-
-
-def test_sessions_are_ended_one_by_one_or_all_but_one(books: SqliteBooks, path: Path) -> None:
-    mine, *others = [open_by_link(books) for _ in range(3)]
-    operators = open_by_link(books, OPERATOR)
-    for session_id in (operators.view.id, "ses_nonsense"):
-        with pytest.raises(NotFound, match="there is no such session"):
-            books.signins.end_session(mine.view.account, session_id)
-    assert books.signins.end_other_sessions(mine.view) == 2
-    assert [is_open(books, one) for one in (mine, *others, operators)] == [True, False, False, True]
-    assert read_events(path)[-1][1:] == ("session.end", NAME, "2 sessions")
-    assert books.signins.end_other_sessions(mine.view) == 0
-    books.signins.end_session(mine.view.account, mine.view.id)
-    assert [is_open(books, one) for one in (mine, operators)] == [False, True]
-    assert read_events(path)[-1][1:] == ("session.end", NAME, "")
-    with pytest.raises(NotFound, match="there is no such session"):
-        books.signins.end_session(mine.view.account, mine.view.id)
 
 
 # ---- one-time codes ------------------------------------------------------------------------------
@@ -443,17 +353,6 @@ def test_a_recovery_code_works_once_however_it_is_typed(books: Books, path: Path
     for code in recovery:
         assert code.encode() not in stored
         assert code.replace("-", "").encode() not in stored
-
-
-def test_a_removal_asks_no_more_and_voids_recovery_codes(books: Books) -> None:
-    _, recovery = set_up_totp(books, OPERATOR)
-    books.totp.remove(OPERATOR)
-    assert check(books, None) == "right"
-    for name in (OPERATOR, "nobody"):
-        with pytest.raises(NotFound):
-            books.totp.remove(name)
-    set_up_totp(books, OPERATOR)
-    assert check(books, recovery[0]) == "wrong"
 
 
 @pytest.mark.slow
