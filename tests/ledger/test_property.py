@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -153,11 +152,4 @@ async def run_steps(steps: Sequence[Step]) -> None:
 @fuzz(15)
 @given(steps=STEPS)
 def test_memory_entries_and_balance_agree_after_every_step(steps: list[Step]) -> None:
-    asyncio.run(run_steps(steps))
-
-
-@pytest.mark.slow
-@fuzz(100)
-@given(steps=STEPS)
-def test_they_agree_after_many_more_steps(steps: list[Step]) -> None:
     asyncio.run(run_steps(steps))

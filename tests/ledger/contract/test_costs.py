@@ -21,7 +21,7 @@ from gateway.ledger.alert_records import (
     UpstreamView,
     measure_latency,
 )
-from gateway.ledger.call_records import Correction, Outcome, ProviderCosts, Spent, UsageGroup
+from gateway.ledger.call_records import Outcome, ProviderCosts, Spent, UsageGroup
 from gateway.ledger.records import NotFound
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Price, Tokens
@@ -177,20 +177,6 @@ async def test_a_receipt_is_there_from_the_hold_on(place: Place) -> None:
         receipt = await read_receipt(ledger, "failed")
         assert (receipt.state, receipt.outcome) == ("voided", "upstream_error")
         assert await ledger.read_receipt("unknown") is None
-
-
-async def test_corrections_are_on_the_receipt(place: Place) -> None:
-    digest = place.seed(credit_nano=5000)
-    async with place.serve() as ledger:
-        hold = ledger.hold(find_key(ledger, digest), admission(id_="req_1"))
-        await ledger.settle(hold, settlement(70))
-        with place.open_books(now_ms=NOW_MS + 5) as books:
-            books.entries.post("a", "correction", 20, note="half", request_id="req_1")
-            books.entries.post("a", "correction", -1, note="less", request_id="req_1")
-        assert (await read_receipt(ledger, "req_1")).corrections == (
-            Correction(20, "half", NOW_MS + 5),
-            Correction(-1, "less", NOW_MS + 5),
-        )
 
 
 async def test_spending_is_by_the_day_of_the_end(place: Place) -> None:

@@ -13,7 +13,7 @@ import pytest
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
-from gateway.ledger.postgres.nodes import ChangeFeed, Node, TakenOver, Upkeep, register
+from gateway.ledger.postgres.nodes import ChangeFeed, Node, Upkeep, register
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.postgres.statements import Parameter
 from gateway.ledger.postgres.store import NotPendingError, PostgresStore
@@ -335,18 +335,6 @@ async def test_an_outage_ends_with_a_new_connection(desk: Desk) -> None:
 
 def get_pid(session: Session) -> int:
     return session.driver.info.backend_pid
-
-
-async def test_a_node_that_was_taken_over_commits_nothing(desk: Desk) -> None:
-    store, hold = desk.make_store(), desk.hold()
-    await admit(store, Item(hold, insert=True, settlement=None))
-    desk.session.run("UPDATE nodes SET epoch = epoch + 1")
-    report = await run(
-        store, Item(hold, insert=False, settlement=settlement(70)), desk.item("req_2")
-    )
-    assert isinstance(report.ended, TakenOver)
-    assert (report.done, report.unavailable) == ([], None)
-    assert desk.read() == (CREDIT, 1000, 1)
 
 
 async def test_the_last_word_fails_where_the_server_is_gone(

@@ -35,18 +35,6 @@ def open_short(place: Place, faults: Faults) -> AbstractAsyncContextManager[Serv
     return open_sqlite(place.path, commit_seconds=SHORT_SECONDS, connector=faults.connect)
 
 
-async def test_settlement_during_its_admissions_commit_is_the_next_batch(tmp_path: Path) -> None:
-    place, faults = make_place(tmp_path, credit_nano=5000), Faults()
-    async with open_sqlite(place.path, connector=faults.connect) as ledger:
-        key = find_key(ledger, place)
-        with faults.freeze():
-            hold = ledger.hold(key, admission())
-            await until(faults.frozen.is_set)  # its row is under way
-            future = ledger.settle(hold, settlement(100))
-        await future
-        assert (key.account.balance_nano, key.account.held_nano) == (4900, 0)
-
-
 async def test_bad_item_fails_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One item the database refuses: 500 for it alone, its hold free, its batch committed."""
     place = make_place(tmp_path, credit_nano=10**6)
@@ -210,14 +198,3 @@ async def test_each_commit_is_noted_with_its_requests(tmp_path: Path) -> None:
         )
     assert sum(requests for requests, _ in noted) == 5
     assert all(0 < seconds < 60 for _, seconds in noted)
-
-
-async def test_what_lingers_is_committed_with_others_and_at_the_end(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
-        ledger.hold(key, admission())
-        await ledger.wait_admitted(ledger.hold(key, admission()))
-        assert query(place.path, "SELECT count(*) FROM requests") == [(2,)]
-        ledger.hold(key, admission())
-    assert query(place.path, "SELECT state FROM requests") == [("pending",)] * 3
