@@ -111,17 +111,6 @@ async def test_a_failure_is_tried_again_when_its_pause_is_over(place: Place) -> 
         assert len({body["id"] for body in receiver.bodies}) == 1
 
 
-async def test_it_waits_for_its_pause(place: Place) -> None:
-    deliveries = Deliveries(place.path)
-    place.raise_all(ALERT)
-    with listen(500) as receiver:
-        await deliveries.start_due(make_config(receiver.url))
-        await until(lambda: place.read() == [(1, "status 500", False)], "the failure")
-        await deliveries.start_due(make_config(receiver.url))
-        await asyncio.sleep(0.05)
-        assert len(receiver.bodies) == 1
-
-
 async def test_one_that_hangs_holds_no_other_up(place: Place) -> None:
     deliveries = Deliveries(place.path)
     account_id = place.set_hook("")

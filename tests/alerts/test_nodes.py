@@ -99,21 +99,6 @@ def count_due(books: PostgresBooks) -> int:
     return sum(one.next_try_ms is not None for one in books.alerts.read_latest(99))
 
 
-async def test_each_alert_is_delivered_by_one_node(
-    tmp_path: Path, url: str, receiver: Receiver
-) -> None:
-    alerts = [Alert("missing_usage", "p/m", str(number), "No usage.") for number in range(30)]
-    location = DatabaseUrl(url)
-    nodes = [Deliveries(location) for _ in range(NODES)]
-    config = configure(tmp_path, url, receiver).alerts
-    with open_ledger(url) as books:
-        books.alerts.raise_all(alerts, config.channels)
-        async with asyncio.timeout(30):
-            while count_due(books):
-                await asyncio.gather(*(node.start_due(config) for node in nodes))
-    assert len({body["id"] for body in receiver.bodies}) == len(receiver.bodies) == len(alerts)
-
-
 async def test_an_alert_of_a_node_that_is_gone_is_another_ones_after_the_lease(
     tmp_path: Path, url: str
 ) -> None:

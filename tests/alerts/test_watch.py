@@ -1,4 +1,4 @@
-"""The chore: every kind of alert, to a receiver on loopback; in a process of its own over a kill -9."""
+"""The chore: every kind of alert, to a receiver on loopback."""
 
 from __future__ import annotations
 
@@ -196,59 +196,6 @@ async def test_a_reload_during_an_outage_changes_who_is_told(tmp_path: Path) -> 
             assert (len(old.bodies), len(new.bodies)) == (1, 1)
 
 
-NO_USAGE = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "silent",
-    "choices": [
-        {"index": 0, "message": {"role": "assistant", "content": "Hello."}, "finish_reason": "stop"}
-    ],
-}
-"""A provider's reply that does not say what was used."""
-
-
-async def test_missing_usage_is_told_once(tmp_path: Path) -> None:
-    with listen() as receiver, listen(body=json.dumps(NO_USAGE).encode()) as provider:
-        more = (
-            'backup_days = 0\n[providers.silent]\ndialect = "chat"\n'
-            f'base_url = "http://127.0.0.1:{provider.port}/v1"\n'
-            '[models.silent]\nroutes = ["silent/silent"]\nprice = { input = 1, output = 2 }\n'
-        )
-        async with watch(tmp_path, receiver, more) as console:
-            made = await console.post("/console/api/keys", {"name": "laptop"})
-            for _ in range(2):
-                reply = await console.complete(made.json["secret"], model="silent")
-                assert reply.status == 200, reply.body
-            (told,) = await arrive(receiver, "missing_usage")
-            assert told["subject"] == "silent/silent"
-
-
-@pytest.mark.slow
-async def test_what_was_queued_before_a_kill_is_delivered_after_it(tmp_path: Path) -> None:
-    """The receiver refused at first; the same id comes again from the next process."""
-    port = free_port()
-    process = GatewayProcess(tmp_path, port)
-    with listen(500) as receiver:
-        prepare(tmp_path, port, billing="low_balance = 500", more=write_alerts(receiver))
-        process.start()
-        try:
-            await until(lambda: len(receiver.bodies) >= 3, "the first tries", seconds=SECONDS)
-            process.kill()
-            process.start()
-            await until(lambda: find_repeated(receiver), "another try", seconds=SECONDS)
-            process.stop()
-        finally:
-            process.kill()
-        # Three accounts are below. What was delivered came once, unless the kill took its note.
-        assert len({body["id"] for body in receiver.bodies}) == 3
-
-
-def find_repeated(receiver: Receiver) -> bool:
-    ids = [body["id"] for body in receiver.bodies]
-    return ids.count(ids[0]) > 1
-
-
 async def test_a_start_on_books_that_do_not_add_up_is_told(tmp_path: Path) -> None:
     port = free_port()
     with listen() as receiver:
@@ -281,20 +228,6 @@ def test_nothing_is_done_while_no_way_is_set(tmp_path: Path, more: str) -> None:
     assert verb.exists()
     done = run_verb(tmp_path, "alerts", "test")
     assert (done.code, "No webhook and no command" in done.err) == (1, True)
-
-
-async def test_a_budget_is_queued_once(tmp_path: Path) -> None:
-    async with open_console(tmp_path, more='[alerts]\ncommand = ["true"]\n') as console:
-        assert console.gateway is not None
-        standing = Standing(850)
-        budgets = [Budget(standing, console.account_id(HOLDER))]
-        watching = Watch(console.gateway, list_budgets=lambda: budgets)
-        for spent_nano in (850, 900, 1000, 1100):
-            standing.spent_nano = spent_nano
-            await watching.look()
-        with console.open_books() as books:
-            found = [one.text for one in books.alerts.read_latest(9) if one.kind == "budget"]
-    assert sorted("100 %" in text for text in found) == [False, True]
 
 
 async def test_budgets_are_judged_beside_the_event_loop(tmp_path: Path) -> None:
