@@ -238,7 +238,7 @@ async def test_a_holder_cannot_fill_the_disk_with_changes(
 
 # ---- nonsense ------------------------------------------------------------------------------------
 
-ROUNDS: Final = 15
+ROUNDS: Final = 6
 """The number of rounds, each of which sends one request to every route."""
 PLAIN_ROUNDS: Final = 2
 """The number of rounds in a plain run."""

@@ -324,18 +324,3 @@ def test_every_page_is_read_in_few_steps(filled: Filled) -> None:
         counts = count_steps(books, filled)
     assert counts.pop(HOURS) <= MAX_STEPS_OF_HOURS
     assert {page: count for page, count in counts.items() if count > MAX_STEPS} == {}
-
-
-@pytest.mark.slow
-def test_every_grouping_is_the_balance_sheet(filled: Filled) -> None:
-    """The sums of the pages equal the charges, to the nano-unit."""
-    with filled.open_books() as books:
-        charged = books.connection.execute(
-            "SELECT -sum(amount_nano) FROM entries WHERE kind = 'charge'"
-        ).fetchone()[0]
-        everything = filled.choose(filled.history.days + 2)
-        daily = books.usage.report(everything, "day", by_key=True)
-        hourly = books.usage.report(everything, "hour")
-    assert sum(point.usage.cost_nano for point in daily.points) == charged
-    assert sum(point.usage.cost_nano for point in hourly.points) == charged
-    assert sum(usage.cost_nano for _, usage in daily.keys) == charged

@@ -23,14 +23,14 @@ from tests.support.client import Reply
 from tests.support.databases import need_psycopg, need_server
 from tests.support.nodes import MODEL, Fleet, Node, run_fleet
 from tests.support.postgres import Cluster, run_cluster
-from tests.support.seed import NANO, Seed
+from tests.support.seed import Seed
 from tests.support.upstream import Wait
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
-KILLS = 5
-OUTAGES = (0.0, 0.3, 8.0)
+KILLS = 3
+OUTAGES = (0.3, 8.0)
 """The last one is longer than the silence after which a node counts as dead."""
 
 
@@ -223,22 +223,3 @@ async def test_rates_and_concurrency_hold_over_all_nodes(fleet: Fleet) -> None:
     assert sorted(statuses) == [200] * 2 + [429] * 7
     statuses = [(await ask(fleet, node, "three-a-minute")).status for node in nodes * 2]
     assert statuses == [200] * 3 + [429] * 3
-
-
-async def test_changes_made_elsewhere_are_in_force_everywhere_within_a_second(fleet: Fleet) -> None:
-    nodes = await fleet.start_nodes(3)
-    fleet.upstream.always(replies.json_reply(replies.completion("c", usage=replies.usage(5, 7))))
-    assert await ask_all(fleet) == {200}
-    assert await ask_all(fleet, "poor") == {402}
-    added = await nodes[0].run("key", "add", "rich", "--name", "new", "--json")
-    new = added.json["secret"]
-    assert await ask_all(fleet, key=new) == {200}, "at once"
-    assert (await nodes[0].run("key", "revoke", "new")).code == 0
-    await within(SOON_SECONDS, lambda: ask_all(fleet, key=new), 401)
-    with fleet.open_books() as books:
-        books.entries.credit("poor", NANO)
-        await within(SOON_SECONDS, lambda: ask_all(fleet, "poor"), 200)
-        books.keys.edit(fleet.callers["poor"].key_id, {"cap_nano": 1})
-        await within(SOON_SECONDS, lambda: ask_all(fleet, "poor"), 402)
-        books.accounts.suspend("rich")
-        await within(SOON_SECONDS, lambda: ask_all(fleet), 403)
