@@ -1,8 +1,8 @@
 """The outermost layer of each route: request ids, dialects, errors as replies, refused paths and methods.
 
 A route is wrapped in what it needs when the application is made, so no layer asks a path whether it
-applies. The order of refusals is: 404 and 405, 401, 403, 503, 429, 402, then the body. A caller's connection is read in small pieces, and what aiohttp's
-parser refuses on it is answered here, too.
+applies. The order of refusals is: 404 and 405, 401, 403, 503, 429, 402, then the body. A caller's
+connection is read in small pieces, and what aiohttp's parser refuses on it is answered here, too.
 """
 
 from __future__ import annotations

@@ -37,8 +37,9 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "reload": (
         "process",
         (
-            "Make the process that serves on this machine read the configuration again. It checks the whole file before anything"
-            " changes, with the variables of its own environment, and says what changed, or why nothing did."
+            "Make the process that serves on this machine read the configuration again. It checks the"
+            " whole file before anything changes, with the variables of its own environment, and says"
+            " what changed, or why nothing did."
             f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves."
         ),
     ),

@@ -1,4 +1,4 @@
-"""The connections to one provider: dialled, if need be through an HTTP proxy, kept while idle, closed in time."""
+"""The connections to one provider: dialled, perhaps through an HTTP proxy, kept while idle, closed in time."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ SETTINGS: Final[Mapping[str, str | int]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 5000,
 }
-"""Defaults, which the parameters of a URL override; see "Parameter Key Words" in PostgreSQL's documentation of libpq."""
+"""Defaults, which the parameters of a URL override; see libpq's "Parameter Key Words"."""
 BOOKS_LOCK: Final = "(4743, 0)"
 """Rounds take it shared, a change of the books alone."""
 QUEUE_MS: Final = 500

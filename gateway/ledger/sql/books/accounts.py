@@ -303,7 +303,7 @@ _CHARGES: Final = " UNION ALL ".join(
     """  # noqa: S608 - built from constants
     for kind, days in (("before", "day < :first"), ("charge", "day >= :first AND day < :end"))
 )
-"""Two sums, as each is read in the order of its table's key: to group by account and kind takes twice as long."""
+"""Two sums, each read in the order of its table's key: to group by account and kind takes twice as long."""
 _KINDS: Final[Sequence[EntryKind]] = ("credit", "code", "card", "charge", "correction")
 
 
