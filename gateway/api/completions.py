@@ -264,6 +264,7 @@ class Relay:
             case Leaving.READ_ON:
                 pass
             case Leaving.READ_USAGE:
+                # The reply is whole but for its usage, and the report spares the estimate.
                 self._read_until = asyncio.get_running_loop().time() + USAGE_SECONDS
             case Leaving.STOP:
                 self.stop(CallerLeft())
@@ -302,6 +303,7 @@ class Relay:
         match verdict.last:
             case Last.REPLY:
                 assert pipeline is not None
+                # Only now that the charge is committed: who has the end of a reply has paid for it.
                 self._sink.end(pipeline.finish())
             case Last.ERROR:
                 assert error is not None
@@ -333,6 +335,7 @@ class Relay:
         if not self._sink.opened:
             raise error
         if self._mid_event:
+            # An event put into the middle of another would be read as a part of it.
             self._sink.abort()
         else:
             self._sink.end(self._render(error))

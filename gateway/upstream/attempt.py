@@ -97,7 +97,7 @@ class Attempt:
     def tick(self, now: float) -> None:
         """Fail the attempt if a deadline has passed."""
         connection = self._connection
-        if connection is None:
+        if connection is None:  # the dialler has a limit of its own
             return
         if connection.body_reads != self._body_reads or connection.paused:
             self._body_reads = connection.body_reads
@@ -145,6 +145,7 @@ class Ticker:
             self._schedule()
 
     def remove(self, timed: Timed) -> None:
+        # The timer runs on for a tick: most often the next request comes before it.
         self._timed.discard(timed)
 
     def stop_all(self, error: GatewayError) -> None:

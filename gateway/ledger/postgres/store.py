@@ -139,6 +139,7 @@ class PostgresStore:
         report: Callable[[Result | BaseException], None],
     ) -> None:
         result: Result | BaseException
+        # One connection takes one command at a time: sums are written between two rounds.
         async with self._turn:
             try:
                 result = await work
@@ -201,6 +202,7 @@ class PostgresStore:
         if locked:
             items = [item for item in items if item.hold.account not in self._locked]
         await self._commit_steps(items, report)
+        # Behind all others: each waits for its lock as long as PostgreSQL is told to.
         await self._commit_steps(locked, report, apart=True)
 
     async def _commit_steps(

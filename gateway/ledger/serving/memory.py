@@ -90,6 +90,7 @@ class Memory:
         spent_nano: Mapping[str, int],
         spendings: Mapping[int, Spending],
     ) -> None:
+        # Accounts never leave this memory, so each that was charged is here.
         for account_id, balance in balances_nano.items():
             self._accounts[account_id].balance_nano = balance
         for origin_id, spent in spent_nano.items():
@@ -121,7 +122,7 @@ class Memory:
         budget = None if row.terms.budget_id is None else budgets[row.terms.budget_id]
         key = self._keys.get(row.id)
         if key is None:
-            if row.revoked_ms is not None:
+            if row.revoked_ms is not None:  # it ended unknown, so no request in flight has it
                 return
             account, line = self._accounts[row.account_id], self._apply_line(row)
             key = Key(row.id, account, row.terms, line, budget=budget)
@@ -185,6 +186,7 @@ def take_hold(key: Key, admission: Admission) -> Hold:
     # money.
     if _require_funds(key, admission) < admission.full_below_nano:
         admission.hold_nano = max(admission.full_nano, admission.hold_nano)
+    # From zero, so that one function keeps the sums of account, line and budget.
     hold = Hold(admission, key.account, key, 0, budget=key.budget)
     _set_amount(hold, admission.hold_nano)
     return hold
@@ -258,6 +260,7 @@ def raise_to(hold: Hold, amount_nano: int) -> None:
 
 def _set_amount(hold: Hold, amount_nano: int) -> None:
     """Hold more; what the request may cost beyond it is less by as much."""
+    # A cost above the most that was expected is held whole, and leaves nothing beyond it.
     unheld_nano = max(hold.admission.full_nano - amount_nano, 0)
     more_held, more_unheld = amount_nano - hold.amount_nano, unheld_nano - hold.unheld_nano
     hold.amount_nano, hold.unheld_nano = amount_nano, unheld_nano

@@ -255,6 +255,7 @@ class Queue:
     def _take_back(self) -> None:
         """Queue again what was set aside."""
         self._taking_back = None
+        # Behind what came since: that is of other accounts, as `add` puts these accounts' steps aside.
         for holds in self._aside.values():
             self._holds.update(holds)
         self._aside.clear()
@@ -291,6 +292,7 @@ class Queue:
         """Fail the admission that the ledger's rules refuse; a void that waits for it is done."""
         self._drop(item.hold)
         fail_wait(item.hold.admitted, error)
+        # The caller may learn of it before it settles: that later void must find its wait over.
         self._end(self._settled(item.hold))
 
     def refuse(self, item: Item, error: Exception) -> None:
@@ -301,6 +303,7 @@ class Queue:
         hold = item.hold
         log.error("request %s: the ledger refused it: %s", hold.admission.request_id, error)
         if item.settlement is not None and item.settlement.is_posted:
+            # It stays queued: the next batch writes the void.
             hold.settlement = make_void(hold.admission)
             fail_wait(hold.settled, InternalError())
             return
@@ -341,6 +344,7 @@ class Queue:
             if hold.waiting_since_seconds > begun_by_seconds or hold in but:
                 continue
             fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
+            # Only where somebody is told of the failure: nobody pays for a reply that is withheld.
             if fail_wait(hold.settled, LedgerUnavailable(should_retry=False)):
                 _withdraw(hold)
 
@@ -355,6 +359,7 @@ class Queue:
 
 def _withdraw(hold: Hold) -> None:
     settlement = hold.settlement
+    # Another object, as the batch under way may have the former one: `finish` tells them apart.
     if settlement is not None and settlement.withdraw_if_late and settlement.is_posted:
         hold.settlement = replace(settlement, outcome="ledger_error", cost_nano=0, status=503)
 

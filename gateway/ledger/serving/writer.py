@@ -73,6 +73,7 @@ class Writer:
     async def refresh(self) -> None:
         """Return once the present commits of other processes are in memory."""
         if not self.ended.is_set():
+            # Not at once: a poll takes a round, and one poll serves all who ask within this time.
             polled = self._polls.ask()
             self._rounds.hurry_within(SHARE_SECONDS)
             await polled
@@ -90,11 +91,13 @@ class Writer:
     def close(self) -> None:
         """End when all is committed, or commits failed for `commit_seconds`."""
         self._give_up_seconds = self._loop.time() + self._commit_seconds
+        # What lingers has neither a wait nor a place in a batch yet, and the timer may come too late.
         self.queue.ripen_all()
         self._rounds.hurry()
 
     def _run(self, step: Callable[[*Arguments], None], *arguments: *Arguments) -> None:
         """Take a step, unless it is over. If it fails, by a bug of ours, it is over."""
+        # Timers and reports still come then, and the store that a step would ask may be closed.
         if self.ended.is_set():
             return
         try:
@@ -169,6 +172,7 @@ class Writer:
         now_seconds = self._loop.time()
         for account in report.freed:
             self._locked_seconds.pop(account, None)
+        # Each try that fails reports the same lock: it has lasted since the first of them.
         for account in report.locked:
             self._locked_seconds.setdefault(account, now_seconds)
         lasting = [
@@ -188,8 +192,10 @@ class Writer:
         self._rounds.end_one(pauses=self.health.should_pause)
 
     def _is_finished(self) -> bool:
+        # A disk that has failed so long would keep the process from its end for ever.
         if self._is_time_up() and not self.health.writable:
             return True
+        # What is set aside waits for another program's lock, which may be let go until the time is up.
         return not self.queue and (self._is_time_up() or not self.queue.has_aside)
 
     def _is_time_up(self) -> bool:
@@ -219,6 +225,7 @@ class Writer:
         if self._is_time_up():
             log.critical("a commit hangs, and so would the stop: leaving at once")
             os._exit(ExitCode.FAILED)
+        # Looked at again after as long: a stop that begins meanwhile has to find its way out, too.
         self._hang_seconds += self._patience_seconds
 
     def _expire(self) -> None:
@@ -298,6 +305,7 @@ class Polls:
 
     def begin_if_due(self, now_seconds: float, *, is_idle: bool) -> bool:
         """Return whether to poll in this round: it is idle, somebody asked, or it is time."""
+        # Not in each round: a busy ledger has hundreds a second, and each poll reads the database.
         if not (is_idle or now_seconds >= self.due_seconds or self._asked):
             return False
         self.due_seconds = now_seconds + POLL_SECONDS

@@ -109,7 +109,8 @@ def commit_requests(
         run_rows(connection, _INSERT_PRICES, list(new.items()))
         ended = [(i.hold, i.settlement) for i in items if i.settlement is not None]
         charges = [(hold, settlement) for hold, settlement in ended if settlement.is_posted]
-        # Requests name their charges, and are written first.
+        # Requests name their charges, and are written first. The transaction has the lock for writing,
+        # so nobody else takes the ids behind the last one.
         (last,) = connection.execute(_READ_LAST).fetchone()
         charge_ids = {hold: id_ for id_, (hold, _) in enumerate(charges, last + 1)}
         closed = [(*_close(item), charge_ids.get(item.hold)) for item in items]
@@ -158,11 +159,13 @@ def _add_spent(
     for hold, settlement in charges:
         origin = hold.key.line.id
         added[origin] = added.get(origin, 0) + settlement.cost_nano
+    # Once for each line since the start: after that it is only this process that adds to it.
     read = read_numbers(connection, _READ_SPENT, added.keys() - known_nano.keys())
     spent = {
         origin: (read if origin in read else known_nano)[origin] + cost_nano
         for origin, cost_nano in added.items()
     }
+    # The batch is undone then, and tried again item by item, so that only this charge fails.
     if any(one > MAX_INTEGER for one in spent.values()):
         raise OverflowError("a key would have spent more than the ledger can keep")
     return spent
