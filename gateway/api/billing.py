@@ -118,6 +118,7 @@ def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
 
 def make_dearest_charge(tokens: Tokens, asked: Asked, model: Model, at_ms: int) -> Charge:
     """Price what is expected, at the most that may apply. Raises BadRequest above what can be held."""
+    # Which tier and price apply is known only from the reply, and the hold has to cover any.
     applied = model.prices.find_dearest(tokens, asked, at_ms)
     charge = make_charge(Metered(tokens, True, asked.tool_calls), applied)
     if charge.cost_nano > MAX_AMOUNT_NANO:
@@ -155,6 +156,7 @@ class Bill:
         self._call = call
         self._model = model
         billing, most = call.gateway.config.billing, expected.limits.estimated_output
+        # To hold all that replies may have would refuse requests beside them: most are far shorter.
         likely = min(billing.hold_output_tokens * request.n, most)
         tokens = expect_tokens(expected, likely, model.prices.base)
         self._expected = make_dearest_charge(tokens, expected.asked, model, call.started_ms)
@@ -162,8 +164,10 @@ class Bill:
         full_nano = self._expected.cost_nano
         if most > likely and billing.full_hold_below:
             full_nano = find_full_cost_nano(expected, model, call.started_ms)
+        # What the caller is told is its balance before this request's own hold.
         available = call.key.account.available_nano
         rates, above = call.rates, call.rates.above
+        # Before the hold, so that a limit which refuses leaves no money set aside.
         rates.take_tokens(self._expected_tokens, time.monotonic())
         admission = Admission(
             request_id=call.request_id,

@@ -100,6 +100,7 @@ class BudgetStanding:
 
     @property
     def remaining_nano(self) -> int:
+        # Requests may cost more than was held of them, so a budget can be overspent.
         return max(self.amount_nano - self.spent_nano, 0)
 
 
@@ -133,6 +134,7 @@ class Budget:
 
     def find_spent_nano(self, now_ms: int) -> int:
         """Return what was spent in the present period."""
+        # A sum of an earlier period stays until the first charge of the present one replaces it.
         spending = self.spending
         return spending.spent_nano if spending.span.contains(now_ms) else 0
 

@@ -73,7 +73,8 @@ class Answer:
 
 
 def write_settlements(items: Iterable[Item], now_ms: int) -> bytes:
-    """Write the ends of requests that are admitted. Times are sent as milliseconds ago."""
+    """Write the ends of requests that are admitted."""
+    # Times are sent as milliseconds ago: the nodes' clocks differ, and the database's counts.
     return orjson.dumps(
         [
             _describe_end(place, item.hold, item.settlement, now_ms)
@@ -180,6 +181,7 @@ def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
         case ["requests", owner, limit, wait_us]:
             return refuse_requests(cast("Owner", owner), limit, wait_us * _US_SECONDS)
         case [_, owner, limit, wait_us]:
+            # The wait is the database's, whose buckets count what all nodes admit.
             expected = hold.admission.expected_tokens
             return refuse_tokens(cast("Owner", owner), limit, expected, wait_us * _US_SECONDS)
         case _:

@@ -54,6 +54,7 @@ class States:
     def note(self, state: str, now_seconds: float, tell: Callable[[], None]) -> None:
         if state == self._told:
             return
+        # What is held back here is told by a later note, if the state lasts until then.
         if now_seconds - self._told_seconds.get(state, -math.inf) >= TOLD_SECONDS:
             self._told, self._told_seconds[state] = state, now_seconds
             tell()

@@ -121,6 +121,7 @@ def _fold(connection: sqlite3.Connection) -> None:
     run_all_rows(connection, _NOTE_USED, list(used.items()))
     file_all(connection, "unfolded")
     connection.execute(_FILE_CHARGES)
+    # Last: it empties the view that the two lines above read.
     connection.execute(NOTE_FOLDED)
 
 

@@ -240,6 +240,7 @@ class WalKeeper:
         if not idle or size < LARGE_BYTES or self._clock() < self._not_before_seconds:
             return size
         self._not_before_seconds = self._clock() + RETRY_SECONDS
+        # Only while nothing waits to be committed: it copies the whole log into the database.
         with suppress(sqlite3.Error):  # if the disk fails, the next commit reports it
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return self._measure()
