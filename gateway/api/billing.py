@@ -156,7 +156,6 @@ class Bill:
         self._call = call
         self._model = model
         billing, most = call.gateway.config.billing, expected.limits.estimated_output
-        # To hold all that replies may have would refuse requests beside them: most are far shorter.
         likely = min(billing.hold_output_tokens * request.n, most)
         tokens = expect_tokens(expected, likely, model.prices.base)
         self._expected = make_dearest_charge(tokens, expected.asked, model, call.started_ms)
@@ -164,10 +163,8 @@ class Bill:
         full_nano = self._expected.cost_nano
         if most > likely and billing.full_hold_below:
             full_nano = find_full_cost_nano(expected, model, call.started_ms)
-        # What the caller is told is its balance before this request's own hold.
         available = call.key.account.available_nano
         rates, above = call.rates, call.rates.above
-        # Before the hold, so that a limit which refuses leaves no money set aside.
         rates.take_tokens(self._expected_tokens, time.monotonic())
         admission = Admission(
             request_id=call.request_id,

@@ -128,7 +128,7 @@ SLOT_MS: Final = 600_000
 
 @dataclass(frozen=True, slots=True)
 class UpstreamFailure:
-    """A provider's failure, or its rejection of a request. Its own text may quote what was asked: never that."""
+    """A provider's failure, or its rejection of a request: never its text, which may quote what was asked."""
 
     at_ms: int
     request_id: str
@@ -207,7 +207,7 @@ EDGES_MS: Final = tuple((isqrt(400 << power) + 1) // 2 for power in range(35))
 than all is in a bucket of its own, without an end."""
 
 LatencyScope = Literal["route", "account", "day"]
-"""The groups that latencies are summed by: a provider's model and the hour, an account and the hour, the day."""
+"""The groups that latencies are summed by: a provider's model and the hour, an account's hour, the day."""
 
 
 @dataclass(frozen=True, slots=True)
