@@ -24,7 +24,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from gateway.dialects.exchanges import CALLERS, TRANSLATIONS
+from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import CompletionRequest, Target
 from tests.dialects.chat_over_messages import kit as over_messages
 from tests.dialects.chat_over_responses import kit as over_responses
@@ -53,7 +53,9 @@ def translate(caller: str, provider: str, fields: Json, target: Target) -> Json:
     else:
         limit = body.get("max_output_tokens", body.get("max_tokens"))
         request = CompletionRequest(body, "m", stream, True, 1, limit, 0, 0)
-    return TRANSLATIONS[caller, provider].translate_request(request, target)
+    translation = EXCHANGES[caller][provider].translation
+    assert translation is not None
+    return translation.translate_request(request, target)
 
 
 def check(provider: str, made: Json) -> None:

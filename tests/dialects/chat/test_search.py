@@ -1,4 +1,4 @@
-"""Web searches between the dialects: carried over where the model has a price for them."""
+"""Web searches between the dialects, where the model has a price for them. `written.txt` has the mapping."""
 
 from __future__ import annotations
 
@@ -21,20 +21,9 @@ LEAST: Final[Json] = {
     "messages": {"messages": SAID, "max_tokens": 99},
     "responses": {"input": SAID},
 }
-CITY: Final[Json] = {"city": "Berlin", "country": "DE"}
-FLAT: Final[Json] = {"user_location": {"type": "approximate", **CITY}}
-NESTED: Final[Json] = {"user_location": {"type": "approximate", "approximate": CITY}}
 CLAUDE: Final[Json] = {"type": "web_search_20250305", "name": "web_search"}
-NEWER: Final[Json] = {"type": "web_search_20260318", "name": "web_search"}
 OPENAI: Final[Json] = {"type": "web_search"}
 DOMAINS: Final[Json] = {"allowed_domains": ["a.com"]}
-FUNCTION: Final[Json] = {"name": "f", "parameters": {"type": "object", "properties": {}}}
-TOOLS: Final[Json] = {
-    "chat": {"type": "function", "function": FUNCTION},
-    "messages": {"name": "f", "input_schema": FUNCTION["parameters"]},
-    "responses": {"type": "function", **FUNCTION, "strict": False},
-}
-"""The same function in each dialect."""
 
 
 def write(pair: str, body: Json, target: Target = SEARCH) -> Json:
@@ -59,107 +48,24 @@ def refuse(pair: str, body: Json, target: Target = SEARCH) -> str | None:
     return caught.value.param
 
 
-CARRIED: list[tuple[str, Json, Json]] = [
-    ("messages-chat", {"tools": [CLAUDE]}, {"web_search_options": {}}),
-    ("messages-chat", {"tools": [{**NEWER, "max_uses": 8}]}, {"web_search_options": {}}),
-    ("messages-chat", {"tools": [{**CLAUDE, **FLAT}]}, {"web_search_options": NESTED}),
-    (
-        "messages-chat",
-        {"tools": [TOOLS["messages"], CLAUDE]},
-        {"tools": [TOOLS["chat"]], "web_search_options": {}},
-    ),
-    ("messages-responses", {"tools": [CLAUDE]}, {"tools": [OPENAI]}),
-    (
-        "messages-responses",
-        {"tools": [{**CLAUDE, **FLAT, **DOMAINS, "max_uses": 8}, TOOLS["messages"]]},
-        {"tools": [TOOLS["responses"], {**OPENAI, **FLAT, "filters": DOMAINS}]},
-    ),
-    ("responses-chat", {"tools": [OPENAI]}, {"web_search_options": {}}),
-    ("responses-chat", {"tools": [{"type": "web_search_preview"}]}, {"web_search_options": {}}),
-    (
-        "responses-chat",
-        {"tools": [{**OPENAI, **FLAT, "search_context_size": "low", "filters": None}]},
-        {"web_search_options": {**NESTED, "search_context_size": "low"}},
-    ),
-    ("responses-messages", {"tools": [OPENAI]}, {"tools": [CLAUDE]}),
-    (
-        "responses-messages",
-        {"tools": [{**OPENAI, **FLAT, "search_context_size": "low", "filters": DOMAINS}]},
-        {"tools": [{**CLAUDE, **FLAT, **DOMAINS}]},
-    ),
-    ("responses-chat", {"tools": [{**OPENAI, "external_web_access": False}]}, {}),
-    ("responses-messages", {"tools": [{**OPENAI, "external_web_access": False}]}, {}),
-    ("chat-messages", {"web_search_options": {}}, {"tools": [CLAUDE]}),
-    (
-        "chat-messages",
-        {"web_search_options": {**NESTED, "search_context_size": "low"}, "tools": [TOOLS["chat"]]},
-        {"tools": [TOOLS["messages"], {**CLAUDE, **FLAT}]},
-    ),
-    ("chat-messages", {"web_search_options": None}, {}),
-    ("chat-responses", {"web_search_options": {}}, {"tools": [OPENAI]}),
-    (
-        "chat-responses",
-        {"web_search_options": {**NESTED, "search_context_size": "low"}, "tools": [TOOLS["chat"]]},
-        {"tools": [TOOLS["responses"], {**OPENAI, **FLAT, "search_context_size": "low"}]},
-    ),
-    (
-        "chat-responses",
-        {"web_search_options": {"user_location": {"type": "approximate"}}},
-        {"tools": [{**OPENAI, "user_location": {"type": "approximate"}}]},
-    ),
-]
-
-
-@each_row(("pair", "body", "made"), CARRIED)
-def test_a_search_is_carried_over(pair: str, body: Json, made: Json) -> None:
-    assert write(pair, body) == made
-    allowing = Target("theirs", prices=PRICES, allow=frozenset({"web_search"}))
-    assert write(pair, body, allowing) == made
-
-
-FORCED: Final[Json] = {"type": "tool", "name": "web_search"}
-ALLOWED: Final[Json] = {"type": "allowed_tools", "mode": "required", "tools": [OPENAI]}
-CHOSEN: list[tuple[str, Json, Json, object]] = [
-    # Providers of chat search in any case, and know no choice of it.
-    ("messages-chat", CLAUDE, FORCED, None),
-    ("messages-chat", CLAUDE, {"type": "any"}, None),
-    ("messages-responses", CLAUDE, FORCED, ALLOWED),
-    ("messages-responses", CLAUDE, {"type": "any"}, "required"),
-    ("messages-responses", CLAUDE, {"type": "auto", "disable_parallel_tool_use": True}, "auto"),
-    ("responses-chat", OPENAI, OPENAI, None),
-    ("responses-chat", OPENAI, ALLOWED, None),
-    ("responses-messages", OPENAI, OPENAI, FORCED),
-    ("responses-messages", OPENAI, ALLOWED, {"type": "any"}),
-]
-
-
-@each_row(("pair", "tool", "choice", "expected"), CHOSEN)
-def test_a_search_can_be_forced(pair: str, tool: Json, choice: Json, expected: object) -> None:
-    asked = write(pair, {"tools": [tool]})
-    chosen = {} if expected is None else {"tool_choice": expected}
-    assert write(pair, {"tools": [tool], "tool_choice": choice}) == {**asked, **chosen}
-
-
-def test_a_choice_of_functions_stands_beside_a_search() -> None:
-    both = {"tools": [CLAUDE, TOOLS["messages"]]}
-    made = {"tools": [TOOLS["chat"]], "web_search_options": {}}
-    assert write("messages-chat", {**both, "tool_choice": FORCED}) == made
-    forced = {**made, "tool_choice": "required"}
-    assert write("messages-chat", {**both, "tool_choice": {"type": "any"}}) == forced
-    allowed = {**ALLOWED, "tools": [{"type": "function", "name": "f"}]}
-    tools = {"tools": [OPENAI, TOOLS["responses"]], "tool_choice": allowed}
-    assert "web_search_options" not in write("responses-chat", tools)
-
-
 @each_row(
     ("pair", "body"),
     [
+        ("messages-chat", {"tools": [CLAUDE]}),
+        ("messages-responses", {"tools": [CLAUDE]}),
+        ("responses-chat", {"tools": [OPENAI]}),
+        ("responses-messages", {"tools": [OPENAI]}),
+        ("chat-messages", {"web_search_options": {}}),
+        ("chat-responses", {"web_search_options": {}}),
         ("messages-chat", {"tools": [CLAUDE], "tool_choice": {"type": "none"}}),
         ("responses-chat", {"tools": [OPENAI], "tool_choice": "none"}),
     ],
 )
-def test_a_search_that_may_not_be_called_is_not_sent(pair: str, body: Json) -> None:
-    assert write(pair, body) == {}
+def test_a_search_is_reckoned_with_where_it_is_carried_over(pair: str, body: Json) -> None:
+    """By its price, or as the operator allows it."""
+    allowing = Target("theirs", prices=PRICES, allow=frozenset({"web_search"}))
+    assert write(pair, body) == write(pair, body, allowing)
+    assert bool(write(pair, body)) == ("tool_choice" not in body)
 
 
 @each_row(

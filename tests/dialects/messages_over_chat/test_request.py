@@ -79,39 +79,6 @@ def test_least_request() -> None:
     assert write() == {"model": "theirs", "messages": [USER], "max_tokens": 9}
 
 
-def enabled(budget: int) -> Json:
-    return {"thinking": {"type": "enabled", "budget_tokens": budget, "display": "summarized"}}
-
-
-EFFORTS: list[tuple[Json, str | None]] = [
-    ({}, None),
-    ({"thinking": None, "output_config": None}, None),
-    ({"output_config": {"effort": None}}, None),
-    ({"output_config": {"effort": "xhigh"}}, "xhigh"),
-    ({"thinking": {"type": "disabled"}}, None),
-    ({"thinking": {"type": "disabled"}, "output_config": {"effort": "high"}}, None),
-    ({"thinking": {"type": "adaptive"}}, "medium"),
-    ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, "low"),
-    ({"thinking": {"type": "between_tools"}}, "medium"),
-    (enabled(1023), "minimal"),
-    (enabled(1024), "low"),
-    (enabled(2047), "low"),
-    (enabled(2048), "medium"),
-    (enabled(4095), "medium"),
-    (enabled(4096), "high"),
-]
-
-
-@each_row(("fields", "effort"), EFFORTS)
-def test_reasoning_effort_is_sent_only_to_models_that_take_one(
-    fields: Json, effort: str | None
-) -> None:
-    assert write(**fields).get("reasoning_effort") == effort
-    for reasoning in ("budget", "none"):
-        deaf = dataclasses.replace(TARGET, reasoning=reasoning)
-        assert "reasoning_effort" not in write(deaf, **fields)
-
-
 def test_what_a_coding_agent_always_sends_is_accepted() -> None:
     advice: Json = {
         "betas": ["x"],
