@@ -369,6 +369,18 @@ def note_known(http: web.BaseRequest, account_id: int | None = None) -> None:
         connection.owner = connection.owner if account_id is None else account_id
 
 
+def take_body(http: web.BaseRequest) -> bytes | None:
+    """Return a body that came whole with its head, as most do; None for any other."""
+    content = http.content
+    if not content.is_eof():
+        return None
+    if type(content) is not StreamReader or len(content._buffer) > 1:
+        return content.read_nowait(-1)
+    # aiohttp would look for a time-out, for chunks, and for a transport to resume, in seven calls.
+    content._size = 0
+    return content._buffer.popleft()
+
+
 def want_body(http: web.BaseRequest) -> None:
     """Let the body of a request come, which is not refused."""
     if isinstance(http.protocol, PacedConnection):

@@ -24,7 +24,7 @@ from typing import Final, TypeVar
 
 from aiohttp import hdrs, web
 
-from gateway.api.aiohttp_insides import has_queued_message, has_tiny_chunks, want_body
+from gateway.api.aiohttp_insides import has_queued_message, has_tiny_chunks, take_body, want_body
 from gateway.api.state import Call, Share
 from gateway.dialects.wire.jsonbytes import bound_elements
 from gateway.errors import (
@@ -54,9 +54,8 @@ async def read_body(http: web.Request, call: Call, max_bytes: int = sys.maxsize)
     most = min(call.gateway.config.server.max_body_mb << 20, max_bytes)
     check_encoding(http.headers)
     _check_type(http.headers)
-    content = http.content
-    if content.is_eof():  # it came with the head, as most bodies do
-        body = content.read_nowait(-1)
+    body = take_body(http)
+    if body is not None:
         if len(body) > most:
             raise _too_large(most)
         count_body(call, len(body))

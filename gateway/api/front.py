@@ -64,7 +64,8 @@ def make_front(
         caller = _choose(http, first, others) if others else first
         call = Call(gateway, make_request_id(now_ms), caller, time.monotonic(), now_ms, surface)
         try:
-            check_framing(http)
+            if hdrs.TRANSFER_ENCODING in http.headers:
+                check_framing(http)
             response = await handler(http, call)
         except Exception as error:  # noqa: BLE001 - it is told apart there
             response = _answer(call, error)

@@ -323,19 +323,16 @@ class JsonReply(web.StreamResponse):
         """Do nothing: the body has its length."""
 
     def _write_head(self, request: BaseRequest) -> bytes:
-        is_old = request.version == HttpVersion10
-        headers = {
-            **self.headers,
-            "Content-Type": "application/json",
-            "Content-Length": len(self._json),
-            "Date": rfc822_formatted_time(),
-            "Server": SERVER,
-        }
+        version, connection = "1.1", ""
         # HTTP/1.0 closes unless told to keep, HTTP/1.1 keeps unless told to close (RFC 9112 §9.3).
-        if is_old and self._keep_alive:
-            headers["Connection"] = "keep-alive"
-        elif not is_old and not self._keep_alive:
-            headers["Connection"] = "close"
-        lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
-        version = "1.0" if is_old else "1.1"
-        return f"HTTP/{version} 200 OK\r\n{''.join(lines)}\r\n".encode("ascii")
+        if request.version == HttpVersion10:
+            version = "1.0"
+            connection = "Connection: keep-alive\r\n" if self._keep_alive else ""
+        elif not self._keep_alive:
+            connection = "Connection: close\r\n"
+        own = "".join([f"{name}: {value}\r\n" for name, value in self._headers.items()])
+        return (
+            f"HTTP/{version} 200 OK\r\n{own}Content-Type: application/json\r\n"
+            f"Content-Length: {len(self._json)}\r\nDate: {rfc822_formatted_time()}\r\n"
+            f"Server: {SERVER}\r\n{connection}\r\n"
+        ).encode("ascii")

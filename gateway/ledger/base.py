@@ -68,7 +68,8 @@ class Key:
 
     def is_live(self, now_ms: int) -> bool:
         """Return whether the key is neither revoked nor expired, like `KeyView.status`."""
-        return self.revoked_ms is None and not self.terms.has_expired(now_ms)
+        expires_ms = self.terms.expires_ms
+        return self.revoked_ms is None and (expires_ms is None or now_ms < expires_ms)
 
     def allows(self, model: str) -> bool:
         """Return whether both the key and its account may use the model."""

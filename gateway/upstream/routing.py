@@ -96,7 +96,8 @@ class ProviderState:
 
     def enter(self, upstream_model: str) -> None:
         """Count a request that begins. Raises UpstreamUnavailable at `max_concurrency`."""
-        self._check_room()
+        if self.config.max_concurrency:
+            self._check_room()
         self._load.in_flight += 1
         for breaker in self._list_breakers(upstream_model):
             breaker.begin()
@@ -145,8 +146,8 @@ class ProviderState:
         """Note that the provider answers: the reply has begun, however long it takes."""
         if self._breaker.failures and self._breaker.succeed():
             log.warning("provider %s answers again", self.name)
-        broken = self._model_breakers.pop(upstream_model, None)
-        if broken is not None and broken.succeed():
+        broken = self._model_breakers
+        if upstream_model in broken and broken.pop(upstream_model).succeed():
             log.warning("provider %s: model %s answers again", self.name, upstream_model)
 
     def _rest(self, upstream_model: str, seconds: float) -> None:
