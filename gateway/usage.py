@@ -1,16 +1,21 @@
 """Token usage: reported by an upstream, or estimated from what was sent and delivered.
 
-The dialects read usage objects; this module decides which tokens are charged.
+The dialects read usage objects; this module decides which tokens are charged, and counts the replies
+that report none.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway.money import MEDIA, NONE, TOOL_NAME, Tokens, count_none
 from gateway.prices import CONDITIONS, NOTHING_SPECIAL, STANDARD, UNSAID, Asked, Terms
+from gateway.times import HOUR_MS
+
+log = logging.getLogger("gateway.usage")
 
 BYTES_PER_TOKEN: Final = 4
 """Bytes per token of English text. Other languages differ, so it gives an estimate."""
@@ -216,3 +221,43 @@ def count_text(*texts: object) -> int:
         if isinstance(text, str):
             total += len(text.encode("utf-8", "surrogatepass"))
     return total
+
+
+@dataclass(slots=True)
+class MissingUsage:
+    """The replies of one provider and model without a usage, since the start."""
+
+    provider: str
+    model: str
+    count: int = 0
+    last_ms: int = 0
+    logged_hour: int = -1
+
+
+class MissingUsages:
+    """The counts by provider and model. The configuration bounds their number."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], MissingUsage] = {}
+
+    def note(self, provider: str, model: str, now_ms: int) -> None:
+        """Count a reply; log the first of each hour."""
+        found = self._found.setdefault((provider, model), MissingUsage(provider, model))
+        found.count += 1
+        found.last_ms = now_ms
+        hour = now_ms // HOUR_MS
+        if found.logged_hour != hour:
+            found.logged_hour = hour
+            log.warning(
+                "provider %s reports no usage, or an implausible one, for model %s: %d replies are"
+                " charged by an estimate since the start",
+                provider,
+                model,
+                found.count,
+            )
+
+    def list_latest(self) -> list[MissingUsage]:
+        """Return the counts, the latest first."""
+        return sorted(self._found.values(), key=lambda one: -one.last_ms)

@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway.admin import fields, observations
 from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
-from gateway.api.state import Gateway, MissingUsage
+from gateway.api.state import Gateway
 from gateway.config.records import Alerts, Config
 from gateway.ledger.alert_records import Alert, AlertKind, AlertState, UpstreamView
 from gateway.ledger.key_records import Budget
@@ -23,6 +23,7 @@ from gateway.money import format_amount
 from gateway.tasks import spawn
 from gateway.times import DAY_MS, format_day, format_moment, unix_ms
 from gateway.upstream.routing import Routes
+from gateway.usage import MissingUsage
 
 log = logging.getLogger("gateway.alerts")
 

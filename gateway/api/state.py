@@ -5,9 +5,9 @@ What is logged or counted is never a key, a prompt or a reply.
 
 from __future__ import annotations
 
-import logging
 import re
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -30,16 +30,15 @@ from gateway.ledger.key_records import LIMITS, Terms
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Tokens, format_amount
 from gateway.tasks import LargeBodies
-from gateway.times import HOUR_MS
+from gateway.times import unix_ms
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import Forwarder, HttpForwarder, take_out
 from gateway.upstream.routing import Candidate, ProviderState, Routes
+from gateway.usage import MissingUsages
 
 if TYPE_CHECKING:
     from gateway.upstream.renewal import Renewals
-
-log = logging.getLogger("gateway.usage")
 
 LOOKUPS_PER_MINUTE: Final = 600
 """For all callers together: made-up keys must not keep the ledger busy."""
@@ -54,44 +53,21 @@ class Share:
     """The request whose reply is read to its end although the share is full."""
 
 
-@dataclass(slots=True)
-class MissingUsage:
-    """The replies of one provider and model without a usage, since the start."""
-
-    provider: str
-    model: str
-    count: int = 0
-    last_ms: int = 0
-    logged_hour: int = -1
+MAX_FAILURES: Final = 20
+"""The latest failures, which the page Health shows: a screen of them."""
+SERVER_ERROR: Final = 500
+"""The first status that is counted as a failure of ours or of a provider."""
 
 
-class MissingUsages:
-    """The counts by provider and model. The configuration bounds their number."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A reply of status 500 or above."""
 
-    __slots__ = ("_found",)
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str], MissingUsage] = {}
-
-    def note(self, provider: str, model: str, now_ms: int) -> None:
-        """Count a reply; log the first of each hour."""
-        found = self._found.setdefault((provider, model), MissingUsage(provider, model))
-        found.count += 1
-        found.last_ms = now_ms
-        hour = now_ms // HOUR_MS
-        if found.logged_hour != hour:
-            found.logged_hour = hour
-            log.warning(
-                "provider %s reports no usage, or an implausible one, for model %s: %d replies are"
-                " charged by an estimate since the start",
-                provider,
-                model,
-                found.count,
-            )
-
-    def list_latest(self) -> list[MissingUsage]:
-        """Return the counts, the latest first."""
-        return sorted(self._found.values(), key=lambda one: -one.last_ms)
+    at_ms: int
+    request_id: str
+    status: int
+    code: str | None
+    provider: str | None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -103,7 +79,9 @@ class Gateway:
     routes: Routes
     ticker: Ticker
     listeners: list[Callable[[Call, int], None]] = field(default_factory=list)
-    """Get each request that has ended, with its status: the log, metrics, the console."""
+    """Get each request that has ended, with its status: the log, metrics."""
+    failures: deque[Failure] = field(default_factory=partial(deque, maxlen=MAX_FAILURES))
+    """The latest, the newest last."""
     in_flight: int = 0
     held_bytes: int = 0
     """The bytes of bodies and replies in memory, see `bodies`."""
@@ -133,7 +111,11 @@ class Gateway:
     """How the configuration was last read again; None: not since the start."""
 
     def note_end(self, call: Call, status: int) -> None:
-        """Tell the listeners of a request that has ended."""
+        """Keep a failure, and tell the listeners of a request that has ended."""
+        if status >= SERVER_ERROR:
+            self.failures.append(
+                Failure(unix_ms(), call.request_id, status, call.error_code, call.provider or None)
+            )
         for listener in self.listeners:
             listener(call, status)
 

@@ -4,7 +4,7 @@
     callers     who sends a request: a session, a token, or a name that a proxy vouches for
     routes      the records of one request, the decorators of handlers, idempotency
     api/        the handlers
-    state       what all requests share: threads for books and passwords, failures, lag, last audit
+    state       what all requests share: threads for books and passwords, lag, last audit
     fields      a request's fields and query, and errors as JSON
     lists       lists in pages, and as CSV
     throttle    rate limits for what can be guessed; cookies of browsers that are known

@@ -256,7 +256,6 @@ def render_error(call: Call, error: ConsoleError) -> web.Response:
 def add_console(app: web.Application, gateway: Gateway, cashier: Cashier | None = None) -> None:
     """Add the console's API and its page to the application; `cashier` takes payments by card."""
     console = ConsoleState(BooksThread(gateway.config.storage.location), cashier)
-    gateway.listeners.append(console.process.note_call)
 
     async def run(_: web.Application) -> AsyncIterator[None]:
         measuring = spawn(console.process.measure_loop_lag(), name="loop-lag")

@@ -1,4 +1,4 @@
-"""State that all console requests share: threads, limits, failures, lag and the last audit.
+"""State that all console requests share: threads, limits, lag and the last audit.
 
 One thread runs functions on the books, one after the other. They have to be short: long lists are
 read in pages, so that others need not wait and the write-ahead log can be truncated between two of
@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from gateway.admin import passwords
-from gateway.api.state import Call
 from gateway.console.fields import busy
 from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
 from gateway.ledger.opening import open_books
@@ -136,25 +135,10 @@ def _lower_priority() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE_VALUE)
 
 
-MAX_ERRORS: Final = 20
-"""The latest failures shown on the page Health: a screen of them."""
-SERVER_ERROR: Final = 500
-"""The first status that is counted as a failure of ours or of a provider."""
 TICK_SECONDS: Final = 0.5
 """How often the event loop's lag is measured. The measuring itself must cost nothing."""
 LAG_WINDOW_SECONDS: Final = 60.0
 """The page Health shows the worst lag of this time: long enough that an operator sees it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A reply of status 500 or above."""
-
-    at_ms: int
-    request_id: str
-    status: int
-    code: str | None
-    provider: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +159,6 @@ class ProcessState:
         self.started_ms = unix_ms()
         self._started = time.monotonic()
         self._tick_seconds = tick_seconds
-        self._failures: deque[Failure] = deque(maxlen=MAX_ERRORS)
         self._lags: deque[tuple[float, float]] = deque()
         self.last_audit: FinishedAudit | None = None
         self.is_auditing = False
@@ -185,22 +168,10 @@ class ProcessState:
         return int(time.monotonic() - self._started)
 
     @property
-    def failures(self) -> list[Failure]:
-        """The latest replies of status 500 and above, the newest first."""
-        return list(reversed(self._failures))
-
-    @property
     def loop_lag_ms(self) -> float | None:
         """The longest delay of the event loop in the last minute; None before the first sample."""
         worst = max((lag for _, lag in self._lags), default=None)
         return None if worst is None else round(worst * 1000, 1)
-
-    def note_call(self, call: Call, status: int) -> None:
-        """Record a request that ended, if it failed with 500 or above."""
-        if status >= SERVER_ERROR:
-            self._failures.append(
-                Failure(unix_ms(), call.request_id, status, call.error_code, call.provider or None)
-            )
 
     async def measure_loop_lag(self) -> None:
         """Measure how late the event loop is, until cancelled."""

@@ -16,7 +16,6 @@ from gateway.alerts.watch import (
     find_told_events,
     judge_providers,
 )
-from gateway.api.state import MissingUsage
 from gateway.ledger import key_records
 from gateway.ledger.key_records import Allowance, BudgetStanding, Spending, find_span
 from gateway.ledger.order_records import Payment, Reversal
@@ -26,6 +25,7 @@ from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO
 from gateway.times import DAY_MS
+from gateway.usage import MissingUsage
 from tests.ledger.contract.kit import NOW_MS
 from tests.support.rows import each_row
 from tests.support.settings import load

@@ -13,11 +13,12 @@ import pytest
 
 from gateway.alerts.delivery import LEASE_MS, MAX_PER_RECEIVER, Deliveries
 from gateway.alerts.watch import Watch
-from gateway.api.state import Gateway, MissingUsage
+from gateway.api.state import Gateway
 from gateway.config.records import Config
 from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.records import DatabaseUrl
 from gateway.times import unix_ms
+from gateway.usage import MissingUsage
 from tests.alerts.receiver import HANG, SECRET, Receiver, listen
 from tests.alerts.test_findings import Budget, Standing
 from tests.support.settings import load

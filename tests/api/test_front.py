@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -25,7 +26,7 @@ from gateway.api.front import (
     render_error,
 )
 from gateway.api.routes import add_api, make_routes
-from gateway.api.state import Call, Gateway
+from gateway.api.state import MAX_FAILURES, Call, Gateway
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (
@@ -342,3 +343,14 @@ async def test_the_dialect_is_that_of_the_path(stage: Stage, pieces: tuple[bytes
 )
 def test_a_dialect_is_told_from_the_beginning_of_a_head(head: bytes, dialect: str) -> None:
     assert choose_caller(head).name == dialect
+
+
+def test_the_latest_failures_are_kept() -> None:
+    gateway = replace(SHARED, failures=deque(maxlen=MAX_FAILURES), listeners=[])
+    for status in (200, 204, 304, 400, 404, 429, 499):
+        gateway.note_end(make_call(request_id="req"), status)
+    assert not gateway.failures
+    for number in range(MAX_FAILURES + 5):
+        gateway.note_end(make_call(request_id=f"req_{number}"), 500)
+    ids = [one.request_id for one in gateway.failures]
+    assert ids == [f"req_{number}" for number in range(5, MAX_FAILURES + 5)]

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 
 import pytest
 
-from gateway.api.state import Call, MissingUsages, find_code
+from gateway.api.state import Call, find_code
 from gateway.errors import BadRequest, ErrorNames, name_model
 from gateway.ledger.alert_records import RefusalView, UpstreamView
 from gateway.ledger.base import Account, Key, Line
@@ -22,6 +22,7 @@ from gateway.ledger.opening import open_books
 from gateway.money import Tokens
 from gateway.server.log import AccessLog, describe_call
 from gateway.times import HOUR_MS
+from gateway.usage import MissingUsages
 from tests.api.test_faults import CAUSES, SAID, read_failed, read_line
 from tests.support import records
 from tests.support.chat import say

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from gateway.api.billing import Bill, expect_usage, find_output_limit
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Rates
-from gateway.api.state import Call, MissingUsages
+from gateway.api.state import Call
 from gateway.config.records import Model
 from gateway.dialects.records import CompletionRequest, Payload
 from gateway.errors import BalanceHeld, InsufficientBalance
@@ -29,7 +29,7 @@ from gateway.ledger.serving.memory import drop_hold, raise_to, take_hold
 from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule
 from gateway.times import unix_ms
-from gateway.usage import Metered
+from gateway.usage import Metered, MissingUsages
 from tests.support.records import make_call
 from tests.support.rows import each_row
 

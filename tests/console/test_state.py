@@ -31,7 +31,6 @@ from gateway.console.routes import Answer, find_local
 from gateway.console.state import (
     AT_ONCE,
     LOCK_WAIT_MS,
-    MAX_ERRORS,
     MAX_PENDING,
     MIN_LOCK_WAIT_MS,
     BooksThread,
@@ -46,7 +45,6 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.tasks import spawn
 from tests.console.handler_kit import make_post, open_books_thread
 from tests.console.kit import API, HOLDER, Console
-from tests.support.records import make_call
 from tests.support.rows import each_row
 
 ACTOR = Actor("alice", "192.0.2.1")
@@ -236,17 +234,6 @@ async def test_hashes_give_way_to_callers() -> None:
 
 
 # ---- the process, limits -------------------------------------------------------------------------
-
-
-def test_the_latest_failures_are_kept() -> None:
-    process = ProcessState()
-    for status in (200, 204, 304, 400, 404, 429, 499):
-        process.note_call(make_call(request_id="req"), status)
-    assert process.failures == []
-    for number in range(MAX_ERRORS + 5):
-        process.note_call(make_call(request_id=f"req_{number}"), 500)
-    ids = [one.request_id for one in process.failures]
-    assert ids == [f"req_{number}" for number in range(MAX_ERRORS + 4, 4, -1)]
 
 
 async def test_a_loop_that_was_blocked_is_seen() -> None:

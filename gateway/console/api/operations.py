@@ -75,7 +75,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
             ],
             "errors": [
                 describe(one, "at_ms", "request_id", "status", "code", "provider")
-                for one in process.failures
+                for one in reversed(gateway.failures)
             ],
         }
     )

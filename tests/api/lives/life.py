@@ -19,7 +19,6 @@ from gateway.api.completions import Relay
 from gateway.api.lifecycle import ENDINGS, Case, Ending
 from gateway.api.limits import Rates
 from gateway.api.sink import JsonSink
-from gateway.api.state import MissingUsages
 from gateway.config.records import Model
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
@@ -30,7 +29,7 @@ from gateway.prices import PriceList
 from gateway.tasks import LargeBodies, Place
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.routing import Candidate, ProviderState
-from gateway.usage import Expected, UsageLimits
+from gateway.usage import Expected, MissingUsages, UsageLimits
 from tests.api.lives.ledger import WatchedLedger
 from tests.api.lives.loop import Log, VirtualLoop
 from tests.api.lives.scripted import USAGE, FakeRoute, FakeSink
