@@ -190,7 +190,7 @@ def tell_tiny(reply: Json, context: ReplyContext, usage: Usage) -> Json:
     choice = reply["choices"][0]
     return {
         "by": context.request.model,
-        "words": choice["message"]["content"],
+        "words": choice["message"]["content"] or "",
         "end": "cut" if choice["finish_reason"] == "length" else "done",
         "used": write_used(usage),
     }

@@ -1,79 +1,108 @@
-"""All pairs of three dialects, one of which the gateway does not know: a folder and a row; served over HTTP."""
+"""A dialect that the gateway does not know, a folder and a row, is served beside and over all others."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import pytest
+import anthropic
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from openai.types.chat import ChatCompletion
 
 from gateway.api.routes import add_api
 from gateway.api.state import make_gateway
-from gateway.dialects.records import CompletionRequest, ReplyContext, Target
-from gateway.errors import UpstreamError
+from gateway.dialects.wire.sse import render_data
 from gateway.ledger.sqlite.serving import open_sqlite
-from gateway.money import Tokens
-from gateway.usage import Expected, UsageLimits
-from tests.dialects.chat.kit import INPUT_ESTIMATE, MODEL, each_byte, play
-from tests.dialects.tiny.dialect import CALLERS, EXCHANGES, ROLES, UPSTREAMS
-from tests.dialects.tiny.said import ASK, FLAG, HEAR, READ, TALK, WRITE, Said
+from tests.dialects.chat.kit import DONE, MODEL, read_chunks
+from tests.dialects.tiny.dialect import BYE, CALLERS, EXCHANGES, ROLES, UPSTREAMS
 from tests.ledger.kit import query
-from tests.support.replies import error_reply, http
+from tests.support.chat import Used
+from tests.support.messages import halve, read_events
+from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, of_completion, of_message
+from tests.support.replies import error_reply, http, json_reply, sse_reply
 from tests.support.rows import each_row
+from tests.support.said import accumulate
 from tests.support.seed import Seed, seed
 from tests.support.settings import load
-from tests.support.upstream import ScriptedUpstream, listen, port_of, serve_scripts
+from tests.support.told import Told, of_chat, of_events
+from tests.support.upstream import Script, ScriptedUpstream, listen, port_of, serve_scripts
 
 Json = dict[str, Any]
 
-NAMES = ("chat", "messages", "tiny")
-PAIRS = [
+NAMES: Final = ("chat", "messages", "tiny")
+PAIRS: Final = [
     (caller, upstream) for caller in NAMES for upstream in NAMES if "tiny" in {caller, upstream}
 ]
 """The others are those of `tests/dialects/test_provider_streams.py`."""
-each_pair = each_row(("caller", "upstream"), PAIRS)
-
-SAID = [Said("Hello, Wörld! 🎉"), Said("Once upon a", "cut"), Said("", used=(9, 0))]
-each_said = each_row("said", SAID)
-
-TARGET = Target("theirs")
-
-
-def talk_chat(body: Json) -> list[tuple[str, str]]:
-    return [(message["role"], message["content"]) for message in body["messages"]]
-
-
-def talk_messages(body: Json) -> list[tuple[str, str]]:
-    system = body.get("system") or []
-    system = [{"text": system}] if isinstance(system, str) else system
-    said = [("system", block["text"]) for block in system]
-    for message in body["messages"]:
-        content = message["content"]
-        text = content if isinstance(content, str) else "".join(one["text"] for one in content)
-        said.append((message["role"], text))
-    return said
+SAID: Final = [Told("Hello, Wörld! 🎉"), Told("Once upon a", finish="length"), Told("")]
+TALK: Final = [("rule", "Be brief."), ("me", "Hi!"), ("you", "Hello"), ("me", "Grüße?")]
+MESSAGES: Final = [{"role": ROLES[speaker], "content": words} for speaker, words in TALK]
+USAGE: Final = {"include_usage": True}
+ASK: Final[dict[str, Json]] = {
+    "chat": {"model": MODEL, "messages": MESSAGES, "max_tokens": 50, "stream_options": USAGE},
+    "messages": {"model": MODEL, "system": TALK[0][1], "messages": MESSAGES[1:], "max_tokens": 50},
+    "tiny": {"to": MODEL, "lines": TALK, "most": 50},
+}
+FLAG: Final = {"chat": "stream", "messages": "stream", "tiny": "flow"}
+"""The field that asks for a stream."""
+ENDS: Final = {"stop": "done", "length": "cut"}
+FINISH: Final = {"done": "stop", "cut": "length"}
 
 
-def talk_tiny(body: Json) -> list[tuple[str, str]]:
-    return [(ROLES[speaker], words) for speaker, words in body["lines"]]
+class TinyProvider:
+    """Sends some content as the other providers do."""
+
+    def reply(self, told: Told) -> Script:
+        return json_reply({"by": "theirs", "words": told.text, **self._end(told)})
+
+    def stream(self, told: Told) -> Script:
+        said: list[Json] = [{"by": "theirs"}, *({"w": part} for part in halve(told.text))]
+        return sse_reply([*map(render_data, [*said, self._end(told)]), BYE], done=False)
+
+    def _end(self, told: Told) -> Json:
+        assert told.used is not None
+        used = {"in": told.used.prompt, "out": told.used.completion}
+        return {"end": ENDS[told.finish or "stop"], "used": used}
 
 
-TALK_OF = {"chat": talk_chat, "messages": talk_messages, "tiny": talk_tiny}
-TOLD = [(ROLES[speaker], words) for speaker, words in TALK]
-LIMIT = {"chat": "max_tokens", "messages": "max_tokens", "tiny": "most"}
+PROVIDERS: Final[Any] = {
+    "chat": CHAT_PROVIDER,
+    "messages": MESSAGES_PROVIDER,
+    "tiny": TinyProvider(),
+}
 
 
-def make_context() -> ReplyContext:
-    request = CompletionRequest({}, MODEL, True, True, 1, None, 4 * INPUT_ESTIMATE, 0)
-    expected = Expected(INPUT_ESTIMATE, UsageLimits(10**6, 10**6, 10**6))
-    return ReplyContext(request, "request-1", expected, created=1_700_000_000)
+def read_tiny(body: bytes) -> Told:
+    reply = json.loads(body)
+    assert reply["by"] == MODEL
+    used = Used(reply["used"]["in"], reply["used"]["out"])
+    return Told(reply["words"], finish=FINISH[reply["end"]], used=used)
+
+
+def hear_tiny(stream: bytes) -> Told:
+    first, *words, end, last = read_chunks(stream)
+    assert last == {"bye": True}
+    return read_tiny(
+        json.dumps({**first, "words": "".join(one["w"] for one in words), **end}).encode()
+    )
+
+
+READ: Final[dict[str, Callable[[bytes], Told]]] = {
+    "chat": lambda body: of_completion(ChatCompletion.model_validate_json(body)),
+    "messages": lambda body: of_message(anthropic.types.Message.model_validate_json(body)),
+    "tiny": read_tiny,
+}
+HEAR: Final[dict[str, Callable[[bytes], Told]]] = {
+    "chat": lambda stream: of_chat(accumulate(read_chunks(stream.removesuffix(DONE)))),
+    "messages": lambda stream: of_events(read_events(stream)),
+    "tiny": hear_tiny,
+}
 
 
 def test_every_pair_is_served_and_only_unequal_ones_translate() -> None:
@@ -85,83 +114,6 @@ def test_every_pair_is_served_and_only_unequal_ones_translate() -> None:
         assert (exchange.translation is None) == (caller == upstream)
 
 
-@each_pair
-def test_a_request_asks_the_same_of_every_upstream(caller: str, upstream: str) -> None:
-    exchange = EXCHANGES[caller][upstream]
-    request = exchange.caller.parse_request(json.dumps(ASK[caller]).encode())
-    assert (request.model, request.stream, request.max_tokens) == (MODEL, True, 50)
-    asked = json.loads(exchange.write_request(request, TARGET).data)
-    assert asked["to" if upstream == "tiny" else "model"] == "theirs"
-    assert TALK_OF[upstream](asked) == TOLD
-    assert (asked[FLAG[upstream]], asked[LIMIT[upstream]]) == (True, 50)
-    if upstream == "chat":
-        assert asked["stream_options"] == {"include_usage": True}
-
-
-@each_pair
-@each_said
-def test_a_reply_says_the_same_and_is_charged_as_reported(
-    caller: str, upstream: str, said: Said
-) -> None:
-    body, _ = WRITE[upstream](said)
-    reply = EXCHANGES[caller][upstream].read_reply(body, make_context())
-    assert READ[caller](reply.body) == said
-    assert said.used is not None
-    assert (reply.metered.tokens, reply.metered.estimated) == (
-        Tokens(said.used[0], output=said.used[1]),
-        False,
-    )
-
-
-@pytest.mark.no_cover
-@each_pair
-@each_said
-def test_a_stream_says_the_same_at_every_split_point(
-    caller: str, upstream: str, said: Said
-) -> None:
-    exchange = EXCHANGES[caller][upstream]
-    _, data = WRITE[upstream](said)
-    whole = play(exchange.open_stream(make_context()), [data])
-    assert (whole.complete, whole.failure) == (True, None)
-    assert HEAR[caller](whole.out) == said
-    assert said.used is not None
-    assert (whole.tokens, whole.estimated) == (Tokens(said.used[0], output=said.used[1]), False)
-    for cut in range(1, len(data), 31):
-        played = play(exchange.open_stream(make_context()), [data[:cut], data[cut:]])
-        assert played == whole, cut
-    assert play(exchange.open_stream(make_context()), each_byte(data)) == whole
-
-
-ERRORS: dict[str, tuple[Json, bytes]] = {
-    "chat": ({"error": {"message": "said upstream"}}, b"data: %b\n\n"),
-    "messages": (
-        {"type": "error", "error": {"type": "api_error", "message": "said upstream"}},
-        b"event: error\ndata: %b\n\n",
-    ),
-    "tiny": ({"oops": "said upstream"}, b"data: %b\n\n"),
-}
-
-
-@each_pair
-def test_an_error_upstream_is_a_failure_in_the_callers_words(caller: str, upstream: str) -> None:
-    """In a 200, whole or in the middle of a stream; nothing follows it."""
-    error, template = ERRORS[upstream]
-    body = json.dumps(error).encode()
-    exchange = EXCHANGES[caller][upstream]
-    with pytest.raises(UpstreamError, match="said upstream"):
-        exchange.read_reply(body, make_context())
-    _, data = WRITE[upstream](Said("Hello"))
-    blocks = data.split(b"\n\n")
-    begun = b"\n\n".join(blocks[:3]) + b"\n\n"
-    played = play(exchange.open_stream(make_context()), [begun + template % body + data])
-    assert (played.complete, played.failure) == (False, "said upstream")
-    before = play(exchange.open_stream(make_context()), [begun])
-    assert played.out == before.out
-    event = exchange.caller.render_error_event(UpstreamError("m"), "request-1", None, {})
-    assert event.endswith(b"\n\n")
-    assert exchange.caller.render_error(UpstreamError("m"), "request-1") in event
-
-
 CONFIG = """
 [providers.vendor]
 dialect = "chat"
@@ -171,11 +123,7 @@ api_key = "vendor-secret"
 routes = ["vendor/theirs"]
 price = {{ input = 1, output = 2 }}
 """
-SERVED = Said("Hello, Wörld! 🎉")
-CHARGE_NANO = 9 * 1000 + 3 * 2000
-SERVED_PAIRS = [("tiny", upstream) for upstream in ("chat", "messages", "tiny")]
-SERVED_PAIRS += [(caller, "tiny") for caller in ("chat", "messages")]
-each_served_pair = each_row(("caller", "upstream"), SERVED_PAIRS)
+CHARGE_NANO: Final = 11 * 1000 + 7 * 2000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -219,30 +167,24 @@ async def serve(folder: Path, upstream: str) -> AsyncIterator[Scene]:
             gateway.close()
 
 
-def write_stream(data: bytes) -> list[bytes]:
-    return [http(data, content_type="text/event-stream")]
-
-
-@each_served_pair
-async def test_a_reply_is_served_and_charged(tmp_path: Path, caller: str, upstream: str) -> None:
+@each_row(("caller", "upstream"), PAIRS)
+async def test_replies_and_streams_say_the_same_and_are_charged(
+    tmp_path: Path, caller: str, upstream: str
+) -> None:
+    provider, read = PROVIDERS[upstream], {False: READ[caller], True: HEAR[caller]}
     async with serve(tmp_path, upstream) as scene:
-        scene.vendor.play([http(WRITE[upstream](SERVED)[0])])
-        status, body = await scene.ask(caller, stream=False)
-        assert (status, READ[caller](body)) == (200, SERVED)
-        assert scene.charges_nano == [CHARGE_NANO]
-        assert scene.vendor.last.target == f"/v1{UPSTREAMS[upstream].path}"
-        expected = UPSTREAMS[upstream].auth_headers("vendor-secret")
-        got = scene.vendor.last.headers
-        assert {name: got.get(name.lower()) for name in expected} == expected
-
-
-@each_served_pair
-async def test_a_stream_is_served_and_charged(tmp_path: Path, caller: str, upstream: str) -> None:
-    async with serve(tmp_path, upstream) as scene:
-        scene.vendor.play(write_stream(WRITE[upstream](SERVED)[1]))
-        status, body = await scene.ask(caller, stream=True)
-        assert (status, HEAR[caller](body)) == (200, SERVED)
-        assert scene.charges_nano == [CHARGE_NANO]
+        for said, stream in itertools.product(SAID, (False, True)):
+            scene.vendor.play(provider.stream(said) if stream else provider.reply(said))
+            status, body = await scene.ask(caller, stream=stream)
+            assert (status, read[stream](body)) == (200, said)
+            sent = scene.vendor.last
+            assert sent.target == f"/v1{UPSTREAMS[upstream].path}"
+            places = [json.dumps(sent.json, ensure_ascii=False).index(words) for _, words in TALK]
+            assert places == sorted(places)
+            assert sent.json.get(FLAG[upstream], False) is stream
+            expected = UPSTREAMS[upstream].auth_headers("vendor-secret")
+            assert {name: sent.headers.get(name.lower()) for name in expected} == expected
+        assert scene.charges_nano == [CHARGE_NANO] * 2 * len(SAID)
 
 
 async def test_errors_speak_tiny(tmp_path: Path) -> None:
@@ -261,11 +203,10 @@ async def test_errors_speak_tiny(tmp_path: Path) -> None:
 
 
 async def test_a_stream_that_fails_ends_in_a_tiny_error(tmp_path: Path) -> None:
-    begun = b"\n\n".join(WRITE["chat"](SERVED)[1].split(b"\n\n")[:3])
+    begun = b"".join(CHAT_PROVIDER.events(SAID[0])[:3])
     async with serve(tmp_path, "chat") as scene:
-        scene.vendor.play(
-            write_stream(begun + b'\n\ndata: {"error":{"message":"said upstream"}}\n\n')
-        )
+        data = begun + CHAT_PROVIDER.error_event("said upstream")
+        scene.vendor.play([http(data, content_type="text/event-stream")])
         status, body = await scene.ask("tiny", stream=True)
         *_, last = body.split(b"\n\n")[:-1]
         assert (status, json.loads(last.removeprefix(b"data: "))["oops"]) == (200, "said upstream")
