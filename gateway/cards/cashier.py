@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gateway.cards.base import PaymentProvider, ProviderRefused, ProviderUnavailable
-from gateway.console.fields import ConsoleError, unavailable
+from gateway.console.fields import ConsoleError, too_many_tries, unavailable
 from gateway.console.state import BooksThread
 from gateway.console.throttle import Tries
 from gateway.ledger.order_records import Fee, OrderView, Payment, Reversal
@@ -31,7 +31,8 @@ LOOKED_UP_MS: Final = DAY_MS + DAY_MS // 12
 ALL_MS: Final = 31 * DAY_MS
 """The same at the start, as the gateway may not have been running: some kinds of payment take weeks."""
 LOOK_UPS: Final = 30
-"""Look-ups a minute that an account's holder can cause, by waiting on the page or by reloading it."""
+"""Look-ups a minute that an account's holder can cause: by waiting on the page, reloading it, or opening
+receipts."""
 
 
 class Cashier:
@@ -48,6 +49,8 @@ class Cashier:
 
         Raises ConsoleError.
         """
+        if order.state != "made":
+            raise _refuse_ended()
         try:
             session_id, url = await self._ask_now(
                 partial(self.provider.make_page, order, billing_url)
@@ -62,9 +65,12 @@ class Cashier:
                 "payment_refused",
                 "The payment provider refuses this payment. Tell the operator of this gateway.",
             ) from error
-        await self._books_thread.run(
+        kept = await self._books_thread.run(
             actor, lambda books: books.orders.save_page(order.id, session_id)
         )
+        # The provider finds a page again for a day. A second one could be paid, and not be credited.
+        if kept.session_id != session_id:
+            raise _refuse_ended()
         return url
 
     async def look_up(self, order: OrderView, actor: Actor) -> None:
@@ -80,6 +86,9 @@ class Cashier:
         """Raises ConsoleError."""
         if order.session_id is None:
             return None
+        # Each is a request to the provider, from one of the threads that all share.
+        if wait_seconds := self._look_ups.take(order.account):
+            raise too_many_tries(wait_seconds, "Too many receipts at once. Try again in a minute.")
         try:
             return await self._ask_now(partial(self.provider.find_receipt, order.session_id))
         except ProviderRefused as error:
@@ -193,3 +202,8 @@ def _keep_fee(order: OrderView, fee: Fee, books: Books) -> None:
 
 def _expire(order: OrderView, books: Books) -> OrderView:
     return books.orders.end(order.id, "expired", "it never had a payment page")
+
+
+def _refuse_ended() -> ConsoleError:
+    words = "This payment has ended, or its page has. Choose an amount again."
+    return ConsoleError(409, "conflict", words)

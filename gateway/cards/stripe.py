@@ -123,7 +123,10 @@ class Stripe:
         except (stripe.StripeError, ValueError, TypeError, RecursionError) as error:
             raise BadSignature from error
         read = READERS.get(event["type"])
-        return None if read is None else read(event["data"]["object"])
+        # Connected accounts make sessions of their own, for any order, and are paid for them.
+        if read is None or event.get("account"):
+            return None
+        return read(event["data"]["object"])
 
 
 @contextmanager
@@ -146,7 +149,8 @@ def _read_page(session: Object, state: PageState = "open") -> Payment:
     metadata = session.get("metadata") or {}
     return Payment(
         session["id"],
-        session.get("client_reference_id") or metadata.get("order"),
+        # Whoever opens a payment link can choose its `client_reference_id`, and no metadata.
+        metadata.get("order"),
         state,
         *_read_amount(session, "amount_total"),
         _read_id(session.get("payment_intent")) or None,

@@ -146,8 +146,8 @@ def sign(body: bytes, *, secret: str = WEBHOOK_SECRET, age_seconds: int = 0) -> 
     return f"t={at},v1={mac.hexdigest()},v0=00"
 
 
-def make_event(kind: str, thing: dict[str, Any]) -> bytes:
-    event = {"id": "evt_1", "object": "event", "type": kind, "data": {"object": thing}}
+def make_event(kind: str, thing: dict[str, Any], **others: Any) -> bytes:
+    event = {"id": "evt_1", "object": "event", "type": kind, "data": {"object": thing}, **others}
     return json.dumps(event).encode()
 
 

@@ -20,7 +20,7 @@ from gateway.ledger.order_records import Payment
 from gateway.money import NANO
 from gateway.times import DAY_MS, unix_ms
 from tests.cards.conftest import Shop
-from tests.cards.stripe_server import SECRET_KEY, WEBHOOK_SECRET, run_stripe, tell
+from tests.cards.stripe_server import SECRET_KEY, WEBHOOK_SECRET, make_refund, run_stripe, tell
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, open_console, read_pages
 from tests.support.cli import run_here
 from tests.support.rows import told_together
@@ -89,7 +89,8 @@ async def test_a_provider_that_fails_is_told(
     assert (await shop.order(key="a")).error["code"] == code
     assert shop.read_orders()[0].state == state
     shop.stripe.status = 200
-    assert (await shop.order(key="a")).status == 201
+    # One that ended gets no page any more: only open orders are looked up.
+    assert (await shop.order(key="a")).status == (409 if state == "failed" else 201)
     assert f"status {status}" in caplog.text
     assert "no such thing" not in caplog.text
     assert "/v1/checkout" not in caplog.text
@@ -113,6 +114,27 @@ async def test_coming_back_looks_the_order_up(shop: Shop) -> None:
     for _ in range(cashier.LOOK_UPS + 5):
         assert (await shop.console.get(path)).json["order"]["state"] == "made"
     assert shop.stripe.asked.count(f"GET /v1/checkout/sessions/{other['id']}") <= cashier.LOOK_UPS
+
+
+async def test_an_order_has_no_second_page(shop: Shop) -> None:
+    """The provider forgets the key of a request after a day; what is paid by another page is not credited."""
+    first = await shop.order("10", key="a")
+    shop.stripe.keys["forgotten"] = shop.stripe.keys.pop(first.json["order"]["id"])
+    assert (await shop.order("10", key="a")).refusal == (409, "conflict", None)
+    shop.stripe.sessions["cs_test_1"]["status"] = "expired"
+    path = f"{ORDERS}/{first.json['order']['id']}"
+    assert (await shop.console.get(path)).json["order"]["state"] == "expired"
+    asked = len(shop.stripe.asked)
+    assert (await shop.order("10", key="a")).refusal == (409, "conflict", None)
+    assert len(shop.stripe.asked) == asked
+
+
+async def test_receipts_are_throttled(shop: Shop) -> None:
+    """Each is a request to the provider, whose replies all accounts wait for."""
+    session = await shop.open_page()
+    path = f"{ORDERS}/{session['client_reference_id']}/receipt"
+    found = [(await shop.console.get(path)).status for _ in range(cashier.LOOK_UPS + 2)]
+    assert found == [404] * cashier.LOOK_UPS + [429] * 2
 
 
 async def test_a_receipt_is_the_provider_s(shop: Shop) -> None:
@@ -148,7 +170,7 @@ async def test_open_orders_are_looked_up(shop: Shop) -> None:
     shop.stripe.sessions[paid["id"] + "_late"] = {
         **paid,
         "id": paid["id"] + "_late",
-        "client_reference_id": late.id,
+        "metadata": {"order": late.id},
         "amount_total": 100,
         "payment_intent": "pi_late",
     }
@@ -218,6 +240,9 @@ async def test_yen_have_no_decimals(tmp_path: Path) -> None:
             assert (session["amount_total"], session["currency"]) == (1000, "jpy")
             assert (await tell(console, "checkout.session.completed", session)).status == 200
             assert shop.added_nano() == 1000 * NANO
+            refund = make_refund(session["payment_intent"], 300, currency="jpy")
+            assert (await tell(console, "refund.created", refund)).status == 200
+            assert shop.added_nano() == 700 * NANO
 
 
 @pytest.mark.slow

@@ -133,8 +133,8 @@ async def test_what_contradicts_its_order_is_told_again_and_never_credited(shop:
         "more": {"amount_total": 1001},
         "another currency": {"currency": "eur"},
         "another's page": {"id": others["id"]},
-        "another's order": {"client_reference_id": others["client_reference_id"]},
-        "unknown": {"id": "cs_9", "client_reference_id": "order_9", "metadata": {}},
+        "another's order": {"metadata": others["metadata"]},
+        "unknown": {"id": "cs_9", "metadata": {"order": "order_9"}},
         "of no order": {"id": "cs_9", "client_reference_id": None, "metadata": None},
     }
     with told_together() as row:
@@ -148,6 +148,20 @@ async def test_what_contradicts_its_order_is_told_again_and_never_credited(shop:
     for session in (mine, others):
         assert (await tell(shop.console, COMPLETED, session)).status == 200
     assert (shop.added_nano(), shop.added_nano(OTHER)) == (10 * NANO, 10 * NANO)
+
+
+async def test_an_order_without_its_page_is_paid_by_no_other(shop: Shop) -> None:
+    """Payers of a payment link choose its reference, and connected accounts all of their sessions."""
+    shop.stripe.status = 503
+    await shop.order()
+    (order,) = shop.read_orders()
+    assert (order.state, order.session_id) == ("made", None)
+    wrong = {"id": "cs_9", "amount_total": 1000, "currency": "usd", "payment_status": "paid"}
+    linked = {**wrong, "client_reference_id": order.id, "metadata": {}}
+    assert (await tell(shop.console, COMPLETED, linked)).refusal == NOT_CREDITED
+    body = make_event(COMPLETED, {**wrong, "metadata": {"order": order.id}}, account="acct_9")
+    reply = await shop.console.post(PATH, body, as_=None, headers={"Stripe-Signature": sign(body)})
+    assert (reply.status, shop.added_nano()) == (200, 0)
 
 
 async def test_refunds_and_disputes_are_taken_back_once(shop: Shop) -> None:
