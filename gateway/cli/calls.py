@@ -37,6 +37,7 @@ from gateway.times import DAY_MS, format_moment
     "calls --outcome failed --since yesterday",
     "calls --account alice --status 502 --limit 5 --json",
     "calls --slower-than 10s --since 24h",
+    "calls --slowest 20 --since 24h",
     ACCOUNT,
     arg("--key", "KEY", read.word, "only this key: its id, or its name if no other has it"),
     arg("--model", "M", read.word, "only this model"),
@@ -49,6 +50,7 @@ from gateway.times import DAY_MS, format_moment
         read.duration_seconds,
         "only calls that took longer, such as 10s or 2m",
     ),
+    arg("--slowest", "N", read.count, "the N that took longest instead of the latest"),
     SINCE,
     UNTIL,
     LIMIT,
@@ -63,6 +65,7 @@ def list_calls(
     outcome: OutcomeFilter | None,
     status: int | None,
     slower_than: int | None,
+    slowest: int | None,
     since: int | None,
     until: int | None,
     limit: int,
@@ -79,7 +82,11 @@ def list_calls(
         since_ms=since,
         until_ms=until,
     )
-    found = books.calls.read_page(chosen, None, limit + 1)
+    if slowest is not None:
+        found = books.calls.read_slowest(chosen, None, slowest)
+        limit = slowest
+    else:
+        found = books.calls.read_page(chosen, None, limit + 1)
     failures = books.observations.read_last_failures(found)
     command.show_latest("call", found, _add_errors(failures), limit)
 

@@ -60,6 +60,8 @@ class Page:
     http: web.Request
     limit: int
     after: Position | None
+    rest: Position | None = None
+    """Where the next page begins if all rows that were read are shown."""
 
     @property
     def wanted(self) -> int:
@@ -87,7 +89,8 @@ class Page:
         `locate` gives a row's position for the cursor, `describe` its JSON.
         """
         shown = rows[: self.limit]
-        cursor = _encode(locate(shown[-1])) if len(rows) > self.limit else None
+        after = locate(shown[-1]) if len(rows) > self.limit else self.rest
+        cursor = None if after is None else _encode(after)
         headers = {}
         if cursor is not None:
             query_string = urlencode({**self.http.query, "cursor": cursor})

@@ -7,6 +7,7 @@ also see models that are off, and all routes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, TypeVar, get_args
 
@@ -18,6 +19,7 @@ from gateway.config.records import Model
 from gateway.console.fields import ConsoleError, Query, invalid_field
 from gateway.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
 from gateway.console.routes import EVERY_TOKEN, READERS, Answer, ConsoleRequest, async_route, route
+from gateway.ids import find_first_id
 from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.call_records import (
     ENDINGS,
@@ -33,7 +35,7 @@ from gateway.ledger.call_records import (
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount, describe_price
 from gateway.prices import describe_rules
-from gateway.times import DAY_MS, format_day, format_hour
+from gateway.times import DAY_MS, format_day, format_hour, format_iso
 
 MAX_STATUS: Final = 599
 """The largest HTTP status there is."""
@@ -42,7 +44,10 @@ MAX_SECONDS: Final = 86_400
 SLOW_MS: Final = 7 * DAY_MS
 """How far back slow calls are searched unless a first day is given."""
 SLOW_CALLS: Final = 25_000
-"""How many calls are looked at then, of the account or of all: each takes the books' thread a µs."""
+"""How many calls a page looks at then, of the account or of all: each takes the books' thread a µs.
+
+No index knows how long calls took.
+"""
 
 LABELS: Final[dict[OutcomeFilter, str]] = {
     "failed": "any failure",
@@ -52,14 +57,21 @@ LABELS: Final[dict[OutcomeFilter, str]] = {
 
 @route("GET", "/activity", "any")
 def list_calls(books: Books, request: ConsoleRequest) -> Answer:
-    """List the requests, the latest started first; or the slowest, on one page."""
-    chosen = _read_filter(request, books)
+    """List the requests, the latest started first; or those that took longest."""
     page = read_page(request, str)
+    chosen, start_ms = _read_part(books, request, page.after_text)
     if _read_sort(request) == "slowest":
-        calls = books.calls.read_slowest(chosen, page.limit)
+        calls = books.calls.read_slowest(chosen, page.after_text, page.limit)
     else:
         calls = books.calls.read_page(chosen, page.after_text, page.wanted)
-    figures = {"count": books.calls.count(chosen), "outcomes": LABELS}
+    is_part = start_ms is not None or (_is_slow(request) and page.after is not None)
+    figures = {
+        "count": None if is_part else books.calls.count(chosen),
+        "outcomes": LABELS,
+        "looked_since": format_iso(start_ms),
+    }
+    if start_ms is not None:
+        page = replace(page, rest=(find_first_id(start_ms),))
     return page.answer(
         "calls", calls, lambda call: (call.request_id,), views.CALL.describe, **figures
     )
@@ -78,23 +90,37 @@ def show_call(books: Books, request: ConsoleRequest) -> Answer:
 
 @async_route("GET", "/activity.csv", "any")
 async def download_calls(request: ConsoleRequest) -> web.StreamResponse:
-    chosen = await request.run(partial(_read_filter, request))
-    return await stream_csv(request, "activity", views.CALL.names, partial(_read_chunk, chosen))
+    return await stream_csv(request, "activity", views.CALL.names, partial(_read_chunk, request))
+
+
+def _is_slow(request: ConsoleRequest) -> bool:
+    return request.query.integer("slower_than", 0, MAX_SECONDS, 0) > 0 or (
+        _read_sort(request) == "slowest"
+    )
 
 
 def _read_sort(request: ConsoleRequest) -> str:
     return request.query.choice("sort", ("latest", "slowest"), "latest")
 
 
-def _read_filter(request: ConsoleRequest, books: Books) -> CallFilter:
+def _read_part(
+    books: Books, request: ConsoleRequest, below_id: str | None
+) -> tuple[CallFilter, int | None]:
+    """Return what is chosen and, if a page looks only at its latest part, the time that it begins."""
+    chosen = _read_filter(books, request)
+    if not _is_slow(request):
+        return chosen, None
+    if chosen.since_ms is None:
+        chosen = replace(chosen, since_ms=books.clock() - SLOW_MS)
+    start_ms = books.calls.find_start_ms(chosen, below_id, SLOW_CALLS)
+    return chosen if start_ms is None else replace(chosen, since_ms=start_ms), start_ms
+
+
+def _read_filter(books: Books, request: ConsoleRequest) -> CallFilter:
     query = request.query
     since_ms, until_ms = query.span_ms()
     slower_than = query.integer("slower_than", 0, MAX_SECONDS, 0)
-    is_slow = slower_than or _read_sort(request) == "slowest"
     account_id = request.find_named(books) if request.account.operator else request.account.id
-    if is_slow and since_ms is None:  # no index knows how long calls took
-        recent_ms = books.calls.find_recent_ms(account_id, SLOW_CALLS)
-        since_ms = max(books.clock() - SLOW_MS, recent_ms)
     return CallFilter(
         account_id,
         request_id=query.text("request_id"),
@@ -110,10 +136,13 @@ def _read_filter(request: ConsoleRequest, books: Books) -> CallFilter:
 
 
 def _read_chunk(
-    chosen: CallFilter, books: Books, below_id: str | None
+    request: ConsoleRequest, books: Books, below_id: str | None
 ) -> tuple[list[Json], str | None]:
+    chosen, start_ms = _read_part(books, request, below_id)
     calls = books.calls.read_page(chosen, below_id, CHUNK_ROWS)
-    after = calls[-1].request_id if len(calls) == CHUNK_ROWS else None
+    after = None if start_ms is None else find_first_id(start_ms)
+    if len(calls) == CHUNK_ROWS:
+        after = calls[-1].request_id
     return [views.CALL.describe(call) for call in calls], after
 
 

@@ -2,8 +2,10 @@
 
 import { ApiError, apiUrl, get, query } from "./api.js";
 import { callTable, showRefused } from "./calls.js";
+import { h } from "./dom.js";
 import { filters } from "./form.js";
-import { dim, empty, head, keyOptions, link, pager } from "./ui.js";
+import { time } from "./format.js";
+import { empty, head, keyOptions, link, pager } from "./ui.js";
 
 const NAMES = ["request_id", "account", "key", "model", "provider", "outcome", "status", "slower_than", "sort", "from", "to"];
 
@@ -13,7 +15,7 @@ export async function activity({ params, session, signal, reload }) {
   const [keys, providers, list] = await Promise.all([
     getKeys(chosen, operator, signal),
     operator ? get("/providers", signal).then((view) => view.providers.map((one) => one.name)) : [],
-    get(`/activity${query({ ...chosen, cursor: params.get("cursor") })}`, signal),
+    getCalls(chosen, params.get("cursor"), signal),
   ]);
   const refused = chosen.request_id && !list.calls.length && await getRefused(chosen.request_id.trim(), signal);
   const filtered = NAMES.some((name) => chosen[name]);
@@ -23,8 +25,20 @@ export async function activity({ params, session, signal, reload }) {
   return [
     head("Activity", link("CSV", apiUrl(`/activity.csv${query(chosen)}`), "button", { download: "" })),
     (list.count !== 0 || filtered) && filters(fields(chosen, { session, keys, providers, outcomes: list.outcomes }), reload),
-    list.calls.length ? [callTable(list.calls, "Calls", { accounts: operator }), chosen.sort ? dim("Those that took longest.") : pager(list.count, "call", list.next_cursor)] : refused ? showRefused(refused, operator) : nothing,
+    list.calls.length ? [callTable(list.calls, "Calls", { accounts: operator }), partNote(chosen, list), pager(chosen.sort || chosen.slower_than ? undefined : list.count, "call", list.next_cursor)] : refused ? showRefused(refused, operator) : nothing,
   ];
+}
+
+/** A page of calls. The server looks at so many for slow ones; if none is among them, the next are older. */
+async function getCalls(chosen, cursor, signal) {
+  const list = await get(`/activity${query({ ...chosen, cursor })}`, signal);
+  return list.calls.length || !list.next_cursor ? list : getCalls(chosen, list.next_cursor, signal);
+}
+
+/** What the page is about if its rows are not simply the latest. */
+function partNote({ sort, slower_than }, { looked_since: since }) {
+  if (sort) return h("p", { class: "dim" }, "Those that took longest", since && [", of the calls since ", time(since), " UTC; the next page has older ones"], ".");
+  return slower_than && since && h("p", { class: "dim" }, "Of the calls since ", time(since), " UTC; the next page has older ones.");
 }
 
 /** The request of an id if it was refused, or else null. */
@@ -60,8 +74,8 @@ function fields(chosen, { session, keys, providers, outcomes }) {
     operator && choice("provider", "Provider", chosen.provider, withChosen(providers, chosen.provider)),
     choice("outcome", "Outcome", chosen.outcome, Object.entries(outcomes)),
     { name: "status", label: "Status", type: "number", min: 100, max: 599, value: chosen.status },
-    { name: "slower_than", label: "Slower than, s", type: "number", min: 1, value: chosen.slower_than, title: "Of the last 7 days and 25,000 calls, unless From is set" },
-    { name: "sort", label: "Show", type: "select", value: chosen.sort ?? "", options: [["", "latest"], ["slowest", "slowest"]], title: "The slowest of the last 7 days and 25,000 calls, unless From is set" },
+    { name: "slower_than", label: "Slower than, s", type: "number", min: 1, value: chosen.slower_than, title: "Of the last 7 days, unless From is set" },
+    { name: "sort", label: "Show", type: "select", value: chosen.sort ?? "", options: [["", "latest"], ["slowest", "slowest"]], title: "The slowest of the last 7 days, unless From is set" },
     { name: "from", label: "From", type: "date", value: chosen.from },
     { name: "to", label: "To (UTC)", type: "date", value: chosen.to },
   ].filter(Boolean);

@@ -108,17 +108,26 @@ async def test_the_slowest_calls_come_first(history: Console) -> None:
 
 
 @on_one_loop
-async def test_the_slowest_are_those_of_so_many_calls(
+async def test_slow_calls_are_looked_for_in_parts(
     history: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No index knows how long calls took, so without a first day only the latest are looked at."""
-    monkeypatch.setattr(usage, "SLOW_MS", 10_000 * DAY_MS)
-    monkeypatch.setattr(usage, "SLOW_CALLS", 3)
-    latest = {one["request_id"] for one in (await list_calls(history, "limit=3"))["calls"]}
-    slowest = await list_calls(history, "sort=slowest")
-    assert {one["request_id"] for one in slowest["calls"]} == latest
-    all_of_them = await list_calls(history, "sort=slowest&from=2020-01-01&limit=5")
-    assert len(all_of_them["calls"]) == 5
+    """No index knows how long calls took, so a page looks at so many and the next one at older ones."""
+    monkeypatch.setattr(usage, "SLOW_CALLS", 20)
+    chosen = "from=2020-01-01"
+    calls = await read_pages(history, f"{API}/activity?{chosen}&limit=200", "calls")
+    assert len(calls) > 40
+    for slow in ("sort=slowest", "slower_than=1"):
+        url = f"{API}/activity?{chosen}&{slow}"
+        found = await read_pages(history, url, "calls")
+        expected = [one for one in calls if "sort" in slow or one["total_ms"] > 1000]
+        assert {one["request_id"] for one in found} == {one["request_id"] for one in expected}
+        first = (await history.get(url)).json
+        assert (first["count"], first["looked_since"]) == (None, calls[19]["started"])
+        rows = read_csv(await history.get(f"{API}/activity.csv?{chosen}&{slow}"))
+        assert [row["request_id"] for row in rows] == [one["request_id"] for one in expected]
+    assert (await list_calls(history, f"{chosen}&sort=slowest&limit=2"))["calls"] == sorted(
+        calls[:20], key=lambda one: one["total_ms"]
+    )[:-3:-1]
 
 
 @on_one_loop

@@ -260,11 +260,13 @@ async def test_a_call_of_any_account_is_found_with_its_receipt(place: Place) -> 
             chosen = CallFilter(slower_than_ms=slower_than_ms)
             assert books.calls.count(chosen) == count
             assert len(books.calls.read_page(chosen, None, 5)) == count
-            assert books.calls.read_slowest(chosen, 5) == [call][:count]
-        assert books.calls.read_slowest(CallFilter(), 5) == [call]
+            assert books.calls.read_slowest(chosen, None, 5) == [call][:count]
+        assert books.calls.read_slowest(CallFilter(), None, 5) == [call]
         for account_id in (None, books.accounts.find_id("a")):
-            recent = [books.calls.find_recent_ms(account_id, count) for count in (1, 2)]
-            assert recent == [call.started_ms, 0]
+            chosen = CallFilter(account_id)
+            starts = [books.calls.find_start_ms(chosen, None, count) for count in (1, 2)]
+            assert starts == [call.started_ms, None]
+            assert books.calls.find_start_ms(chosen, call.request_id, 1) is None
         for wanted, account_id in (("req_1", other), ("req_2", None)):
             with pytest.raises(NotFound, match="no call of that request id"):
                 books.calls.read_detail(wanted, account_id=account_id)

@@ -20,8 +20,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, Literal
 
-from gateway import ids
-from gateway.ids import find_first_id
+from gateway.ids import display, find_first_id
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.books.database import Part
@@ -108,9 +107,8 @@ ONE: Final = f"""
 
 def _write_latest(index: Index) -> str:
     source, first, id_ = _INDEXES[index]
-    call = _CALL.format(source=source, first=first)
-    in_range = _IN_RANGE.format(id=id_)
-    return f"{_AS_JSON} FROM ({call} {in_range} ORDER BY {id_} DESC LIMIT :limit) AS latest"
+    calls = f"{_CALL.format(source=source, first=first)} {_IN_RANGE.format(id=id_)}"
+    return f"{_AS_JSON} FROM ({calls} ORDER BY {id_} DESC LIMIT :limit) AS latest"
 
 
 def _write_chosen(index: Index) -> str:
@@ -296,26 +294,29 @@ class CallBook(Part):
                 return [one for one in found if below_id is None or one.request_id < below_id]
             return _read_calls(connection, chosen, below_id, limit)
 
-    def read_slowest(self, chosen: CallFilter, limit: int) -> list[CallView]:
-        """Return those that took longest. All chosen ones are looked at, so their time is to be short."""
+    def read_slowest(self, chosen: CallFilter, below_id: str | None, limit: int) -> list[CallView]:
+        """Return those below an id that took longest. All chosen ones are looked at."""
         with self._database.reading() as connection:
             chosen = _find_account(connection, chosen)
             if chosen.slower_than_ms is None:  # pending and interrupted ones took no known time
                 chosen = replace(chosen, slower_than_ms=-1)
             statement, calls = SLOWEST[choose_index(chosen)], list[CallView]()
-            for low, high in find_ranges(connection, chosen, None):
+            for low, high in find_ranges(connection, chosen, below_id):
                 values: dict[str, Value] = {"low": low, "high": high, "limit": limit}
                 calls += _read(connection, statement, {**make_parameters(chosen), **values})
                 calls = sorted(calls, key=_by_duration, reverse=True)[:limit]
             return calls
 
-    def find_recent_ms(self, account_id: int | None, count: int) -> int:
-        """Return the time since which so many calls began, of an account or of all; 0: there are fewer."""
-        source, first, id_ = _INDEXES["id" if account_id is None else "account"]
-        sql = f"SELECT started_ms FROM {source} WHERE {first} ORDER BY {id_} DESC"  # noqa: S608
-        wanted = {"account": account_id, "key": None, "model": None, "newer": count - 1}
-        row = self._database.read_one(f"{sql} LIMIT 1 OFFSET :newer", wanted)
-        return 0 if row is None else int(row[0])
+    def find_start_ms(self, chosen: CallFilter, below_id: str | None, count: int) -> int | None:
+        """Return since when so many of the account's calls below an id began; None if they are fewer."""
+        source, first, id_ = _INDEXES["id" if chosen.account_id is None else "account"]
+        sql = f"SELECT started_ms FROM {source} WHERE {first} {_IN_RANGE.format(id=id_)}"  # noqa: S608
+        wanted = CallFilter(chosen.account_id, since_ms=chosen.since_ms, until_ms=chosen.until_ms)
+        with self._database.reading() as connection:
+            ((low, high),) = find_ranges(connection, wanted, below_id)
+            values = {**make_parameters(wanted), "low": low, "high": high, "newer": count - 1}
+            rows = connection.execute(f"{sql} ORDER BY {id_} DESC LIMIT 1 OFFSET :newer", values)
+            return next((int(started_ms) for (started_ms,) in rows), None)
 
     def count(self, chosen: CallFilter) -> int | None:
         """Return how many calls are chosen; None if they are many and no sums tell their number."""
@@ -324,8 +325,7 @@ class CallBook(Part):
         with self._database.reading() as connection:
             chosen = _find_account(connection, chosen)
             if are_summed(chosen):
-                summed = connection.execute(COUNT, make_parameters(chosen))
-                return int(summed.fetchone()[0])
+                return int(connection.execute(COUNT, make_parameters(chosen)).fetchone()[0])
             return _count_few(connection, chosen)
 
     def read_detail(self, request_id: str, *, account_id: int | None = None) -> CallDetail:
@@ -338,7 +338,7 @@ class CallBook(Part):
         if labels is None or receipt is None:
             raise NotFound("there is no call of that request id")
         account, key_id, key_name, last4 = labels
-        key = KeyLabel(key_id, key_name, ids.display(last4))
+        key = KeyLabel(key_id, key_name, display(last4))
         return CallDetail(account, key, receipt, failures)
 
     def measure_pending(self) -> tuple[int, int]:
@@ -393,7 +393,7 @@ def _by_duration(call: CallView) -> tuple[int, str]:
 
 
 def _view(row: _Columns) -> CallView:
-    key_display, is_stream, is_estimated = ids.display(row[8]), bool(row[12]), bool(row[18])
+    key_display, is_stream, is_estimated = display(row[8]), bool(row[12]), bool(row[18])
     tokens = Tokens(*row[13:17])
     return CallView(
         *row[:8], key_display, *row[9:12], is_stream, tokens, row[17], is_estimated, row[19]

@@ -101,9 +101,9 @@ def test_the_slowest_calls_come_first_and_have_ended(
     books: AnyBooks, ids: list[str], chosen: CallFilter, expected: list[int]
 ) -> None:
     """By each index; the later one of two that took as long comes first."""
-    found = books.calls.read_slowest(chosen, 10)
+    found = books.calls.read_slowest(chosen, None, 10)
     assert [ids.index(call.request_id) for call in found] == expected
-    assert books.calls.read_slowest(chosen, 1) == found[:1]
+    assert books.calls.read_slowest(chosen, None, 1) == found[:1]
 
 
 def test_one_call_is_found_by_its_id_within_the_filter(books: AnyBooks, ids: list[str]) -> None:
