@@ -17,21 +17,24 @@
     cli/        the command line
     __main__    `python -m gateway`
 
-How a completion is served, such as `POST /v1/chat/completions`:
+How `POST /v1/chat/completions` is served: read these in this order, and nothing else at first.
 
-    api.routes        the layers around the handler of the path
-    api.front         request id and dialect; errors as replies
-    api.keys          key and account, rates, balance
-    api.completions   the handler: admit, confirm the hold, try the routes, charge, reply
-      api.bodies        read the body, and count it in memory
-      api.admission     model, routes that can carry the request, upstream payload
-      api.billing       the hold, and its settlement: the charge is committed, then the last bytes leave
-      upstream.routing, upstream.forwarder, upstream.connection    the HTTP exchange
-      api.delivery      pass on the provider's reply
-        dialects.exchanges   the pipeline: provider's bytes in, caller's bytes out, tokens metered
-        api.sink             writes to the caller: head, events, comments
-      api.lifecycle     one table decides who pays for which ending
+    api.front.make_front                 the outermost layer: request id, dialect, errors as replies
+    api.keys.require_key                 key and account, rates, balance
+    api.completions.serve_completion     the handler; all below happens in its task
+    api.bodies.read_body                   the body, counted in memory
+    api.admission.admit                    model, routes that can carry the request, upstream payload
+    dialects.exchanges.Exchange              from the caller's format to the provider's, and back
+    api.billing.Bill                         the expected cost, the hold, and its settlement
+    api.completions.Relay                  the driver: the hold confirmed, routes, the end
+    upstream.routing.try_routes              the next route, only where no work was done
+    upstream.forwarder.HttpForwarder         key and connection, and what failures mean
+    upstream.connection.Connection           the HTTP exchange; pushes what it reads to its receiver:
+    api.delivery.Delivery                    provider's bytes in, caller's bytes out, tokens metered
+    api.lifecycle.ENDINGS                    the table that decides who pays for which ending
+    ledger.serving.ledger.ServingLedger      hold, confirm, settle: decided in memory
+    ledger.serving.writer.Writer             commits in rounds; then the last bytes leave
+    api.sink.JsonReply, api.sink.StreamSink  writes to the caller
 
-Each folder's docstring says what is in it, what it may import and what it offers. `docs/` has the
-references: settings, formats, charges, operation, the console's API, measurements.
+Each folder's docstring says what is in it and what it may import. `docs/` has the references.
 """

@@ -110,12 +110,18 @@ def test_the_map_names_every_place_once() -> None:
 
 
 def test_the_way_of_a_completion_names_what_exists() -> None:
-    named = re.findall(
-        r"^ {4,}((?:[a-z_]+\.[a-z_0-9]+(?:, )?)+)", gateway.__doc__ or "", re.MULTILINE
-    )
-    steps = [step for entry in named for step in entry.split(", ")]
+    steps = re.findall(r"\b((?:[a-z_]+\.)+)([A-Za-z_]+)\b", gateway.__doc__ or "")
+    steps = [(place[:-1].replace(".", "/"), name) for place, name in steps if place != "gateway."]
     assert len(steps) > 10
-    assert {step.replace(".", "/") for step in steps} <= NAMES
+    for module, name in steps:
+        defined = {getattr(node, "name", None) for node in parse(MODULES[module]).body}
+        assert name in defined | set(find_constants(MODULES[module])), (module, name)
+
+
+def find_constants(path: Path) -> Iterator[str]:
+    for node in parse(path).body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
 
 
 @each_row("folder", [place for place in PLACES if (ROOT / place).is_dir()])
