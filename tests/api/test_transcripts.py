@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import struct
+import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from email.parser import BytesParser
 from email.policy import HTTP
@@ -14,9 +17,12 @@ from typing import Any, Final
 import openai
 import pytest
 
+from gateway.api.uploads import DISK_FACTOR, MEMORY_BYTES, KeptFile
 from gateway.dialects.wire.forms import MAX_PARTS
+from gateway.errors import Overloaded
+from tests.console.kit import API, open_console
 from tests.support.chat import check_error
-from tests.support.client import Reply, connect, request
+from tests.support.client import Call, Reply, connect, request
 from tests.support.config import UPSTREAM_NAME
 from tests.support.pairs import Clients
 from tests.support.replies import error_reply, json_reply, sse, sse_reply, sse_start
@@ -380,3 +386,71 @@ async def test_nothing_is_left_of_a_caller_that_leaves(stage: Stage, stage_of: s
     go_on.set()
     await until(lambda: not any(list_open(stage)), "the file is gone")
     assert len(stage.alpha.exchanges) == (sent is body)
+
+
+@pytest.fixture
+def thread() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as thread:
+        yield thread
+
+
+def list_names(folder: Path) -> list[str]:
+    return [one.name for one in folder.iterdir()]
+
+
+async def test_a_file_is_kept_wherever_one_can_be_written(
+    tmp_path: Path, thread: ThreadPoolExecutor
+) -> None:
+    for folder in (tmp_path, tmp_path / "missing"):
+        kept = KeptFile(folder, thread)
+        for _ in range(10):
+            await kept.add(SOUND)
+        await kept.finish("a.mp3", "audio/mpeg")
+        assert (kept.is_on_disk, kept.size) == (True, 10 * len(SOUND))
+        assert list_names(tmp_path) == [], "a kill leaves nothing"
+        assert await kept.read(0, len(SOUND)) == SOUND
+        assert await kept.read(kept.size - 3, 10) == SOUND[-3:]
+        kept.close()
+
+
+async def test_a_full_disk_is_no_fault_of_the_caller(
+    tmp_path: Path, thread: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", fail)
+    kept = KeptFile(tmp_path, thread)
+    with pytest.raises(Overloaded, match="no room for files"):
+        await kept.add(LARGE)
+    kept.close()
+
+
+async def test_bytes_on_disk_count_against_the_account_for_an_eighth(tmp_path: Path) -> None:
+    """Of 4 MiB for all bodies an account has two: two files of 5 MiB, and no third."""
+    server = "max_body_mb = 8\nmax_bodies_mb = 4"
+    more = '[models."ear"]\nkind = "audio"\nroutes = ["demo/ear"]\nprice = { minute = 1 }\n'
+    async with open_console(tmp_path, server=server, more=more) as console:
+        made = await console.post(f"{API}/keys", {"name": "laptop"})
+        body = form("ear", bytes(5 << 20))
+
+        async def begin(count: int) -> Call:
+            call = await Call.open(console.port)
+            head = [("Authorization", f"Bearer {made.json['secret']}")]
+            head += [("Content-Type", f"multipart/form-data; boundary={BOUNDARY}")]
+            await call.send(request("POST", PATH, [*head, ("Content-Length", str(len(body)))]))
+            await call.send(body[:count])
+            return call
+
+        gateway = console.gateway
+        assert gateway is not None
+        calls = [await begin(len(body) - 1) for _ in range(2)]
+        both = 2 * (MEMORY_BYTES + (len(body) - MEMORY_BYTES) // DISK_FACTOR) - 1000
+        await until(lambda: gateway.held_bytes > both, "both files to be counted")
+        late = await begin(len(body))
+        check_error(await late.read_all(), 429, "rate_limit_exceeded")
+        for call in calls:
+            await call.send(body[-1:])
+            assert (await call.read_all()).status == 200
+        for call in (*calls, late):
+            await call.close()

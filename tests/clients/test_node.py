@@ -12,7 +12,7 @@ from tests.clients import kit
 from tests.clients.test_codex import each_provider
 from tests.support.embeddings import VECTORS, embeddings, round_trip
 from tests.support.pairs import Provider
-from tests.support.replies import json_reply
+from tests.support.replies import json_reply, sse_reply
 from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.told import Told
@@ -47,6 +47,14 @@ const texts = await client.embeddings.create({ model, input: ["one", "two"] });
 const floats = await client.embeddings.create({ model, input: [[1], [2]], encoding_format: "float" });
 console.log("MADE", JSON.stringify([texts, floats].map((one) => one.data.map((each) => each.embedding))));
 """
+TRANSCRIPT: Final = """
+import { toFile } from "openai";
+const file = await toFile(Buffer.alloc(600000, 7), "a.mp3");
+const made = await client.audio.transcriptions.create({ model, file, language: "de" });
+console.log("HEARD", made.text, made.usage.seconds);
+const stream = await client.audio.transcriptions.create({ model, file, stream: true });
+for await (const event of stream) console.log(event.type);
+"""
 
 
 def write_environment(stage: Stage, kind: str) -> dict[str, str]:
@@ -72,3 +80,14 @@ async def test_embeddings(stage: Stage, tmp_path: Path, kind: str) -> None:
     texts, floats = json.loads(out.rpartition("MADE ")[2])
     assert [tuple(one) for one in texts] == [*map(round_trip, VECTORS)]
     assert [tuple(one) for one in floats] == [*VECTORS]
+
+
+async def test_a_transcript(stage: Stage, tmp_path: Path) -> None:
+    told = {"text": "Hallo.", "usage": {"type": "duration", "seconds": 9}}
+    delta = {"type": "transcript.text.delta", "delta": "Hallo."}
+    done = {"type": "transcript.text.done", **told}
+    stage.alpha.play(json_reply(told), sse_reply([delta, done], done=False))
+    out = await kit.run_node(CLIENT + TRANSCRIPT, tmp_path, write_environment(stage, "hearing"))
+    assert out.split() == ["HEARD", "Hallo.", "9", delta["type"], done["type"]]
+    for one in stage.alpha.exchanges:
+        assert bytes([7]) * 600_000 in one.body

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pytest
 from yarl import URL
 
-from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES, TRANSCRIPTS
+from gateway.dialects.wire.forms import Form
 from gateway.errors import (
     BadRequest,
     GatewayError,
@@ -140,6 +142,71 @@ async def test_a_request_that_ends_while_it_is_sent_once_more_is_not_sent(
     with pytest.raises(Overloaded):
         await way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
     assert len(way.scripted.exchanges) - before == 1
+
+
+class Sound:
+    """A recording of 32 MiB, more than sockets take at once."""
+
+    name, content_type, size, head = "a.mp3", "audio/mpeg", 32 << 20, b""
+
+    def __init__(self) -> None:
+        self.read_bytes = 0
+
+    async def read(self, at: int, most: int) -> bytes:
+        size = min(most, self.size - at)
+        self.read_bytes += size
+        return bytes(size)
+
+
+@each_row("answer", [head(413) + b"Content-Length: 0\r\n\r\n", json_reply(completion())[0], b""])
+async def test_a_form_is_sent_no_further_than_it_is_taken_or_an_answer_comes(answer: bytes) -> None:
+    """Without an answer the provider did no work, as it has not got all: the next route is tried."""
+    sound, is_stuck, is_over = Sound(), asyncio.Event(), asyncio.Event()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await is_stuck.wait()
+        writer.write(answer)
+        with suppress(ConnectionError):
+            while answer and await reader.read(1 << 20):
+                pass
+        writer.transport.abort()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        is_over.set()
+
+    async def ask(forwarder: HttpForwarder, attempt: Attempt) -> GatewayError | None:
+        try:
+            (await forwarder.open(TRANSCRIPTS, Form(b"{}", sound), {}, attempt)).close()
+        except GatewayError as error:
+            return error
+        return None
+
+    def is_waiting() -> bool:
+        is_same = bool(sound.read_bytes) and sound.read_bytes == before[-1]
+        before.append(sound.read_bytes)
+        return is_same
+
+    before, notes = [0], list[str]()
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0, limit=1024) as server:
+        port = server.sockets[0].getsockname()[1]
+        provider = make_provider(base_url=f"http://127.0.0.1:{port}/v1")
+        forwarder = HttpForwarder(provider)
+        attempt = Attempt(provider, on_refused=lambda: notes.append("refused"))
+        asking = asyncio.get_running_loop().create_task(ask(forwarder, attempt))
+        await until(is_waiting, "the provider takes no more")
+        is_stuck.set()
+        error = await asking
+        assert sound.read_bytes < sound.size
+        assert forwarder._pool.take() is None, "what is half sent serves no other request"
+        forwarder.close()
+        await is_over.wait()
+    if not answer:
+        assert isinstance(error, UpstreamError)
+        assert error.next_route
+    else:
+        assert (error is None) == answer.startswith(head(200)[:12])
+    assert notes == ([] if error is None else ["refused"])
 
 
 async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(way: Way) -> None:

@@ -41,7 +41,7 @@ _PARAMETER: Final = re.compile(
 _ESCAPED: Final = re.compile(r'\\(["\\])')
 _TYPE: Final = re.compile(r"content-type:\s*([\w.+-]+/[\w.+-]+(?:;[ -~]*)?)\s*", re.IGNORECASE)
 _CODED: Final = re.compile(
-    r"content-transfer-encoding:\s*(?!(?:7bit|8bit|binary)\s*$)", re.IGNORECASE
+    r"content-transfer-encoding:(?!\s*(?:7bit|8bit|binary)\s*$)", re.IGNORECASE
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\[\]-]{1,128}")
 """The name of a field. Any other may be read by a provider as one that was checked."""
