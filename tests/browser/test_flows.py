@@ -308,16 +308,3 @@ async def test_a_credit_whose_answer_was_lost_is_not_told_as_a_new_one(
     await told.wait_for()
     assert "nothing was added by this one" in await told.inner_text()
     assert await count_moves(console, "credit") == before + 1
-
-
-async def test_a_double_click_rotates_once(site: Site, console: Console) -> None:
-    await console.post(f"{API}/keys", {"name": "spun"})
-    page = await site.open("keys", HOLDER)
-    await page.get_by_role("button", name="Rotate spun").click()
-    await page.get_by_role("button", name="Rotate key").dblclick()
-    await wait_for_title(page, "Key rotated")
-    await page.reload()
-    await settle(page)
-    await go(page, "keys?status=all")
-    keys = (await console.get(f"{API}/keys?status=all")).json["keys"]
-    assert len([key for key in keys if key["name"] == "spun"]) == 2
