@@ -41,10 +41,9 @@ from gateway.console.state import (
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, LedgerError
 from gateway.ledger.sql.books.books import Books
-from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.tasks import spawn
 from tests.console.handler_kit import make_post, open_books_thread
-from tests.console.kit import API, HOLDER, Console
+from tests.console.kit import Console
 from tests.support.rows import each_row
 
 ACTOR = Actor("alice", "192.0.2.1")
@@ -130,33 +129,6 @@ def locked(console: Console) -> Iterator[None]:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
-
-
-async def test_changes_do_not_wait_for_a_lock_one_after_the_other(
-    console: Console, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first waits as long as it may; its wait counts for those behind it in the queue."""
-    count, wait_ms = 4, 2 * MIN_LOCK_WAIT_MS
-    waits: list[int] = []
-    wait_for_others = SqliteBooks.wait_for_others
-
-    def note(books: SqliteBooks, ms: int) -> None:
-        waits.append(ms)
-        wait_for_others(books, ms)
-
-    monkeypatch.setattr("gateway.console.state.LOCK_WAIT_MS", wait_ms)
-    await console.get(f"{API}/keys", as_=HOLDER)
-    monkeypatch.setattr(SqliteBooks, "wait_for_others", note)
-    with locked(console):
-        *changes, page = await asyncio.gather(
-            *(console.post(f"{API}/keys", {"name": "n"}) for _ in range(count)),
-            console.get(f"{API}/keys"),
-        )
-    assert {reply.refusal for reply in changes} == {(503, "unavailable", None)}
-    assert (page.status, page.json["count"]) == (200, 0)
-    assert max(waits) <= wait_ms
-    assert waits.count(MIN_LOCK_WAIT_MS) >= count - 2
-    assert (await console.post(f"{API}/keys", {"name": "n"})).status == 201
 
 
 async def test_closing_waits_for_what_was_submitted(path: Path, tmp_path: Path) -> None:

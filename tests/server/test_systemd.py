@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import random
-import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -184,27 +183,6 @@ async def test_a_life_is_told_in_order(tmp_path: Path) -> None:
     assert set(names[names.index("STOPPING") + 1 :]) <= {"WATCHDOG"}
 
 
-@pytest.mark.slow
-async def test_a_hang_is_noticed(tmp_path: Path) -> None:
-    """A blocked event loop sends no ping for longer than the watchdog waits; later pings go on."""
-    hang = (
-        "import signal, sys, time\n"
-        "signal.signal(signal.SIGWINCH, lambda *_: time.sleep(0.8))\n"
-        "from gateway.cli import main\n"
-        "sys.exit(main())\n"
-    )
-    async with demo_service(tmp_path, watchdog_seconds=0.3) as one:
-        one.command = ("-c", hang)
-        await one.start_ready()
-        await one.ear.wait_for("WATCHDOG")
-        one.process.send_signal(signal.SIGWINCH)
-        async with asyncio.timeout(60):
-            while max(one.ear.gaps_seconds(), default=0) < 0.75:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        await one.ear.wait_for("WATCHDOG", len(one.ear.told))
-        await one.end()
-
-
 # ---- passed sockets ------------------------------------------------------------------------------
 
 
@@ -309,28 +287,6 @@ async def test_while_it_drains_connections_wait_for_the_next_process(
                     assert (await waiting.read_all()).status == 200
             await one.end()
         assert one.gateway.find_canaries() == []
-
-
-async def test_readiness_ends_at_once_on_a_connection_that_is_still_open(
-    tmp_path: Path, alpha: ScriptedUpstream, places: config.Places
-) -> None:
-    go_on = asyncio.Event()
-    alpha.always(pause_within(go_on))
-    with queueing() as listening:
-        async with service(
-            tmp_path, places, [listening], kinds=KINDS, drain_seconds=AMPLE_SECONDS
-        ) as one:
-            await one.start_ready()
-            async with one.gateway.connect() as busy, one.gateway.connect() as fresh:
-                await ask_slowly(one, busy)
-                await alpha.wait_for(1)
-                one.process.terminate()
-                await one.ear.wait_for("STOPPING")
-                await fresh.send(request("GET", "/readyz"))
-                assert (await fresh.read_all()).status == 503
-                go_on.set()
-                assert (await busy.read_all()).complete
-            assert await one.wait_ended() == 0
 
 
 @pytest.mark.slow

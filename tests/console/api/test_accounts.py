@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Final
 
@@ -180,25 +179,6 @@ def test_a_page_of_accounts_scans_nothing_that_grows(tmp_path: Path) -> None:
 
 
 # ---- adding, moving money ------------------------------------------------------------------------
-
-
-@each_row("verb", ["credit", "correct"])
-async def test_a_double_click_moves_money_once(console: Console, verb: str) -> None:
-    path, body = url(console, OTHER, f"/{verb}"), {"amount": "5", "note": "invoice 7"}
-    await console.sign_in(OPERATOR)
-    before = await get(console, url(console, OTHER))
-    replies = await asyncio.gather(*(post(console, path, body, key="k") for _ in range(20)))
-    assert {(one.status, one.body) for one in replies} == {(200, replies[0].body)}
-    assert sum("Idempotent-Replay" in one.headers for one in replies) == 19
-    first = replies[0].json
-    assert (set(first), set(first["entry"])) == ({"entry", "account"}, ENTRY_FIELDS)
-    detail = await get(console, url(console, OTHER))
-    assert first["account"]["balance_nano"] == detail["balance_nano"]
-    assert detail["balance_nano"] == before["balance_nano"] + 5 * NANO
-    assert len(detail["entries"]) == len(before["entries"]) + 1
-    other = await post(console, path, {"amount": "6", "note": "invoice 7"}, key="k")
-    assert other.refusal == (409, "idempotency_conflict", None)
-    assert (await post(console, path, body)).refusal == (400, "idempotency_key_missing", None)
 
 
 # ---- suspending, roles, signing in ---------------------------------------------------------------

@@ -13,7 +13,6 @@ from typing import Any, Final
 import pytest
 
 from gateway.console.lists import CHUNK_ROWS
-from gateway.money import NANO
 from gateway.times import format_day
 from tests.console.calls import NOON_MS, Past, add_calls, end_call
 from tests.console.history import open_history, read_csv
@@ -24,8 +23,6 @@ from tests.console.kit import (
     OTHER,
     Console,
     Reply,
-    execute,
-    open_console,
     read_pages,
     start_console,
 )
@@ -162,27 +159,6 @@ async def test_a_repeated_request_makes_none_and_tells_the_batch(console: Consol
 
 
 # ---- redeeming -----------------------------------------------------------------------------------
-
-
-async def test_of_100_who_race_one_is_credited(tmp_path: Path) -> None:
-    """Ten accounts send ten requests each, all at once and with different keys."""
-    names = [f"racer-{number}" for number in range(10)]
-
-    def seed(books: Any) -> None:
-        for name in names:
-            books.accounts.create(name, credit_nano=0, operator=False)
-
-    async with open_console(tmp_path, seed=seed) as console:
-        (code,) = (await make(console))["codes"]
-        for name in names:
-            await console.sign_in(name)
-        replies = await asyncio.gather(
-            *(redeem(console, code, as_=name) for name in names for _ in range(10))
-        )
-        assert sum(reply.status == 200 for reply in replies) == 1
-        assert sum(read_balance(console, name) for name in names) == 5 * NANO
-        entries = execute(console, "SELECT amount_nano FROM entries WHERE kind = 'code'")
-        assert entries == [(5 * NANO,)]
 
 
 async def test_codes_are_tried_ten_times_an_hour(console: Console) -> None:

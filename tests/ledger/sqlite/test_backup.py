@@ -217,11 +217,6 @@ def test_only_observations_do_without_the_disk(connection: sqlite3.Connection) -
     assert connection.execute("PRAGMA synchronous").fetchone() == (FULL,)
 
 
-def test_an_account_that_does_not_exist_is_refused(connection: sqlite3.Connection) -> None:
-    with pytest.raises(sqlite3.IntegrityError):
-        write_aside(connection, make_refusals(1, account_id=99), NOW_MS)
-
-
 def test_the_latest_failures_are_kept(connection: sqlite3.Connection) -> None:
     for start in range(0, KEPT_FAILURES + 1000, 1000):
         failures = [make_failure(start + n) for n in range(1000)]

@@ -140,20 +140,6 @@ async def test_10_000_are_recovered_and_the_latest_100_listed(tmp_path: Path) ->
     assert (len(report.to_settle), report.unsettled, report.interrupted) == (100, 10_000, 10_000)
 
 
-async def test_recovery_is_all_or_nothing(tmp_path: Path) -> None:
-    """A disk that fails in the middle of it: start-up says so, and nothing is half done."""
-    place = await crash(tmp_path, 4)
-    with closing(connect(place.path)) as database:
-        database.execute(
-            "CREATE TRIGGER broken BEFORE UPDATE ON requests WHEN OLD.id = (SELECT max(id)"
-            " FROM requests) BEGIN SELECT RAISE(ABORT, 'disk failure'); END"
-        )
-    before = read_books(place)
-    with pytest.raises(LedgerError, match=r"gateway\.db: disk failure"):
-        await start(place)
-    assert read_books(place) == before
-
-
 async def test_kill_at_any_moment_of_recovery_changes_nothing(tmp_path: Path) -> None:
     """A copy taken between any two steps of a start recovers to the same books."""
     place = await crash(tmp_path, 3)
@@ -246,20 +232,6 @@ async def test_no_thread_is_left_of_a_connection_that_failed() -> None:
         async with ConnectionThread.open(fail):
             pass
     assert [thread.is_alive() for thread in threads] == [False]
-
-
-async def test_it_reads_what_is_committed_and_nothing_else(tmp_path: Path) -> None:
-    place = make_place(tmp_path)
-    async with open_sqlite(place.path) as ledger:
-        key = find_key(ledger, place)
-        hold = await charge(ledger, key, 70)
-        async with SqliteReader.open(place.path) as reader:
-            receipt = await reader.read_receipt(hold.admission.request_id)
-            assert receipt is not None
-            assert (receipt.cost_nano, receipt.price.price.request) == (70, 70)
-            late = ledger.hold(key, admission())
-            assert await reader.read_receipt(late.admission.request_id) is None
-            assert (await reader.read_spent(key, 0)).month_nano == 70
 
 
 async def test_a_table_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from gateway.ledger.opening import open_books
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.queue import Item
 from gateway.ledger.sql.rows import BUDGET_SUM, SUMS
-from gateway.ledger.sqlite.batch import Committed, Known, NotPendingError, commit_requests
+from gateway.ledger.sqlite.batch import Committed, Known, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks, read_records, run_audit
 from gateway.ledger.sqlite.folds import fold, see_all_charges
 from gateway.ledger.sqlite.schema import connect
@@ -178,20 +178,6 @@ def test_sums_are_those_of_requests_and_charges(batches: list[list[End]]) -> Non
             for ends in batches:
                 play(connection, ends)
                 check(connection)
-
-
-@settings(max_examples=10, deadline=None, print_blob=True)
-@given(ends=st.lists(ENDS, min_size=1, max_size=9))
-def test_a_failed_batch_leaves_nothing(ends: list[End]) -> None:
-    """One request that cannot be settled takes back all that its batch had added."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        for connection in open_two_accounts(Path(folder)):
-            play(connection, ends)
-            before = dump(connection)
-            unknown = replace(make_item(ends[0]), insert=False)
-            with pytest.raises(NotPendingError):
-                commit_requests(connection, [*map(make_new, ends), unknown], 1, Known())
-            assert dump(connection) == before
 
 
 def make_new(end: End) -> Item:
