@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import re
 import sqlite3
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from gateway import ids
 from gateway.admin import keys
 from gateway.ledger.base import Key
 from gateway.ledger.opening import open_books
 from gateway.ledger.serving.ledger import ServingLedger
+
+SPOILED: Final = Path(__file__).with_name("spoiled.txt")
 
 
 @dataclass(frozen=True)
@@ -59,3 +63,12 @@ def query(path: Path, sql: str) -> list[tuple[object, ...]]:
 def assert_sound(path: Path) -> None:
     with open_books(path) as books:
         assert books.audit().problems == ()
+
+
+def read_spoiled(section: str, **words: object) -> list[tuple[str, str]]:
+    """Return what is spoiled, by SQL, and what the audit says of it; `words` are replaced in the SQL."""
+    sections = SPOILED.read_text(encoding="utf-8").split("== ")
+    (rows,) = (one for one in sections if one.startswith(f"{section}\n"))
+    for word, value in words.items():
+        rows = rows.replace(word, str(value))
+    return re.findall(r"^(\S.*)\n {4}(.*)$", rows, re.MULTILINE)

@@ -18,46 +18,13 @@ from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.sql.audit import prove
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement, void
+from tests.ledger.kit import read_spoiled
 from tests.ledger.postgres.rounds import run_round, write_requests
 from tests.ledger.sql.requests import make_item
 from tests.support.postgres import Cluster
 
 OVER_MS = NOW_MS + 40 * DAY_MS
 """In the next month but one."""
-
-
-SPOILED = {
-    "UPDATE accounts SET held_nano = held_nano + 1": "account 1: held is 2001, its pending requests"
-    " hold 2000 nano-units",
-    "UPDATE accounts SET in_flight = 3": "account 1: it has 3 in flight, and 2 requests pending",
-    "UPDATE keys SET held_nano = 0 WHERE held_nano > 0": "held is 0, its pending requests hold 2000",
-    "UPDATE keys SET in_flight = 1 WHERE in_flight > 1": ": it has 1 in flight, and 2 requests pending",
-    "UPDATE accounts SET unheld_nano = 5": "account 1: not held is 5, its pending requests say 0",
-    "UPDATE keys SET unheld_nano = 5": "not held is 5, its pending requests say 0 nano-units",
-    "UPDATE budgets SET unheld_nano = 5": "budget 1: not held is 5, its pending requests say 0",
-    "UPDATE budgets SET held_nano = 5": "budget 1: held is 5, its pending requests hold 0 nano-units",
-    "UPDATE requests SET key_id = 'k'": ": it has no key of its account",
-    "UPDATE requests SET account_id = 9 WHERE state = 'pending'": ": it has no key of its account",
-    "UPDATE requests SET budget_id = 9": ": its budget 9 is missing",
-    "UPDATE entries SET account_id = 9 WHERE id = 2": "entry 2: it has no account",
-    "UPDATE entries SET request_id = 'req_x' WHERE kind = 'correction'": "it corrects request req_x,"
-    " which is missing",
-    "DELETE FROM prices WHERE price LIKE '%150%'": " is missing",
-    "UPDATE requests SET outcome = 'complete' WHERE state = 'pending'": ": pending, complete: its end",
-    "UPDATE requests SET outcome = 'pending' WHERE state = 'posted'": ": posted, pending: its end",
-    "UPDATE requests SET ended_ms = 1 WHERE state = 'pending'": ": pending, pending: its end, status",
-    "UPDATE requests SET ended_ms = NULL WHERE state = 'posted'": ": posted, complete: its end, status",
-    "UPDATE requests SET status = 200 WHERE state = 'pending'": ": pending, pending: its end, status",
-    "UPDATE requests SET status = NULL WHERE state = 'posted'": ": posted, complete: its end, status",
-    "UPDATE requests SET outcome = 'interrupted', status = NULL WHERE state = 'posted'": ": posted,"
-    " interrupted: its end",
-    "UPDATE requests SET cost_nano = 1 WHERE state = 'voided'": "status or costs are another state's",
-    "UPDATE requests SET provider_cost_nano = 0 WHERE state = 'voided'": "or costs are another state's",
-    "UPDATE requests SET reported_cost_nano = 0 WHERE state = 'voided'": "or costs are another state's",
-    "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, request_id, created_ms)"
-    " SELECT account_id, kind, 0, balance_after_nano, request_id, 1 FROM entries"
-    " WHERE kind = 'charge'": "charged 2 times",
-}
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +87,7 @@ def test_sound_books_become_a_checkpoint(session: Session) -> None:
     assert run_audit(session, full=False, now_ms=8).entries == 0, "all was proven before"
 
 
-@pytest.mark.parametrize(("sql", "problem"), SPOILED.items())
+@pytest.mark.parametrize(("sql", "problem"), read_spoiled("in postgresql"))
 def test_the_audit_names(session: Session, sql: str, problem: str) -> None:
     with taken_back(session):
         session.execute(sql)

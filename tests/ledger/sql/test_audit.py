@@ -26,17 +26,16 @@ from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, unix_ms
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement, void
+from tests.ledger.kit import read_spoiled
 from tests.ledger.sql.books.places import AnyBooks
 from tests.ledger.sql.requests import add_requests, make_item
 from tests.support.postgres import Cluster
-from tests.support.rows import each_row
 
 KEPT_FROM_MS = (NOW_MS // DAY_MS + 2) * DAY_MS
 LATER_MS = KEPT_FROM_MS + DAY_MS
 """When a request was made that is kept."""
 DEARER = AppliedPrice(Price(MILLION, 0, 0, 0))
 SEARCHES = AppliedPrice(Price(0, 0, 0, 0, request=70, web_search=1000))
-OTHER_PRICE = f"UPDATE requests SET price_id = {SEARCHES.id}"
 TRIGGERS = {
     "entries": ("entries_no_update", "entries_no_delete"),
     "requests": ("requests_settle_once", "requests_no_delete"),
@@ -128,65 +127,13 @@ def ledger(history: Ledger) -> Iterator[Ledger]:
 
 
 ZEROS = "0, 0, 0, 0, 0, 0, 0, 0"
-AT_THE_START = {
-    "UPDATE accounts SET balance_nano = balance_nano + 1": "account a: balance is 99793, the sum of",
-    "UPDATE accounts SET balance_nano = 1 WHERE name = 'idle'": "account idle: balance is 1, the sum",
-    "UPDATE entries SET amount_nano = -71 WHERE id = 3": "entry 3: balance after it is 99860, should be"
-    " 99859",
-    "UPDATE entries SET balance_after_nano = 0 WHERE id = 4": "entry 4: balance after it is 0, should",
-    "DELETE FROM entries WHERE id = 4": "account a: balance is 99792, the sum of its entries 99862",
-    "UPDATE requests SET cost_nano = 71 WHERE state = 'posted'": "is not posted at its amount",
-    "UPDATE requests SET account_id = 2 WHERE state = 'posted'": "is not posted at its amount",
-    "DELETE FROM requests WHERE state = 'posted'": "is not posted at its amount",
-    "UPDATE requests SET state = 'voided', outcome = 'shutdown', cost_nano = 0,"
-    " provider_cost_nano = NULL, reported_cost_nano = NULL WHERE state = 'posted'": "is not posted at",
-}
-LATER = {
-    "UPDATE keys SET spent_nano = spent_nano + 1": "spent is 211, the sum of the hours of its line 210 nano-units",
-    "DELETE FROM entries WHERE kind = 'charge'": "posted without a charge",
-    "UPDATE codes SET amount_nano = amount_nano + 1": "has another kind, amount",
-    "UPDATE entries SET kind = 'credit' WHERE kind = 'code'": "has another kind, amount or account",
-    "DELETE FROM entries WHERE kind = 'code'": "its entry 6 has another kind, amount or account",
-    "UPDATE codes SET redeemed_ms = NULL, redeemed_by = NULL, entry_id = NULL": "entry 6: no code was"
-    " redeemed by it",
-    "UPDATE budgets SET spent_nano = 8": "budget 1: spent is 8, the sum of its requests in its period 7",
-    "UPDATE budgets SET account_id = 2": "its budget 1 is another account's",
-    "UPDATE hourly SET requests = requests + 1": "account a, hour 2023-11-14T22:00Z, model demo/echo,"
-    " key key_",
-    "UPDATE hourly SET failed = 0": "by 0 posted, -1 failed, 0 tokens, 0 nano-units",
-    "UPDATE hourly SET input_tokens = input_tokens - 1, output_tokens = output_tokens + 1": "by 0"
-    " posted, 0 failed, 2 tokens, 0 nano-units",
-    "UPDATE hourly SET hour = hour + 1": "hour 2023-11-14T23:00Z",
-    "UPDATE hourly SET hour = hour + 1000000000000": "00000 ms, model demo",
-    "UPDATE hourly SET cost_nano = cost_nano - 1": "0 tokens, -1 nano-units",
-    "DELETE FROM hourly": "differ from its requests by -2 posted, -1 failed, 350 tokens, -140 nano",
-    "UPDATE daily SET requests = requests + 1": "account a, day 2023-11-14T00:00Z, model demo/echo,"
-    " key key_",
-    "UPDATE daily SET cost_nano = cost_nano + 1": "those of its hours by 0 posted, 0 failed, 0 tokens,"
-    " 1 nano-units",
-    "UPDATE daily SET day = day - 1": "day 2023-11-13",
-    "DELETE FROM daily": "by -2 posted, -1 failed",
-    f"INSERT INTO daily VALUES (2, 1, 'm', 'nobody', '', 0, 0, 0, 0, 5, 0, {ZEROS})": "account idle, day"
-    " 1970-01-02T00:00Z, model m, key nobody",
-    f"INSERT INTO daily VALUES (9, 1, 'm', 'nobody', '', 0, 0, 0, 0, 5, 0, {ZEROS})": "account 9, day 1970",
-    "UPDATE daily SET provider_cost_nano = provider_cost_nano + 1": "account a, day 2023-11-14, model"
-    " demo/echo, key",
-    "UPDATE daily SET difference_nano = 0": "account a, day 2023-11-17, model demo/echo, key",
-    "UPDATE daily SET known = known - 1": "the day's sums are not those of its requests",
-    "UPDATE daily SET provider = 'else'": "provider else: the day's sums are not those of its",
-    "UPDATE requests SET provider = 'else'": "provider else: the day's sums are not those of its",
-    "UPDATE requests SET provider_cost_nano = 1 WHERE state = 'posted'": "the day's sums are not",
-    "UPDATE requests SET reported_cost_nano = NULL": "the day's sums are not those of its requests",
-    "UPDATE budgets SET period_day = period_day + 31": "spent is 7, the sum of its requests in its"
-    " period 0 nano-units",
-    "UPDATE prices SET price = '[]'": "its text is not that of the price that was applied",
-    f"UPDATE prices SET price = '{DEARER.text}' WHERE id = {SEARCHES.id}": "its text is not that of",
-    f"{OTHER_PRICE}, extras = '{{\"tools\":{{\"web_search\":1}}}}' WHERE state = 'posted'": "its usage at"
-    " its price makes 71 nano-units",
-    f"UPDATE requests SET price_id = {DEARER.id}, input_tokens = 9000000000000000000"
-    " WHERE id = (SELECT min(id) FROM requests WHERE state = 'posted')": "its usage at its price makes"
-    " 9000000000000000000 nano-units",
-}
+AT_THE_START = read_spoiled("at the start")
+IN_FULL = read_spoiled(
+    "in full", DEARER_TEXT=DEARER.text, DEARER_ID=DEARER.id, SEARCHES_ID=SEARCHES.id
+)
+BESIDE = read_spoiled(
+    "beside what is gone", KEPT_FROM_MS=KEPT_FROM_MS, KEPT_ID=find_first_id(LATER_MS)
+)
 GONE = f"DELETE FROM requests WHERE started_ms < {KEPT_FROM_MS}"
 
 
@@ -195,14 +142,14 @@ def test_sound_books_have_no_problem(ledger: Ledger) -> None:
         assert ledger.find_problems(kept_from_ms=kept_from_ms) == ()
 
 
-@pytest.mark.parametrize(("sql", "problem"), (AT_THE_START | LATER).items())
+@pytest.mark.parametrize(("sql", "problem"), AT_THE_START + IN_FULL)
 def test_a_full_proof_names(ledger: Ledger, sql: str, problem: str) -> None:
     ledger.run(sql)
     problems = ledger.find_problems()
     assert any(problem in text for text in problems), problems
 
 
-@pytest.mark.parametrize(("sql", "problem"), AT_THE_START.items())
+@pytest.mark.parametrize(("sql", "problem"), AT_THE_START)
 def test_the_proof_at_the_start_names(ledger: Ledger, sql: str, problem: str) -> None:
     ledger.run(sql)
     problems = ledger.find_problems(full=False)
@@ -216,18 +163,7 @@ def test_requests_of_months_that_are_not_kept_may_be_gone(ledger: Ledger) -> Non
     assert ledger.find_problems(kept_from_ms=KEPT_FROM_MS) == ()
 
 
-@each_row(
-    ("sql", "problem"),
-    {
-        "UPDATE entries SET balance_after_nano = 0 WHERE id = 3": "entry 3: balance after",
-        "UPDATE keys SET spent_nano = spent_nano + 1": "the sum of the hours of its line 210 nano-units",
-        "UPDATE hourly SET requests = requests + 1": "hour 2023-11-17T00:00Z",
-        f"UPDATE hourly SET cost_nano = 0 WHERE hour * 3600000 < {KEPT_FROM_MS}": "day 2023-11-14",
-        "UPDATE daily SET known = known + 1": "day 2023-11-17, model demo/echo, key",
-        f"DELETE FROM requests WHERE id >= '{find_first_id(LATER_MS)}'": "is not posted at its amount",
-        "UPDATE budgets SET spent_nano = 8": "budget 1: spent is 8",
-    }.items(),
-)
+@pytest.mark.parametrize(("sql", "problem"), BESIDE)
 def test_what_is_kept_is_proven_beside_what_is_gone(ledger: Ledger, sql: str, problem: str) -> None:
     ledger.run(GONE, sql)
     problems = ledger.find_problems(kept_from_ms=KEPT_FROM_MS)

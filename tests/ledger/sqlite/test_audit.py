@@ -29,7 +29,7 @@ from gateway.ledger.sqlite.folds import fold
 from gateway.ledger.sqlite.schema import VERSION, connect
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.contract.kit import admission, charge, until, void
-from tests.ledger.kit import Place, find_key, make_place, query
+from tests.ledger.kit import Place, find_key, make_place, query, read_spoiled
 from tests.long.million import History, fill
 from tests.support.rows import each_row
 
@@ -89,21 +89,7 @@ def test_sound_books_pass_and_become_a_checkpoint(place: Place) -> None:
     assert query(place.path, "SELECT max(entry_id) FROM checkpoints") == [(15,)]
 
 
-@pytest.mark.parametrize(
-    ("sql", "problem"),
-    {
-        "DELETE FROM prices": "refers to a missing",
-        "UPDATE entries SET request_id = 'gone' WHERE kind = 'correction'": "refers to a missing",
-        "UPDATE requests SET charge_id = charge_id + 100 WHERE cost_nano": "names another charge",
-        "DROP TRIGGER entries_one_charge; INSERT INTO entries (account_id, kind, amount_nano,"
-        " balance_after_nano, request_id, created_ms) SELECT account_id, kind, amount_nano,"
-        " balance_after_nano, request_id, 1 FROM entries WHERE kind = 'charge'": "another charge",
-        "DELETE FROM entries_by_account": "it is not in entries_by_account",
-        "DELETE FROM calls_by_account": "it is not in calls_by_account",
-        "DELETE FROM calls_by_provider": "it is not in calls_by_provider",
-        "DELETE FROM calls_by_model": "it is not in calls_by_model",
-    }.items(),
-)
+@pytest.mark.parametrize(("sql", "problem"), read_spoiled("in a file"))
 def test_full_audit_finds(place: Place, sql: str, problem: str) -> None:
     """Faults that only SQLite's own check finds; `sql/test_audit` has the rest."""
     tamper(place, sql)
