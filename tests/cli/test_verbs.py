@@ -8,6 +8,7 @@ import re
 import shlex
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -31,6 +32,9 @@ from gateway.cli.verbs import JSON, VERBS, WORDS, Options, load_verbs, make_pars
 from gateway.process import PROGRAM
 from tests.support.cli import Cli
 from tests.support.rows import each_row
+
+WRONG: Final = Path(__file__).with_name("wrong.txt")
+"""Command lines that are no commands."""
 
 load_verbs()
 
@@ -84,39 +88,7 @@ def test_help_begins_with_what_it_is_for_and_examples(cli: Cli) -> None:
         assert answer.out.index("examples:") < answer.out.index("usage:"), path
 
 
-@each_row(
-    "words",
-    [
-        *(["nonsense"], ["account"], ["account", "nonsense"], ["account", "add"]),
-        ["account", "add", ""],
-        ["account", "add", "a", "--credit", "-1"],
-        ["account", "add", "a", "--credit", "1e3"],
-        ["account", "credit", "a", "-5"],
-        ["account", "credit", "a", "0"],
-        ["account", "credit", "a", "0.0000000001"],
-        ["account", "correct", "a", "five", "--note", "n"],
-        ["account", "correct", "a", "1", "--note", ""],
-        ["account", "li"],
-        ["account", "list", "--js"],
-        ["key", "add", "a", "--expires", "2001-01-01"],
-        ["key", "add", "a", "--models", ","],
-        ["key", "add", "a", "--rpm", "-1"],
-        ["key", "add", "a", "--cap", "0"],
-        ["key", "rotate", "k", "--grace", "soon"],
-        ["key", "edit", "k", "--cap", "0"],
-        ["key", "edit", "k", "--expires", "2001-01-01"],
-        ["code", "make"],
-        ["code", "make", "--amount", "0"],
-        ["code", "make", "--amount", "1", "--count", "many"],
-        ["code", "list", "--status", "lost"],
-        ["code", "void"],
-        ["usage", "--by", "moon"],
-        ["usage", "--since", "last week"],
-        ["usage", "--csv", "--json"],
-        ["serve", "now"],
-        ["check", "\udcff"],
-    ],
-)
+@each_row("words", [*map(shlex.split, WRONG.read_text().splitlines()), ["check", "\udcff"]])
 def test_wrong_usage_exits_2(cli: Cli, words: Sequence[str]) -> None:
     answer = cli.run(*words)
     assert (answer.code, answer.out) == (2, "")

@@ -144,64 +144,10 @@ def test_two_processes_make_one_schema(tmp_path: Path) -> None:
         assert read_version(connection) == VERSION
 
 
-ENTRY = (
-    "INSERT INTO entries (kind, amount_nano, request_id, account_id, balance_after_nano,"
-    " created_ms) VALUES"
-)
-REPLACE_ENTRY = ENTRY.replace("INSERT", "INSERT OR REPLACE").replace("VALUES", "SELECT")
-REPLACE_CODE = (
-    "INSERT OR REPLACE INTO codes (rowid, id, batch, digest, last4, amount_nano, note, created_by,"
-    " created_ms) SELECT rowid, 'new', '', zeroblob(32), 'abcd', 1, '', '', 1 FROM codes"
-)
-POSTED_ROW = "(SELECT rowid FROM requests WHERE cost_nano)"
-POSTED_ID = "(SELECT id FROM requests WHERE cost_nano)"
-ENDED = "outcome = 'shutdown', status = 500, ended_ms = 1"
+HERE: Final = Path(__file__).parent
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "UPDATE requests SET outcome = 'interrupted' WHERE state = 'posted'",
-        "UPDATE requests SET state = 'voided', cost_nano = 0 WHERE state = 'posted'",
-        f"UPDATE requests SET state = 'voided', {ENDED}, cost_nano = 5 WHERE ended_ms IS NULL",
-        "UPDATE requests SET state = 'voided', status = 500, ended_ms = 1 WHERE ended_ms IS NULL",
-        "UPDATE requests SET state = 'voided', outcome = 'shutdown', ended_ms = 1 WHERE ended_ms IS NULL",
-        "UPDATE requests SET state = 'voided', outcome = 'shutdown', status = 500 WHERE ended_ms IS NULL",
-        "UPDATE requests SET outcome = 'shutdown' WHERE ended_ms IS NULL",
-        f"UPDATE requests SET state = 'lost', {ENDED} WHERE ended_ms IS NULL",
-        "UPDATE requests SET cost_nano = 5 WHERE ended_ms IS NULL",
-        "UPDATE requests SET provider_cost_nano = 0 WHERE ended_ms IS NULL",
-        "UPDATE requests SET reported_cost_nano = 0 WHERE ended_ms IS NULL",
-        "UPDATE requests SET state = 'posted', outcome = 'interrupted', ended_ms = 1 WHERE ended_ms IS NULL",
-        f"UPDATE requests SET state = 'voided', {ENDED.replace('shutdown', 'interrupted')} WHERE ended_ms IS NULL",
-        "DELETE FROM requests",
-        "DELETE FROM requests WHERE state = 'pending'",
-        "DELETE FROM codes",
-        "DELETE FROM entries WHERE id = 1",
-        "UPDATE entries SET note = 'x' WHERE id = 1",
-        # SQL that deletes a row without saying so.
-        "INSERT OR REPLACE INTO requests SELECT * FROM requests WHERE state = 'posted'",
-        "REPLACE INTO entries SELECT * FROM entries WHERE kind = 'charge'",
-        f"{REPLACE_ENTRY} kind, amount_nano, request_id, account_id, 0, 1 FROM entries",
-        "INSERT OR REPLACE INTO codes SELECT * FROM codes",
-        REPLACE_CODE,
-        f"UPDATE OR REPLACE requests SET id = {POSTED_ID} WHERE state = 'pending'",
-        f"UPDATE OR REPLACE requests SET rowid = {POSTED_ROW} WHERE state = 'pending'",
-        "UPDATE accounts SET balance_nano = 1.5",
-        "UPDATE accounts SET balance_nano = 'much'",
-        "UPDATE keys SET spent_nano = -1",
-        "UPDATE keys SET digest = x'00'",
-        "DELETE FROM accounts",
-        f"{ENTRY} ('charge', -700, {POSTED_ID}, 1, 0, 1)",  # a second one
-        f"{ENTRY.replace('(', '(id, ')} (99, 'charge', -700, {POSTED_ID}, 1, 0, 1)",
-        "UPDATE requests SET charge_id = 99 WHERE state = 'posted'",
-        f"{ENTRY} ('charge', 1, {POSTED_ID}, 1, 0, 1)",
-        f"{ENTRY} ('charge', -1, NULL, 1, 0, 1)",
-        f"{ENTRY} ('credit', -1, NULL, 1, 0, 1)",
-        f"{ENTRY} ('correction', 5, NULL, 1, 0, 1)",
-        f"{ENTRY} ('gift', 5, NULL, 1, 0, 1)",
-    ],
-)
+@pytest.mark.parametrize("sql", (HERE / "refused.sql").read_text(encoding="utf-8").splitlines()[1:])
 def test_sql_keeps_the_rules(charged: Place, sql: str) -> None:
     """Settled requests, charges, kinds and types cannot be wrong, whoever writes them."""
     before = query(charged.path, "SELECT * FROM requests, entries, accounts, keys, codes")
@@ -222,32 +168,7 @@ HISTORY: Final = History(requests=60, days=3, models=3, keys=4, models_per_key=2
 NAME_BYTES: Final = 255
 STEP: Final = f"upgrading to version {VERSION} of the schema"
 SCHEMA: Final = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
-MORE: Final = """
-    INSERT INTO requests (id, account_id, key_id, model, provider, stream, hold_nano, price_id,
-        state, outcome, attempts, input_tokens, cached_input_tokens, cache_write_tokens,
-        cache_write_1h_tokens, output_tokens, cost_nano, estimated, started_ms)
-    SELECT 'req_now', account_id, key_id, model, provider, stream, hold_nano, price_id, 'pending',
-        'pending', 0, 0, 0, 0, 0, 0, 0, 0, started_ms FROM requests LIMIT 1;
-    INSERT INTO calls_by_account SELECT account_id, id, key_id, model FROM requests
-        WHERE id = 'req_now';
-    INSERT INTO calls_by_provider SELECT provider, id, account_id FROM requests
-        WHERE id = 'req_now';
-    INSERT INTO calls_by_model SELECT model, id FROM requests WHERE id = 'req_now';
-    CREATE TABLE notes (account_id INTEGER REFERENCES accounts, said TEXT) STRICT;
-    CREATE VIEW spent AS SELECT account_id, sum(cost_nano) FROM requests GROUP BY 1;
-    INSERT INTO notes SELECT id, 'mine' FROM accounts LIMIT 1;
-    UPDATE folded SET entry_id = (SELECT max(id) - 1 FROM entries);
-    DELETE FROM entries_by_account WHERE id > (SELECT entry_id FROM folded);
-    UPDATE keys SET spent_nano = spent_nano - cost_nano FROM unfolded WHERE key_id = keys.id;
-    UPDATE hourly SET requests = requests - 1,
-        input_tokens = hourly.input_tokens - unfolded.input_tokens,
-        cached_input_tokens = hourly.cached_input_tokens - unfolded.cached_input_tokens,
-        cache_write_tokens = hourly.cache_write_tokens - unfolded.cache_write_tokens,
-        output_tokens = hourly.output_tokens - unfolded.output_tokens,
-        cost_nano = hourly.cost_nano - unfolded.cost_nano
-    FROM unfolded WHERE hour = ended_ms / 3600000 AND unfolded.key_id = hourly.key_id
-        AND unfolded.model = hourly.model;
-"""
+MORE: Final = (HERE / "pending.sql").read_text(encoding="utf-8")
 """A request in flight, what an operator has added, and a charge that is not in the sums yet."""
 
 
