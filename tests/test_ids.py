@@ -1,4 +1,4 @@
-"""Keys and request ids: what makes one valid; request ids sort by time."""
+"""Ids, moments and addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import hashlib
 import random
 import re
 import zlib
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
 
+from gateway.addresses import join_address, make_local_url, make_origin, make_tunnel_command
 from gateway.ids import (
     ALPHABET,
     PREFIX,
@@ -19,6 +22,7 @@ from gateway.ids import (
     make_key,
     make_request_id,
 )
+from gateway.times import DAY_MS, format_day, format_hour, format_iso, format_moment, to_unix_ms
 from tests.support.rows import each_row
 
 ONE_MORE = " _-é\x00\n"
@@ -123,3 +127,81 @@ def test_ids_sort_by_time_and_never_repeat() -> None:
 )  # fmt: skip
 def test_other_texts_are_no_ids(text: str) -> None:
     assert not is_request_id(text)
+
+
+MOMENT_MS = 1_700_000_000_001
+
+
+def test_a_moment_for_tools_is_utc_to_the_millisecond() -> None:
+    assert format_iso(MOMENT_MS) == "2023-11-14T22:13:20.001Z"
+    assert format_iso(None) is None
+
+
+def test_a_moment_for_people_is_utc_to_the_minute() -> None:
+    assert format_moment(MOMENT_MS) == "2023-11-14 22:13"
+
+
+def test_days_and_hours_are_counted_from_the_epoch() -> None:
+    assert format_day(0) == "1970-01-01"
+    assert format_day(MOMENT_MS // DAY_MS) == "2023-11-14"
+    assert format_day(-719_162) == "0001-01-01"
+    assert format_hour(25) == "1970-01-02T01:00:00.000Z"
+
+
+def test_a_date_is_a_whole_number_of_milliseconds_whatever_its_offset() -> None:
+    """Rounded down, on both sides of the epoch: no float is in between."""
+    east = timezone(timedelta(hours=2))
+    assert to_unix_ms(datetime(1970, 1, 1, 2, 0, 0, 1999, tzinfo=east)) == 1
+    assert to_unix_ms(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)) == -1
+
+
+@each_row(
+    ("host", "port", "address", "origin"),
+    [
+        ("127.0.0.1", 8080, "127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("llm.example.com", 80, "llm.example.com:80", "http://llm.example.com"),
+        ("::1", 8080, "[::1]:8080", "http://[::1]:8080"),
+        ("::1", 80, "[::1]:80", "http://[::1]"),
+    ],
+)
+def test_an_origin_leaves_out_the_port_that_browsers_leave_out(
+    host: str, port: int, address: str, origin: str
+) -> None:
+    assert (join_address(host, port), make_origin(host, port)) == (address, origin)
+
+
+@each_row(
+    ("host", "url"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:1"),
+        ("::", "http://[::1]:1"),
+        ("192.0.2.1", "http://192.0.2.1:1"),
+    ],
+)
+def test_an_address_that_stands_for_all_is_reached_at_the_loopback(host: str, url: str) -> None:
+    assert make_local_url(host, 1) == url
+
+
+REACHED: Final = {"SSH_CONNECTION": "198.51.100.1 50000 203.0.113.5 22", "USER": "root"}
+
+
+@each_row(
+    ("host", "environ", "command"),
+    [
+        ("127.0.0.1", REACHED, "ssh -L 8080:127.0.0.1:8080 root@203.0.113.5"),
+        ("::1", REACHED, "ssh -L 8080:[::1]:8080 root@203.0.113.5"),
+        ("localhost", {}, "ssh -L 8080:localhost:8080 USER@SERVER"),
+        (
+            "127.0.0.1",
+            {"SSH_CONNECTION": "2001:db8::1 50000 2001:db8::2 2222"},
+            "ssh -p 2222 -L 8080:127.0.0.1:8080 USER@2001:db8::2",
+        ),
+        ("127.0.0.1", {"SSH_CONNECTION": "odd"}, "ssh -L 8080:127.0.0.1:8080 USER@SERVER"),
+        ("0.0.0.0", REACHED, None),
+        ("llm.example.com", REACHED, None),
+    ],
+)
+def test_a_loopback_address_is_reached_by_a_tunnel(
+    host: str, environ: dict[str, str], command: str | None
+) -> None:
+    assert make_tunnel_command(host, 8080, environ) == command

@@ -3,7 +3,7 @@
 The money rules are stated in Python (for SQLite) and in PL/pgSQL (`ledger/postgres/*.sql`).
 Here each rule is played against both: balance, hold, cap and budget in test_confirm, test_budgets
 and test_concurrent_holds, cost in test_holds, test_costs and test_audit; rates in
-postgres/test_rates, which asks the API's own limits for the same decisions. Those runs are slow.
+postgres/test_months, which asks the API's own limits for the same decisions. Those runs are slow.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The connection of the books: transactions, one state, errors of ours, events, replies that are kept."""
+"""Books over both databases: changes, snapshots, events; the same answers, to the type, after the same deeds."""
 
 from __future__ import annotations
 
 import os
 import socket
+from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -16,11 +18,13 @@ from gateway.ledger.records import (
     RepeatableRequest,
     StoredReply,
 )
+from gateway.ledger.sql.books import alerts
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.process import find_version
 from gateway.times import unix_ms
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.sql.books.life import Life
 from tests.ledger.sql.books.places import ONLY_SQLITE, AnyBooks, BooksPlace
 
 
@@ -189,3 +193,21 @@ def test_an_idempotency_key_is_of_one_account_and_route(
         books.replays.run_once(
             RepeatableRequest("1", "/route", "key", b"o" * 32), lambda: StoredReply(200, b"")
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_life_has_the_same_answers(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    places = (BooksPlace(tmp_path / "gateway.db"), BooksPlace(database))
+    places[1].empty()
+    answers = []
+    for place in places:
+        numbers = count()
+        monkeypatch.setattr(alerts, "make_alert_id", lambda n=numbers: f"alert_{next(n):08d}")
+        clock = Clock()
+        with place.open(clock, create=True) as books:
+            answers.append(Life(books, clock, seed).run())
+    for of_sqlite, of_postgres in zip(*answers, strict=True):
+        assert of_postgres == of_sqlite

@@ -1,25 +1,31 @@
-"""Entries and codes: limits of an amount, repeated posts, runs, and what redeeming and voiding do."""
+"""Entries, and the statements over them."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import astuple
+from typing import Any, Final
 
 import pytest
 
+from gateway.ledger.call_records import sum_statement
 from gateway.ledger.records import (
     MAX_INTEGER,
     CodeStatus,
     CodeTerms,
     Conflict,
     EntryFilter,
+    EntryKind,
     InvalidCode,
     NotFound,
     Refused,
     StoredSecret,
 )
-from tests.ledger.contract.kit import NOW_MS
+from gateway.ledger.sql.books.entries import RUNS_OF_ALL
+from gateway.times import DAY_MS
+from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks
+from tests.ledger.sql.requests import add_requests, make_item
 from tests.support.rows import each_row
 
 
@@ -143,3 +149,58 @@ def test_a_code_for_an_unknown_account_stays_open(
         books.codes.redeem("nobody", b"open".ljust(32))
     (found,) = books.codes.read_page("open", None, None, None)[1]
     assert found.id == codes["open"]
+
+
+FIRST: Final = 20_000
+"""The first day of the time; it has 30."""
+
+
+@pytest.fixture
+def moved(books: AnyBooks, clock: Clock) -> AnyBooks:
+    """Move two balances before, in and behind the time."""
+    key = key_id_of(create_key(books, "a"))
+    for day, amount_nano in ((FIRST - 1, 7), (FIRST, 40), (FIRST + 29, 500), (FIRST + 30, 6000)):
+        clock.now_ms = day * DAY_MS
+        books.entries.credit("a", amount_nano)
+        books.entries.correct("a", -1, note="n")
+        ended = settlement(amount_nano // 2, ended_ms=clock.now_ms)
+        add_requests(books.connection, [make_item(1, key, clock.now_ms - 5, ended)], clock.now_ms)
+    books.accounts.create("b", credit_nano=9)
+    return books
+
+
+def test_openings_and_movements_make_the_closings(moved: AnyBooks) -> None:
+    before, inside, behind = (
+        moved.statements.read(*days)
+        for days in ((0, FIRST), (FIRST, FIRST + 30), (FIRST + 30, FIRST + 99))
+    )
+    assert [astuple(one) for one in inside] == [("a", 1003, 540, 0, 0, -270, -2, 1271)]
+    assert (before[0].closing_nano, behind[0].opening_nano) == (1003, 1271)
+    assert moved.statements.read(FIRST, FIRST + 30, "a") == inside
+    for line in behind:
+        assert line.closing_nano == moved.accounts.read(line.account).balance_nano
+    total = ("total", 1271, 6009, 0, 0, -3000, -1, 4279)
+    assert astuple(sum_statement(behind)) == total
+    with pytest.raises(NotFound):
+        moved.statements.read(FIRST, FIRST + 30, "none")
+
+
+@pytest.mark.parametrize("kind", RUNS_OF_ALL)
+def test_the_entries_of_all_accounts_are_those_of_each(
+    moved: AnyBooks, kind: EntryKind | None
+) -> None:
+    each = [
+        one
+        for account_id in (1, 2)
+        for one in moved.entries.read_run(EntryFilter(account_id, kind), None, 99).entries
+    ]
+    run = moved.entries.read_run(EntryFilter(None, kind), None, 2)
+    found = list(run.entries)
+    while run.next_id is not None:
+        run = moved.entries.read_run(EntryFilter(None, kind), run.next_id, 2)
+        found += run.entries
+    assert found == sorted(each, key=lambda one: one.id, reverse=True)
+    assert moved.entries.count(None, kind) == len(found)
+    since = EntryFilter(None, kind, since_ms=FIRST * DAY_MS, until_ms=(FIRST + 1) * DAY_MS)
+    inside = [one for one in found if one.created_ms == FIRST * DAY_MS]
+    assert list(moved.entries.read_run(since, None, 99).entries) == inside
