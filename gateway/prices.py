@@ -58,6 +58,10 @@ class Asked:
     """How long its input is to be cached: "5m", "1h", or "" for not at all."""
     by_tokens: bool = True
     """Its tokens may have a price."""
+    image: tuple[str, str] = ("", "")
+    """The size and the quality of its images; "" leaves it to the provider."""
+    image_prices: tuple[tuple[str, str, str], ...] = ()
+    """The prices of images that may be charged, each by its tool, size and quality; "" is any."""
 
 
 NOTHING_SPECIAL: Final = Asked(any_tier=True)

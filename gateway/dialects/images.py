@@ -7,7 +7,7 @@ stream has a partial picture in each event, and the usage in its last one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -40,6 +40,7 @@ _EMPTY: Final = b'"b64_json":""'
 _PARTIAL: Final = b".partial_image"
 _HEAD_BYTES: Final = 256
 """Bytes of an event that tell its type, if it is too large to be read."""
+_SERVED: Final = re.compile(rb'"(size|quality)"\s*:\s*"([a-z0-9]{1,64})"')
 _SIZE: Final = re.compile(r"[0-9]+x[0-9]+")
 
 
@@ -88,8 +89,20 @@ class ImagesUpstream(ChatUpstream):
         named = find_images(target.prices.base.tools)
         if not named:  # a model whose tokens are priced
             return asked
-        name = choose_image(named, _tell(body, "size"), _tell(body, "quality"))
-        return replace(asked, tool_calls={name: body.get("n") or 1})
+        image, tools = read_image(body), target.prices.base.tools
+        fit = [one for one, *told in named if fits(image, *told)]
+        if not fit:
+            raise BadRequest(
+                "This model has no price here for images of this 'size' and 'quality'. Choose others,"
+                " or ask whoever runs this gateway.",
+                param="size" if image[0] else "quality",
+                code="unsupported_value",
+            )
+        # Held is the dearest that the provider may choose, and the reply is charged no more.
+        dearest = max(fit, key=tools.__getitem__)
+        prices = tuple(one for one in named if tools[one[0]] <= tools[dearest])
+        calls = {dearest: body.get("n") or 1}
+        return replace(asked, tool_calls=calls, image=image, image_prices=prices)
 
     def read_reply(self, text: bytes) -> Json:
         """Read a reply with its images cut out."""
@@ -105,7 +118,7 @@ class ImagesUpstream(ChatUpstream):
         raise UpstreamError("The upstream's reply is not a list of images.")
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        return _report(self.find_usage(reply), len(reply["data"]), expected)
+        return _report(self.find_usage(reply), len(reply["data"]), expected, read_image(reply))
 
     def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
         return True
@@ -167,51 +180,59 @@ def find_images(tools: Mapping[str, int]) -> list[tuple[str, str, str]]:
     return found
 
 
-def choose_image(named: Iterable[tuple[str, str, str]], size: str, quality: str) -> str:
-    """Choose the price of an image: of those that fit, the one that tells most, or the first.
+def fits(image: tuple[str, str], its_size: str, its_quality: str) -> bool:
+    """Return whether a price may be that of an image; "" is any."""
+    size, quality = image
+    return (not size or its_size in ("", size)) and (not quality or its_quality in ("", quality))
 
-    Raises BadRequest if none fits.
+
+def choose_image(asked: Asked, served: tuple[str, str]) -> str:
+    """Choose the price of an image by what the reply says of it, and else by the request.
+
+    Of those that fit, it is the one that tells most, or the first; if none fits, the one that is held.
     """
+    size, quality = image = served[0] or asked.image[0], served[1] or asked.image[1]
     fit = [
         (bool(size and its_size) + bool(quality and its_quality), name)
-        for name, its_size, its_quality in named
-        if (not size or its_size in ("", size)) and (not quality or its_quality in ("", quality))
+        for name, its_size, its_quality in asked.image_prices
+        if fits(image, its_size, its_quality)
     ]
     if not fit:
-        raise BadRequest(
-            "This model has no price here for images of this 'size' and 'quality'. Choose others, or ask"
-            " whoever runs this gateway.",
-            param="size" if size else "quality",
-            code="unsupported_value",
-        )
+        return next(iter(asked.tool_calls))
     return max(fit, key=lambda one: one[0])[1]  # of equal ones the first
 
 
-def _tell(body: Json, name: str) -> str:
-    """Return what a request says; "" where the provider chooses."""
-    said = get_text(body, name)
-    return "" if said == "auto" else said
+def read_image(body: Json) -> tuple[str, str]:
+    """Return the size and the quality that a request or a reply names; "" where it names none."""
+    size, quality = get_text(body, "size"), get_text(body, "quality")
+    return "" if size == "auto" else size, "" if quality == "auto" else quality
 
 
-def _report(usage: Json | None, images: int, expected: Expected) -> Reported:
+def _report(
+    usage: Json | None, images: int, expected: Expected, served: tuple[str, str]
+) -> Reported:
     """Report images where they have prices, else the tokens."""
-    if expected.asked.tool_calls:
+    asked = expected.asked
+    if asked.image_prices:
         # Tokens have no price then; nothing is guessed if they are not told.
         tokens = Tokens(max(expected.input_tokens, 1))
-        return Reported(tokens, True, True, dict.fromkeys(expected.asked.tool_calls, images))
+        calls = {**dict.fromkeys(asked.tool_calls, 0), choose_image(asked, served): images}
+        return Reported(tokens, True, True, calls)
     return read_openai_usage(usage, None, expected)
 
 
 class ImageReader(EventReader):
     """A `EventReader` of partial and whole images. Nothing but the body's end is terminal."""
 
-    __slots__ = ("_begun", "_images", "is_partial")
+    __slots__ = ("_begun", "_images", "_served", "is_partial")
 
     def __init__(self) -> None:
         super().__init__()
         self._begun = False
         self._images = 0
         """Whole images."""
+        self._served = ("", "")
+        """The size and the quality of the latest."""
         self.is_partial = False
         """The event that passes unread has a partial image."""
 
@@ -231,17 +252,22 @@ class ImageReader(EventReader):
         if type(body.get("type")) is not str:
             raise UpstreamError("The upstream sent a stream event without a type.")
         self._begun = True
-        self._images += body["type"].endswith(".completed")
+        if body["type"].endswith(".completed"):
+            self._images += 1
+            self._served = read_image(body)
         self._note_usage(body.get("usage"))
         return body
 
-    def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - the usage is all
+    def read_end(self, end: bytes, usage: Json | None) -> None:
         self._begun = True
-        self._images += not self.is_partial
+        if not self.is_partial:
+            self._images += 1
+            # Both stand behind the image, if they are told; within a string the quotes are escaped.
+            self._served = read_image({k.decode(): v.decode() for k, v in _SERVED.findall(end)})
         self._note_usage(usage)
 
     def read_report(self, expected: Expected) -> Reported:
-        report = _report(self.usage, max(self._images, 1), expected)
+        report = _report(self.usage, max(self._images, 1), expected, self._served)
         report.guessed |= not self._images
         return report
 

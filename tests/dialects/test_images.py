@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.dialects.exchanges import IMAGES
-from gateway.dialects.images import MAX_CUTS, choose_image, cut_images, find_images
+from gateway.dialects.images import MAX_CUTS, cut_images
 from gateway.dialects.records import ReplyContext, Target
 from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
 from gateway.money import FREE
@@ -22,10 +22,13 @@ PRICES: Final = {"images_1024x1024_high": 5, "images_1024x1024": 2, "images_low"
 LARGE: Final = "QUJD" * 500_000
 
 
-def make_context(calls: dict[str, int] | None = None, **asked: Any) -> ReplyContext:
+def make_context(prices: dict[str, int] | None = None, **asked: Any) -> ReplyContext:
     request = IMAGES.caller.parse_request(dump({"model": "ours", "prompt": "a cat"} | asked))
-    most = 0 if calls else 10**6
-    expected = Expected(2, UsageLimits(10**6, most, most), Asked(tool_calls=calls or {}))
+    most = 0 if prices else 10**6
+    wishes = (
+        IMAGES.upstream.read_asked(request.body, b"", make_target(prices)) if prices else Asked()
+    )
+    expected = Expected(2, UsageLimits(10**6, most, most), wishes)
     return ReplyContext(request, "req", expected)
 
 
@@ -71,7 +74,7 @@ def test_a_reply_whose_images_have_no_places_is_charged_and_not_passed(body: byt
 
 def test_images_are_counted_where_they_have_prices_and_else_estimated() -> None:
     body = dump({"data": [{"b64_json": "QQ=="}] * 3})
-    priced = IMAGES.read_reply(body, make_context({"images_low": 4}, n=4)).metered
+    priced = IMAGES.read_reply(body, make_context({"images_low": 4}, n=4, quality="low")).metered
     assert (priced.tool_calls, priced.estimated) == ({"images_low": 3}, False)
     estimated = IMAGES.read_reply(body, make_context()).metered
     assert (estimated.tokens.output, estimated.estimated) == (3 * 1600, True)
@@ -96,27 +99,60 @@ def test_what_is_no_list_of_images_is_an_error(body: bytes) -> None:
 
 
 @each_row(
-    ("asked", "name"),
+    ("asked", "served", "held", "charged"),
     [
-        ({"size": "1024x1024", "quality": "high"}, "images_1024x1024_high"),
-        ({"size": "1024x1024", "quality": "medium"}, "images_1024x1024"),
-        ({"size": "512x512", "quality": "low"}, "images_low"),
-        ({"size": "1024x1024"}, "images_1024x1024_high"),
-        ({"size": "auto", "quality": "low"}, "images_low"),
-        ({}, "images_1024x1024_high"),
+        ({"size": "1024x1024", "quality": "high"}, {}, "1024x1024_high", "1024x1024_high"),
+        ({"size": "1024x1024", "quality": "medium"}, {}, "1024x1024", "1024x1024"),
+        ({"size": "512x512", "quality": "low"}, {}, "low", "low"),
+        # What a request leaves open is charged by the reply, and else by the first price that fits.
+        ({"size": "1024x1024"}, {}, "1024x1024_high", "1024x1024_high"),
+        ({"size": "1024x1024"}, {"quality": "low"}, "1024x1024_high", "1024x1024"),
+        (
+            {"size": "auto", "quality": "auto"},
+            {"size": "9x9", "quality": "low"},
+            "1024x1024_high",
+            "low",
+        ),
+        ({}, {"size": "1024x1024", "quality": "high"}, "1024x1024_high", "1024x1024_high"),
+        ({}, {"size": "auto", "quality": 5}, "1024x1024_high", "1024x1024_high"),
+        # What has no price is charged as it is held, and nothing above that.
+        ({}, {"size": "9x9", "quality": "high"}, "1024x1024_high", "1024x1024_high"),
+        ({"size": "1024x1024", "quality": "low"}, {"quality": "high"}, "1024x1024", "1024x1024"),
+        (
+            {"size": "1024x1024", "quality": "high"},
+            {"quality": "low"},
+            "1024x1024_high",
+            "1024x1024",
+        ),
     ],
 )
-def test_the_price_that_tells_most_is_the_images(asked: dict[str, Any], name: str) -> None:
-    target, body = make_target({"search": 1, "image_generation": 1} | PRICES), {"n": 2} | asked
-    assert IMAGES.upstream.read_asked(body, b"", target).tool_calls == {name: 2}
+def test_an_image_is_charged_by_what_its_reply_says(
+    asked: dict[str, Any], served: dict[str, Any], held: str, charged: str
+) -> None:
+    prices = {"search": 1, "image_generation": 1} | PRICES
+    context = make_context(prices, n=2, **asked)
+    assert context.expected.asked.tool_calls == {f"images_{held}": 2}
+    body = dump({"data": [{"b64_json": "QQ=="}] * 2} | served)
+    metered = IMAGES.read_reply(body, context).metered
+    assert (metered.tool_calls, metered.estimated) == ({f"images_{charged}": 2}, False)
+
+
+@each_row("text", ["QQ==", LARGE])
+def test_a_stream_says_what_an_image_is(text: str) -> None:
+    pipeline = IMAGES.open_stream(make_context(PRICES, stream=True))
+    pipeline.feed(frame("completed", text, size="1024x1024", quality="medium"))
+    pipeline.end()
+    assert pipeline.measure().tool_calls == {"images_1024x1024": 1}
 
 
 def test_a_size_without_a_price_is_refused() -> None:
-    named = find_images({"images_1024x1024": 2})
-    with pytest.raises(BadRequest, match="no price here") as caught:
-        choose_image(named, "512x512", "")
-    assert caught.value.param == "size"
-    assert choose_image(find_images({"images": 1}), "1x1", "high") == "images"
+    for asked, param in (({"size": "512x512"}, "size"), ({"quality": "ultra"}, "quality")):
+        prices = {"images_1024x1024_high": 2}
+        with pytest.raises(BadRequest, match="no price here") as caught:
+            make_context(prices, **asked)
+        assert caught.value.param == param
+    context = make_context({"images": 1}, size="1x1", quality="high")
+    assert context.expected.asked.tool_calls == {"images": 1}
 
 
 def frame(kind: str, text: str, **more: Any) -> bytes:
