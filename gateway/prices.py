@@ -30,7 +30,7 @@ def name_tier(word: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class BillTerms:
     """The terms, besides tokens, that a request asks for or that a reply was served on; "" if unsaid."""
 
     service_tier: str = ""
@@ -38,16 +38,16 @@ class Terms:
     inference_geo: str = ""
 
 
-UNSAID: Final = Terms()
+UNSAID: Final = BillTerms()
 CONDITIONS: Final = ("service_tier", "speed", "inference_geo")
-"""The fields of `Terms`, which are conditions of a rule, too."""
+"""The fields of `BillTerms`, which are conditions of a rule, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The wishes in a request that change the bill."""
 
-    terms: Terms = UNSAID
+    terms: BillTerms = UNSAID
     any_tier: bool = False
     """The provider chooses the service tier."""
     tool_calls: Mapping[str, int] = field(default_factory=count_none)
@@ -89,7 +89,7 @@ class PriceRule:
         words = [f"{name} {value}" for name, value in found if value is not None]
         return ", ".join((*words, *self.window.words))
 
-    def holds(self, tokens: Tokens, terms: Terms, at_ms: int) -> bool:
+    def holds(self, tokens: Tokens, terms: BillTerms, at_ms: int) -> bool:
         """Return whether the rule applies to what was served to a request of that time."""
         if self.input_above is not None and tokens.all_input <= self.input_above:
             return False
@@ -178,7 +178,7 @@ class PriceList:
         of_rules = (AppliedPrice(rule.price, rule.why) for rule in self.rules)
         object.__setattr__(self, "applied", (AppliedPrice(self.base), *of_rules))
 
-    def find(self, tokens: Tokens, terms: Terms, at_ms: int) -> AppliedPrice:
+    def find(self, tokens: Tokens, terms: BillTerms, at_ms: int) -> AppliedPrice:
         """Return the price of what was served to a request that was admitted at that time."""
         for number, rule in enumerate(self.rules, 1):
             if rule.holds(tokens, terms, at_ms):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway.money import MEDIA, NONE, TOOL_NAME, Tokens, count_none
-from gateway.prices import CONDITIONS, NOTHING_SPECIAL, STANDARD, UNSAID, Asked, Terms
+from gateway.prices import CONDITIONS, NOTHING_SPECIAL, STANDARD, UNSAID, Asked, BillTerms
 from gateway.times import HOUR_MS
 
 log = logging.getLogger("gateway.usage")
@@ -67,7 +67,7 @@ class Reported:
     has_output: bool = False
     tool_calls: Mapping[str, int] | None = None
     """Calls of the tools that the provider ran, zeros too; None if it does not tell."""
-    terms: Terms = UNSAID
+    terms: BillTerms = UNSAID
     guessed: bool = False
     """The report leaves out a detail that changes the price; the request's word stands for it."""
     cost_nano: int | None = None
@@ -81,7 +81,7 @@ class Metered:
     tokens: Tokens
     estimated: bool
     tool_calls: Mapping[str, int] = field(default_factory=count_none)
-    terms: Terms = UNSAID
+    terms: BillTerms = UNSAID
     unreported: bool = False
     """The reply was complete, and its upstream reported no plausible usage, or half of one."""
     reported_cost_nano: int | None = None
@@ -172,7 +172,7 @@ def _complete_calls(
     return calls, bool(silent)
 
 
-def _complete_terms(served: Terms, asked: Terms) -> Terms:
+def _complete_terms(served: BillTerms, asked: BillTerms) -> BillTerms:
     """Add the terms that the request asked for and the reply does not mention; that they hold is a guess."""
     if asked is UNSAID:
         return served

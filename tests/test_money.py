@@ -26,7 +26,7 @@ from gateway.money import (
     parse_amount_nano,
     read_charged_nano,
 )
-from gateway.prices import Asked, Terms
+from gateway.prices import Asked, BillTerms
 from gateway.usage import (
     Expected,
     Metered,
@@ -268,18 +268,18 @@ def test_charged_is_the_report_or_what_was_delivered_before_it_is_complete(
 @each_row(
     ("asked", "served", "terms", "estimated"),
     [
-        (Terms(), Terms(), Terms(), False),
-        (Terms(), Terms("priority"), Terms("priority"), False),
-        (Terms("priority"), Terms("standard"), Terms("standard"), False),
-        (Terms("priority"), Terms(), Terms("priority"), True),
-        (Terms("standard"), Terms(), Terms(), False),
-        (Terms(speed="fast"), Terms("standard"), Terms("standard", "fast"), True),
-        (Terms(speed="fast"), Terms(speed="standard"), Terms(speed="standard"), False),
-        (Terms(inference_geo="us"), Terms(), Terms(inference_geo="us"), True),
+        (BillTerms(), BillTerms(), BillTerms(), False),
+        (BillTerms(), BillTerms("priority"), BillTerms("priority"), False),
+        (BillTerms("priority"), BillTerms("standard"), BillTerms("standard"), False),
+        (BillTerms("priority"), BillTerms(), BillTerms("priority"), True),
+        (BillTerms("standard"), BillTerms(), BillTerms(), False),
+        (BillTerms(speed="fast"), BillTerms("standard"), BillTerms("standard", "fast"), True),
+        (BillTerms(speed="fast"), BillTerms(speed="standard"), BillTerms(speed="standard"), False),
+        (BillTerms(inference_geo="us"), BillTerms(), BillTerms(inference_geo="us"), True),
     ],
 )
 def test_charged_are_the_terms_served_or_else_those_asked_for(
-    asked: Terms, served: Terms, terms: Terms, *, estimated: bool
+    asked: BillTerms, served: BillTerms, terms: BillTerms, *, estimated: bool
 ) -> None:
     expected = replace(EXPECTED, asked=Asked(asked))
     metered = meter(Reported(REPORTED, True, True, terms=served), 0, expected, complete=True)

@@ -8,9 +8,9 @@ from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.prices import (
     AppliedPrice,
     Asked,
+    BillTerms,
     PriceList,
     PriceRule,
-    Terms,
     describe_rules,
     name_tier,
     read_price,
@@ -43,19 +43,19 @@ SMALL, LARGE = Tokens(100, output=5), Tokens(1, 50, 25, 5, 25)
 @each_row(
     ("tokens", "terms", "price", "rule"),
     [
-        (SMALL, Terms(), BASE, ""),
-        (SMALL, Terms("standard", "standard", "global"), BASE, ""),
-        (LARGE, Terms(), LONG, "input_above 100"),
-        (SMALL, Terms("priority"), BASE, ""),
-        (LARGE, Terms("priority"), PRIORITY, "input_above 100, service_tier priority"),
-        (SMALL, Terms(speed="fast"), FAST, "speed fast"),
-        (LARGE, Terms("priority", "fast", "us"), FAST, "speed fast"),
-        (SMALL, Terms(inference_geo="us"), HOME, "inference_geo us"),
-        (LARGE, Terms(inference_geo="us"), LONG, "input_above 100"),
+        (SMALL, BillTerms(), BASE, ""),
+        (SMALL, BillTerms("standard", "standard", "global"), BASE, ""),
+        (LARGE, BillTerms(), LONG, "input_above 100"),
+        (SMALL, BillTerms("priority"), BASE, ""),
+        (LARGE, BillTerms("priority"), PRIORITY, "input_above 100, service_tier priority"),
+        (SMALL, BillTerms(speed="fast"), FAST, "speed fast"),
+        (LARGE, BillTerms("priority", "fast", "us"), FAST, "speed fast"),
+        (SMALL, BillTerms(inference_geo="us"), HOME, "inference_geo us"),
+        (LARGE, BillTerms(inference_geo="us"), LONG, "input_above 100"),
     ],
 )
 def test_the_first_rule_whose_conditions_hold_applies_to_all_tokens(
-    tokens: Tokens, terms: Terms, price: Price, rule: str
+    tokens: Tokens, terms: BillTerms, price: Price, rule: str
 ) -> None:
     """All input counts towards `input_above`, cached or not."""
     assert PRICES.find(tokens, terms, NOW_MS) == AppliedPrice(price, rule)
@@ -66,13 +66,13 @@ def test_the_first_rule_whose_conditions_hold_applies_to_all_tokens(
     [
         (Tokens(50), Asked(), BASE),
         (Tokens(51), Asked(), LONG),  # the estimate may be half of what is counted
-        (Tokens(51), Asked(Terms("priority")), PRIORITY),
+        (Tokens(51), Asked(BillTerms("priority")), PRIORITY),
         (Tokens(51), Asked(any_tier=True), PRIORITY),
-        (Tokens(51), Asked(Terms("standard")), LONG),
-        (Tokens(5), Asked(Terms("priority")), BASE),
-        (Tokens(5), Asked(Terms(speed="fast")), FAST),
-        (Tokens(5), Asked(Terms(inference_geo="us")), HOME),
-        (Tokens(5), Asked(Terms(inference_geo="eu")), BASE),
+        (Tokens(51), Asked(BillTerms("standard")), LONG),
+        (Tokens(5), Asked(BillTerms("priority")), BASE),
+        (Tokens(5), Asked(BillTerms(speed="fast")), FAST),
+        (Tokens(5), Asked(BillTerms(inference_geo="us")), HOME),
+        (Tokens(5), Asked(BillTerms(inference_geo="eu")), BASE),
     ],
 )
 def test_a_hold_takes_the_dearest_price_that_may_apply(
@@ -100,8 +100,8 @@ def test_a_value_has_a_price_if_a_rule_asks_for_nothing_else(
 
 def test_a_cheaper_rule_makes_no_hold_smaller() -> None:
     flex = PriceList(BASE, (PriceRule(Price(1, 1, 1, 1), service_tier="flex"),))
-    assert flex.find_dearest(Tokens(5), Asked(Terms("flex")), NOW_MS).price == BASE
-    assert flex.find(Tokens(5), Terms("flex"), NOW_MS).price == Price(1, 1, 1, 1)
+    assert flex.find_dearest(Tokens(5), Asked(BillTerms("flex")), NOW_MS).price == BASE
+    assert flex.find(Tokens(5), BillTerms("flex"), NOW_MS).price == Price(1, 1, 1, 1)
 
 
 @each_row(
@@ -158,7 +158,7 @@ NIGHTS = PriceList(BASE, (NIGHT,))
     [(0, NIGHT.price), (HOUR_MS - 1, NIGHT.price), (HOUR_MS, BASE), (24 * HOUR_MS, NIGHT.price)],
 )
 def test_a_rule_of_hours_holds_for_requests_of_these_hours(at_ms: int, price: Price) -> None:
-    assert NIGHTS.find(SMALL, Terms(), at_ms) == AppliedPrice(
+    assert NIGHTS.find(SMALL, BillTerms(), at_ms) == AppliedPrice(
         price, "hours 00:00-01:00" if price is NIGHT.price else ""
     )
     assert NIGHTS.find_dearest(SMALL, Asked(), at_ms).price == price

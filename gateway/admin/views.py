@@ -9,7 +9,7 @@ from typing import Final
 from gateway.admin.fields import Fields
 from gateway.ledger.alert_records import AlertView, UpstreamFailure
 from gateway.ledger.call_records import (
-    ENDINGS,
+    OUTCOME_WORDS,
     CallDetail,
     CallView,
     ProviderCosts,
@@ -275,7 +275,7 @@ ACCOUNT_DETAIL: Final = Fields[AccountDetail](
 
 def _describe_call_end(call: CallView) -> str:
     status = "" if call.status is None else f" {call.status}"
-    return f"{ENDINGS[call.outcome].label}{status}"
+    return f"{OUTCOME_WORDS[call.outcome].label}{status}"
 
 
 def _describe_duration(call: CallView) -> str:
@@ -287,7 +287,7 @@ def _describe_duration(call: CallView) -> str:
 CALL: Final = Fields[CallView](
     *("request_id", "account", "started_ms", "ended_ms", "model", "provider", ("key", "key_id")),
     *("key_name", "key_display", "state", "outcome"),
-    ("outcome_label", lambda call: ENDINGS[call.outcome].label),
+    ("outcome_label", lambda call: OUTCOME_WORDS[call.outcome].label),
     *("status", "stream", "tokens", "cost_nano", "estimated", "first_byte_ms", "total_ms"),
     table=(
         ("ID", "request_id"),

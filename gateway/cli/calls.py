@@ -17,7 +17,7 @@ from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, f
 from gateway.config.load import load_config
 from gateway.ledger.alert_records import Alert, CallSums, Latency, UpstreamFailure, make_alert_id
 from gateway.ledger.call_records import (
-    ENDINGS,
+    OUTCOME_WORDS,
     CallFilter,
     CallView,
     OutcomeFilter,
@@ -42,7 +42,7 @@ from gateway.times import DAY_MS, format_moment
     arg("--key", "KEY", read.word, "only this key: its id, or its name if no other has it"),
     arg("--model", "M", read.word, "only this model"),
     arg("--provider", "P", read.word, "only this provider"),
-    choice("--outcome", ("failed", *ENDINGS), "only calls that ended so"),
+    choice("--outcome", ("failed", *OUTCOME_WORDS), "only calls that ended so"),
     arg("--status", "N", read.count, "only this status of the reply"),
     arg(
         "--slower-than",

@@ -31,8 +31,7 @@ from gateway.money import (
     format_amount,
     format_factor,
 )
-from gateway.prices import PriceList, PriceRule, describe_rules
-from gateway.prices import Terms as BillTerms
+from gateway.prices import BillTerms, PriceList, PriceRule, describe_rules
 from gateway.process import ExitCode
 from gateway.server import find_listen_problem
 from gateway.times import unix_ms

@@ -10,7 +10,7 @@ from gateway.cli.arguments import render_fields
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
 from gateway.ledger.alert_records import RefusedView, UpstreamFailure
-from gateway.ledger.call_records import ENDINGS, CallDetail, Correction, Receipt
+from gateway.ledger.call_records import OUTCOME_WORDS, CallDetail, Correction, Receipt
 from gateway.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.times import format_moment
 
@@ -77,7 +77,7 @@ def page_receipt(detail: CallDetail, currency: str) -> str:
 
 
 def _describe_ending(receipt: Receipt) -> str:
-    ending = ENDINGS[receipt.outcome]
+    ending = OUTCOME_WORDS[receipt.outcome]
     status = "" if receipt.status is None else f", status {receipt.status}"
     by = "" if ending.by is None else f"; ended by: {ending.by}"
     return f"{ending.sentence} ({receipt.outcome}{status}{by})"

@@ -226,7 +226,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class OutcomeWords:
     """An outcome in words."""
 
     by: Literal["caller", "upstream", "gateway"] | None
@@ -236,34 +236,36 @@ class Ending:
     sentence: str
 
 
-ENDINGS: Final[Mapping[Outcome, Ending]] = MappingProxyType(
+OUTCOME_WORDS: Final[Mapping[Outcome, OutcomeWords]] = MappingProxyType(
     {
-        "pending": Ending(None, "in flight", "The call is in flight."),
-        "complete": Ending("upstream", "done", "The reply is complete."),
-        "caller_left": Ending("caller", "caller left", "The caller left before the end."),
-        "upstream_error": Ending(
+        "pending": OutcomeWords(None, "in flight", "The call is in flight."),
+        "complete": OutcomeWords("upstream", "done", "The reply is complete."),
+        "caller_left": OutcomeWords("caller", "caller left", "The caller left before the end."),
+        "upstream_error": OutcomeWords(
             "upstream", "provider failed", "The provider failed, refused the call or broke off."
         ),
-        "upstream_timeout": Ending(
+        "upstream_timeout": OutcomeWords(
             "gateway",
             "provider too slow",
             "The gateway ended the call, because the provider was too slow.",
         ),
-        "rejected": Ending(
+        "rejected": OutcomeWords(
             "upstream", "rejected", "The provider rejected the request: it found fault with it."
         ),
-        "ledger_error": Ending(
+        "ledger_error": OutcomeWords(
             "gateway",
             "not recorded",
             "The gateway could not record the charge, so it kept the reply back.",
         ),
-        "shutdown": Ending("gateway", "gateway stopped", "The gateway was stopped before the end."),
-        "internal_error": Ending(
+        "shutdown": OutcomeWords(
+            "gateway", "gateway stopped", "The gateway was stopped before the end."
+        ),
+        "internal_error": OutcomeWords(
             "gateway",
             "gateway failed",
             "The gateway failed by a fault of its own; its log says more under the request id.",
         ),
-        "interrupted": Ending(
+        "interrupted": OutcomeWords(
             "gateway", "interrupted", "The gateway died during the call; it charged nothing for it."
         ),
     }
@@ -274,7 +276,7 @@ def describe_receipt(
     receipt: Receipt, currency: str, *, for_operator: bool = False
 ) -> dict[str, object]:
     """Make the JSON of a receipt: money as a decimal string and as integer nano-units."""
-    ending = ENDINGS[receipt.outcome]
+    ending = OUTCOME_WORDS[receipt.outcome]
     return {
         "request_id": receipt.request_id,
         "state": receipt.state,

@@ -23,7 +23,7 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import drop_hold
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.money import MAX_AMOUNT_NANO, Price, Tokens
-from gateway.prices import NOTHING_SPECIAL, UNSAID, Asked, PriceList, PriceRule, Terms
+from gateway.prices import NOTHING_SPECIAL, UNSAID, Asked, BillTerms, PriceList, PriceRule
 from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.records import make_call
@@ -299,10 +299,10 @@ FAST: Final = PriceRule(Price(10**6, 10**6, 10**6, 10**6), speed="fast")
 
 @pytest.mark.parametrize(
     ("provider", "terms", "cost_nano"),
-    [("alpha", UNSAID, 4), ("alpha", Terms(speed="fast"), 35), ("beta", UNSAID, None)],
+    [("alpha", UNSAID, 4), ("alpha", BillTerms(speed="fast"), 35), ("beta", UNSAID, None)],
 )
 async def test_a_charge_has_the_cost_of_the_provider_that_served(
-    desk: Desk, provider: str, terms: Terms, cost_nano: int | None
+    desk: Desk, provider: str, terms: BillTerms, cost_nano: int | None
 ) -> None:
     """Rounded up once, as charges are; the report is kept as it is."""
     model = replace(MODEL, costs={"alpha": PriceList(COST, (FAST,))})

@@ -8,7 +8,7 @@ from gateway.cli.check import list_conflicts
 from gateway.config.records import Model
 from gateway.config.settings import MAX_PRICE
 from gateway.money import FREE, NANO, Price, Tokens
-from gateway.prices import FREE_OF_CHARGE, Terms
+from gateway.prices import FREE_OF_CHARGE, BillTerms
 from tests.support.rows import each_row
 from tests.support.settings import MODEL, OPENAI, load, with_price
 
@@ -172,7 +172,7 @@ def read_routed(folder: Path, lines: str) -> Model:
     return load(folder, ROUTED + lines).models["m"]
 
 
-def find(model: Model, provider: str, tokens: Tokens, terms: Terms) -> int:
+def find(model: Model, provider: str, tokens: Tokens, terms: BillTerms) -> int:
     return model.costs[provider].find(tokens, terms, 0).price.input // NANO
 
 
@@ -203,7 +203,7 @@ cost_when = [
 """,
     )
     short, long = Tokens(input=1), Tokens(input=11)
-    plain, fast, flex = Terms(), Terms(speed="fast"), Terms(service_tier="flex")
+    plain, fast, flex = BillTerms(), BillTerms(speed="fast"), BillTerms(service_tier="flex")
     found = {
         provider: [find(model, provider, tokens, terms) for tokens, terms in (
             (short, plain), (long, plain), (short, fast), (long, fast), (short, flex),

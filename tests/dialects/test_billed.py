@@ -9,7 +9,7 @@ from gateway.dialects.exchanges import COUNT_TOKENS
 from gateway.dialects.records import Target
 from gateway.dialects.wire.billed import BILLED_NAMES, check_tools, list_families, refuse
 from gateway.errors import BadRequest
-from gateway.prices import Asked, PriceList, Terms
+from gateway.prices import Asked, BillTerms, PriceList
 from tests.dialects.billed import PRICES, SAID, SEARCHING, Json, ruled, write
 from tests.support.rows import each_row
 
@@ -90,21 +90,21 @@ def test_what_costs_nothing_more_passes(dialect: str, fields: Json) -> None:
 @each_row(
     ("dialect", "fields", "prices", "asked"),
     [
-        ("chat", {"service_tier": "priority"}, ruled(service_tier="priority"), Asked(Terms("priority"))),
-        ("chat", {"service_tier": "fast"}, ruled(service_tier="priority"), Asked(Terms("priority"))),
+        ("chat", {"service_tier": "priority"}, ruled(service_tier="priority"), Asked(BillTerms("priority"))),
+        ("chat", {"service_tier": "fast"}, ruled(service_tier="priority"), Asked(BillTerms("priority"))),
         ("chat", {"service_tier": "auto"}, ruled(service_tier="priority"), Asked(any_tier=True)),
         ("chat", {"web_search_options": {}}, SEARCHING, Asked(any_tier=True, tool_calls={"web_search": 1})),
         ("chat", {"tools": [{"type": "web_search"}]}, SEARCHING, Asked(any_tier=True, tool_calls={"web_search": 1})),
         ("chat", {}, PRICES, Asked(any_tier=True)),
         ("chat", {"service_tier": None}, PRICES, Asked(any_tier=True)),
-        ("messages", {"speed": "fast"}, ruled(speed="fast"), Asked(Terms(speed="fast"), any_tier=True)),
-        ("messages", {"inference_geo": "us"}, ruled(geo="us"), Asked(Terms(inference_geo="us"), any_tier=True)),
+        ("messages", {"speed": "fast"}, ruled(speed="fast"), Asked(BillTerms(speed="fast"), any_tier=True)),
+        ("messages", {"inference_geo": "us"}, ruled(geo="us"), Asked(BillTerms(inference_geo="us"), any_tier=True)),
         ("messages", {"tools": [SEARCH]}, SEARCHING, Asked(any_tier=True, tool_calls={"web_search": 1})),
         ("messages", {"tools": [SEARCH | {"max_uses": 5}]}, SEARCHING, Asked(any_tier=True, tool_calls={"web_search": 5})),
         ("messages", {"cache_control": {"type": "ephemeral"}}, PRICES, Asked(any_tier=True, cache="5m")),
         ("messages", {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, PRICES, Asked(any_tier=True, cache="1h")),
         ("messages", {"system": '"ttl":"1h"'}, PRICES, Asked(any_tier=True)),
-        ("messages", {"service_tier": "standard_only"}, PRICES, Asked(Terms("standard"))),
+        ("messages", {"service_tier": "standard_only"}, PRICES, Asked(BillTerms("standard"))),
     ],
 )  # fmt: skip
 def test_what_has_a_price_passes_and_is_reckoned_with(

@@ -22,7 +22,7 @@ from gateway.dialects.exchanges import CALLERS, EMBEDDINGS
 from gateway.dialects.records import Inputs, ReplyContext, Target
 from gateway.errors import BadRequest, InvalidKey, UpstreamError
 from gateway.money import Tokens
-from gateway.prices import Terms
+from gateway.prices import BillTerms
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
@@ -281,7 +281,7 @@ def test_a_caller_gets_the_estimate_where_there_is_no_usage() -> None:
 
 def test_the_service_tier_is_read() -> None:
     value = embeddings(service_tier="default")
-    assert EMBEDDINGS.read_reply(dump(value), make_context()).metered.terms == Terms("standard")
+    assert EMBEDDINGS.read_reply(dump(value), make_context()).metered.terms == BillTerms("standard")
 
 
 @each_row(

@@ -10,7 +10,7 @@ import pytest
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
-from gateway.prices import Terms
+from gateway.prices import BillTerms
 from tests.dialects.chat.kit import (
     DONE,
     INPUT_ESTIMATE,
@@ -152,11 +152,11 @@ def test_the_tier_of_a_chat_reply_is_the_last_that_was_named(
     pipeline = EXCHANGES["chat"]["chat"].open_stream(make_context())
     said = [chunk(text("a"), service_tier=one) for one in tiers]
     pipeline.feed(events(*said, chunk(stop()), chunk(usage=usage)) + DONE)
-    assert pipeline.measure().terms == Terms(tier)
+    assert pipeline.measure().terms == BillTerms(tier)
     reply = {"choices": [choice({}, "stop")], "usage": usage, "service_tier": tiers[-1]}
     if len(tiers) == 1:
         whole = EXCHANGES["chat"]["chat"].read_reply(dump(reply), make_context()).metered
-        assert whole.terms == Terms(tier)
+        assert whole.terms == BillTerms(tier)
 
 
 def test_no_estimate_is_above_the_limit() -> None:

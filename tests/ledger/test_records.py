@@ -14,7 +14,7 @@ from gateway.errors import RateLimited
 from gateway.ledger.alert_records import Alert, Hook, make_alert_id, write_alert
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import (
-    ENDINGS,
+    OUTCOME_WORDS,
     CallView,
     Correction,
     Outcome,
@@ -275,13 +275,20 @@ def test_a_refusal_names_the_limit_and_the_wait(
 
 
 def test_every_outcome_has_words_and_someone_who_ended_it() -> None:
-    assert set(ENDINGS) == set(get_args(Outcome))
-    assert [outcome for outcome, ending in ENDINGS.items() if ending.by is None] == ["pending"]
-    assert {ending.by for ending in ENDINGS.values()} == {"upstream", "caller", "gateway", None}
-    for ending in ENDINGS.values():
+    assert set(OUTCOME_WORDS) == set(get_args(Outcome))
+    assert [outcome for outcome, ending in OUTCOME_WORDS.items() if ending.by is None] == [
+        "pending"
+    ]
+    assert {ending.by for ending in OUTCOME_WORDS.values()} == {
+        "upstream",
+        "caller",
+        "gateway",
+        None,
+    }
+    for ending in OUTCOME_WORDS.values():
         assert ending.sentence[0].isupper()
         assert ending.sentence.endswith(".")
-    assert len({ending.label for ending in ENDINGS.values()}) == len(ENDINGS)
+    assert len({ending.label for ending in OUTCOME_WORDS.values()}) == len(OUTCOME_WORDS)
 
 
 def test_a_receipt_says_who_ended_it_and_what_was_used() -> None:

@@ -22,7 +22,7 @@ from gateway.console.routes import EVERY_TOKEN, READERS, Answer, ConsoleRequest,
 from gateway.ids import find_first_id
 from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.call_records import (
-    ENDINGS,
+    OUTCOME_WORDS,
     CallFilter,
     ChartUnit,
     OutcomeFilter,
@@ -51,7 +51,7 @@ No index knows how long calls took.
 
 LABELS: Final[dict[OutcomeFilter, str]] = {
     "failed": "any failure",
-    **{outcome: ending.label for outcome, ending in ENDINGS.items()},
+    **{outcome: ending.label for outcome, ending in OUTCOME_WORDS.items()},
 }
 
 

@@ -28,7 +28,7 @@ from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_tool_calls
 from gateway.errors import UpstreamError
 from gateway.money import NONE, Tokens, name_tool
-from gateway.prices import Terms, name_tier
+from gateway.prices import BillTerms, name_tier
 from gateway.usage import Expected, Reported, are_counts, count_text, merge_reports, read_count
 
 _NO_REGION: Final = "not_available"
@@ -55,7 +55,7 @@ def read_messages_usage(
     none: Json = dict.fromkeys(expected.asked.tool_calls, 0)  # the blocks tell of what was run
     if not isinstance(usage, dict):
         return Reported(tool_calls={**none, **came}, guessed=bool(came))
-    terms = Terms(
+    terms = BillTerms(
         service_tier=name_tier(usage.get("service_tier")),
         speed=get_text(usage, "speed"),
         inference_geo=get_text(usage, "inference_geo").replace(_NO_REGION, ""),

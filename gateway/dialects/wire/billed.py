@@ -17,7 +17,7 @@ from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.errors import BadRequest
 from gateway.money import MEDIA, WEB_SEARCH, name_tool
-from gateway.prices import NOTHING_SPECIAL, Asked, Terms, name_tier
+from gateway.prices import NOTHING_SPECIAL, Asked, BillTerms, name_tier
 from gateway.usage import MAX_PLAUSIBLE_CALLS
 
 ANY_TOOL: Final = "tools"
@@ -247,7 +247,7 @@ def read_asked(body: Json, data: bytes, target: Target) -> Asked:  # noqa: ARG00
     if body.get("web_search_options") is not None:
         calls[WEB_SEARCH] += 1
     tier = body.get("service_tier")
-    terms = Terms(name_tier(tier), get_text(body, "speed"), get_text(body, "inference_geo"))
+    terms = BillTerms(name_tier(tier), get_text(body, "speed"), get_text(body, "inference_geo"))
     modes = [f"{mode}_output" for mode in get_list(body, "modalities")]
     media = tuple(name for name in modes if name in MEDIA)
     return Asked(terms, tier in (None, "auto"), calls, media, cache)

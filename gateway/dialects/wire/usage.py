@@ -14,7 +14,7 @@ from typing import Any, Final
 from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import get_list, get_object
 from gateway.money import MILLION, NANO, NONE, WEB_SEARCH, Tokens, name_tool, read_charged_nano
-from gateway.prices import UNSAID, Terms, name_tier
+from gateway.prices import UNSAID, BillTerms, name_tier
 from gateway.usage import Expected, Reported, are_counts, read_count
 
 _ROLES: Final = {
@@ -80,7 +80,7 @@ def read_openai_usage(usage: object, tier: object, expected: Expected) -> Report
         counts.has_input,
         counts.has_output,
         read_tool_calls(told),
-        Terms(served) if served else UNSAID,
+        BillTerms(served) if served else UNSAID,
         counts.guessed,
         read_bill_nano(told),
     )

@@ -45,7 +45,7 @@ from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session, describe
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot, make_void
-from gateway.ledger.serving.queue import Item, Observations, Report
+from gateway.ledger.serving.queue import Item, NotPendingError, Observations, Report
 from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.ledger")
@@ -63,10 +63,6 @@ _WITHDRAW: Final = b"SELECT withdraw_charge($1, $2, $3, $4)"
 _BAD_ITEM: Final = (psycopg.DataError, psycopg.IntegrityError, orjson.JSONEncodeError)
 """Errors of one item's values or of a rule it breaks: it would fail each batch."""
 _IN_THE_WAY: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
-
-
-class NotPendingError(Exception):
-    """The request to settle does not exist or was settled before."""
 
 
 class UnknownError(Exception):

@@ -131,6 +131,10 @@ class Observations:
                 kept += times
 
 
+class NotPendingError(Exception):
+    """The request to settle does not exist or was settled before."""
+
+
 class Store(Protocol):
     """Carries out rounds, one after the other; the event loop never waits for one."""
 

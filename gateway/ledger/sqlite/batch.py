@@ -17,7 +17,7 @@ from typing import Final, cast
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
 from gateway.ledger.records import MAX_INTEGER
-from gateway.ledger.serving.queue import Item, Observations
+from gateway.ledger.serving.queue import Item, NotPendingError, Observations
 from gateway.ledger.sql.books.observations import Insert, Row, write_observations
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.rows import write_extras
@@ -75,10 +75,6 @@ _READ_SPENT: Final = Statement(
 """The spending of these keys' lines, with the charges that are not in the sums yet."""
 
 Cell = int | str | None
-
-
-class NotPendingError(Exception):
-    """The request to settle does not exist or was settled before."""
 
 
 @dataclass(frozen=True, slots=True)

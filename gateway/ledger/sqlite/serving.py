@@ -26,8 +26,8 @@ from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import FilesLost, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot
-from gateway.ledger.serving.queue import Item, Observations, Report
-from gateway.ledger.sqlite.batch import Known, NotPendingError, commit_requests, write_aside
+from gateway.ledger.serving.queue import Item, NotPendingError, Observations, Report
+from gateway.ledger.sqlite.batch import Known, commit_requests, write_aside
 from gateway.ledger.sqlite.books import run_audit
 from gateway.ledger.sqlite.connections import ChangeFeed, ConnectionThread, SqliteReader
 from gateway.ledger.sqlite.files import FileWatch, explain, marked, primary_code, take_lock

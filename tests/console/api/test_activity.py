@@ -12,7 +12,7 @@ import pytest_asyncio
 from gateway import ids
 from gateway.admin import keys
 from gateway.console.api import usage
-from gateway.ledger.call_records import ENDINGS
+from gateway.ledger.call_records import OUTCOME_WORDS
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import count_days_left
 from gateway.money import NANO
@@ -87,7 +87,7 @@ async def test_operators_see_the_calls_of_all_accounts_and_holders_their_own(
 @on_one_loop
 async def test_outcomes_have_one_name_in_list_and_filter(history: Console) -> None:
     listed = await list_calls(history, "outcome=complete&status=200&limit=1")
-    assert list(listed["outcomes"]) == ["failed", *ENDINGS]
+    assert list(listed["outcomes"]) == ["failed", *OUTCOME_WORDS]
     (call,) = listed["calls"]
     assert call["outcome_label"] == listed["outcomes"]["complete"] == "done"
     for nothing in ("outcome=failed", "provider=none", "slower_than=3600"):

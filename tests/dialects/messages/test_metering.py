@@ -7,7 +7,7 @@ from typing import Any
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import ReplyContext
 from gateway.money import Tokens
-from gateway.prices import Asked, Terms
+from gateway.prices import Asked, BillTerms
 from gateway.usage import Metered
 from tests.dialects.chat.kit import dump
 from tests.dialects.chat_over_messages.kit import STOP, close, finish, frame, open_block, say, start
@@ -31,7 +31,7 @@ def test_a_message_is_charged_on_the_terms_it_was_served() -> None:
     pipeline = EXCHANGES["messages"]["messages"].open_stream(make_messages_context())
     pipeline.feed(frame(start(input_tokens=10), finish("end_turn", **SERVED), STOP))
     metered = pipeline.measure()
-    assert metered.terms == Terms("priority", "fast", "us")
+    assert metered.terms == BillTerms("priority", "fast", "us")
     assert (metered.tokens, metered.tool_calls, metered.estimated) == (
         Tokens(10, output=5),
         {"web_search": 2},

@@ -14,7 +14,7 @@ from gateway.dialects.records import Target
 from gateway.dialects.responses.history import SUMMARIES, strip_tools, tag_sealed, untag_items
 from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.errors import BadRequest
-from gateway.prices import NOTHING_SPECIAL, Asked, Terms
+from gateway.prices import NOTHING_SPECIAL, Asked, BillTerms
 from tests.dialects.billed import PRICES, SEARCHING, ruled
 from tests.dialects.responses.kit import OTHER_TAG, TAG, Json
 from tests.support.rows import each_row
@@ -115,7 +115,7 @@ def test_fields_that_cost_are_refused_without_a_price() -> None:
     asked = write(
         {"service_tier": "priority"}, Target("up", prices=ruled(service_tier="priority"))
     )[1]
-    assert asked == Asked(Terms(service_tier="priority"))
+    assert asked == Asked(BillTerms(service_tier="priority"))
     assert write({"service_tier": "auto"})[1].any_tier
 
 

@@ -21,7 +21,7 @@ from gateway.dialects.responses.stream import (
 from gateway.dialects.responses.upstream import ResponsesUpstream, replay_response
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
-from gateway.prices import UNSAID, Terms
+from gateway.prices import UNSAID, BillTerms
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import play
 from tests.dialects.responses.kit import (
@@ -211,7 +211,7 @@ def test_searches_and_the_tier_are_reported() -> None:
     search = {"type": "web_search_call", "action": {"type": "search"}}
     reply = make_response(search, search, service_tier="priority")
     report = UPSTREAM.read_report(reply, make_context().expected)
-    assert (report.tool_calls, report.terms) == ({"web_search": 2}, Terms("priority"))
+    assert (report.tool_calls, report.terms) == ({"web_search": 2}, BillTerms("priority"))
     assert UPSTREAM.has_content(make_response(search))
     assert UPSTREAM.has_content(make_response(message("Hi")))
     assert not UPSTREAM.has_content(make_response(message("")))
@@ -222,7 +222,7 @@ EXPECTED = Expected(7, UsageLimits(1000, 100, 100))
 
 def test_the_tier_and_the_calls_are_read() -> None:
     reported = read_responses_usage(None, "priority", {"web_search": 9}, EXPECTED)
-    assert (reported.terms, reported.tool_calls) == (Terms("priority"), {"web_search": 9})
+    assert (reported.terms, reported.tool_calls) == (BillTerms("priority"), {"web_search": 9})
     assert read_responses_usage(None, None, {}, EXPECTED).terms is UNSAID
 
 

@@ -16,9 +16,9 @@ from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import ChangeFeed, Node, Upkeep, register
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.postgres.statements import Parameter
-from gateway.ledger.postgres.store import NotPendingError, PostgresStore
+from gateway.ledger.postgres.store import PostgresStore
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.queue import Item, Report
+from gateway.ledger.serving.queue import Item, NotPendingError, Report
 from tests.ledger.contract.kit import NOW_MS, admission, create_key, key_id_of, settlement, void
 from tests.ledger.databases import ask, stop_clock
 

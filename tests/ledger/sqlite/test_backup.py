@@ -19,8 +19,8 @@ from gateway.admin import moves
 from gateway.ledger.alert_records import KEPT_FAILURES
 from gateway.ledger.base import Settlement
 from gateway.ledger.records import LedgerError
-from gateway.ledger.serving.queue import CallSum, Item, Observations, RefusalSum
-from gateway.ledger.sqlite.batch import Known, NotPendingError, commit_requests, write_aside
+from gateway.ledger.serving.queue import CallSum, Item, NotPendingError, Observations, RefusalSum
+from gateway.ledger.sqlite.batch import Known, commit_requests, write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
