@@ -120,7 +120,6 @@ async def test_what_is_no_key_of_ours_is_told_why(stage: Stage, secret: str, tol
 
 
 UNKNOWN = "Incorrect API key provided. Its header is "
-WAIT_SECONDS = 30.0
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC\. Make another"
 
 

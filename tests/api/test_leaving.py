@@ -170,8 +170,8 @@ async def test_nothing_reaches_the_caller_behind_the_end(
         await converse(stage, caller, provider, place, list_junk(provider)[number % step :: step])
 
 
-STEP = 7
-TRANSLATED_STEP = 35
+STEP = 13
+TRANSLATED_STEP = 65
 COARSE = 11
 """A plain run takes every 11th of those offsets, of the two pairs that translate nothing."""
 

@@ -17,9 +17,9 @@ import pytest
 from tests.support import messages
 from tests.support.chat import Used, say
 from tests.support.config import KINDS, UPSTREAM_NAME
-from tests.support.messages import call, check_reply, make_message, read_stream, text
+from tests.support.messages import call, check_reply, make_message, text
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Clients, Provider
-from tests.support.replies import completion, error_reply, json_reply, sse_reply, stream_chunks
+from tests.support.replies import completion, error_reply, json_reply
 from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.told import Told, ToolCall
@@ -292,54 +292,6 @@ def agent_request(model: str) -> Json:
         "service_tier": "auto",
         "speed": "standard",
     }
-
-
-def function(name: str, **fields: Any) -> Json:
-    return {"type": "function", "function": {"name": name} | fields}
-
-
-CALLS = [
-    {"id": f"toolu_{number}"} | function("Bash", arguments={"command": command})
-    for number, command in ((1, "ls"), (2, "false"))
-]
-AGENT_AS_CHAT: Json = {
-    "model": UPSTREAM_NAME,
-    "max_tokens": 32_000,
-    "stream": True,
-    "stream_options": {"include_usage": True},
-    "messages": [
-        {"role": "system", "content": "You are an agent.\n\nBe brief."},
-        {"role": "user", "content": [text(REMINDER), text("List the files.")]},
-        {"role": "assistant", "content": "I look.", "tool_calls": CALLS},
-        {"role": "tool", "tool_call_id": "toolu_1", "content": "a.py"},
-        {"role": "tool", "tool_call_id": "toolu_2", "content": "Error: exit 1"},
-        {"role": "user", "content": "And now?"},
-    ],
-    "tools": [
-        function("Bash", description="Runs.", parameters=SCHEMA),
-        function("Late", parameters=SCHEMA),
-    ],
-    "tool_choice": "auto",
-}
-
-
-def unpack_arguments(body: Json) -> Json:
-    """Parse the arguments of calls, as their spacing does not matter."""
-    for message in body["messages"]:
-        for one in message.get("tool_calls", ()):
-            one["function"]["arguments"] = json.loads(one["function"]["arguments"])
-    return body
-
-
-async def test_coding_agents_request_works_over_a_chat_provider(stage: Stage) -> None:
-    stage.alpha.play(sse_reply(stream_chunks(["Done", "."])))
-    model = stage.fresh("plain")
-    headers = {"anthropic-version": "2023-06-01", "anthropic-beta": BETAS}
-    path = "/v1/messages?beta=true"
-    reply = await stage.gateway.post(path, stage.key, agent_request(model), headers=headers)
-    assert (reply.status, reply.body) == (200, reply.body)
-    read_stream(reply.body, model)
-    assert unpack_arguments(stage.alpha.last.json) == AGENT_AS_CHAT
 
 
 async def test_coding_agents_request_passes_whole_to_a_messages_provider(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Chat tools, functions and choices as messages tools; schemas as Anthropic's SDK adapts them."""
+"""Schemas of tools and of replies, adapted as Anthropic's SDK does. `written.txt` has the rest."""
 
 from __future__ import annotations
 
@@ -10,30 +10,9 @@ from anthropic import transform_schema
 from pydantic import BaseModel, Field
 
 from gateway.dialects.chat_over_messages.request import adapt_schema
-from tests.dialects.chat_over_messages.kit import check_request, translate
 from tests.support.rows import each_row
 
-OTHER = {"type": "function", "function": {"name": "get_time"}}
-NO_SCHEMA = {"type": "object", "properties": {}}
 Json = dict[str, Any]
-
-
-def test_tools_of_the_past_are_declared_but_not_offered() -> None:
-    """The upstream refuses a conversation that has calls but no tools."""
-    function = {"name": "get_weather", "arguments": "{}"}
-    call = {"id": "c", "type": "function", "function": function}
-    messages = [
-        {"role": "user", "content": "Weather?"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c", "content": "Cloudy"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c", "content": "Sunny"},
-    ]
-    made = translate(messages=messages)
-    check_request(made)
-    assert made["tools"] == [{"name": "get_weather", "input_schema": NO_SCHEMA}]
-    assert made["tool_choice"] == {"type": "none"}
-    assert translate(messages=messages, tools=[OTHER])["tools"][0]["name"] == "get_time"
 
 
 TEXT: Json = {"type": "string"}

@@ -24,9 +24,7 @@ from tests.dialects.chat.kit import Json
 from tests.dialects.messages_over_chat.kit import (
     BILLING,
     EXCHANGE,
-    FUNCTION,
     TARGET,
-    TOOL,
     USER,
     assistant,
     tool_use,
@@ -34,31 +32,6 @@ from tests.dialects.messages_over_chat.kit import (
     write,
 )
 from tests.support.rows import each_row
-
-
-def test_marks_for_the_prompt_cache_stay_where_they_are_taken() -> None:
-    mark = {"cache_control": {"type": "ephemeral"}}
-    text = {"type": "text", "text": "Hi", **mark}
-    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
-    result = {"type": "tool_result", "tool_use_id": "t", "content": "x", **mark}
-    asked: Json = {
-        **mark,
-        "system": [{"type": "text", "text": "Be brief."}, text],
-        "tools": [{**TOOL, **mark}],
-        "messages": [
-            {"role": "user", "content": [text]},
-            {"role": "assistant", "content": [call]},
-            {"role": "user", "content": [result]},
-        ],
-    }
-    taken = write(dataclasses.replace(TARGET, takes=frozenset({"cache_control"})), **asked)
-    assert taken["cache_control"] == mark["cache_control"]
-    assert taken["tools"] == [{"type": "function", "function": FUNCTION, **mark}]
-    system, user, _, told = taken["messages"]
-    assert system["content"] == [{"type": "text", "text": "Be brief."}, text]
-    assert user["content"] == [text]
-    assert told["content"] == [{"type": "text", "text": "x", **mark}]
-    assert b"cache_control" not in json.dumps(write(**asked)).encode()
 
 
 def test_what_few_chat_providers_take_goes_to_those_alone() -> None:

@@ -228,18 +228,8 @@ def function_call(identity: str = "c1", name: str = "f", **fields: Any) -> Json:
     return {**call, **fields}
 
 
-def custom_call(identity: str, name: str, given: str, **fields: Any) -> Json:
-    call = {"type": "custom_tool_call", "call_id": identity, "name": name, "input": given}
-    return {**call, **fields}
-
-
 def output(identity: str = "c1", said: Any = "done", kind: str = "function_call_output") -> Json:
     return {"type": kind, "call_id": identity, "output": said}
-
-
-def chat_call(identity: str = "c1", name: str = "f", arguments: str = "{}") -> Json:
-    function = {"name": name, "arguments": arguments}
-    return {"id": identity, "type": "function", "function": function}
 
 
 def called(*calls: Json, content: str | None = None) -> Json:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
+from openai.types.responses import ResponseInputItemParam
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 from gateway.dialects.records import Target
-from gateway.dialects.responses_over_chat.request import CARRIED, DROPPED, PASSED, REFUSED, SHARED
+from gateway.dialects.responses.history import SUMMARIES
+from gateway.dialects.responses_over_chat.request import (
+    CARRIED,
+    DROPPED,
+    DROPPED_ITEMS,
+    PASSED,
+    REFUSED,
+    SHARED,
+)
 from tests.dialects.chat.kit import Json
-from tests.dialects.responses_over_chat.kit import PATCH, TOOL, message, text, user, write
+from tests.dialects.responses_over_chat.kit import message, output, user, write, write_messages
 from tests.support.rows import each_row
 
 PLAIN: Json = {"model": "theirs", "messages": [user("hi")]}
@@ -23,45 +32,6 @@ def test_every_field_of_the_schema_is_in_a_table() -> None:
     known = CARRIED | DROPPED | PASSED | REFUSED
     assert set(ResponseCreateParamsBase.__annotations__) <= known
     assert len(known) == len(CARRIED) + len(DROPPED) + len(PASSED) + len(REFUSED)
-
-
-def test_codex_is_understood() -> None:
-    """The body is a recorded one, cut short."""
-    hosted = ("web_search", "tool_search", "image_generation", "local_shell")
-    written = write(
-        instructions="You are Codex.",
-        input=[
-            message("developer", [text("<permissions>")]),
-            message("user", [text("<environment_context>")]),
-            message("user", [text("Say hi.")]),
-        ],
-        tools=[TOOL, PATCH, *({"type": kind} for kind in hosted)],
-        tool_choice="auto",
-        parallel_tool_calls=False,
-        reasoning={"effort": "medium", "summary": "auto"},
-        store=False,
-        stream=True,
-        include=["reasoning.encrypted_content"],
-        prompt_cache_key="0199",
-        text={"verbosity": "low", "format": None},
-        service_tier="priority",
-        client_metadata={"x-codex-installation-id": "1"},
-    )
-    names = [tool["function"]["name"] for tool in written.pop("tools")]
-    assert names == ["f", "patch"]
-    assert written == {
-        "model": "theirs",
-        "messages": [
-            {"role": "system", "content": "You are Codex.\n\n<permissions>"},
-            user("<environment_context>"),
-            user("Say hi."),
-        ],
-        "tool_choice": "auto",
-        "parallel_tool_calls": False,
-        "reasoning_effort": "medium",
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
 
 
 def test_fields_that_few_chat_providers_take_go_to_those_alone() -> None:
@@ -89,3 +59,22 @@ def test_a_field_at_its_default_is_no_error(name: str, value: Any) -> None:
 @each_row("name", sorted(DROPPED))
 def test_advice_is_left_out(name: str) -> None:
     assert write(**{name: "anything"}) == PLAIN
+
+
+@each_row("kind", sorted(DROPPED_ITEMS - {"additional_tools"}))
+def test_what_only_the_vendor_can_use_is_left_out_with_its_result(kind: str) -> None:
+    hosted = {"type": kind, "id": "x", "call_id": "c7", "encrypted_content": "e"}
+    items = (message("user", "hi"), hosted, output("c7"), {"type": "reasoning", "summary": []})
+    assert write_messages(*items) == [user("hi")]
+
+
+def test_every_item_of_the_schema_is_known() -> None:
+    known = {"message", "function_call", "function_call_output", "item_reference"}
+    known |= DROPPED_ITEMS | SUMMARIES
+    known |= {"custom_tool_call", "custom_tool_call_output", "reasoning"}
+    kinds: set[Any] = set()
+    for model in get_args(ResponseInputItemParam):
+        for one in get_args(get_type_hints(model)["type"]):
+            kinds |= set(get_args(one)) or {one}
+    assert len(kinds) > 20
+    assert kinds - {type(None)} <= known
