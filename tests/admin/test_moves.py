@@ -13,27 +13,22 @@ from typing import cast
 import orjson
 import pytest
 
-from gateway.admin import keys, moves, signin
+from gateway.admin import keys, moves
 from gateway.ids import digest
-from gateway.ledger.alert_records import Channel, Hook
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
-from gateway.ledger.order_records import Payment, Reversal
 from gateway.ledger.records import BadRecord, Conflict, FilesLost, MoveRecord, NotFound
-from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.folds import FILES
 from gateway.money import NANO
 from gateway.times import unix_ms
-from tests.admin.visits import set_up_totp
 from tests.ledger.contract.kit import admission, charge, settlement, void
-from tests.ledger.kit import assert_sound, find_key, make_place, query
+from tests.ledger.kit import add_rows, assert_sound, find_key, make_place, query
 from tests.support.rows import each_row
 
 PASSWORD = "passphrase-of-a"
 pytestmark = pytest.mark.usefixtures("cheap_passwords")
 BILLED_NANO = 7
-CHANNELS: tuple[Channel, ...] = ("webhook",)
 EDITS: tuple[tuple[bytes, bytes, str], ...] = (
     (b'"entries":', b'"entries": 1', "other rows than it ended with|no JSON"),
     (b'"table":"accounts"', b'"table":"acounts"', "no table 'acounts'"),
@@ -72,22 +67,10 @@ async def make_history(folder: Path) -> Path:
         await ledger.settle(failed, void())
     with open_books(place.path) as books:
         books.accounts.create("operator", operator=True)
-        books.events.keep_prices("x/y", "[]")
         secret = keys.rotate_key(books, place.key_id).secret
         keys.add_key(books, "a", KeyTerms(name="second", models=("x/y",), cap_nano=5))
-        (code,) = keys.make_codes(books, NANO, 1).codes
-        keys.redeem(books, "a", code)
-        order = books.orders.make("a", NANO, "USD")
-        books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
-        books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 7, "USD", stands=True))
+        token = add_rows(books, PASSWORD)
         books.entries.correct("a", -5, note="a correction")
-        signin.set_password(books, "a", PASSWORD)
-        set_up_totp(books, "a")
-        token = keys.add_token(books, TokenTerms("shop", "accounts", None)).secret
-        account_id = books.accounts.find_id("a")
-        books.alerts.set_hook(account_id, Hook("https://hooks.example.com/", "whsec_a", NANO))
-        books.alerts.raise_test(account_id, ())
-        books.alerts.follow("old_backup", {"backup": "There is none."}, {}, CHANNELS)
     (folder / "secrets").write_text(f"{secret} {token}", encoding="utf-8")
     return place.path
 

@@ -43,6 +43,7 @@ OPERATORS: Final = (
         "gateway",
         "refunds",
         "entries",
+        "orders",
         "statement",
     ),
 )

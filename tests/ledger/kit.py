@@ -11,11 +11,17 @@ from pathlib import Path
 from typing import Final
 
 from gateway import ids
-from gateway.admin import keys
+from gateway.admin import keys, signin
+from gateway.ledger.alert_records import Channel, Hook
 from gateway.ledger.base import Key
 from gateway.ledger.opening import open_books
+from gateway.ledger.order_records import Fee, Payment, Reversal
 from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.signin_records import TokenTerms
+from gateway.ledger.sql.books.books import Books
+from gateway.money import NANO
 
+CHANNELS: Final[tuple[Channel, ...]] = ("webhook",)
 SPOILED: Final = Path(__file__).with_name("spoiled.txt")
 
 
@@ -63,6 +69,25 @@ def query(path: Path, sql: str) -> list[tuple[object, ...]]:
 def assert_sound(path: Path) -> None:
     with open_books(path) as books:
         assert books.audit().problems == ()
+
+
+def add_rows(books: Books, password: str) -> str:
+    """Add rows to all tables that calls, keys and budgets leave empty; return the secret of a token."""
+    order = books.orders.make("a", NANO, "USD")
+    books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
+    books.orders.keep_fee(order.id, Fee("txn_1", "payment", 30, "EUR", books.clock()))
+    books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 7, "USD", stands=True))
+    (code,) = keys.make_codes(books, NANO, 1).codes
+    keys.redeem(books, "a", code)
+    books.events.keep_prices("x/y", "[]")
+    signin.set_password(books, "a", password)
+    books.totp.propose(books.accounts.read("a"), b"k" * 20)
+    books.totp.confirm(books.accounts.read("a"), b"k" * 20, 7, [b"1" * 32, b"2" * 32])
+    account_id = books.accounts.find_id("a")
+    books.alerts.set_hook(account_id, Hook("https://hooks.example.com/", "whsec_a", NANO))
+    books.alerts.raise_test(account_id, ())
+    books.alerts.follow("old_backup", {"backup": "There is none."}, {}, CHANNELS)
+    return keys.add_token(books, TokenTerms("shop", "accounts", None)).secret
 
 
 def read_spoiled(section: str, **words: object) -> list[tuple[str, str]]:

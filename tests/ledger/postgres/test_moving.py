@@ -13,16 +13,14 @@ import pytest
 
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
-from gateway.admin import keys, signin
-from gateway.ledger.alert_records import Channel, Hook, UpstreamFailure
+from gateway.admin import keys
+from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.key_records import Allowance
 from gateway.ledger.opening import make_ledger, open_books, open_ledger
-from gateway.ledger.order_records import Fee, Payment, Reversal
 from gateway.ledger.postgres.books import OF_NODES, TABLES
 from gateway.ledger.postgres.nodes import register
 from gateway.ledger.postgres.schema import SHAPE, open_session
 from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveRecord
-from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import CHARGE_COLUMN, SqliteBooks
 from gateway.ledger.sqlite.folds import FILES
@@ -40,12 +38,12 @@ from tests.ledger.contract.kit import (
     settlement,
     void,
 )
+from tests.ledger.kit import add_rows
 from tests.ledger.sql.requests import add_requests, make_item
 from tests.support.postgres import Cluster, name_of
 
 LATER_MS = NOW_MS + 70 * DAY_MS
 """Two months later, in the next year."""
-CHANNELS: tuple[Channel, ...] = ("webhook",)
 Rows = list[MoveRecord]
 Edit = Callable[[Rows], object]
 
@@ -59,21 +57,8 @@ async def make_history(path: Path) -> None:
         team = books.budgets.create("a", "team", Allowance(100 * NANO, "month"))
         books.keys.edit(key_id_of(own), {"budget_id": team.id})
         keys.rotate_key(books, rotated.key.id)
-        redeemed, _ = keys.make_codes(books, NANO, 2).codes
-        keys.redeem(books, "a", redeemed)
         books.codes.void_batch(keys.make_codes(books, 7, 2).batch)
-        order = books.orders.make("a", NANO, "USD")
-        books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
-        books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 7, "USD", stands=True))
-        books.orders.keep_fee(order.id, Fee("txn_1", "payment", 30, "EUR", NOW_MS))
-        books.events.keep_prices("x/y", "[]")
-        keys.add_token(books, TokenTerms("shop", "accounts", None))
-        signin.set_password(books, "a", "passphrase-of-a")
-        books.totp.propose(books.accounts.read("a"), b"k" * 20)
-        books.totp.confirm(books.accounts.read("a"), b"k" * 20, 7, [b"1" * 32, b"2" * 32])
-        books.alerts.set_hook(1, Hook("https://hooks.example.com/", "whsec_a", NANO))
-        books.alerts.raise_test(1, CHANNELS)
-        books.alerts.follow("old_backup", {"backup": "There is none."}, {}, CHANNELS)
+        add_rows(books, "passphrase-of-a")
         books.entries.post("a", "credit", 9, note="ä \\N \t", idempotency_key="again")
     async with open_ledger(path, clock=lambda: NOW_MS) as ledger:
         key = find_key(ledger, own)
