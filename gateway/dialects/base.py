@@ -32,8 +32,8 @@ from gateway.dialects.records import (
     RateLimit,
     Reasoning,
     ReplyContext,
+    ReplyUsage,
     Target,
-    Usage,
 )
 from gateway.dialects.wire.billed import read_asked
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
@@ -270,7 +270,7 @@ class EventWriter(Protocol):
         """See `Pipeline`."""
         return None
 
-    def open(self, usage: Usage) -> None:
+    def open(self, usage: ReplyUsage) -> None:
         """Begin the reply; `usage` is what has been reported by now."""
 
     def write(self, event: Json) -> None: ...
@@ -278,7 +278,7 @@ class EventWriter(Protocol):
     def flush(self) -> None:
         """Write what was held back: nothing more will come."""
 
-    def close(self, usage: Usage) -> None:
+    def close(self, usage: ReplyUsage) -> None:
         """Write the last events but the terminal one."""
 
     def finish(self) -> bytes:
@@ -387,7 +387,7 @@ class Translation:
 
     translate_request: Callable[[CompletionRequest, Target], Json]
     """Writes the upstream's request. Raises BadRequest for what cannot be carried over."""
-    translate_reply: Callable[[Json, ReplyContext, Usage], Json]
+    translate_reply: Callable[[Json, ReplyContext, ReplyUsage], Json]
     """Writes the caller's reply. Raises UpstreamError for what no reply can hold."""
     open_writer: Callable[[ReplyContext], EventWriter]
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)

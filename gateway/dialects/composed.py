@@ -18,7 +18,14 @@ from functools import partial
 from typing import Any, Final, get_args
 
 from gateway.dialects.base import Caller, EventWriter, Translation, Upstream
-from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Taken, Target, Usage
+from gateway.dialects.records import (
+    CompletionRequest,
+    Json,
+    ReplyContext,
+    ReplyUsage,
+    Taken,
+    Target,
+)
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.stream import TranslatedStream
 from gateway.errors import BadRequest
@@ -109,7 +116,7 @@ def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstrea
         except BadRequest as error:
             raise rename(error, request.body, outer, ask) from error
 
-    def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+    def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
         said = inner.translate_reply(reply, _ask_plainly(context), usage)
         return outer.translate_reply(
             said, context, replace(usage, reported=upstream.find_usage(said))
@@ -152,7 +159,7 @@ class _ComposedWriter(EventWriter):
     def position(self) -> Json | None:
         return self._stream.position
 
-    def open(self, usage: Usage) -> None:
+    def open(self, usage: ReplyUsage) -> None:
         self._writer.open(usage)
         self._feed(self._writer.take())
 
@@ -164,7 +171,7 @@ class _ComposedWriter(EventWriter):
         self._writer.flush()
         self._feed(self._writer.take())
 
-    def close(self, usage: Usage) -> None:
+    def close(self, usage: ReplyUsage) -> None:
         self._writer.close(usage)
         self._feed(self._writer.take() + self._writer.finish())
 

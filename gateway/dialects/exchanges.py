@@ -25,8 +25,8 @@ from gateway.dialects.records import (
     Payload,
     Reply,
     ReplyContext,
+    ReplyUsage,
     Target,
-    Usage,
 )
 from gateway.dialects.rerank import RerankCaller, RerankUpstream
 from gateway.dialects.responses.caller import ResponsesCaller
@@ -143,7 +143,7 @@ class Exchange:
             if self.translation is None:
                 out = upstream.edit_reply(text, reply, context, metered.tokens)
             else:
-                usage = Usage(metered.tokens, metered.estimated, upstream.find_usage(reply))
+                usage = ReplyUsage(metered.tokens, metered.estimated, upstream.find_usage(reply))
                 out = dumps_lenient(self.translation.translate_reply(reply, context, usage))
         except UndeliverableReply as error:
             return Reply(b"", metered, error)

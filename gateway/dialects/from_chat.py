@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, uses_functions
-from gateway.dialects.records import CompletionRequest, Json, Target, Usage
+from gateway.dialects.records import CompletionRequest, Json, ReplyUsage, Target
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.usage import make_cache_details, make_chat_usage
@@ -179,7 +179,7 @@ def check_no_effort(effort: Field) -> None:
         raise effort.refuse("This model does not reason.")
 
 
-def make_usage(usage: Usage, reasoning_key: str) -> Json:
+def make_usage(usage: ReplyUsage, reasoning_key: str) -> Json:
     """Write the usage object for the caller: the very tokens that are charged.
 
     `reasoning_key` is the upstream's name in its details.

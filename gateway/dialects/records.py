@@ -182,7 +182,7 @@ class Reply:
 
 
 @dataclass(slots=True)
-class Usage:
+class ReplyUsage:
     """The tokens charged for a reply so far, and the upstream's own report, if any."""
 
     tokens: Tokens

@@ -10,7 +10,7 @@ from gateway.dialects.chat.repair import list_media, read_content, read_reasonin
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_fragment
 from gateway.dialects.chat.writer import read_sources
-from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
@@ -148,7 +148,7 @@ class FirstChoiceWriter(ABC):
             raise UndeliverableReply("The upstream's reply is too large.")
 
     @abstractmethod
-    def open(self, usage: Usage) -> None:
+    def open(self, usage: ReplyUsage) -> None:
         """See `EventWriter`."""
 
     @abstractmethod

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from gateway.dialects.base import EventWriter
 from gateway.dialects.chat.state import ID_PREFIX, STATE, seal, seal_id
 from gateway.dialects.chat.stream import DONE
-from gateway.dialects.records import Json, ReplyContext, Target, Usage
+from gateway.dialects.records import Json, ReplyContext, ReplyUsage, Target
 from gateway.dialects.wire.billed import is_open, list_families
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
@@ -233,7 +233,7 @@ class ChoiceWriter(EventWriter):
     def delivered(self) -> bool:
         return self.text_bytes > 0 or self._count > 0
 
-    def open(self, usage: Usage) -> None:  # noqa: ARG002 - chat tells it at the end
+    def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - chat tells it at the end
         self._write({"role": "assistant", "content": "", "refusal": None})
 
     def finish(self) -> bytes:

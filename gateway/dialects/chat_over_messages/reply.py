@@ -22,7 +22,7 @@ from gateway.dialects.chat.writer import (
 )
 from gateway.dialects.from_chat import make_usage
 from gateway.dialects.messages.upstream import THINKING, dump_arguments, maybe_thinking, read_blocks
-from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 
 _PAGE: Final = "web_search_result_location"
@@ -42,7 +42,7 @@ _SIGNED: Final = ("thinking", "signature")
 _FRAGMENTS: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
-def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
     """Write a chat completion of what the upstream said."""
     functions = uses_functions(context.request.body)
     blocks = read_blocks(reply)
@@ -148,7 +148,7 @@ class ChunkWriter(ChoiceWriter):
             self._close_block({"index": index})
         self._cite()
 
-    def close(self, usage: Usage) -> None:
+    def close(self, usage: ReplyUsage) -> None:
         """Write the last chunk of the choice, the refusal before it, and the usage chunk."""
         stop, details = self._ending
         called = self._count > 0

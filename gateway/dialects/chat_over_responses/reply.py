@@ -28,7 +28,7 @@ from gateway.dialects.chat.writer import (
     uses_functions,
 )
 from gateway.dialects.from_chat import make_usage
-from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.history import maybe_reasoning
 from gateway.dialects.responses.stream import read_items
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
@@ -112,7 +112,7 @@ class Paragraphs:
         return part.text if last == paragraph else BLOCK_SEPARATOR + part.text
 
 
-def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
     """Write a chat completion of what the upstream said."""
     functions = uses_functions(context.request.body)
     items, paragraphs = read_items(reply), Paragraphs()
@@ -214,7 +214,7 @@ class ChunkWriter(ChoiceWriter):
         for where in list(self._sources):
             self._write_sources(where, ())
 
-    def close(self, usage: Usage) -> None:
+    def close(self, usage: ReplyUsage) -> None:
         finish = to_finish_reason(self._response, called=self._count > 0, functions=self._functions)
         self._write_end(finish, make_usage(usage, REASONING))
 

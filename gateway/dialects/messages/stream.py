@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.records import Event, Json, ReplyContext, Usage
+from gateway.dialects.records import Event, Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
     get_list,
@@ -178,7 +178,7 @@ def is_made(block: Json) -> bool:
 _FILLED_LATER: Final = frozenset({"text", "thinking"})
 
 
-def make_usage(usage: Usage) -> Json:
+def make_usage(usage: ReplyUsage) -> Json:
     """Write a message's usage: the caller is told what is charged."""
     creation = {
         "ephemeral_5m_input_tokens": usage.tokens.cache_write,
@@ -192,7 +192,7 @@ def make_usage(usage: Usage) -> Json:
     }
 
 
-def make_delta_usage(usage: Usage) -> Json:
+def make_delta_usage(usage: ReplyUsage) -> Json:
     """Write the cumulative usage of a message_delta event, which has fewer keys."""
     tokens = usage.tokens
     details = get_object(usage.reported or {}, "completion_tokens_details")

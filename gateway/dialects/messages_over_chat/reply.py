@@ -26,7 +26,7 @@ from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.writer import move_source
 from gateway.dialects.messages.stream import STOP, make_delta_usage, make_usage
 from gateway.dialects.messages.upstream import read_arguments, read_input, wrap_arguments
-from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.to_chat import FirstChoiceWriter, Kind, read_call, read_said, unnamed_call
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_loads
 from gateway.dialects.wire.sse import render_event
@@ -48,7 +48,7 @@ MAX_CITED_CHARS: Final = 150
 """Characters of a `cited_text` (Anthropic's documentation of web search)."""
 
 
-def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
     """Write a message of what the upstream said."""
     choice, message = read_choice(reply)
     content = _read_blocks(message, choice.get("finish_reason"), context)
@@ -216,7 +216,7 @@ class MessageWriter(FirstChoiceWriter):
         self._refusal = ""
         self._tools: dict[int, _Block] = {}
 
-    def open(self, usage: Usage) -> None:
+    def open(self, usage: ReplyUsage) -> None:
         message = make_message(self._context, [], make_stop(None), make_usage(usage))
         self._emit({"type": "message_start", "message": message})
 
@@ -233,7 +233,7 @@ class MessageWriter(FirstChoiceWriter):
             self._write_block(block, closing=True)
             self._close_head()
 
-    def close(self, usage: Usage) -> None:
+    def close(self, usage: ReplyUsage) -> None:
         called, refusal = bool(self._tools), self._refusal
         stop = map_stop(self._last, self._context, called_tools=called, refusal=refusal)
         told = make_delta_usage(usage)

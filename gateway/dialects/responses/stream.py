@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.records import Event, Json, ReplyContext, Usage
+from gateway.dialects.records import Event, Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.history import tag_sealed
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -107,7 +107,7 @@ def count_item_text(item: Json) -> int:
     return total
 
 
-def make_usage(usage: Usage) -> Json:
+def make_usage(usage: ReplyUsage) -> Json:
     """Write a response's usage: the caller is told what is charged."""
     tokens = usage.tokens
     details = get_object(usage.reported or {}, "completion_tokens_details")

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_arguments, read_choice
 from gateway.dialects.chat.writer import NO_ARGUMENTS
-from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.stream import make_usage
 from gateway.dialects.responses_over_chat.tools import ToolName, read_input, read_tool_names
 from gateway.dialects.to_chat import Kind, read_call, read_said
@@ -31,7 +31,7 @@ _INCOMPLETE: Final = {
 """The reason why a response is incomplete, by chat's finish reason; others complete it."""
 
 
-def translate_reply(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
     """Write a response of what the upstream said."""
     choice, message = read_choice(reply)
     check_finish(choice.get("finish_reason"))
@@ -119,7 +119,7 @@ def complete_arguments(arguments: str) -> str:
 def make_response(
     context: ReplyContext,
     output: Sequence[Json] = (),
-    usage: Usage | None = None,
+    usage: ReplyUsage | None = None,
     reason: str | None = None,
 ) -> Json:
     """Make a response, in progress without `usage`; `reason` is why it is incomplete."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.dialects.chat.writer import move_source
-from gateway.dialects.records import Json, ReplyContext, Usage
+from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses_over_chat import reply
 from gateway.dialects.responses_over_chat.tools import InputDecoder, ToolName, read_tool_names
 from gateway.dialects.to_chat import FirstChoiceWriter, Kind, unnamed_call
@@ -120,7 +120,7 @@ class ResponseWriter(FirstChoiceWriter):
         response = reply.make_response(self._context, self._output)
         return {"response": response, "sequence_number": self._sequence}
 
-    def open(self, usage: Usage) -> None:  # noqa: ARG002 - it is told at the end
+    def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - it is told at the end
         response = reply.make_response(self._context)
         for stage in ("created", "in_progress"):
             self._emit(stage, response=response)
@@ -141,7 +141,7 @@ class ResponseWriter(FirstChoiceWriter):
         self._unfinished.clear()
         self._add_state()
 
-    def close(self, usage: Usage) -> None:
+    def close(self, usage: ReplyUsage) -> None:
         response = reply.make_response(self._context, self._output, usage, self._reason)
         self._ending = self._render(response["status"], response=response)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.dialects.base import EventReader, EventWriter
-from gateway.dialects.records import Event, Json, ReplyContext, Usage
+from gateway.dialects.records import Event, Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.sse import (
     Framer,
     find_event_end,
@@ -233,7 +233,7 @@ class TranslatedStream(EventStream):
         if position is None or not self.delivered:
             return position
         metered = self.measure()
-        usage = Usage(metered.tokens, metered.estimated, self._reader.usage)
+        usage = ReplyUsage(metered.tokens, metered.estimated, self._reader.usage)
         return {**position, "usage": usage}
 
     @property
@@ -267,7 +267,7 @@ class TranslatedStream(EventStream):
         if self._reader.begun and not self.begun:
             self.begun = True
             tokens = self._reader.read_report(self._context.expected).tokens
-            self._writer.open(Usage(tokens, estimated=False, reported=self._reader.usage))
+            self._writer.open(ReplyUsage(tokens, estimated=False, reported=self._reader.usage))
         try:
             for one in events:
                 self._writer.write(one)
@@ -293,4 +293,4 @@ class TranslatedStream(EventStream):
         self._writer.flush()
         self.complete = True
         metered = self.measure()
-        self._writer.close(Usage(metered.tokens, metered.estimated, self._reader.usage))
+        self._writer.close(ReplyUsage(metered.tokens, metered.estimated, self._reader.usage))

@@ -52,7 +52,7 @@ class Declined:
 
 
 @dataclass(slots=True)
-class Answer:
+class RoundAnswer:
     """The result of a round, by request id."""
 
     settled: set[str] = field(default_factory=set)
@@ -116,13 +116,13 @@ def write_prices(items: Collection[Item], known: Container[int]) -> tuple[bytes,
     return orjson.dumps([{"id": k, "price": text} for k, text in new.items()]), set(new)
 
 
-def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -> Answer:
+def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -> RoundAnswer:
     """Read what `run_round` answers, or `run_round_apart`."""
     told = orjson.loads(text)
     parts = told.get("parts", [told])
     done = _join(part["done"] or {} for part in parts)
     asked = _join(part["admitted"] or {} for part in parts)
-    return Answer(
+    return RoundAnswer(
         locked=frozenset(told.get("locked", ())),
         settled=set(done.get("settled", ())),
         others={id_: Other(state, cost) for id_, state, cost in done.get("others", ())},
@@ -145,7 +145,7 @@ def _join(parts: Iterable[Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
     return joined
 
 
-def find_spendings(answer: Answer, items: Iterable[Item]) -> dict[int, Spending]:
+def find_spendings(answer: RoundAnswer, items: Iterable[Item]) -> dict[int, Spending]:
     """Return what the budgets of the items have spent now."""
     periods = {
         item.hold.budget.id: item.hold.budget.allowance.period

@@ -21,7 +21,7 @@ from psycopg import errors
 
 from gateway.ledger.base import Account
 from gateway.ledger.postgres.messages import (
-    Answer,
+    RoundAnswer,
     find_spendings,
     make_refusal,
     note_spent,
@@ -257,7 +257,7 @@ class PostgresStore:
             self._report_admissions(_free(asked, report), answer, report)
             await self._report_settlements(_free(ended, report), answer, report)
 
-    def _note_locks(self, items: Sequence[Item], answer: Answer, report: Report) -> None:
+    def _note_locks(self, items: Sequence[Item], answer: RoundAnswer, report: Report) -> None:
         if not (answer.locked or self._locked):
             return
         tried = {item.hold.account for item in items}
@@ -275,7 +275,7 @@ class PostgresStore:
 
     async def _call(
         self, ended: Sequence[Item], raised: Sequence[Item], asked: Sequence[Item], *, apart: bool
-    ) -> Answer:
+    ) -> RoundAnswer:
         now_ms = self._clock()
         prices, new_prices = write_prices((*ended, *asked), self._known_prices)
         if new_prices:
@@ -304,7 +304,9 @@ class PostgresStore:
             self._in_doubt -= new & {one.request_id for one in left}
         return answer
 
-    def _report_admissions(self, asked: Sequence[Item], answer: Answer, report: Report) -> None:
+    def _report_admissions(
+        self, asked: Sequence[Item], answer: RoundAnswer, report: Report
+    ) -> None:
         report.in_full.extend(item for item in asked if item.request_id in answer.in_full)
         for item in asked:
             if (declined := answer.declined.get(item.request_id)) is not None:
@@ -319,7 +321,7 @@ class PostgresStore:
                 self._in_doubt.discard(item.request_id)
 
     async def _report_settlements(
-        self, ended: Sequence[Item], answer: Answer, report: Report
+        self, ended: Sequence[Item], answer: RoundAnswer, report: Report
     ) -> None:
         report.balances_nano.update(answer.balances_nano)
         report.spent_nano.update(answer.spent_nano)
@@ -341,7 +343,7 @@ class PostgresStore:
                 )
             self._in_doubt.discard(item.request_id)
 
-    async def _was_settled(self, item: Item, answer: Answer, report: Report) -> bool:
+    async def _was_settled(self, item: Item, answer: RoundAnswer, report: Report) -> bool:
         """Return whether an earlier round settled it; take back what was withdrawn since."""
         other, end = answer.others.get(item.request_id), item.settlement
         if other is None or end is None:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from gateway.dialects.base import EventReader, Pipeline, Translation
 from gateway.dialects.exchanges import TRANSLATIONS
-from gateway.dialects.records import Event, ReplyContext, Target, Usage
+from gateway.dialects.records import Event, ReplyContext, ReplyUsage, Target
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.sse import read_object
 from gateway.dialects.wire.stream import TranslatedStream
@@ -87,9 +87,9 @@ def read_tokens(usage: Json) -> Tokens:
     return Tokens(usage["input_tokens"] - cached - written, cached, written, usage["output_tokens"])
 
 
-def make_usage(reported: Json | None) -> Usage:
+def make_usage(reported: Json | None) -> ReplyUsage:
     tokens = Tokens(3, output=4) if reported is None else read_tokens(reported)
-    return Usage(tokens, estimated=reported is None, reported=reported)
+    return ReplyUsage(tokens, estimated=reported is None, reported=reported)
 
 
 class PlainReader(EventReader):

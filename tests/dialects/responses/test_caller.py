@@ -9,7 +9,7 @@ import orjson
 import pytest
 from openai.types.responses import ResponseFailedEvent
 
-from gateway.dialects.records import Usage
+from gateway.dialects.records import ReplyUsage
 from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.errors import (
     BadRequest,
@@ -177,7 +177,7 @@ def test_a_failed_response_has_the_usage_that_is_known() -> None:
     told = {"input_tokens": 5, "output_tokens": 3}
     told_in = {"response": {"id": "resp_7", "usage": told}, "sequence_number": 4}
     assert fail(UpstreamError("m"), told_in)["usage"] == told
-    charged = Usage(Tokens(5, 4, 1, 3), estimated=True, reported=None)
+    charged = ReplyUsage(Tokens(5, 4, 1, 3), estimated=True, reported=None)
     usage = fail(UpstreamError("m"), {"sequence_number": 4, "usage": charged})["usage"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (10, 3, 13)
     assert "usage" not in fail(UpstreamError("m"), {"sequence_number": 4})

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from gateway.dialects import to_chat
 from gateway.dialects.exchanges import TRANSLATIONS
-from gateway.dialects.records import Usage
+from gateway.dialects.records import ReplyUsage
 from gateway.dialects.responses_over_chat.reply import make_part
 from gateway.dialects.responses_over_chat.stream import FORMS, ResponseWriter
 from gateway.dialects.to_chat import Kind
@@ -65,7 +65,7 @@ def test_position_is_where_an_error_would_continue() -> None:
     writer = translation.open_writer(make_context())
     assert isinstance(writer, ResponseWriter)
     assert writer.position is None
-    writer.open(Usage(Tokens(), estimated=False, reported=None))
+    writer.open(ReplyUsage(Tokens(), estimated=False, reported=None))
     writer.write(chunk(choice({"reasoning_content": "hm"})))
     writer.write(chunk(text("a")))
     sent = read_events(writer.take())
@@ -78,7 +78,7 @@ def test_position_is_where_an_error_would_continue() -> None:
     last = {"type": "response.failed", "response": failed, "sequence_number": len(sent)}
     assert accumulate([*sent, last]).status == "failed"
     writer.flush()
-    writer.close(Usage(USED, estimated=False, reported=None))
+    writer.close(ReplyUsage(USED, estimated=False, reported=None))
     before = len(sent) + len(read_events(writer.take()))
     assert writer.position is not None
     assert writer.position["sequence_number"] == before

@@ -26,8 +26,8 @@ from gateway.dialects.records import (
     Query,
     RateLimit,
     ReplyContext,
+    ReplyUsage,
     Target,
-    Usage,
 )
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient
@@ -80,7 +80,7 @@ def read_used(usage: Json | None) -> Reported:
     return Reported(tokens, has_input=given is not None, has_output=made is not None)
 
 
-def write_used(usage: Usage) -> Json:
+def write_used(usage: ReplyUsage) -> Json:
     tokens = usage.tokens
     return {"in": tokens.total - tokens.output, "out": tokens.output}
 
@@ -185,7 +185,7 @@ def ask_chat(request: CompletionRequest, target: Target) -> Json:
     return body
 
 
-def tell_tiny(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+def tell_tiny(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
     """Translate the reply of a chat upstream for a tiny caller."""
     choice = reply["choices"][0]
     return {
@@ -206,7 +206,7 @@ class TinyWriter(EventWriter):
         self._end = "done"
         self._out = b""
 
-    def open(self, usage: Usage) -> None:  # noqa: ARG002 - told at the end
+    def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - told at the end
         self._out += render_data({"by": self._model})
 
     def write(self, event: Json) -> None:
@@ -217,7 +217,7 @@ class TinyWriter(EventWriter):
                 self.text_bytes += count_text(words)
                 self._out += render_data({"w": words})
 
-    def close(self, usage: Usage) -> None:
+    def close(self, usage: ReplyUsage) -> None:
         self._out += render_data({"end": self._end, "used": write_used(usage)})
 
     def finish(self) -> bytes:
@@ -240,7 +240,7 @@ def ask_tiny(request: CompletionRequest, target: Target) -> Json:  # noqa: ARG00
     return asked if request.max_tokens is None else {**asked, "most": request.max_tokens}
 
 
-def tell_chat(reply: Json, context: ReplyContext, usage: Usage) -> Json:
+def tell_chat(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
     """Translate the reply of a tiny upstream for a chat caller."""
     message = make_message(reply["words"], None, "", [], functions=False)
     finish = "length" if reply["end"] == "cut" else "stop"
@@ -257,7 +257,7 @@ class ChatWriter(ChoiceWriter):
             self._finish = "length"
         self._write_text("content", event.get("w"))
 
-    def close(self, usage: Usage) -> None:
+    def close(self, usage: ReplyUsage) -> None:
         self._write_end(self._finish, make_chat_usage(usage.tokens))
 
 

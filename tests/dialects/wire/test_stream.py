@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.records import Event, Json, Usage
+from gateway.dialects.records import Event, Json, ReplyUsage
 from gateway.dialects.wire.sse import MAX_LINES, parse_event, read_object
 from gateway.dialects.wire.stream import (
     MAX_IDLE_BYTES,
@@ -65,7 +65,7 @@ class Echo:
     delivered: bool = False
     position: Json | None = None
 
-    def open(self, _: Usage) -> None:
+    def open(self, _: ReplyUsage) -> None:
         self.out.append(b"<")
 
     def write(self, event: Json) -> None:
@@ -78,7 +78,7 @@ class Echo:
     def flush(self) -> None:
         self.out.append(b"|")
 
-    def close(self, usage: Usage) -> None:
+    def close(self, usage: ReplyUsage) -> None:
         self.out.append(b"%d>" % usage.tokens.output)
 
     def finish(self) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.ledger.postgres.messages import (
-    Answer,
+    RoundAnswer,
     read_answer,
     write_admissions,
     write_prices,
@@ -29,7 +29,7 @@ def run_round(
     asked: Sequence[Item] = (),
     *,
     now_ms: int | None = None,
-) -> Answer:
+) -> RoundAnswer:
     """Settle, raise holds and admit in one round; `now_ms` stops the database's clock."""
     if now_ms is not None:
         stop_clock(session, now_ms)
