@@ -12,6 +12,7 @@ from gateway.cli.arguments import render, render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config
+from gateway.config.prices import find_minute_nano
 from gateway.config.reader import quote_key
 from gateway.config.records import Config, Limits, Model, Provider, Server
 from gateway.config.secrets import warn_of_literals
@@ -251,6 +252,9 @@ def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[
             "",
             f"when {rule.why}{_factor(rule.price)}",
         )
+    if model.unit == "second":
+        minute = format_amount(find_minute_nano(model.prices.base))
+        yield ("", "", "", "-", *nothing, "", f"per minute: {minute}; its input is seconds")
     if tools := model.prices.base.tools:
         told = ", ".join(f"{name} {format_amount(nano)}" for name, nano in tools.items())
         yield ("", "", "", "-", *nothing, "", f"per call: {told}")

@@ -218,6 +218,11 @@ def _convert_minute(place: Place, amounts: dict[str, Any], needed: Collection[st
     amounts["input"] = minute * MILLION // SECONDS
 
 
+def find_minute_nano(price: Price) -> int:
+    """Return the price of a minute, as it was written, where the input is counted in seconds."""
+    return -(-price.input * SECONDS // MILLION)
+
+
 def fill_defaults(amounts: dict[str, Any]) -> None:
     """Put the defaults in the place of prices of caches that are None."""
     for name, origin in _DEFAULTS:

@@ -216,6 +216,11 @@ class Model:
         return self.kind == DEFAULT_KIND
 
     @property
+    def makes(self) -> str:
+        """The kind; of a model of audio that transcribes, "transcript"."""
+        return "transcript" if self.kind == "audio" and self.unit != "character" else self.kind
+
+    @property
     def has_output(self) -> bool:
         return self.max_output_tokens > 0
 

@@ -73,6 +73,8 @@ def _compare(config: Config, file: PriceFile, one: Comparison) -> Comparison:
     model, prices = one.model, one.prices
     if one.key == "price" and model.free:
         return replace(one, state="not compared", notes=("it is free here",))
+    if model.unit != "token":
+        return replace(one, state="not compared", notes=(f"its input is {model.unit}s",))
     names = find_names(config.providers[one.route.provider].base_url)
     provider = names and names.pick(file.format)
     listed = file.find(provider, one.route.upstream_model) if provider else None

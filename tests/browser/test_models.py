@@ -19,11 +19,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 SHIPPED: Final = Path(__file__).parents[2] / "gateway.toml"
 WIDTHS: Final = (1000, 1153, 1440, 2560)
 """Both sides of the width at which the menu moves to the side, and what screens have."""
-RANKS: Final = """
+OTHERS: Final = """
 [models.ranks]
 kind = "rerank"
 routes = ["openai/ranks"]
 price = { request = 0.002 }
+
+[models.ears]
+kind = "audio"
+routes = ["openai/ears"]
+price = { minute = 0.0067 }
 """
 FOLDER: Final = os.environ.get("CONSOLE_SCREENSHOTS")
 
@@ -34,7 +39,7 @@ async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Con
     on = re.sub(r'"env:\w+_API_KEY"', '"sk-example-of-a-key"', "".join(providers[1:]))
     named = '[models."claude-haiku-4-5"]\n'
     on = on.replace(named, f'{named}aliases = ["small-one", "claude-3-5-haiku-20241022"]\n')
-    async with start_console(tmp_path_factory.mktemp("shipped"), more=on + RANKS) as console:
+    async with start_console(tmp_path_factory.mktemp("shipped"), more=on + OTHERS) as console:
         yield console
 
 
@@ -66,6 +71,8 @@ async def test_the_shipped_models_are_a_table_on_wide_screens(
     assert "Cache write" not in await rows["gpt-5.5"].inner_text()
     ranks = [one.strip() for one in await rows["ranks"].locator("th, td").all_inner_texts()]
     assert ranks[1:5] == ["–", "–", "–", "Per call 0.002"], "what has no price is no zero"
+    ears = [one.strip() for one in await rows["ears"].locator("th, td").all_inner_texts()]
+    assert ears[1:5] == ["–", "–", "–", "Per minute 0.0067"]
     tall = await rows["gpt-5.5"].locator("code").first.bounding_box()
     assert tall is not None
     assert tall["height"] < 30

@@ -132,6 +132,12 @@ def test_new_tiers_stand_before_those_of_shorter_inputs(tmp_path: Path) -> None:
         (PRICE, "openai/other", "not in the list", ()),
         (PRICE, "azure/m", "not in the list", ()),
         ('price = "free"', "openai/m", "not compared", ("it is free here",)),
+        (
+            'kind = "audio"\nprice = { minute = 1 }',
+            "openai/m",
+            "not compared",
+            ("its input is seconds",),
+        ),
         (PRICE, "openai/image", "not compared", ("the list has no price of tokens for it",)),
     ],
 )

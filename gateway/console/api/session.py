@@ -148,7 +148,7 @@ def _describe_session(
         "version": find_version(),
         "key_limits": asdict(config.limits),
         "models": models,
-        "kinds": {model: served[model].kind for model in models},
+        "kinds": {model: served[model].makes for model in models},
         "top_up_text": config.billing.top_up_text,
         **describe_amount("low_balance", low_nano),
     }

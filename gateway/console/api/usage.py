@@ -343,6 +343,7 @@ def _describe_model(model: Model, *, is_on: bool, for_operator: bool) -> dict[st
         "aliases": list(model.aliases),
         "owned_by": model.owned_by,
         "kind": model.kind,
+        "unit": model.unit,
         "on": is_on,
         "free": model.free,
         "price": describe_price(model.prices.base, for_operator=for_operator),

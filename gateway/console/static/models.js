@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { count, groupAmount } from "./format.js";
+import { count, fromNano, groupAmount } from "./format.js";
 import { badge, code, copyButton, dim, empty, head, table } from "./ui.js";
 
 /** What few models have: a line each in one column, as columns of their own would make cards of the table. */
@@ -12,7 +12,7 @@ const OTHERS = [["cache_write", "Cache write"], ["cache_write_1h", "Cache write,
 export async function models({ signal, session }) {
   const list = await get("/models", signal);
   const price = (label, name) => ({ label, exact: true, money: (model) => (applies(model, name) ? model.price[name] : null) });
-  const rows = list.models.flatMap((model) => [model, ...model.price_when.map((rule) => ({ ...rule, kind: model.kind, rule: true }))]);
+  const rows = list.models.flatMap((model) => [model, ...model.price_when.map((rule) => ({ ...rule, kind: model.kind, unit: model.unit, rule: true }))]);
   const columns = [
     { label: "Model", cell: (model) => (model.rule ? dim("when ", model.why) : name(model)) },
     price("Input", "input"), price("Cached", "cached_input"), price("Output", "output"),
@@ -37,7 +37,7 @@ const name = (model) => h("div", { class: "with-copy" },
 const route = ({ provider, model, on }) => h("li", null, h("small", { class: "dim" }, "→ ", code(`${provider}/${model}`), !on && " off"));
 
 const talks = (kind) => kind === "chat" || kind === "completion";
-const applies = ({ free, kind, price }, name) => !free && (talks(kind) || (name !== "cached_input" && price[`${name}_nano`] > 0));
+const applies = ({ free, kind, unit, price }, name) => !free && unit !== "second" && (talks(kind) || (name !== "cached_input" && price[`${name}_nano`] > 0));
 
 const showOthers = (row) => {
   const found = others(row);
@@ -45,9 +45,11 @@ const showOthers = (row) => {
 };
 
 /** The prices that are set or apply: a cache's writes cost what input does where nothing else is said. */
-function others({ price, free }) {
+function others({ price, free, unit }) {
   if (free) return [];
+  // Its input is counted in seconds; its price was rounded down.
+  const minute = unit === "second" ? [["Per minute", fromNano((BigInt(price.input_nano) * 60n + 999_999n) / 1_000_000n)]] : [];
   const writes = price.cache_write_nano !== price.input_nano;
   const said = OTHERS.filter(([name]) => price[`${name}_nano`] && (writes || !name.startsWith("cache_write")));
-  return [...said.map(([name, label]) => [label, price[name]]), ...Object.entries(price.tools).map(([name, one]) => [`${name}, per call`, one.price])];
+  return [...minute, ...said.map(([name, label]) => [label, price[name]]), ...Object.entries(price.tools).map(([name, one]) => [`${name}, per call`, one.price])];
 }

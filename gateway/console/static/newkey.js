@@ -148,5 +148,24 @@ speech.write_to_file("hello.audio")`,
   -o hello.audio`,
 };
 
-/** Snippets by the kind of the model. */
-const SNIPPETS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING, audio: SPEECH };
+const TRANSCRIPT = {
+  OpenAI: ({ base, secret, model }) => `from openai import OpenAI
+
+client = OpenAI(
+    base_url="${base}",
+    api_key="${secret}",
+)
+with open("hello.mp3", "rb") as recording:
+    transcript = client.audio.transcriptions.create(
+        model="${model}",
+        file=recording,
+    )
+print(transcript.text)`,
+  curl: ({ base, secret, model }) => `curl ${base}/audio/transcriptions \\
+  -H "Authorization: Bearer ${secret}" \\
+  -F model="${model}" \\
+  -F file=@hello.mp3`,
+};
+
+/** Snippets by what the model makes. */
+const SNIPPETS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING, audio: SPEECH, transcript: TRANSCRIPT };

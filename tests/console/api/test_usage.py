@@ -337,7 +337,7 @@ async def test_holders_see_no_costs(scene: Scene) -> None:
 
 MODEL_FIELDS: Final = {
     "id", "aliases", "owned_by", "kind", "on", "free", "price", "price_when",
-    "max_input_tokens", "max_output_tokens",
+    "max_input_tokens", "max_output_tokens", "unit",
 }  # fmt: skip
 
 
