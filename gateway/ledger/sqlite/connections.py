@@ -6,8 +6,11 @@ And what the writer's tells of the commits of other processes.
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
@@ -24,6 +27,8 @@ from gateway.ledger.sql.rows import SPENT, Lookups, read_all, read_changed
 from gateway.ledger.sqlite.files import explain
 from gateway.ledger.sqlite.schema import BUSY_MS, transaction
 
+log = logging.getLogger("gateway.ledger")
+
 Result = TypeVar("Result")
 
 
@@ -39,7 +44,7 @@ class ConnectionThread:
         connector: Callable[[], sqlite3.Connection],
         opened: Callable[[BaseException | None], None],
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._reports = _Reports()
         self._work: SimpleQueue[Callable[[sqlite3.Connection], None] | None] = SimpleQueue()
         # No daemon: Python waits at its end for the commit that is under way.
         self._thread = threading.Thread(
@@ -83,6 +88,7 @@ class ConnectionThread:
         """End the thread behind all that it was given, while the loop can still take its reports."""
         self._work.put(None)
         await asyncio.to_thread(self._thread.join)
+        self._reports.close()
 
     def _run(
         self,
@@ -92,10 +98,10 @@ class ConnectionThread:
         try:
             connection = connector()
         except BaseException as error:  # noqa: BLE001 - it is reported
-            self._report(opened, error)
+            self._reports.tell(opened, error)
             return
         with closing(connection):
-            self._report(opened, None)
+            self._reports.tell(opened, None)
             while (work := self._work.get()) is not None:
                 work(connection)
 
@@ -110,11 +116,52 @@ class ConnectionThread:
             result = function(connection)
         except BaseException as error:  # noqa: BLE001 - it is reported
             result = error
-        self._report(report, result)
+        self._reports.tell(report, result)
 
-    def _report(self, report: Callable[[Result], None], result: Result) -> None:
-        with suppress(RuntimeError):  # the loop was closed: nobody waits, and the work goes on
-            self._loop.call_soon_threadsafe(report, result)
+
+class _Reports:
+    """Calls that a thread leaves to the event loop, which are made in their order.
+
+    `call_soon_threadsafe` makes a handle for each, and reads the loop's pipe until that fails: a
+    system call and an exception more for each commit.
+    """
+
+    def __init__(self) -> None:
+        self._told: deque[Callable[[], None]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._reader, self._writer = socket.socketpair()
+        for end in (self._reader, self._writer):
+            end.setblocking(False)
+        self._loop.add_reader(self._reader.fileno(), self._take)
+
+    def tell(self, report: Callable[[Result], None], result: Result) -> None:
+        """Let the loop call `report`; from the thread."""
+        self._told.append(partial(report, result))
+        with suppress(BlockingIOError):  # it is full, so the loop has yet to wake up
+            self._writer.send(b"\0")
+
+    def close(self) -> None:
+        """Make the calls that are left, once the thread has ended."""
+        self._loop.remove_reader(self._reader.fileno())
+        self._make_calls()
+        self._reader.close()
+        self._writer.close()
+
+    def _take(self) -> None:
+        # Before the calls, so that what is told meanwhile wakes the loop again.
+        self._reader.recv(_WAKE_BYTES)
+        self._make_calls()
+
+    def _make_calls(self) -> None:
+        while self._told:
+            try:
+                self._told.popleft()()
+            except Exception:
+                log.exception("what a ledger's thread reported could not be taken")
+
+
+_WAKE_BYTES: Final = 4096
+"""Wake-ups that are taken at a time; those that are left wake the loop once more."""
 
 
 class _Wait(Generic[Result]):

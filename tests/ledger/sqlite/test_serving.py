@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,25 @@ async def test_a_report_comes_on_the_loop_with_the_result_or_the_error() -> None
         error, _ = await reports.get()
         assert isinstance(error, SystemExit)
         assert await thread.run(lambda _: 1) == 1, "the thread goes on"
+
+
+async def test_reports_come_in_order_whatever_becomes_of_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[object] = []
+
+    def count(number: int, _: sqlite3.Connection) -> int:
+        return number
+
+    def fail(_: object) -> None:
+        raise ValueError
+
+    async with ConnectionThread.open(connect_memory) as thread:
+        for number in range(3):
+            thread.start(partial(count, number), fail)
+            thread.start(partial(count, number), told.append)
+    assert told == [0, 1, 2], "the last one comes before the thread is closed"
+    assert len(caplog.records) == 3
 
 
 async def test_a_wait_that_is_cancelled_loses_and_repeats_nothing() -> None:
