@@ -1,8 +1,8 @@
 """Payments by card: holders buy credit at a payment provider. Made only where one is configured.
 
-    base      the seam: what a provider of payment pages has to offer; its errors
     stripe    the only one, by Stripe's package
-    cashier   opens payment pages, brings orders to what the provider says, looks open orders up
+    cashier   the seam: what a provider of payment pages has to offer, and its errors; opens the pages,
+              brings orders to what the provider says, looks open orders up
     webhook   the address at which the provider tells what was paid; adds all of it to the application
 
 Who owns the truth: the order says for whom and how much, the provider whether it was paid, and the

@@ -1,4 +1,7 @@
-"""Open payment pages, bring orders to what their provider says, and look open orders up."""
+"""Open payment pages, bring orders to what their provider says, and look open orders up.
+
+First the seam to providers of payment pages, and their errors.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from gateway.cards.base import PaymentProvider, ProviderRefused, ProviderUnavailable
 from gateway.console.fields import ConsoleError, too_many_tries, unavailable
 from gateway.console.state import BooksThread
 from gateway.console.throttle import Tries
@@ -17,6 +19,56 @@ from gateway.ledger.order_records import Fee, OrderView, Payment, Reversal
 from gateway.ledger.records import SYSTEM, Actor, LedgerError, NotFound, Refused
 from gateway.ledger.sql.books.books import Books
 from gateway.times import DAY_MS
+
+
+class ProviderUnavailable(Exception):
+    """The provider did not answer, or failed. What became of the request is unknown."""
+
+
+class ProviderRefused(Exception):
+    """The provider refuses the request, and would again. The text has no secret."""
+
+
+class BadSignature(Exception):
+    """The message is not the provider's, or too old."""
+
+
+class PaymentProvider(Protocol):
+    """A provider of payment pages. All but `find_url` and `read_message` wait for the network: call them in a thread.
+
+    They raise ProviderUnavailable and ProviderRefused.
+    """
+
+    name: str
+    """Stands in events as the one who acts."""
+
+    def make_page(self, order: OrderView, billing_url: str) -> tuple[str, str]:
+        """Make the order's payment page, or find it again; return its id and its address.
+
+        People come back to `billing_url`; if they paid, with the order's id as `?order=`.
+        """
+
+    def look_up(self, session_id: str) -> Payment:
+        """Return the state of a payment page."""
+
+    def find_page(self, payment_id: str) -> Payment | None:
+        """Return the payment page by which a payment was made."""
+
+    def find_fee(self, payment_id: str) -> Fee | None:
+        """Return what the provider took for a payment; None if that is not known yet."""
+
+    def find_receipt(self, session_id: str) -> str | None:
+        """Return the address of the receipt; None if there is none yet."""
+
+    def find_url(self, order: OrderView) -> str | None:
+        """Return the address at which operators see an order's payment; asks nobody."""
+
+    def read_message(self, body: bytes, signature: str) -> Payment | Reversal | None:
+        """Read a message whose signature is right; None if it is about something else.
+
+        Raises BadSignature, and parses nothing then.
+        """
+
 
 log = logging.getLogger("gateway.cards")
 

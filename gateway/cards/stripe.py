@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import stripe
 
-from gateway.cards.base import BadSignature, ProviderRefused, ProviderUnavailable
+from gateway.cards.cashier import BadSignature, ProviderRefused, ProviderUnavailable
 from gateway.config.cards import find_minor_nano
 from gateway.config.records import Cards
 from gateway.ledger.order_records import Fee, OrderView, PageState, Payment, Reversal
@@ -38,7 +38,7 @@ Object = Mapping[str, Any]
 
 
 class Stripe:
-    """Implements `base.PaymentProvider`."""
+    """Implements `cashier.PaymentProvider`."""
 
     name = "stripe"
 

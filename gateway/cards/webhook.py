@@ -15,8 +15,7 @@ from aiohttp import hdrs, web
 
 from gateway.api.front import make_front
 from gateway.api.state import Call, Gateway
-from gateway.cards.base import BadSignature, ProviderRefused, ProviderUnavailable
-from gateway.cards.cashier import Cashier
+from gateway.cards.cashier import BadSignature, Cashier, ProviderRefused, ProviderUnavailable
 from gateway.cards.stripe import Stripe
 from gateway.config.records import Cards
 from gateway.console.dispatch import identify, read_bytes, refuse_method, render_error
