@@ -1,4 +1,4 @@
-"""Replies and streams as callers of another dialect hear them: `heard.txt` has both sides.
+"""Replies and streams as callers hear them, mostly of another dialect: `heard.txt` has both sides.
 
     == chat over messages
     # A tool without arguments gets `{}` at its end.
@@ -26,6 +26,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ from gateway.usage import Expected, Metered, UsageLimits
 from tests.dialects import vendor_bytes
 from tests.dialects.chat.kit import (
     DONE,
+    ID,
     INPUT_ESTIMATE,
     MODEL,
     Json,
@@ -91,6 +93,13 @@ LEAST: Final[Json] = {
 """The provider's JSON replies that say nothing."""
 
 
+IDS: Final = {
+    "chat": "chatcmpl-request-1",
+    "messages": "msg_request-1",
+    "responses": "resp_request-1",
+}
+
+
 def write_event(provider: str, line: str) -> bytes:
     """Write an event of the provider; in chat a bare delta stands for its chunk, a word for the finish."""
     if line in USUAL[provider]:
@@ -141,15 +150,15 @@ def differ(made: Json, usual: Json) -> Json:
     return {key: held for key, held in made.items() if usual.get(key, made) != held}
 
 
-def tell_chunks(out: bytes) -> Iterator[str]:
+def tell_chunks(out: bytes, identity: str = IDS["chat"]) -> Iterator[str]:
     for one in read_chunks(out.removesuffix(DONE)):
-        head = {"id": "chatcmpl-request-1", "created": 1, "model": MODEL}
+        head = {"id": identity, "created": 1, "model": MODEL}
         fields = strip(differ(one, {**head, "object": "chat.completion.chunk"}))
         match fields:
             case {"choices": [{"index": 0, "delta": delta, **rest}], **more} if not more:
                 if delta == {"role": "assistant", "content": ""}:
                     yield "begin"
-                elif not delta:
+                elif not delta and rest.keys() == {"finish_reason"}:
                     yield json.dumps(rest["finish_reason"])
                 else:
                     yield dump({**delta, **rest})
@@ -172,11 +181,6 @@ def tell_message_events(out: bytes) -> Iterator[str]:
                 yield dump(strip(one))
 
 
-IDS: Final = {
-    "chat": "chatcmpl-request-1",
-    "messages": "msg_request-1",
-    "responses": "resp_request-1",
-}
 SUMS: Final = {
     f"{one}.done"
     for one in (
@@ -277,7 +281,7 @@ class Transcript:
         told = [line[2:] for line in self.lines if line.startswith("? ")]
         body: Json = {"stream": True, **(orjson.loads(told[0]) if told else {})}
         usage = "stream_options" in body
-        request = CompletionRequest(body, MODEL, True, usage, 1, None, 0, 0)
+        request = CompletionRequest(body, MODEL, True, usage, body.get("n", 1), None, 0, 0)
         expected = Expected(INPUT_ESTIMATE, UsageLimits(10**6, 10**6, 10**6))
         return ReplyContext(request, "request-1", expected, created=1)
 
@@ -319,6 +323,9 @@ class Transcript:
             0,
             set[str](),
         )
+        # Between equal dialects the id is the provider's.
+        passes = self.caller == self.provider
+        tell = partial(tell_chunks, identity=ID) if passes else TELL[self.caller]
         tells = any(line.startswith("* ") for line in self.lines)
         for line, piece in zip([*sent, ""], [*pieces, b""], strict=True):
             yield from [line] * bool(line)
@@ -326,7 +333,7 @@ class Transcript:
                 out += pipeline.feed(piece) if line else pipeline.end()
             if not line and pipeline.complete:
                 out += pipeline.finish()
-            heard = [*TELL[self.caller](out)]
+            heard = [*tell(out)]
             yield from (f"> {one}" for one in heard[told:])
             told = len(heard)
             now = {name for name in STATES if getattr(pipeline, name)} - known

@@ -6,7 +6,6 @@ from typing import Final
 
 from gateway.dialects.chat.stream import ChatReader, ChatStream
 from gateway.dialects.wire.sse import parse_event
-from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     BEGIN,
     DONE,
@@ -99,12 +98,6 @@ def test_every_way_to_be_done(done: bytes) -> None:
     assert (played.out, played.complete, played.failure) == (ours(WHOLE), True, None)
 
 
-def test_done_before_any_chunk_is_a_failure() -> None:
-    played = send(DONE)
-    assert (played.out, played.complete) == (b"", False)
-    assert played.failure
-
-
 # Endings
 
 
@@ -114,14 +107,6 @@ def test_a_last_event_without_its_blank_line_counts_when_it_is_whole() -> None:
         whole = cut >= len(BEGIN + HI + END) - 2
         assert (played.complete, played.failure) == (whole, None)
         assert played.out == ours(WHOLE if whole else BEGIN + HI)
-
-
-def test_every_choice_has_to_finish() -> None:
-    two = events(chunk(role(), role(1)), chunk(text("a", 1)), chunk(stop(1)))
-    assert not send(two, n=2).complete
-    assert not send(two, n=1).complete
-    assert not send(BEGIN + HI + END, n=2).complete
-    assert send(two + END, n=2).complete
 
 
 @each_row(
@@ -149,41 +134,6 @@ def test_errors_in_a_stream_end_it(body: bytes, message: str, before: bytes) -> 
 
 
 # Edits
-
-
-def test_choices_that_are_empty_go_unless_they_bring_usage() -> None:
-    preamble = event(chunk(id="", object="", model="", prompt_filter_results=[]))
-    for usage in (False, True):
-        assert send(preamble + BEGIN + event(chunk()) + HI + END + DONE, usage=usage).out == ours(
-            WHOLE
-        )
-
-
-@each_row("usage", [False, True])
-def test_the_usage_chunk_is_for_who_asked(*, usage: bool) -> None:
-    bare = event(chunk(usage=USAGE))
-    played = send(BEGIN + HI + END + bare + DONE, usage=usage)
-    assert played.out == ours(BEGIN + HI + END + (bare if usage else b"") + DONE)
-    assert (played.tokens, played.estimated) == (Tokens(9, output=3), False)
-
-
-def test_all_chunks_get_the_id_of_the_first() -> None:
-    """This holds even if the upstream sends another id later, or none."""
-    chunks = [
-        chunk(role()),
-        chunk(text("a"), id="b"),
-        chunk(text("c"), id=None),
-        chunk(text("d"), id=""),
-    ]
-    bare = {key: value for key, value in chunk(stop()).items() if key != "id"}
-    played = send(events(*chunks, bare) + DONE)
-    assert {one["id"] for one in played.chunks} == {"chatcmpl-1"}
-
-
-@each_row("first", [None, "", 7])
-def test_an_upstream_without_ids_gets_the_request_id(first: object) -> None:
-    played = send(events(chunk(role(), id=first), chunk(text("a"), id=first)))
-    assert {one["id"] for one in played.chunks} == {"chatcmpl-request-1"}
 
 
 def test_only_the_top_level_is_edited() -> None:
