@@ -24,7 +24,13 @@ from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.records import EntryFilter, EntryKind
 from gateway.ledger.sql.books.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.ledger.sqlite.folds import FILE_ENTRIES, NOTE_FOLDED, file_all, naming_charges
+from gateway.ledger.sqlite.folds import (
+    FILE_ENTRIES,
+    NOTE_FOLDED,
+    SUM_UP_DAYS,
+    file_all,
+    naming_charges,
+)
 from gateway.ledger.sqlite.schema import VERSION, connect
 from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice
@@ -49,6 +55,7 @@ PRICE: Final = AppliedPrice(
 )
 BACK: Final = f"""
     DROP TABLE order_fees;
+    DROP TABLE daily_totals;
     CREATE TABLE daily_costs (
         account_id INTEGER NOT NULL REFERENCES accounts (id),
         day INTEGER NOT NULL,
@@ -241,7 +248,7 @@ _CODES: Final = """
         amount_nano, '', 'nobody', created_ms, created_ms, account_id, id
     FROM entries WHERE kind = 'code'
 """
-_HISTORY: Final = (_PRICES, _KEYS, _REQUESTS, _MOVES, *SUMS, NOTE_FOLDED, _CODES)
+_HISTORY: Final = (_PRICES, _KEYS, _REQUESTS, _MOVES, *SUMS, SUM_UP_DAYS, NOTE_FOLDED, _CODES)
 
 
 def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) -> Filled:

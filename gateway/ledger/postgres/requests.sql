@@ -133,6 +133,31 @@ CREATE TABLE daily (
 -- Sums of all accounts over some days read those days alone.
 CREATE INDEX daily_by_day ON daily (day);
 
+-- In SQLite this is a table, written by folds. Here rounds of several nodes would wait for its few rows.
+CREATE VIEW daily_totals AS
+SELECT
+    day, model, provider,
+    sum(requests)::bigint AS requests,
+    sum(failed)::bigint AS failed,
+    sum(input_tokens)::bigint AS input_tokens,
+    sum(cached_input_tokens)::bigint AS cached_input_tokens,
+    sum(cache_write_tokens)::bigint AS cache_write_tokens,
+    sum(output_tokens)::bigint AS output_tokens,
+    sum(cost_nano / 1000000000)::bigint AS cost_wholes,
+    sum(cost_nano % 1000000000)::bigint AS cost_rests,
+    sum(known)::bigint AS known,
+    sum(charged_nano / 1000000000)::bigint AS charged_wholes,
+    sum(charged_nano % 1000000000)::bigint AS charged_rests,
+    sum(provider_cost_nano / 1000000000)::bigint AS provider_cost_wholes,
+    sum(provider_cost_nano % 1000000000)::bigint AS provider_cost_rests,
+    sum(reported)::bigint AS reported,
+    sum(reported_nano / 1000000000)::bigint AS reported_wholes,
+    sum(reported_nano % 1000000000)::bigint AS reported_rests,
+    sum(compared)::bigint AS compared,
+    sum(difference_nano / 1000000000)::bigint AS difference_wholes,
+    sum(difference_nano % 1000000000)::bigint AS difference_rests
+FROM daily GROUP BY day, model, provider;
+
 CREATE TABLE hourly (
     account_id BIGINT NOT NULL,
     hour BIGINT NOT NULL,

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final, Literal
 
 import orjson
@@ -213,7 +214,7 @@ def _add_up(column: str) -> str:
     return f"coalesce(sum({column}), 0)"
 
 
-def _is_amount(name: str) -> bool:
+def is_amount(name: str) -> bool:
     return name.endswith("_nano")
 
 
@@ -224,7 +225,7 @@ BILLED: Final = ", ".join(
 """Sums over requests by the names of the fields of `ProviderCosts`."""
 COSTS_OF_REQUESTS: Final = ", ".join(_sum_requests(sum_parts))
 COSTS_OF_DAYS: Final = ", ".join(
-    sum_parts(name) if _is_amount(name) else f"sum({name})" for name in ProviderCosts._fields
+    sum_parts(name) if is_amount(name) else f"sum({name})" for name in ProviderCosts._fields
 )
 
 
@@ -232,7 +233,7 @@ def read_costs(sums: Sequence[int]) -> ProviderCosts:
     """Make the record of what `COSTS_OF_REQUESTS` or `COSTS_OF_DAYS` gives."""
     left = iter(sums)
     counts = (
-        join_parts(next(left), next(left)) if _is_amount(name) else next(left)
+        join_parts(next(left), next(left)) if is_amount(name) else next(left)
         for name in ProviderCosts._fields
     )
     return ProviderCosts(*counts)
@@ -241,7 +242,17 @@ def read_costs(sums: Sequence[int]) -> ProviderCosts:
 HAS_COST: Final = f"state = 'posted' AND ({_IS_KNOWN} OR {_IS_REPORTED})"
 
 SUMS: Final = ("requests", "failed", *Usage._fields[1:])
-"""The columns of sums by hour and by day; those by day have those of `ProviderCosts`, too."""
+DAY_SUMS: Final = (*SUMS, *ProviderCosts._fields)
+"""The columns of sums by hour, and of those by day, which have what providers bill, too."""
+
+
+def name_parts(name: str) -> tuple[str, ...]:
+    """Name the columns of `daily_totals` for a sum of `daily`: an amount has two parts."""
+    stem = name.removesuffix("_nano")
+    return (f"{stem}_wholes", f"{stem}_rests") if is_amount(name) else (name,)
+
+
+TOTALS: Final = tuple(chain.from_iterable(map(name_parts, DAY_SUMS)))
 _POSTED: Final = "FILTER (WHERE state = 'posted')"
 _TOTALS: Final = (
     f"count(*) {_POSTED}",
@@ -253,14 +264,13 @@ _TOTALS: Final = (
     "sum(cost_nano)",
     *_sum_requests(_add_up),
 )
-_DAILY: Final = (*SUMS, *ProviderCosts._fields)
 WRONG_DAYS: Final = f"""
     SELECT coalesce(name, CAST(account_id AS TEXT)), day, model, key_id, provider
     FROM (
         SELECT account_id, day, model, key_id, provider,
-            {", ".join(f"sum({name}) AS {name}" for name in _DAILY)}
+            {", ".join(f"sum({name}) AS {name}" for name in DAY_SUMS)}
         FROM (
-            SELECT account_id, day, model, key_id, provider, {", ".join(_DAILY)}
+            SELECT account_id, day, model, key_id, provider, {", ".join(DAY_SUMS)}
             FROM daily WHERE day * {DAY_MS} >= :kept_from
             UNION ALL
             SELECT account_id, ended_ms / {DAY_MS}, model, key_id, provider,
@@ -269,7 +279,7 @@ WRONG_DAYS: Final = f"""
             GROUP BY 1, 2, 3, 4, 5
         ) AS differences GROUP BY 1, 2, 3, 4, 5
     ) AS sums LEFT JOIN accounts ON accounts.id = sums.account_id
-    WHERE {" OR ".join(f"sums.{name} <> 0" for name in _DAILY)}
+    WHERE {" OR ".join(f"sums.{name} <> 0" for name in DAY_SUMS)}
 """  # noqa: S608 - of constants
 """Days whose sums are not those of their requests: sums of rows that cancel each other out if they agree."""
 

@@ -34,6 +34,8 @@ from gateway.ledger.sqlite.folds import (
     FILE_ENTRIES,
     FILES,
     NOTE_FOLDED,
+    SUM_UP_DAYS,
+    WRONG_TOTALS,
     file_all,
     fold,
     has_unfolded,
@@ -56,7 +58,7 @@ from gateway.times import unix_ms
 
 _LEFT_OUT: Final = (
     *("changes", "checkpoints", "sessions", "signin_links", "replays"),
-    *("folded", "entries_by_account", *FILES),
+    *("folded", "daily_totals", "entries_by_account", *FILES),
 )
 """Tables that concern the processes that use this database, and the browsers signed in by it; and what
 follows from the others."""
@@ -79,6 +81,7 @@ _CHECKS: Final = (
         " WHERE kind = 'charge' AND charge_id IS NOT entries.id",
         "entry {0}: its request {1} names another charge",
     ),
+    Check(WRONG_TOTALS, "day {0}, model {1}, provider {2}: the sums of all accounts are wrong"),
     *(
         Check(_UNFILED.format(file=file, by=by), f"request {{0}}: it is not in {file}")
         for file, by in FILES.items()
@@ -143,6 +146,7 @@ def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -
         _insert_records(connection, columns, records)
     file_all(connection, "requests")
     connection.execute(FILE_ENTRIES)
+    connection.execute(SUM_UP_DAYS)
     connection.execute(NOTE_FOLDED)
     # The commit would refuse these rows, too, but not say which table they are in.
     for table, *_ in connection.execute("PRAGMA foreign_key_check"):

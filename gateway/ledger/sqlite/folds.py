@@ -34,11 +34,11 @@ import orjson
 from gateway.ledger.base import Hold
 from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.serving.queue import Item
-from gateway.ledger.sql.rows import BILLED, SUMS
+from gateway.ledger.sql.connection import PART, sum_parts
+from gateway.ledger.sql.rows import BILLED, DAY_SUMS, SUMS, TOTALS, is_amount, name_parts
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import (
-    ADD_DAILY,
-    ADD_HOURLY,
+    OF_ALL,
     OF_DAY,
     OF_HOUR,
     Statement,
@@ -48,7 +48,7 @@ from gateway.ledger.sqlite.totals import (
     run_rows,
     write_sums,
 )
-from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
+from gateway.times import HOUR_MS, HOURS_PER_DAY
 
 _HAS_UNFOLDED: Final = "SELECT entry_id < (SELECT coalesce(max(id), 0) FROM entries) FROM folded"
 _UNFOLDED: Final = f"""
@@ -81,6 +81,27 @@ NOTE_FOLDED: Final = "UPDATE folded SET entry_id = (SELECT coalesce(max(id), 0) 
 """All charges are in the sums."""
 
 
+_SUMMED: Final = f"""
+    SELECT {", ".join(OF_ALL)},
+        {", ".join(sum_parts(name) if is_amount(name) else f"sum({name})" for name in DAY_SUMS)}
+    FROM main.daily GROUP BY 1, 2, 3
+"""  # noqa: S608 - of constants
+SUM_UP_DAYS: Final = f"INSERT INTO daily_totals {_SUMMED}"
+
+
+def _differ(name: str) -> str:
+    return f" * {PART} + ".join(f"sum({part})" for part in name_parts(name))
+
+
+WRONG_TOTALS: Final = f"""
+    SELECT day, model, provider FROM (
+        SELECT {", ".join(OF_ALL)}, {", ".join(f"-{name} AS {name}" for name in TOTALS)}
+        FROM main.daily_totals
+        UNION ALL {_SUMMED}
+    ) GROUP BY 1, 2, 3
+    HAVING {" OR ".join(f"{_differ(name)} <> 0" for name in DAY_SUMS)}
+"""  # noqa: S608
+"""For the audit: sums of all accounts that are not those of each, which cancel each other out."""
 _FILE_CHARGES: Final = "INSERT INTO entries_by_account SELECT account_id, charge_id FROM unfolded"
 FILE_ENTRIES: Final = "INSERT OR IGNORE INTO entries_by_account SELECT account_id, id FROM entries"
 
@@ -115,8 +136,7 @@ def _fold(connection: sqlite3.Connection) -> None:
         # The first key of a line has the sum of all of them; the used one has its time alone.
         spent[origin_id] = spent.get(origin_id, 0) + counts[-1]
         used[key_id] = max(used.get(key_id, 0), used_ms)
-    write_sums(connection, ADD_HOURLY, hourly)
-    write_sums(connection, ADD_DAILY, daily)
+    write_sums(connection, hourly, daily)
     run_all_rows(connection, _ADD_SPENT, list(spent.items()))
     run_all_rows(connection, _NOTE_USED, list(used.items()))
     file_all(connection, "unfolded")
@@ -187,8 +207,9 @@ def file_all(connection: sqlite3.Connection, calls: str) -> None:
 _EXACT: Final = """
     CREATE TEMP VIEW {table} AS SELECT {place}, {sums} FROM (
         SELECT * FROM main.{table}
-        UNION ALL SELECT account_id, ended_ms / {unit_ms}, {others}, {counts}
-        FROM main.unfolded GROUP BY account_id, 2, {others}
+        UNION ALL SELECT {place}, {counts} FROM (
+            SELECT *, ended_ms / 3600000 AS hour, ended_ms / 86400000 AS day FROM main.unfolded
+        ) GROUP BY {place}
     ) GROUP BY {place}
 """
 _COUNTS: Final = (
@@ -197,22 +218,18 @@ _COUNTS: Final = (
 )
 
 
-def _write_exact(
-    table: str, unit_ms: int, place: Sequence[str], names: Sequence[str], counts: str
-) -> str:
+def _write_exact(table: str, place: Sequence[str], names: Sequence[str], counts: str) -> str:
     return _EXACT.format(
         table=table,
-        unit_ms=unit_ms,
         place=", ".join(place),
-        others=", ".join(place[2:]),
         sums=", ".join(f"sum({name}) AS {name}" for name in names),
         counts=counts,
     )
 
 
 _EXACT_VIEWS: Final = (
-    _write_exact("hourly", HOUR_MS, OF_HOUR, SUMS, _COUNTS),
-    _write_exact("daily", DAY_MS, OF_DAY, (*SUMS, *ProviderCosts._fields), f"{_COUNTS}, {BILLED}"),
+    _write_exact("hourly", OF_HOUR, SUMS, _COUNTS),
+    _write_exact("daily", OF_DAY, DAY_SUMS, f"{_COUNTS}, {BILLED}"),
 )
 _EXACT_COLUMNS: Final = {
     "spent_nano": "spent_nano + coalesce((SELECT sum(cost_nano) FROM main.unfolded"

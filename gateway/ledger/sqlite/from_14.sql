@@ -63,3 +63,42 @@ SELECT account_id, ended_ms / 86400000, model, key_id, provider,
 FROM requests
 WHERE state = 'voided' OR charge_id <= (SELECT entry_id FROM folded) -- the next fold adds the rest
 GROUP BY 1, 2, 3, 4, 5;
+
+-- The sums of `daily` over all accounts and keys: thousands of its rows are some of these. Amounts are in
+-- two parts, wholes of 10^9 nano-units and rests, as they may be more than 64 bits together.
+CREATE TABLE daily_totals (
+    day INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cached_input_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost_wholes INTEGER NOT NULL,
+    cost_rests INTEGER NOT NULL,
+    known INTEGER NOT NULL,
+    charged_wholes INTEGER NOT NULL,
+    charged_rests INTEGER NOT NULL,
+    provider_cost_wholes INTEGER NOT NULL,
+    provider_cost_rests INTEGER NOT NULL,
+    reported INTEGER NOT NULL,
+    reported_wholes INTEGER NOT NULL,
+    reported_rests INTEGER NOT NULL,
+    compared INTEGER NOT NULL,
+    difference_wholes INTEGER NOT NULL,
+    difference_rests INTEGER NOT NULL,
+    PRIMARY KEY (day, model, provider)
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO daily_totals
+SELECT
+    day, model, provider, sum(requests), sum(failed), sum(input_tokens),
+    sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens),
+    sum(cost_nano / 1000000000), sum(cost_nano % 1000000000), sum(known),
+    sum(charged_nano / 1000000000), sum(charged_nano % 1000000000),
+    sum(provider_cost_nano / 1000000000), sum(provider_cost_nano % 1000000000), sum(reported),
+    sum(reported_nano / 1000000000), sum(reported_nano % 1000000000), sum(compared),
+    sum(difference_nano / 1000000000), sum(difference_nano % 1000000000)
+FROM daily GROUP BY 1, 2, 3;

@@ -257,6 +257,34 @@ CREATE TABLE daily (
     PRIMARY KEY (account_id, day, model, key_id, provider)
 ) STRICT, WITHOUT ROWID;
 
+-- The sums of `daily` over all accounts and keys: thousands of its rows are some of these. Amounts are in
+-- two parts, wholes of 10^9 nano-units and rests, as they may be more than 64 bits together.
+CREATE TABLE daily_totals (
+    day INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cached_input_tokens INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost_wholes INTEGER NOT NULL,
+    cost_rests INTEGER NOT NULL,
+    known INTEGER NOT NULL,
+    charged_wholes INTEGER NOT NULL,
+    charged_rests INTEGER NOT NULL,
+    provider_cost_wholes INTEGER NOT NULL,
+    provider_cost_rests INTEGER NOT NULL,
+    reported INTEGER NOT NULL,
+    reported_wholes INTEGER NOT NULL,
+    reported_rests INTEGER NOT NULL,
+    compared INTEGER NOT NULL,
+    difference_wholes INTEGER NOT NULL,
+    difference_rests INTEGER NOT NULL,
+    PRIMARY KEY (day, model, provider)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE hourly (
     account_id INTEGER NOT NULL REFERENCES accounts (id),
     hour INTEGER NOT NULL,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -24,8 +24,9 @@ import orjson
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.key_records import Period, Spending, find_span
-from gateway.ledger.sql.rows import SUMS, sum_charges
-from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
+from gateway.ledger.sql.connection import PART
+from gateway.ledger.sql.rows import DAY_SUMS, SUMS, TOTALS, is_amount, sum_charges
+from gateway.times import HOUR_MS, HOURS_PER_DAY
 
 Id = TypeVar("Id", int, str)
 Row = tuple[int | str | None, ...]
@@ -93,7 +94,8 @@ def _compose(statement: Statement, columns: int, count: int) -> str:
 
 OF_HOUR: Final = ("account_id", "hour", "model", "key_id")
 OF_DAY: Final = ("account_id", "day", "model", "key_id", "provider")
-"""The columns by which there are sums."""
+OF_ALL: Final = ("day", "model", "provider")
+"""The columns by which there are sums in `hourly`, `daily` and `daily_totals`."""
 
 Place = tuple[int | str, ...]
 """The values of these columns."""
@@ -109,33 +111,32 @@ def _make_upsert(table: str, place: Sequence[str], names: Sequence[str]) -> Stat
     )
 
 
-ADD_HOURLY: Final = _make_upsert("hourly", OF_HOUR, SUMS)
-ADD_DAILY: Final = _make_upsert("daily", OF_DAY, (*SUMS, *ProviderCosts._fields))
+_ADD_HOURLY: Final = _make_upsert("hourly", OF_HOUR, SUMS)
+_ADD_DAILY: Final = _make_upsert("daily", OF_DAY, DAY_SUMS)
+_ADD_TOTALS: Final = _make_upsert("daily_totals", OF_ALL, TOTALS)
 
 _FAIL: Final = """
     INSERT INTO {table}
-    SELECT account_id, max(started_ms, :now) / {unit_ms}, {others}, 0, count(*), {zeros}
-    FROM requests WHERE state = 'pending' GROUP BY account_id, 2, {others}
+    SELECT {place}, 0, count(*), {zeros}
+    FROM (
+        SELECT *, max(started_ms, :now) / 3600000 AS hour, max(started_ms, :now) / 86400000 AS day
+        FROM requests WHERE state = 'pending'
+    ) GROUP BY {place}
     ON CONFLICT ({place}) DO UPDATE SET failed = failed + excluded.failed
 """
 
 
-def _fail(table: str, unit_ms: int, place: Sequence[str], zeros: int) -> str:
-    return _FAIL.format(
-        table=table,
-        unit_ms=unit_ms,
-        place=", ".join(place),
-        others=", ".join(place[2:]),
-        zeros=", ".join(["0"] * zeros),
-    )
+def _fail(table: str, place: Sequence[str], zeros: int) -> str:
+    return _FAIL.format(table=table, place=", ".join(place), zeros=", ".join(["0"] * zeros))
 
 
 _NO_COSTS: Final = ProviderCosts()
 _FAILED: Final = (0, 1, 0, 0, 0, 0, 0)
 """The sums of one request that failed, in the order of `SUMS`."""
 _FAIL_PENDING: Final = (
-    _fail("hourly", HOUR_MS, OF_HOUR, len(_FAILED) - 2),
-    _fail("daily", DAY_MS, OF_DAY, len(_FAILED) - 2 + len(_NO_COSTS)),
+    _fail("hourly", OF_HOUR, len(_FAILED) - 2),
+    _fail("daily", OF_DAY, len(_FAILED) - 2 + len(_NO_COSTS)),
+    _fail("daily_totals", OF_ALL, len(TOTALS) - 2),
 )
 """Pending requests fail at `:now`, or when they began if the clock was set back."""
 
@@ -151,8 +152,7 @@ def count_voids(connection: sqlite3.Connection, ended: Iterable[tuple[Hold, Sett
         add_to(hourly, (account_id, hour, model, key_id), _FAILED)
         of_day = (account_id, hour // HOURS_PER_DAY, model, key_id, settlement.provider)
         add_to(daily, of_day, (*_FAILED, *_NO_COSTS))
-    write_sums(connection, ADD_HOURLY, hourly)
-    write_sums(connection, ADD_DAILY, daily)
+    write_sums(connection, hourly, daily)
 
 
 def fail_pending(connection: sqlite3.Connection, now_ms: int) -> None:
@@ -161,8 +161,19 @@ def fail_pending(connection: sqlite3.Connection, now_ms: int) -> None:
         connection.execute(sql, {"now": now_ms})
 
 
-def write_sums(connection: sqlite3.Connection, upsert: Statement, sums: Sums) -> None:
-    run_all_rows(connection, upsert, [(*place, *counts) for place, counts in sums.items()])
+def write_sums(connection: sqlite3.Connection, hourly: Sums, daily: Sums) -> None:
+    """Add to the sums by hour, by day, and by day of all accounts."""
+    totals = Sums()
+    for (_, day, model, _, provider), counts in daily.items():
+        add_to(totals, (day, model, provider), tuple(_split(counts)))
+    for upsert, sums in ((_ADD_HOURLY, hourly), (_ADD_DAILY, daily), (_ADD_TOTALS, totals)):
+        run_all_rows(connection, upsert, [(*place, *counts) for place, counts in sums.items()])
+
+
+def _split(counts: Iterable[int]) -> Iterator[int]:
+    """Yield sums in the order of `DAY_SUMS` in that of `TOTALS`."""
+    for name, count in zip(DAY_SUMS, counts, strict=True):
+        yield from divmod(count, PART) if is_amount(name) else (count,)
 
 
 def add_to(sums: Sums, place: Place, more: tuple[int, ...]) -> None:

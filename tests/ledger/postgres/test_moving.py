@@ -146,7 +146,7 @@ def test_shapes_are_the_same(postgres_url: str, tmp_path: Path) -> None:
             assert {name for (name,) in found} - OF_NODES == shapes.pop(table), table
     assert set(shapes) == {
         "changes", "checkpoints", "folded", "sessions", "signin_links", "replays", *FILES,
-        "entries_by_account",
+        "entries_by_account", "daily_totals",
     }  # fmt: skip
 
 

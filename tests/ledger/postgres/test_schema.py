@@ -125,6 +125,7 @@ def test_a_server_that_forgets_is_refused(ledger_url: str) -> None:
 pytestmark = pytest.mark.slow
 
 BACK: Final = """
+    DROP VIEW daily_totals;
     CREATE TABLE daily_costs AS
     SELECT account_id, day, model, key_id, known, charged_nano, provider_cost_nano AS cost_nano,
         reported, reported_nano, compared, difference_nano

@@ -36,7 +36,15 @@ from gateway.ledger.sql.connection import (
     read_rows,
     sum_parts,
 )
-from gateway.ledger.sql.rows import COSTS_OF_DAYS, COSTS_OF_REQUESTS, HAS_COST, read_costs
+from gateway.ledger.sql.rows import (
+    COSTS_OF_DAYS,
+    COSTS_OF_REQUESTS,
+    DAY_SUMS,
+    HAS_COST,
+    is_amount,
+    name_parts,
+    read_costs,
+)
 from gateway.times import DAY_MS, HOURS_PER_DAY, format_day
 
 Row = TypeVar("Row", Usage, UsagePoint)
@@ -52,10 +60,11 @@ _SUMS: Final = """
         SELECT {places}, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
             sum(cached_input_tokens) AS cached_input_tokens,
             sum(cache_write_tokens) AS cache_write_tokens, sum(output_tokens) AS output_tokens,
-            sum(cost_nano / {part}) AS cost_wholes, sum(cost_nano % {part}) AS cost_rests
+            sum((cost_nano) / {part}) AS cost_wholes,
+            sum((cost_nano) % {part}) AS cost_rests
         FROM {table}
-        WHERE account_id = :account AND {unit} >= :first AND {unit} <= :last
-            AND (:key IS NULL OR key_id = :key) AND (:model IS NULL OR model = :model)
+        WHERE account_id = :account AND (:key IS NULL OR key_id = :key)
+            AND {unit} >= :first AND {unit} <= :last AND (:model IS NULL OR model = :model)
         GROUP BY {places} HAVING sum(requests) > 0
         ORDER BY {places}
     ) AS sums
@@ -64,6 +73,7 @@ _SUMS: Final = """
 _ONE: Final = "account_id = :account"
 _ALL: Final = "account_id IN (SELECT id FROM accounts)"
 """All accounts, each by the table's key, so that other days are not read."""
+_ONE_OR_KEY: Final = f"{_ONE} AND (:key IS NULL OR key_id = :key)"
 
 
 def _sum_up(table: str, unit: str, *places: str) -> str:
@@ -89,8 +99,8 @@ _LABELS: Final = (
 _MODELS: Final = """
     SELECT json_group_array(model) FROM (
         SELECT DISTINCT model FROM daily
-        WHERE account_id = :account AND day >= :first AND day <= :last
-            AND (:key IS NULL OR key_id = :key) AND requests > 0
+        WHERE account_id = :account AND (:key IS NULL OR key_id = :key)
+            AND day >= :first AND day <= :last AND requests > 0
     ) AS used
 """
 _STANDING: Final = f"""
@@ -109,9 +119,7 @@ _EXPIRING: Final = """
 """
 _FAILED: Final = """
     SELECT json_group_array(json_array(day, failed)) FROM (
-        SELECT day, sum(failed) AS failed
-        FROM accounts CROSS JOIN daily ON account_id = accounts.id
-        WHERE day >= ? GROUP BY day
+        SELECT day, sum(failed) AS failed FROM daily_totals WHERE day >= ? GROUP BY day
     ) AS sums
 """
 _CREDITED: Final = f"""
@@ -132,46 +140,56 @@ _SPENT_BY_KEY: Final = """
 """
 
 
+_OWN: Final = (
+    "accounts.name = coalesce(:account, accounts.name) AND (:key IS NULL OR key_id = :key)"
+)
+_SOURCES: Final = {
+    "requests": ("ended_ms", 1, "requests CROSS JOIN accounts ON accounts.id = account_id", _OWN),
+    "daily": ("day", DAY_MS, "accounts CROSS JOIN daily ON account_id = accounts.id", _OWN),
+    "daily_totals": ("day", DAY_MS, "daily_totals", "TRUE"),
+}
+"""Where sums are read, by table: the column of time and its unit, the tables, and the condition."""
+
+
 def _sum_chosen(table: str, condition: str, sums: str) -> str:
     """Write sums over days or over requests that ended in a time; their group is to be put in."""
-    if table == "requests":
-        at, unit_ms, source = (
-            "ended_ms",
-            1,
-            "requests CROSS JOIN accounts ON accounts.id = account_id",
-        )
-    else:
-        at, unit_ms, source = (
-            "day",
-            DAY_MS,
-            f"accounts CROSS JOIN {table} ON account_id = accounts.id",
-        )
+    at, unit_ms, source, own = _SOURCES[table]
     return f"""
         SELECT {{}}, {sums}
         FROM {source}
-        WHERE accounts.name = coalesce(:account, accounts.name) AND {condition}
-            AND (:key IS NULL OR key_id = :key) AND (:model IS NULL OR model = :model)
+        WHERE {own} AND {condition} AND (:model IS NULL OR model = :model)
             AND (:since IS NULL OR {at} >= :since / {unit_ms})
             AND (:until IS NULL OR {at} < :until / {unit_ms})
         GROUP BY 1 ORDER BY 1
     """  # noqa: S608 - of constants
 
 
-_USAGE_OF_DAYS: Final = _sum_chosen(
-    "daily",
+def _write_sums(used: str, of_days: str, posted: str, of_requests: str) -> dict[str, str]:
+    """Write the statements by table, of a condition and sums over days, and of those over requests."""
+    return {
+        "requests": _sum_chosen("requests", posted, of_requests),
+        "daily": _sum_chosen("daily", used, of_days),
+        "daily_totals": _name_totals(_sum_chosen("daily_totals", used, of_days)),
+    }
+
+
+def _name_totals(sql: str) -> str:
+    """Replace the parts of amounts by the columns that have them in `daily_totals`."""
+    for name in filter(is_amount, DAY_SUMS):
+        wholes, rests = name_parts(name)
+        sql = sql.replace(f"({name}) / {PART}", wholes).replace(f"({name}) % {PART}", rests)
+    return sql
+
+
+_TOKENS: Final = "sum(input_tokens), sum(cached_input_tokens)"
+_COST: Final = f"sum(output_tokens), {sum_parts('cost_nano')}"
+_USAGE: Final = _write_sums(
     "requests > 0",  # days on which all requests failed are no group
-    "sum(requests), sum(input_tokens), sum(cached_input_tokens), sum(cache_write_tokens),"
-    f" sum(output_tokens), {sum_parts('cost_nano')}",
-)
-_USAGE_OF_REQUESTS: Final = _sum_chosen(
-    "requests",
+    f"sum(requests), {_TOKENS}, sum(cache_write_tokens), {_COST}",
     "state = 'posted'",
-    "count(*), sum(input_tokens), sum(cached_input_tokens),"
-    " sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens),"
-    f" {sum_parts('cost_nano')}",
+    f"count(*), {_TOKENS}, sum(cache_write_tokens + cache_write_1h_tokens), {_COST}",
 )
-_COSTS_OF_DAYS: Final = _sum_chosen("daily", "known + reported > 0", COSTS_OF_DAYS)
-_COSTS_OF_REQUESTS: Final = _sum_chosen("requests", HAS_COST, COSTS_OF_REQUESTS)
+_COSTS: Final = _write_sums("known + reported > 0", COSTS_OF_DAYS, HAS_COST, COSTS_OF_REQUESTS)
 UNKNOWN: Final = "unknown"
 """The provider of requests that were dropped before sums had one."""
 _GROUPS: Final[Mapping[UsageGroup, str]] = {
@@ -201,7 +219,7 @@ class UsageBook(Part):
         """
         # Whole days are read from their sums, which is quick, others from the requests.
         chosen = {"account": account, "key": key_id, "model": model}
-        rows = self._sum(by, (_USAGE_OF_DAYS, _USAGE_OF_REQUESTS), chosen, since_ms, until_ms)
+        rows = self._sum(by, _USAGE, chosen, since_ms, until_ms)
         found = [(_name(by, group), _make_usage(sums)) for group, *sums in rows]
         return sorted(found, key=_by_spent) if by in {"account", "provider"} else found
 
@@ -210,7 +228,7 @@ class UsageBook(Part):
     ) -> dict[str, ProviderCosts]:
         """Sum what providers bill for these requests, in groups of which anything is known."""
         chosen = {"account": account, "key": None, "model": None}
-        rows = self._sum(by, (_COSTS_OF_DAYS, _COSTS_OF_REQUESTS), chosen, since_ms, until_ms)
+        rows = self._sum(by, _COSTS, chosen, since_ms, until_ms)
         return {_name(by, group): read_costs(sums) for group, *sums in rows}
 
     def sum_with_costs(
@@ -232,17 +250,18 @@ class UsageBook(Part):
     def _sum(
         self,
         by: UsageGroup,
-        statements: tuple[str, str],
+        statements: Mapping[str, str],
         chosen: Mapping[str, str | None],
         since_ms: int | None,
         until_ms: int | None,
     ) -> list[tuple[str | int, *tuple[int, ...]]]:
-        of_days, of_requests = statements
         values = {**chosen, "since": since_ms, "until": until_ms}
+        table, day = "daily", "day"
         if any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
-            sql = of_requests.format(_GROUPS[by].format(f"ended_ms / {DAY_MS}"))
-        else:
-            sql = of_days.format(_GROUPS[by].format("day"))
+            table, day = "requests", f"ended_ms / {DAY_MS}"
+        elif by not in {"account", "key"} and chosen["account"] is chosen["key"] is None:
+            table = "daily_totals"
+        sql = statements[table].format(_GROUPS[by].format(day))
         with self._database.snapshot() as connection:
             if chosen["account"] is not None:
                 read_account(connection, chosen["account"])
@@ -261,13 +280,13 @@ class UsageBook(Part):
         width = HOURS_PER_DAY if unit == "hour" else 1
         spans = {"first": chosen.first_day * width, "last": (chosen.last_day + 1) * width - 1}
         with self._database.snapshot() as connection:
-            points = POINTS[unit].replace(_ONE, scope)
+            points, models_of = (_choose(sql, chosen) for sql in (POINTS[unit], _MODELS))
             ats, used, *columns = read_columns(connection, points, {**values, **spans})
             keys = _read_keys(connection, scope, values) if by_key else []
             accounts = _read_accounts(connection, scope, values) if by_account else []
             models = set(used)
             if chosen.model is not None:
-                models = set(read_rows(connection, _MODELS.replace(_ONE, scope), values))
+                models = set(read_rows(connection, models_of, values))
         return UsageReport(
             tuple(sorted(_make(UsagePoint, ats, used, _make_usages(columns)))),
             tuple(sorted(keys, key=_by_cost)),
@@ -332,6 +351,17 @@ def _by_spent(row: tuple[str, Usage]) -> tuple[int, str]:
 
 def _name(by: UsageGroup, group: str | int) -> str:
     return format_day(int(group)) if by == "day" else str(group) or UNKNOWN
+
+
+def _choose(sql: str, chosen: UsageFilter) -> str:
+    """Write sums of one account, or of all: of those by day the totals, unless a key is chosen."""
+    if chosen.account_id is not None:
+        return sql
+    if chosen.key_id is None and "FROM daily\n" in sql:
+        return _name_totals(
+            sql.replace("FROM daily\n", "FROM daily_totals\n").replace(_ONE_OR_KEY, "TRUE")
+        )
+    return sql.replace(_ONE, _ALL)
 
 
 def _select(chosen: UsageFilter) -> dict[str, Value]:
