@@ -19,6 +19,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from gateway.ledger.signin_records import PERSON_MARK
+
 LOG2_N: Final = 15
 """The cost of scrypt, with r and p. It is a setting of OWASP's Password Storage Cheat Sheet, as
 expensive as N = 2^17, r = 8, p = 1, in a quarter of its memory."""
@@ -47,14 +49,19 @@ Cost = tuple[int, int, int]
 """log2(N), r and p of scrypt."""
 
 
-def find_weakness(password: str, account: str) -> str | None:
-    """Return what is easy to guess about a password, for people; None if nothing is."""
+def find_weakness(password: str, name: str) -> str | None:
+    """Return what is easy to guess about a password, for people; None if nothing is.
+
+    `name` is the one to sign in with, such as `alice/dana`; none of its parts may be most of it.
+    """
     # A common password in other widths or cases is as easy to guess.
-    folded, name = (unicodedata.normalize("NFKC", one).casefold() for one in (password, account))
+    folded, full = (unicodedata.normalize("NFKC", one).casefold() for one in (password, name))
     if _is_pattern(folded):
         return "one pattern that is repeated or counted up"
-    for known in {name, name[::-1], name.partition("@")[0]} - {""}:
-        if folded == known or len(folded.replace(known, "")) < MIN_OTHERS:
+    parts = {full, *full.split(PERSON_MARK)}
+    known = {one for part in parts for one in (part, part[::-1], part.partition("@")[0])}
+    for one in known - {""}:
+        if folded == one or len(folded.replace(one, "")) < MIN_OTHERS:
             return "the account's name"
     word = _AROUND.sub("", folded)
     for core in (folded, word, word.translate(_LEET)):

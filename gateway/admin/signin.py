@@ -11,15 +11,23 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 from urllib.parse import quote, urlencode
 
 from gateway.addresses import make_local_url
 from gateway.admin import keys, passwords
+from gateway.admin.fields import Fields
 from gateway.config.records import Server
-from gateway.ledger.records import AccountView, Conflict, Refused
-from gateway.ledger.signin_records import Opening, SessionView, TotpView
+from gateway.ledger.records import Conflict, Refused
+from gateway.ledger.signin_records import (
+    Opening,
+    SessionView,
+    SignIn,
+    SignInView,
+    StoredPassword,
+    TotpView,
+)
 from gateway.ledger.sql.books.books import Books
 
 MIN_PASSWORD_CHARS: Final = 12
@@ -41,6 +49,22 @@ _TOKEN_BYTES: Final = 32
 _TOKEN = re.compile(rf"(?:{SESSION_PREFIX}|{LINK_PREFIX})[A-Za-z0-9_-]{{43}}")
 _SESSION_ID_BYTES: Final = 8
 """Random bytes of a session's id, which is shown and is no secret."""
+
+
+SIGNIN: Final = Fields[SignInView](
+    "signin.name",
+    ("person", lambda one: one.signin.person or None),
+    *("created_ms", "signed_in_ms", "totp_ms", "sessions", "link_expires_ms"),
+    table=(
+        "signin.name",
+        ("SINCE UTC", "created_ms"),
+        ("LAST SIGN-IN UTC", "signed_in_ms"),
+        ("CODES SINCE UTC", "totp_ms"),
+        "sessions",
+        ("LINK UNTIL UTC", "link_expires_ms"),
+    ),
+)
+"""One of the sign-ins of an account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +96,13 @@ class NewSession:
     """The token for the cookie. It is stored nowhere else."""
 
 
-def require_new_password(password: str, account: str, field: str = "new_password") -> None:
-    """Require a password that the account may have; `field` is its name in forms. Raises Refused."""
+def require_new_password(password: str, name: str, field: str = "new_password") -> None:
+    """Require a password for who signs in by this name; `field` is its name in forms. Raises Refused."""
     if len(password) < MIN_PASSWORD_CHARS:
         text = f"the password must have at least {MIN_PASSWORD_CHARS} characters"
         raise Refused(text, field=field)
     require_password(password, field)
-    if weakness := passwords.find_weakness(password, account):
+    if weakness := passwords.find_weakness(password, name):
         raise Refused(
             f"the password must not be {weakness}; take some words at random", field=field
         )
@@ -97,12 +121,15 @@ def require_password(password: str, field: str) -> None:
         raise Refused("the password must not have a NUL character in it", field=field)
 
 
-def set_password(books: Books, account: str, password: str) -> int:
-    """Set the password and end all sessions and links; return how many sessions."""
+def set_password(books: Books, account: str, password: str, person: str = "") -> int:
+    """Set a person's password and end their sessions and links; return how many sessions.
+
+    Without a person it is the account's own sign-in; one that is new is made.
+    """
     # First: an unknown account must not cost a slow hash.
-    books.accounts.read(account)
-    require_new_password(password, account)
-    return books.signins.set_password(account, passwords.hash_password(password))
+    own = books.people.read(account)
+    require_new_password(password, replace(own, person=person).name)
+    return books.signins.set_password(account, passwords.hash_password(password), person)
 
 
 def change_password(
@@ -115,10 +142,15 @@ def change_password(
     return NewSession(view, token)
 
 
-def make_signin_link(books: Books, account: str) -> SigninLink:
-    """Create a link that signs in once within half an hour; an earlier link ends."""
+def make_signin_link(
+    books: Books, account: str, person: str = "", *, is_new: bool = False
+) -> SigninLink:
+    """Create a link that signs a person in once within half an hour; an earlier one of theirs ends.
+
+    Without a person it is the account's own sign-in. `is_new`: the person must have no password yet.
+    """
     link = SigninLink(_make_token(LINK_PREFIX), books.clock() + LINK_MS)
-    books.signins.set_link(account, _digest(link.token), link.expires_ms)
+    books.signins.set_link(account, _digest(link.token), link.expires_ms, person, is_new=is_new)
     return link
 
 
@@ -132,11 +164,11 @@ def open_session_by_link(books: Books, token: str, visitor: Visitor) -> NewSessi
 
 
 def open_session_by_password(
-    books: Books, account: str, seen_hash: str, renewed_hash: str | None, visitor: Visitor
+    books: Books, stored: StoredPassword, renewed_hash: str | None, visitor: Visitor
 ) -> NewSession | None:
     """Open a session after the password was verified; return None if it changed since."""
     token, opening = _prepare(visitor)
-    view = books.signins.open_by_password(account, seen_hash, renewed_hash, opening)
+    view = books.signins.open_by_password(stored, renewed_hash, opening)
     return None if view is None else NewSession(view, token)
 
 
@@ -223,22 +255,22 @@ class SetUp:
     """The same as a link for apps."""
 
 
-def begin(books: Books, account: AccountView, issuer: str) -> SetUp:
+def begin(books: Books, own: SignIn, issuer: str) -> SetUp:
     """Begin a set-up anew; `issuer` is the site's name in the app. Raises Conflict after a set-up."""
     key = secrets.token_bytes(SECRET_BYTES)
-    books.totp.propose(account, key)
+    books.totp.propose(own, key)
     secret = base64.b32encode(key).decode()
-    label = f"{quote(issuer, safe='')}:{quote(account.name, safe='')}"
+    label = f"{quote(issuer, safe='')}:{quote(own.name, safe='')}"
     query = urlencode({"secret": secret, "issuer": issuer}, quote_via=quote)
     return SetUp(secret, f"otpauth://totp/{label}?{query}")
 
 
-def finish(books: Books, account: AccountView, code: str) -> tuple[str, ...] | None:
+def finish(books: Books, own: SignIn, code: str) -> tuple[str, ...] | None:
     """End the set-up by a code; return the recovery codes, or None if the code is wrong.
 
     Only the returned value has the recovery codes. Raises Conflict without a set-up.
     """
-    view = books.totp.read(account.id)
+    view = books.totp.read(own)
     if view is None or view.confirmed_ms is not None:
         raise Conflict("there is no set-up that could be finished; begin anew")
     step = _find_step(view, _SPACES.sub("", code), books.clock())
@@ -246,13 +278,13 @@ def finish(books: Books, account: AccountView, code: str) -> tuple[str, ...] | N
         return None
     made = tuple(keys.make_code(RECOVERY_GROUPS) for _ in range(RECOVERY_CODES))
     # With its step, so that the code that was just typed signs nobody in.
-    books.totp.confirm(account, view.secret, step, [keys.digest_code(one) for one in made])
+    books.totp.confirm(own, view.secret, step, [keys.digest_code(one) for one in made])
     return made
 
 
-def check(books: Books, account: AccountView, code: str | None) -> Check:
+def check(books: Books, own: SignIn, code: str | None) -> Check:
     """Check a one-time code or a recovery code and use it up; without a set-up anything is right."""
-    view = books.totp.read(account.id)
+    view = books.totp.read(own)
     if view is None or view.confirmed_ms is None:
         return "right"
     text = _SPACES.sub("", code or "")
@@ -260,12 +292,10 @@ def check(books: Books, account: AccountView, code: str | None) -> Check:
         return "missing"
     if _CODE.fullmatch(text):
         step = _find_step(view, text, books.clock())
-        is_right = step is not None and books.totp.use_step(account.id, step)
+        is_right = step is not None and books.totp.use_step(own, step)
     else:
         read = keys.read_code(text, RECOVERY_GROUPS)
-        is_right = read is not None and books.totp.use_recovery_code(
-            account, keys.digest_code(read)
-        )
+        is_right = read is not None and books.totp.use_recovery_code(own, keys.digest_code(read))
     return "right" if is_right else "wrong"
 
 

@@ -18,6 +18,7 @@ from gateway.config.records import Alerts, Config
 from gateway.ledger.alert_records import Alert, AlertKind, AlertState, UpstreamView
 from gateway.ledger.key_records import Budget
 from gateway.ledger.records import LedgerError
+from gateway.ledger.signin_records import PERSON_MARK
 from gateway.ledger.sql.books.books import Books
 from gateway.money import format_amount
 from gateway.tasks import spawn
@@ -301,8 +302,11 @@ def find_told_events(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]
         events = books.events.read_after(action, seen.get(kind, 0), books.clock() - TOLD_MS)
         for event in events:
             name = event.account or ""
+            # Of a person in the account, whom the event names; those of orders name the order.
+            is_own = event.target is None or not action.startswith("account.")
+            who = name if is_own else f"{name}{PERSON_MARK}{event.target}"
             place = f" from {event.address}" if event.address else ""
-            told = text.format(name=name, done=event.detail, actor=event.actor, place=place)
+            told = text.format(name=who, done=event.detail, actor=event.actor, place=place)
             account_id = books.accounts.find_id(name)
             found.append(Alert(kind, name, str(event.id), told, account_id))
     return found

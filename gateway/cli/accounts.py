@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
-from getpass import getpass
 from pathlib import Path
 from typing import Final, Literal, Unpack, get_args
 
@@ -19,7 +17,7 @@ from gateway.cli.command import Command
 from gateway.cli.keys import warn_of_unknown_models
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
 from gateway.ledger.key_records import TermChanges, Terms
-from gateway.ledger.records import AccountDetail, AccountView, EntryView, Refused, StandingView
+from gateway.ledger.records import AccountDetail, AccountView, EntryView, StandingView
 from gateway.money import align_points, format_amount
 from gateway.times import DAY_MS, format_moment
 
@@ -29,6 +27,13 @@ _MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
 """Bytes of the line that are read: a longer one is refused anyway."""
 
 _NAME: Final = arg("name", "NAME", read.word, "the account's name")
+_PERSON: Final = arg(
+    "--for",
+    "PERSON",
+    read.word,
+    "a person with a sign-in of their own in the account",
+    dest="person",
+)
 _IDEMPOTENCY_KEY: Final = arg(
     "--idempotency-key",
     "KEY",
@@ -215,32 +220,47 @@ def account_resume(command: Command, name: str) -> None:
     "account passwd",
     "account passwd alice",
     "account passwd alice < password.txt",
+    "account passwd alice --for dana",
     _NAME,
+    _PERSON,
     json=False,
 )
-def account_passwd(command: Command, name: str) -> None:
-    """Set an account's password for the console: ask for it twice, or read a line of stdin.
+def account_passwd(command: Command, name: str, person: str | None) -> None:
+    """Set a password for the console: ask for it twice, or read a line of stdin.
 
-    Its sessions end.
+    The sessions that it was the password of end.
     """
     books = command.open_books()
     # An unknown name is refused before a password is asked for.
-    books.accounts.read(name)
-    ended = signin.set_password(books, name, _read_password())
+    books.people.read(name)
+    ended = signin.set_password(books, name, read.new_password(_MAX_LINE_BYTES), person or "")
     note = f" Sessions ended: {ended}." if ended else ""
-    command.say(f"The password of account {name} is set.{note}")
+    command.say(
+        f"The password of account {books.people.read(name, person or '').name} is set.{note}"
+    )
 
 
-@verb("account signin-link", "account signin-link alice", _NAME, json=False)
-def account_signin_link(command: Command, name: str) -> None:
-    """Print a link that signs in to the console as the account. It works once, within 30 minutes."""
+@verb(
+    "account signin-link",
+    "account signin-link alice",
+    "account signin-link alice --for dana",
+    _NAME,
+    _PERSON,
+    json=False,
+)
+def account_signin_link(command: Command, name: str, person: str | None) -> None:
+    """Print a link that signs in to the console as the account. It works once, within 30 minutes.
+
+    With a person it makes a sign-in of their own, for which they then set a password.
+    """
     server = command.config.server
     # First: without an address no link is made, and the earlier one stays valid.
     base_url = signin.find_base_url(server)
     tunnel = make_tunnel_command(server.host, server.port, os.environ)
-    link = signin.make_signin_link(command.open_books(), name)
+    books = command.open_books()
+    link = signin.make_signin_link(books, name, person or "")
     command.say(
-        f"This link signs in as {name} once, until"
+        f"This link signs in as {books.people.read(name, person or '').name} once, until"
         f" {format_moment(link.expires_ms)} UTC. Earlier links no longer work."
     )
     if tunnel is not None and server.public_url is None:
@@ -248,16 +268,48 @@ def account_signin_link(command: Command, name: str) -> None:
     command.output.print(link.url(base_url))
 
 
-@verb("account remove-totp", "account remove-totp alice", _NAME, json=False)
-def account_remove_totp(command: Command, name: str) -> None:
+@verb("account signins", "account signins alice", "account signins alice --json", _NAME)
+def account_signins(command: Command, name: str) -> None:
+    """List who signs in to an account: its own sign-in, and people with one of their own."""
+    found = command.open_books().people.read_all(name)
+    command.show(
+        [signin.SIGNIN.describe(one) for one in found],
+        render(signin.SIGNIN.columns, found, command.currency),
+    )
+
+
+@verb(
+    "account signin-remove",
+    "account signin-remove alice --for dana",
+    _NAME,
+    arg("--for", "PERSON", read.word, "whose sign-in it is", dest="person", required=True),
+)
+def account_signin_remove(command: Command, name: str, person: str) -> None:
+    """Remove a person's sign-in: the password, one-time codes, link and sessions end at once."""
+    ended = command.open_books().people.remove(name, person)
+    command.show({"account": name, "person": person, "ended": ended})
+    command.say(f"{person} no longer signs in to account {name}; sessions ended: {ended}.")
+
+
+@verb(
+    "account remove-totp",
+    "account remove-totp alice",
+    "account remove-totp alice --for dana",
+    _NAME,
+    _PERSON,
+    json=False,
+)
+def account_remove_totp(command: Command, name: str, person: str | None) -> None:
     """Ask an account for no one-time codes any more, as when its authenticator app is lost."""
-    command.open_books().totp.remove(name)
-    command.say(f"Account {name} signs in without one-time codes. Its recovery codes are void.")
+    books = command.open_books()
+    own = books.people.read(name, person or "")
+    books.totp.remove(own)
+    command.say(f"Account {own.name} signs in without one-time codes. Its recovery codes are void.")
 
 
 @verb("account end-sessions", "account end-sessions alice", _NAME)
 def account_end_sessions(command: Command, name: str) -> None:
-    """Sign an account out of the console everywhere. Its password stays."""
+    """Sign everybody of an account out of the console. Its passwords stay."""
     ended = command.open_books().signins.end_all_sessions(name)
     command.show({"account": name, "ended": ended})
     command.say(f"Account {name} is signed out; sessions ended: {ended}. Sign-in links end too.")
@@ -327,23 +379,3 @@ def page_account(detail: AccountDetail, currency: str) -> str:
     if detail.entries:
         parts.append("Latest entries\n" + render(views.ENTRY.columns, detail.entries, currency))
     return "\n\n".join(parts)
-
-
-def _read_password() -> str:
-    """Read the password: twice from a terminal, else one line of stdin.
-
-    It is never an argument, as other users can see those.
-    """
-    if sys.stdin is None:
-        raise Refused("stdin is closed; type the password on a terminal or pipe it in")
-    if sys.stdin.isatty():
-        password = getpass("New password: ")
-        if getpass("Repeat it: ") != password:
-            raise Refused("the two passwords differ; nothing was changed, try again")
-        return password
-    # Bytes, as the locale of a script may not be UTF-8.
-    line = sys.stdin.buffer.readline(_MAX_LINE_BYTES).removesuffix(b"\n").removesuffix(b"\r")
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        raise Refused("the password on stdin is not valid UTF-8") from error

@@ -41,7 +41,7 @@ from gateway.ledger.records import (
     RepeatableRequest,
     StoredReply,
 )
-from gateway.ledger.signin_records import SessionView, TokenRole, TokenView
+from gateway.ledger.signin_records import PERSON_MARK, SessionView, SignIn, TokenRole, TokenView
 from gateway.ledger.sql.books.books import Books
 
 T = TypeVar("T")
@@ -157,11 +157,11 @@ class ConsoleRequest:
             )
 
     async def run(self, function: Callable[[Books], T]) -> T:
-        """Run `function` in the books' thread, as the account that is signed in or the token."""
+        """Run `function` in the books' thread, as the person who is signed in or the token."""
         if self.token is not None:
             name = self.token.actor
         else:
-            name = "nobody" if self.session is None else self.session.account.name
+            name = "nobody" if self.session is None else self.session.signin.name
         return await self.console.books_thread.run(Actor(name, self.address), function)
 
 
@@ -254,6 +254,12 @@ async def run_once(
     return Answer(kept.reply, kept.status, headers=REPLAYED)
 
 
+def _name_caller(signin: SignIn) -> str:
+    """Return the account's number, and behind it the person's name if there is one."""
+    own = str(signin.account_id)
+    return f"{own}{PERSON_MARK}{signin.person}" if signin.person else own
+
+
 def _read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
     key = request.http.headers.get(IDEMPOTENCY_KEY, "")
     if not key:
@@ -272,7 +278,7 @@ def _read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
         )
     body_hash = hashlib.sha256(request.body).digest()
     # Two callers may choose the same key, so it counts for its caller and path alone.
-    caller = request.token.actor if request.token else str(request.account.id)
+    caller = request.token.actor if request.token else _name_caller(request.own_session.signin)
     return RepeatableRequest(caller, request.http.path, key, body_hash)
 
 

@@ -1,4 +1,4 @@
-"""Records of who may act: sessions of the console, one-time codes, and tokens of scripts."""
+"""Records of who may act: people and their sessions, one-time codes, and tokens of scripts."""
 
 from __future__ import annotations
 
@@ -21,12 +21,60 @@ OpenedBy = Literal["password", "link", "identity header"]
 FailedBy = OpenedBy | Literal["token", "code"]
 
 
+PERSON_MARK: Final = "/"
+"""It stands between an account and the name of a person in it, in which it must not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """One of the ways into an account, with a password, one-time codes and sessions of its own."""
+
+    account_id: int
+    account: str
+    person: str = ""
+    """The person's name in the account; empty for the account's own sign-in."""
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Return what its rows are found by."""
+        return self.account_id, self.person
+
+    @property
+    def name(self) -> str:
+        """Return the name to sign in with, by which events name who acted: `alice` or `alice/dana`."""
+        return f"{self.account}{PERSON_MARK}{self.person}" if self.person else self.account
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPassword:
+    signin: SignIn
+    hash: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SignInView:
+    """A sign-in of an account, as lists show it."""
+
+    signin: SignIn
+    created_ms: int | None
+    """When its password was set first; None without a password."""
+    signed_in_ms: int | None
+    """The last time that they signed in."""
+    totp_ms: int | None
+    """Since when one-time codes are asked for."""
+    sessions: int
+    link_expires_ms: int | None
+    """When the link ends that was made and not used yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionView:
     """A session in the console; only the browser knows its token."""
 
     id: str
     account: AccountView
+    person: str
+    """As in `SignIn`."""
     opened_by: OpenedBy
     device: str
     """For example `Firefox on Linux`."""
@@ -34,6 +82,10 @@ class SessionView:
     created_ms: int
     last_seen_ms: int
     expires_ms: int
+
+    @property
+    def signin(self) -> SignIn:
+        return SignIn(self.account.id, self.account.name, self.person)
 
     @property
     def by_proxy(self) -> bool:
@@ -55,7 +107,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class TotpView:
-    """The one-time codes of an account."""
+    """The one-time codes of a sign-in."""
 
     secret: bytes = field(repr=False)
     last_step: int

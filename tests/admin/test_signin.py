@@ -121,11 +121,11 @@ def test_what_is_not_is_let_through(password: str) -> None:
 @pytest.mark.usefixtures("cheap_passwords")
 def test_a_password_is_kept_as_a_hash(books: Books, path: Path) -> None:
     assert signin.set_password(books, NAME, "correct horse") == 0
-    stored = books.signins.find_password_hash(NAME)
+    stored = books.people.find_password(NAME)
     assert stored is not None
-    assert verify_password("correct horse", stored)
-    assert books.signins.find_password_hash(OPERATOR) is None
-    assert books.signins.find_password_hash("nobody") is None
+    assert verify_password("correct horse", stored.hash)
+    assert books.people.find_password(OPERATOR) is None
+    assert books.people.find_password("nobody") is None
     assert read_events(path) == [("cli", "account.password", NAME, "ended 0 sessions")]
     with pytest.raises(NotFound):
         signin.set_password(books, "nobody", "correct horse")
@@ -181,10 +181,10 @@ def test_a_change_that_came_too_late_changes_nothing(books: Books) -> None:
     with pytest.raises(Conflict):
         signin.change_password(books, visitor, "an earlier hash", "new hash")
     assert is_open(books, made)
-    books.signins.end_session(made.view.account, made.view.id)
+    books.signins.end_session(made.view.signin, made.view.id)
     with pytest.raises(NotFound):
         signin.change_password(books, visitor, HASH, "new hash")
-    assert books.signins.find_password_hash(NAME) == HASH
+    assert books.people.find_hash(books.people.read(NAME)) == HASH
 
 
 # ---- links ---------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ STEP_MS = signin.STEP_MS
 
 
 def check(books: Books, code: str | None, name: str = OPERATOR) -> str:
-    return signin.check(books, books.accounts.read(name), code)
+    return signin.check(books, books.people.read(name), code)
 
 
 @each_row(
@@ -297,7 +297,7 @@ def test_the_codes_are_those_of_rfc_6238(seconds: int, code: str) -> None:
 
 def test_an_app_gets_the_key_as_text_and_as_a_link(books: Books) -> None:
     books.accounts.create("ann & co@x.com", credit_nano=0, operator=False)
-    made = signin.begin(books, books.accounts.read("ann & co@x.com"), "llm.example.com")
+    made = signin.begin(books, books.people.read("ann & co@x.com"), "llm.example.com")
     assert len(base64.b32decode(made.secret)) == 20
     url = urlsplit(made.url)
     assert (url.scheme, url.netloc) == ("otpauth", "totp")
@@ -307,21 +307,21 @@ def test_an_app_gets_the_key_as_text_and_as_a_link(books: Books) -> None:
 
 
 def test_nothing_is_asked_for_until_a_code_was_shown(books: Books, path: Path) -> None:
-    account = books.accounts.read(OPERATOR)
-    first = base64.b32decode(signin.begin(books, account, "x").secret)
-    key = base64.b32decode(signin.begin(books, account, "x").secret)
+    own = books.people.read(OPERATOR)
+    first = base64.b32decode(signin.begin(books, own, "x").secret)
+    key = base64.b32decode(signin.begin(books, own, "x").secret)
     assert check(books, None) == "right"
     wrong = (show_totp(books, first), show_totp(books, key, 2), "", "x", "٣" * 6, "é" * 6, "\udc80")
-    assert {signin.finish(books, account, one) for one in wrong} == {None}
-    codes = signin.finish(books, account, f" {show_totp(books, key)} ")
+    assert {signin.finish(books, own, one) for one in wrong} == {None}
+    codes = signin.finish(books, own, f" {show_totp(books, key)} ")
     assert codes is not None
     assert len(set(codes)) == 10
     assert check(books, None) == check(books, " ") == "missing"
     assert check(books, None, NAME) == "right", "of another account none is asked"
     with pytest.raises(Conflict):
-        signin.begin(books, account, "x")
+        signin.begin(books, own, "x")
     with pytest.raises(Conflict):
-        signin.finish(books, account, show_totp(books, key, 1))
+        signin.finish(books, own, show_totp(books, key, 1))
     assert read_events(path) == [("cli", "account.totp", OPERATOR, "set up")]
 
 
@@ -345,7 +345,7 @@ def test_a_recovery_code_works_once_however_it_is_typed(books: Books, path: Path
     assert check(books, recovery[3].lower().replace("-", " ")) == "right"
     assert check(books, recovery[3]) == "wrong"
     assert check(books, others[0]) == "wrong", "another account's"
-    found = books.totp.read(books.accounts.read(OPERATOR).id)
+    found = books.totp.read(books.people.read(OPERATOR))
     assert found is not None
     assert found.recovery_codes == 9
     assert read_events(path)[-1] == ("cli", "account.recovery_code", OPERATOR, "")

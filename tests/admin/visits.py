@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gateway.admin import signin
 from gateway.admin.signin import NewSession, Visitor
+from gateway.ledger.signin_records import StoredPassword
 from gateway.ledger.sql.books.books import Books
 
 NAME = "alice"
@@ -34,7 +35,8 @@ def open_by_link(books: Books, name: str = NAME, visitor: Visitor = VISITOR) -> 
 
 
 def open_by_password(books: Books, visitor: Visitor = VISITOR) -> NewSession | None:
-    return signin.open_session_by_password(books, NAME, HASH, None, visitor)
+    stored = StoredPassword(books.people.read(NAME), HASH)
+    return signin.open_session_by_password(books, stored, None, visitor)
 
 
 def is_open(books: Books, made: NewSession) -> bool:
@@ -43,11 +45,11 @@ def is_open(books: Books, made: NewSession) -> bool:
     return found is not None
 
 
-def set_up_totp(books: Books, name: str) -> tuple[bytes, tuple[str, ...]]:
+def set_up_totp(books: Books, name: str, person: str = "") -> tuple[bytes, tuple[str, ...]]:
     """Return the key of the app and the recovery codes; the present code is used up."""
-    account = books.accounts.read(name)
-    key = base64.b32decode(signin.begin(books, account, "llm.example.com").secret)
-    codes = signin.finish(books, account, show_totp(books, key))
+    own = books.people.read(name, person)
+    key = base64.b32decode(signin.begin(books, own, "llm.example.com").secret)
+    codes = signin.finish(books, own, show_totp(books, key))
     assert codes is not None
     return key, codes
 

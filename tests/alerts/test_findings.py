@@ -208,17 +208,20 @@ def test_each_change_of_a_sign_in_is_told(tmp_path: Path) -> None:
         books.signins.set_password("ann", "hash")
         books.actor = Actor("ann", "192.0.2.7")
         books.signins.set_password("ann", "another hash")
-        books.totp.propose(account, b"k" * 20)
-        books.totp.confirm(account, b"k" * 20, 1, [])
+        own = books.people.read("ann")
+        books.totp.propose(own, b"k" * 20)
+        books.totp.confirm(own, b"k" * 20, 1, [])
+        books.signins.set_password("ann", "dana's hash", "dana")
         found = find_told_events(books, {})
         assert [one.text for one in found] == [
             "The password of account 'ann' was changed by cli.",
             "The password of account 'ann' was changed by ann from 192.0.2.7.",
+            "The password of account 'ann/dana' was changed by ann from 192.0.2.7.",
             "The one-time codes of account 'ann' were set up by ann from 192.0.2.7.",
         ]
         assert {one.account_id for one in found} == {account.id}
-        assert [one.kind for one in found] == ["password_changed"] * 2 + ["totp_changed"]
-        assert len({one.key for one in found}) == 3
+        assert [one.kind for one in found] == ["password_changed"] * 3 + ["totp_changed"]
+        assert len({one.key for one in found}) == 4
         told = {one.kind: int(one.occurrence) for one in found}
         assert find_told_events(books, told) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_a_password_comes_from_one_line_of_stdin(
     answer = signed.done("account", "passwd", NAME)
     assert (answer.out, answer.err) == ("", "The password of account alice is set.\n")
     with open_books(signed.database) as books:
-        stored = books.signins.find_password_hash(NAME)
+        stored = books.people.find_hash(books.people.read(NAME))
     assert stored is not None
     assert verify_password("correct horse", stored)
 
@@ -100,11 +101,11 @@ def test_a_terminal_asks_twice_without_showing(
 ) -> None:
     typed = iter(["correct horse", second])
     monkeypatch.setattr("sys.stdin", Stdin(is_terminal=True))
-    monkeypatch.setattr("gateway.cli.accounts.getpass", lambda _prompt: next(typed))
+    monkeypatch.setattr("gateway.cli.arguments.getpass", lambda _prompt: next(typed))
     answer = signed.run("account", "passwd", NAME)
     assert answer.code == code
     with open_books(signed.database) as books:
-        assert (books.signins.find_password_hash(NAME) is not None) is (code == 0)
+        assert (books.people.find_password(NAME) is not None) is (code == 0)
 
 
 def test_no_stdin_is_refused(signed: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +154,33 @@ def test_a_link_to_nowhere_is_not_made(signed: Cli) -> None:
     assert answer.code == 1
     assert "public_url" in answer.err
     assert not read(signed.database, "SELECT * FROM signin_links")
+
+
+def test_a_person_has_a_sign_in_by_the_command_line(
+    signed: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made by a link or a password, listed, and removed; the account's own stays as it was."""
+    link = signed.done("account", "signin-link", NAME, "--for", "dana")
+    assert link.err.startswith("This link signs in as alice/dana once, until")
+    assert find_session_by_cli_link(signed, link.out).signin.name == "alice/dana"
+    monkeypatch.setattr("sys.stdin", Stdin(b"correct horse\n"))
+    answer = signed.done("account", "passwd", NAME, "--for", "dana")
+    assert answer.err == "The password of account alice/dana is set. Sessions ended: 1.\n"
+    with open_books(signed.database) as books:
+        assert books.people.find_password(NAME) is None
+        set_up_totp(books, NAME, "dana")
+    listed = signed.done("account", "signins", NAME)
+    assert [line.split()[0] for line in listed.out.splitlines()] == ["NAME", NAME, "alice/dana"]
+    described = json.loads(signed.done("account", "signins", NAME, "--json").out)
+    assert [(one["person"], one["totp"] is None) for one in described] == [
+        *((None, True), ("dana", False))
+    ]
+    assert signed.run("account", "remove-totp", NAME).code == 5
+    removed = signed.done("account", "remove-totp", NAME, "--for", "dana")
+    assert removed.err.startswith("Account alice/dana signs in without one-time codes.")
+    answer = signed.done("account", "signin-remove", NAME, "--for", "dana")
+    assert answer.err == "dana no longer signs in to account alice; sessions ended: 0.\n"
+    assert signed.run("account", "signin-remove", NAME, "--for", "dana").code == 5
 
 
 def test_codes_are_removed_for_somebody_who_lost_the_app(signed: Cli) -> None:

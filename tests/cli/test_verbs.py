@@ -46,7 +46,7 @@ def test_these_verbs_and_no_others_exist() -> None:
     assert sorted(VERBS) == sorted([
         "serve", "init", "check", "reload", "audit", "events", "backup", "export", "import", "unit",
         "account add", "account import", "account edit", "account list", "account show", "account credit", "account correct",
-        "account suspend", "account resume", "account passwd", "account signin-link",
+        "account suspend", "account resume", "account passwd", "account signin-link", "account signin-remove", "account signins",
         "account remove-totp", "account end-sessions",
         "key add", "key edit", "key list", "key rotate", "key revoke",
         "budget add", "budget list", "budget edit", "budget remove",

@@ -26,7 +26,9 @@ def make_request(
     started_ms: int = 0,
 ) -> ConsoleRequest:
     """Make a request that can reach nothing but the books' thread."""
-    session = SessionView("session", account, "password", "Firefox on Linux", "127.0.0.1", 0, 0, 0)
+    session = SessionView(
+        "session", account, "", "password", "Firefox on Linux", "127.0.0.1", 0, 0, 0
+    )
     console = cast("ConsoleState", SimpleNamespace(books_thread=books_thread))
     call = make_call(started_ms=started_ms, visit={"address": "127.0.0.1"})
     return ConsoleRequest(http, call, console, session, body)

@@ -344,6 +344,9 @@ async def test_the_proxy_s_people_have_no_password_here(behind: Console) -> None
     path, named = f"{API}/settings/password", {HEADER: OTHER}
     reply = await behind.post(path, body, as_=None, headers=named)
     assert reply.refusal == (409, "signed_in_by_proxy", None)
+    body = {"person": "dana"}
+    reply = await behind.post(f"{API}/settings/signins", body, as_=None, headers=named)
+    assert reply.refusal == (409, "signed_in_by_proxy", None), "they would come in without it"
     overview = (await behind.get(f"{API}/overview", as_=None, headers=named)).json
     assert "no_password" not in [one["code"] for one in overview["notices"]]
 

@@ -94,6 +94,46 @@ BACK: Final = f"""
         sum(cached_input_tokens), sum(cache_write_tokens), sum(output_tokens), sum(cost_nano)
     FROM later GROUP BY 1, 2, 3, 4;
     DROP TABLE later;
+    ALTER TABLE passwords RENAME TO new_passwords;
+    ALTER TABLE totp RENAME TO new_totp;
+    ALTER TABLE recovery_codes RENAME TO new_recovery_codes;
+    ALTER TABLE signin_links RENAME TO new_signin_links;
+    CREATE TABLE passwords (
+        account_id INTEGER PRIMARY KEY REFERENCES accounts (id),
+        hash TEXT NOT NULL,
+        changed_ms INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE totp (
+        account_id INTEGER PRIMARY KEY REFERENCES accounts (id),
+        secret BLOB NOT NULL CHECK (length(secret) = 20),
+        last_step INTEGER NOT NULL,
+        created_ms INTEGER NOT NULL,
+        confirmed_ms INTEGER
+    ) STRICT;
+    CREATE TABLE recovery_codes (
+        digest BLOB PRIMARY KEY CHECK (length(digest) = 32),
+        account_id INTEGER NOT NULL REFERENCES totp (account_id)
+    ) STRICT;
+    CREATE TABLE signin_links (
+        account_id INTEGER PRIMARY KEY REFERENCES accounts (id),
+        digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+        created_ms INTEGER NOT NULL,
+        expires_ms INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO passwords SELECT account_id, hash, changed_ms FROM new_passwords;
+    INSERT INTO totp
+    SELECT account_id, secret, last_step, created_ms, confirmed_ms FROM new_totp;
+    INSERT INTO recovery_codes SELECT digest, account_id FROM new_recovery_codes;
+    INSERT INTO signin_links
+    SELECT account_id, digest, created_ms, expires_ms FROM new_signin_links;
+    DROP TABLE new_recovery_codes;
+    DROP TABLE new_totp;
+    DROP TABLE new_passwords;
+    DROP TABLE new_signin_links;
+    CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id);
+    DROP INDEX sessions_by_account;
+    ALTER TABLE sessions DROP COLUMN person;
+    CREATE INDEX sessions_by_account ON sessions (account_id);
     PRAGMA user_version = {VERSION - 1};
 """
 """Takes a database of this version of the schema back to the one before."""
@@ -262,9 +302,14 @@ def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) 
 def fill_previous(path: Path, history: History | None = None) -> Filled:
     """Write a database like a gateway of the schema's version before; opening upgrades it."""
     filled = fill(path, history)
+    take_back(path)
+    return filled
+
+
+def take_back(path: Path) -> None:
+    """Take a database back to the schema's version before."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.executescript(BACK)
-    return filled
 
 
 def write_history(connection: sqlite3.Connection, history: History, account: str = ACCOUNT) -> int:

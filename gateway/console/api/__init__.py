@@ -6,6 +6,7 @@ overview    the overview of an account, and that of the gateway; operators: what
 keys        the signed-in account's keys, and budgets that keys share; operators: tokens of scripts
 usage       one's requests to models; usage by day, hour, model or key; the models
 settings    one's password, one-time codes and sessions; alerts
+people      the people who sign in to an account
 billing     the balance and its entries, redeeming codes; operators: entries and statements of all
 accounts    operators: accounts, and top-up codes
 orders      credit bought by card: orders, payment pages, receipts; operators: those of all
@@ -23,6 +24,7 @@ from gateway.console.api import (  # noqa: F401 - their decorators register the 
     operations,
     orders,
     overview,
+    people,
     session,
     settings,
     usage,

@@ -7,31 +7,21 @@ out accounts. Every change of a balance needs a reason.
 from __future__ import annotations
 
 from bisect import bisect_right
-from functools import partial
 from operator import itemgetter
 from typing import Any, Final, get_args
 
-from gateway.admin import keys, signin, views
+from gateway.admin import keys, views
 from gateway.console.api.billing import answer_entries
 from gateway.console.api.keys import make_describer
 from gateway.console.api.session import require_fresh
 from gateway.console.fields import ConsoleError, invalid_field, not_for_token, phrase, read_id
 from gateway.console.lists import read_page
-from gateway.console.routes import (
-    EVERY_TOKEN,
-    OPERATORS,
-    SHOPS,
-    Answer,
-    ConsoleRequest,
-    async_route,
-    find_local,
-    route,
-)
+from gateway.console.routes import EVERY_TOKEN, OPERATORS, SHOPS, Answer, ConsoleRequest, route
 from gateway.ledger.key_records import KeyView, Terms
 from gateway.ledger.records import AccountOrder, CodeStatus, EntryFilter, EntryView, NotFound
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
-from gateway.times import DAY_MS, format_day, format_iso
+from gateway.times import DAY_MS, format_day
 
 
 @route("GET", "/codes", "operator", EVERY_TOKEN)
@@ -239,20 +229,6 @@ def end_sessions(books: Books, request: ConsoleRequest) -> Answer:
     request.fields.done()
     _refuse_own(request, account.id, "sign out")
     return Answer({"ended": books.signins.end_all_sessions(account.name)})
-
-
-@async_route("POST", "/accounts/{id}/signin-link", "operator")
-async def make_signin_link(request: ConsoleRequest) -> Answer:
-    """Make a sign-in link to `public_url` or, if unset, to the address of this request."""
-    request.fields.done()
-    base_url = signin.find_base_url(request.gateway.config.server, find_local(request.http))
-    return await request.run(partial(_make_link, request, base_url))
-
-
-def _make_link(request: ConsoleRequest, base_url: str, books: Books) -> Answer:
-    require_fresh(books, request)
-    link = signin.make_signin_link(books, request.find_account(books).name)
-    return Answer({"url": link.url(base_url), "expires": format_iso(link.expires_ms)}, 201)
 
 
 def _require_note(note: str) -> None:

@@ -122,4 +122,4 @@ def _find_cashier(request: ConsoleRequest) -> tuple[Cashier, Cards]:
 
 
 def _find_actor(request: ConsoleRequest) -> Actor:
-    return Actor(request.account.name, request.address)
+    return Actor(request.own_session.signin.name, request.address)

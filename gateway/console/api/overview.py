@@ -105,8 +105,8 @@ def _sum_days(view: OverviewView, today: int, count: int) -> int:
 
 
 def _needs_link(books: Books, request: ConsoleRequest) -> bool:
-    has_password = books.signins.find_password_hash(request.account.name) is not None
-    return not has_password and not request.own_session.by_proxy
+    session = request.own_session
+    return not session.by_proxy and books.people.find_hash(session.signin) is None
 
 
 def _find_notices(

@@ -19,7 +19,7 @@ from gateway.console.origin import describe_device, read_device_cookie
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.console.throttle import DeviceCookie, find_device, make_cookie
 from gateway.ledger.records import LedgerError
-from gateway.ledger.signin_records import FailedBy, SessionView
+from gateway.ledger.signin_records import FailedBy, SessionView, SignIn
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.process import find_version
@@ -70,30 +70,30 @@ async def _try_password(
 ) -> Answer | signin.Check | None:
     """Return the session's answer, None for a wrong name or password, or why the code is refused."""
     hasher = request.console.hasher
-    stored = await request.run(lambda books: books.signins.find_password_hash(name))
+    stored = await request.run(lambda books: books.people.find_password(name))
     # The hash is computed for unknown names, too, so that the time tells nothing.
-    if not await hasher.verify(password, stored) or stored is None:
+    if not await hasher.verify(password, None if stored is None else stored.hash) or not stored:
         return None
-    renewed = await hasher.hash(password) if passwords.needs_rehash(stored) else None
+    renewed = await hasher.hash(password) if passwords.needs_rehash(stored.hash) else None
 
     def open_session(books: Books) -> Answer | signin.Check | None:
-        checked = signin.check(books, books.accounts.read(name), code)
+        checked = signin.check(books, stored.signin, code)
         if checked != "right":
             return checked
         visitor = make_visitor(request)
-        made = signin.open_session_by_password(books, name, stored, renewed, visitor)
+        made = signin.open_session_by_password(books, stored, renewed, visitor)
         return _answer(books, request, made)
 
     return await request.run(open_session)
 
 
 async def _find_device(request: ConsoleRequest, name: str) -> bytes | None:
-    """Return the key of the browser's own counter, if this account has signed in with it before."""
+    """Return the key of the browser's own counter, if this name has signed in with it before."""
     cookie = read_device_cookie(request.http, name, request.gateway.config.server)
     if cookie is None:  # as from most strangers, whom the throttle refuses without a look
         return None
-    stored = await request.run(lambda books: books.signins.find_password_hash(name))
-    return find_device(cookie, name, stored)
+    stored = await request.run(lambda books: books.people.find_password(name))
+    return find_device(cookie, name, None if stored is None else stored.hash)
 
 
 @async_route("POST", "/session/link", "none")
@@ -124,7 +124,7 @@ async def sign_in_by_link(request: ConsoleRequest) -> Answer:
 @route("DELETE", "/session", "none")
 def sign_out(books: Books, request: ConsoleRequest) -> Answer:
     if request.session is not None:
-        books.signins.end_session(request.account, request.session.id)
+        books.signins.end_session(request.session.signin, request.session.id)
     return Answer(ends_session=True)
 
 
@@ -136,9 +136,11 @@ def _describe_session(
     models = [model for model in served if session.account.terms.allows(model)]
     low_nano = observations.find_low_balance_nano(books, session.account.id, config.billing)
     public_url = config.server.public_url
-    has_password = books.signins.find_password_hash(session.account.name) is not None
+    has_password = books.people.find_hash(session.signin) is not None
     return {
         "account": views.ACCOUNT.describe(session.account),
+        "name": session.signin.name,
+        "person": session.person or None,
         "session": describe(session, "id", "created_ms", "expires_ms"),
         "by_proxy": session.by_proxy,
         "has_password": has_password,
@@ -178,14 +180,14 @@ def _answer(books: Books, request: ConsoleRequest, made: signin.NewSession | Non
     if made is None:
         return None
     described = _describe_session(books, request, made.view)
-    device = _make_device_cookie(books, made.view.account.name)
+    device = _make_device_cookie(books, made.view.signin)
     return Answer(described, session_token=made.token, device=device)
 
 
-def _make_device_cookie(books: Books, account: str) -> DeviceCookie | None:
+def _make_device_cookie(books: Books, own: SignIn) -> DeviceCookie | None:
     """Make the cookie of a browser that has just signed in; None without a password to guess at."""
-    stored = books.signins.find_password_hash(account)
-    return None if stored is None else make_cookie(account, stored)
+    stored = books.people.find_hash(own)
+    return None if stored is None else make_cookie(own.name, stored)
 
 
 async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy) -> None:

@@ -1,4 +1,4 @@
-"""The signed-in account's password, one-time codes and sessions, and alerts.
+"""A person's password, one-time codes and sessions; the people of the account; and alerts.
 
 Operators see the latest alerts; everybody sets a webhook and a threshold of the account's own.
 """
@@ -42,8 +42,8 @@ async def change_password(request: ConsoleRequest) -> Answer:
     current = fields.text("current_password")
     new = fields.need_text("new_password")
     fields.done()
-    signin.require_new_password(new, session.account.name)
-    stored = await request.run(lambda books: books.signins.find_password_hash(session.account.name))
+    signin.require_new_password(new, session.signin.name)
+    stored = await request.run(lambda books: books.people.find_hash(session.signin))
     if stored is not None and session.opened_by == "password":
         await _check_current(request, stored, current or "")
     elif (
@@ -59,14 +59,14 @@ async def change_password(request: ConsoleRequest) -> Answer:
             password_hash=hashed,
         )
     )
-    request.console.throttle.clear(session.account.name)
-    device = make_cookie(session.account.name, hashed)
+    request.console.throttle.clear(session.signin.name)
+    device = make_cookie(session.signin.name, hashed)
     return Answer(session_token=made.token, device=device)
 
 
 @route("GET", "/settings/totp", "any")
 def show_totp(books: Books, request: ConsoleRequest) -> Answer:
-    found = books.totp.read(request.account.id)
+    found = books.totp.read(request.own_session.signin)
     since_ms = None if found is None else found.confirmed_ms
     left = 0 if found is None else found.recovery_codes
     return Answer(
@@ -82,7 +82,7 @@ def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
     request.fields.done()
     require_fresh(books, request)
     site = urlsplit(request.gateway.config.server.public_url or "").hostname
-    made = signin.begin(books, request.account, site or "LLM gateway")
+    made = signin.begin(books, request.own_session.signin, site or "LLM gateway")
     return Answer({"secret": made.secret, "url": made.url}, 201)
 
 
@@ -92,7 +92,7 @@ async def finish_totp(request: ConsoleRequest) -> Answer:
     code = _read_code(request)
 
     def finish(books: Books) -> tuple[str, ...] | None:
-        made = signin.finish(books, request.account, code)
+        made = signin.finish(books, request.own_session.signin, code)
         if made is not None:
             with suppress(LedgerError):  # the codes must be shown
                 books.signins.end_other_sessions(request.own_session)
@@ -107,10 +107,10 @@ async def finish_totp(request: ConsoleRequest) -> Answer:
 @async_route("POST", "/settings/totp/remove", "any")
 async def remove_totp(request: ConsoleRequest) -> Answer:
     """Ask for codes no longer, by one of them; all other sessions end."""
-    code = _read_code(request)
-    if await request.run(lambda books: signin.check(books, request.account, code)) != "right":
+    code, own = _read_code(request), request.own_session.signin
+    if await request.run(lambda books: signin.check(books, own, code)) != "right":
         raise wrong_code(403)
-    await request.run(lambda books: books.totp.remove(request.account.name))
+    await request.run(lambda books: books.totp.remove(own))
     await request.run(lambda books: books.signins.end_other_sessions(request.own_session))
     return Answer()
 
@@ -122,7 +122,7 @@ def _read_code(request: ConsoleRequest) -> str:
     fields = request.fields
     code = fields.need_text("code")
     fields.done()
-    wait_seconds = request.console.password_tries.take(request.account.id)
+    wait_seconds = request.console.password_tries.take(request.own_session.signin.key)
     if wait_seconds:
         raise too_many_passwords(wait_seconds)
     return code
@@ -131,7 +131,7 @@ def _read_code(request: ConsoleRequest) -> str:
 @route("GET", "/sessions", "any")
 def list_sessions(books: Books, request: ConsoleRequest) -> Answer:
     own = request.own_session
-    sessions = books.signins.read_sessions(own.account.id)
+    sessions = books.signins.read_own_sessions(own.signin)
     described = [_describe_session(one, is_current=one.id == own.id) for one in sessions]
     return Answer({"count": len(described), "sessions": described})
 
@@ -139,7 +139,7 @@ def list_sessions(books: Books, request: ConsoleRequest) -> Answer:
 @route("DELETE", "/sessions/{id}", "any")
 def end_session(books: Books, request: ConsoleRequest) -> Answer:
     session_id = request.segment("id")
-    books.signins.end_session(request.account, session_id)
+    books.signins.end_session(request.own_session.signin, session_id)
     return Answer(ends_session=session_id == request.own_session.id)
 
 
@@ -157,7 +157,7 @@ async def _check_current(request: ConsoleRequest, stored: str, current: str) -> 
     # Before the try is counted: a full queue must not cost people their tries.
     if request.console.hasher.is_busy:
         raise busy()
-    wait_seconds = request.console.password_tries.take(request.account.id)
+    wait_seconds = request.console.password_tries.take(request.own_session.signin.key)
     if wait_seconds:
         raise too_many_passwords(wait_seconds)
     if not await request.console.hasher.verify(current, stored):

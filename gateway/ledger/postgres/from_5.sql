@@ -1,5 +1,57 @@
--- The tables of version 5, taken to version 6: what a payment provider took for its payments. The sums by
--- day are by provider, too, and have what providers bill, which were sums of their own.
+-- The tables of version 5, taken to version 6: several people may sign in to an account; what a payment
+-- provider took for its payments is kept; the sums by day are by provider, too, and have what providers
+-- bill, which were sums of their own.
+
+-- What was there is the account's own sign-in, whose `person` is empty.
+
+ALTER TABLE recovery_codes
+DROP CONSTRAINT recovery_codes_account_id_fkey,
+ADD COLUMN person TEXT COLLATE "C" NOT NULL DEFAULT '';
+
+ALTER TABLE passwords
+DROP CONSTRAINT passwords_pkey,
+ADD COLUMN person TEXT COLLATE "C" NOT NULL DEFAULT '',
+ADD COLUMN created_ms BIGINT,
+ADD COLUMN signed_in_ms BIGINT,
+ADD PRIMARY KEY (account_id, person);
+
+UPDATE passwords SET created_ms = changed_ms, signed_in_ms = (
+    SELECT max(created_ms) FROM sessions WHERE sessions.account_id = passwords.account_id
+);
+
+ALTER TABLE passwords
+ALTER COLUMN person DROP DEFAULT,
+ALTER COLUMN created_ms SET NOT NULL;
+
+ALTER TABLE totp
+DROP CONSTRAINT totp_pkey,
+ADD COLUMN person TEXT COLLATE "C" NOT NULL DEFAULT '',
+ADD PRIMARY KEY (account_id, person);
+
+ALTER TABLE totp ALTER COLUMN person DROP DEFAULT;
+
+ALTER TABLE recovery_codes
+ADD FOREIGN KEY (account_id, person) REFERENCES totp (account_id, person) DEFERRABLE,
+ALTER COLUMN person DROP DEFAULT;
+
+DROP INDEX recovery_codes_by_account;
+
+CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id, person);
+
+ALTER TABLE signin_links
+DROP CONSTRAINT signin_links_pkey,
+ADD COLUMN person TEXT COLLATE "C" NOT NULL DEFAULT '',
+ADD PRIMARY KEY (account_id, person);
+
+ALTER TABLE signin_links ALTER COLUMN person DROP DEFAULT;
+
+ALTER TABLE sessions ADD COLUMN person TEXT COLLATE "C" NOT NULL DEFAULT '';
+
+ALTER TABLE sessions ALTER COLUMN person DROP DEFAULT;
+
+DROP INDEX sessions_by_account;
+
+CREATE INDEX sessions_by_account ON sessions (account_id, person);
 
 CREATE TABLE order_fees (
     id TEXT COLLATE "C" PRIMARY KEY,

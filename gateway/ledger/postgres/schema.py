@@ -43,7 +43,7 @@ FUNCTIONS: Final = (
 """Made anew by every upgrade."""
 WORKS_SINCE: Final = 6
 """The oldest version of this program that can serve from the present schema: an older one reads a
-table that is not there any more."""
+table that is not there any more, and takes a person's password for the account's own."""
 SHAPE: Final = 15
 """The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
 SILENCE_SECONDS: Final = 5

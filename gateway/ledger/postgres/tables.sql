@@ -88,36 +88,47 @@ CREATE TABLE checkpoints (
 );
 
 CREATE TABLE passwords (
-    account_id BIGINT PRIMARY KEY REFERENCES accounts (id) DEFERRABLE,
+    account_id BIGINT NOT NULL REFERENCES accounts (id) DEFERRABLE,
+    person TEXT COLLATE "C" NOT NULL,
     hash TEXT NOT NULL,
-    changed_ms BIGINT NOT NULL
+    created_ms BIGINT NOT NULL,
+    changed_ms BIGINT NOT NULL,
+    signed_in_ms BIGINT,
+    PRIMARY KEY (account_id, person)
 );
 
 CREATE TABLE totp (
-    account_id BIGINT PRIMARY KEY REFERENCES accounts (id) DEFERRABLE,
+    account_id BIGINT NOT NULL REFERENCES accounts (id) DEFERRABLE,
+    person TEXT COLLATE "C" NOT NULL,
     secret BYTEA NOT NULL CHECK (length(secret) = 20),
     last_step BIGINT NOT NULL,
     created_ms BIGINT NOT NULL,
-    confirmed_ms BIGINT
+    confirmed_ms BIGINT,
+    PRIMARY KEY (account_id, person)
 );
 
 CREATE TABLE recovery_codes (
     digest sha256 PRIMARY KEY,
-    account_id BIGINT NOT NULL REFERENCES totp (account_id) DEFERRABLE
+    account_id BIGINT NOT NULL,
+    person TEXT COLLATE "C" NOT NULL,
+    FOREIGN KEY (account_id, person) REFERENCES totp (account_id, person) DEFERRABLE
 );
 
-CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id);
+CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id, person);
 
 CREATE TABLE signin_links (
-    account_id BIGINT PRIMARY KEY REFERENCES accounts (id) DEFERRABLE,
+    account_id BIGINT NOT NULL REFERENCES accounts (id) DEFERRABLE,
+    person TEXT COLLATE "C" NOT NULL,
     digest sha256 NOT NULL UNIQUE,
     created_ms BIGINT NOT NULL,
-    expires_ms BIGINT NOT NULL
+    expires_ms BIGINT NOT NULL,
+    PRIMARY KEY (account_id, person)
 );
 
 CREATE TABLE sessions (
     id TEXT COLLATE "C" PRIMARY KEY,
     account_id BIGINT NOT NULL REFERENCES accounts (id) DEFERRABLE,
+    person TEXT COLLATE "C" NOT NULL,
     digest sha256 NOT NULL UNIQUE,
     opened_by TEXT NOT NULL CHECK (opened_by IN ('password', 'link', 'identity header')),
     device TEXT NOT NULL,
@@ -127,7 +138,7 @@ CREATE TABLE sessions (
     expires_ms BIGINT NOT NULL
 );
 
-CREATE INDEX sessions_by_account ON sessions (account_id);
+CREATE INDEX sessions_by_account ON sessions (account_id, person);
 
 CREATE TABLE codes (
     id TEXT COLLATE "C" PRIMARY KEY,

@@ -1,5 +1,116 @@
--- The tables of version 14, taken to version 15: what a payment provider took for its payments. The sums by
--- day are by provider, too, and have what providers bill, which were sums of their own.
+-- The tables of version 14, taken to version 15: several people may sign in to an account; what a payment
+-- provider took for its payments is kept; the sums by day are by provider, too, and have what providers
+-- bill, which were sums of their own.
+
+-- The old tables get other names first, so that the new ones are made by the text that a new database
+-- has: SQLite keeps the text, and changing their keys takes new tables.
+DROP INDEX recovery_codes_by_account;
+
+DROP INDEX sessions_by_account;
+
+ALTER TABLE passwords RENAME TO old_passwords;
+
+ALTER TABLE totp RENAME TO old_totp;
+
+ALTER TABLE recovery_codes RENAME TO old_recovery_codes;
+
+ALTER TABLE signin_links RENAME TO old_signin_links;
+
+ALTER TABLE sessions RENAME TO old_sessions;
+
+-- Several people may sign in to an account, each in a way of their own: `person` is the name of one,
+-- or empty for the account's own sign-in. One that has a name exists once it has a password.
+CREATE TABLE passwords (
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    person TEXT NOT NULL,
+    -- scrypt, with its parameters and salt.
+    hash TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    changed_ms INTEGER NOT NULL,
+    -- The last time that somebody signed in, by whatever way; NULL if nobody did since it was counted.
+    signed_in_ms INTEGER,
+    PRIMARY KEY (account_id, person)
+) STRICT;
+
+-- One-time codes (TOTP), which are asked for beside the password.
+CREATE TABLE totp (
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    person TEXT NOT NULL,
+    -- The key that the person's app has, too: it has to be known in the clear.
+    secret BLOB NOT NULL CHECK (length(secret) = 20),
+    -- The time step of the last code that was accepted: only later ones are.
+    last_step INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    -- NULL: the person has not shown a code yet, and none is asked for.
+    confirmed_ms INTEGER,
+    PRIMARY KEY (account_id, person)
+) STRICT;
+
+-- Codes that work in place of a one-time code. Each is used once, by being deleted.
+CREATE TABLE recovery_codes (
+    digest BLOB PRIMARY KEY CHECK (length(digest) = 32),
+    account_id INTEGER NOT NULL,
+    person TEXT NOT NULL,
+    FOREIGN KEY (account_id, person) REFERENCES totp (account_id, person)
+) STRICT;
+
+CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id, person);
+
+-- At most one link a person: a new one ends the one before. Used once, by being deleted.
+CREATE TABLE signin_links (
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    person TEXT NOT NULL,
+    digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+    created_ms INTEGER NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    PRIMARY KEY (account_id, person)
+) STRICT;
+
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    account_id INTEGER NOT NULL REFERENCES accounts (id),
+    person TEXT NOT NULL,
+    digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+    opened_by TEXT NOT NULL CHECK (opened_by IN ('password', 'link', 'identity header')),
+    device TEXT NOT NULL,
+    address TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    last_seen_ms INTEGER NOT NULL,
+    -- Whatever happens; it ends earlier when nobody uses it.
+    expires_ms INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX sessions_by_account ON sessions (account_id, person);
+
+INSERT INTO passwords (account_id, person, hash, created_ms, changed_ms, signed_in_ms)
+SELECT account_id, '', hash, changed_ms, changed_ms,
+    (SELECT max(created_ms) FROM old_sessions WHERE old_sessions.account_id = old_passwords.account_id)
+FROM old_passwords;
+
+INSERT INTO totp (account_id, person, secret, last_step, created_ms, confirmed_ms)
+SELECT account_id, '', secret, last_step, created_ms, confirmed_ms FROM old_totp;
+
+INSERT INTO recovery_codes (digest, account_id, person)
+SELECT digest, account_id, '' FROM old_recovery_codes;
+
+INSERT INTO signin_links (account_id, person, digest, created_ms, expires_ms)
+SELECT account_id, '', digest, created_ms, expires_ms FROM old_signin_links;
+
+INSERT INTO sessions (
+    id, account_id, person, digest, opened_by, device, address, created_ms, last_seen_ms, expires_ms
+)
+SELECT id, account_id, '', digest, opened_by, device, address, created_ms, last_seen_ms, expires_ms
+FROM old_sessions;
+
+DROP TABLE old_recovery_codes;
+
+DROP TABLE old_totp;
+
+DROP TABLE old_passwords;
+
+DROP TABLE old_signin_links;
+
+DROP TABLE old_sessions;
 
 -- What the payment provider took for an order: for its payment, and for disputes of it. Each is told
 -- once by its id there, and may be below zero where something was given back.

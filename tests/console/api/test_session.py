@@ -60,7 +60,7 @@ async def test_a_password_opens_a_session(console: Console) -> None:
             "created": reply.json["account"]["created"], "models": None,
             "requests_per_minute": None, "tokens_per_minute": None, "concurrency": None,
         },
-        "session": session, "by_proxy": False, "has_password": True,
+        "name": HOLDER, "person": None, "session": session, "by_proxy": False, "has_password": True,
         "current_password_needed": True, "currency": "USD", "base_url": None,
         "version": reply.json["version"],
         "key_limits": {"requests_per_minute": 600, "tokens_per_minute": 0, "concurrency": 50},

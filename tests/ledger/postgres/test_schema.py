@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from gateway.ledger.base import Key
+from gateway.ledger.opening import open_books
 from gateway.ledger.postgres import schema
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import register
@@ -24,8 +25,9 @@ from gateway.ledger.postgres.schema import (
     open_session,
 )
 from gateway.ledger.postgres.session import Session, connect
-from gateway.ledger.records import LedgerError, LedgerMissing
+from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerMissing
 from gateway.ledger.serving.ledger import ServingLedger
+from gateway.ledger.signin_records import Opening, StoredPassword
 from tests.ledger.databases import ask
 from tests.ledger.postgres.shared import admission, make_shared, settlement
 from tests.support.databases import need_server
@@ -124,7 +126,16 @@ def test_a_server_that_forgets_is_refused(ledger_url: str) -> None:
 
 pytestmark = pytest.mark.slow
 
-BACK: Final = """
+BACK_TO_5: Final = """
+    ALTER TABLE recovery_codes DROP COLUMN person;
+    ALTER TABLE passwords DROP COLUMN person, DROP COLUMN created_ms, DROP COLUMN signed_in_ms;
+    ALTER TABLE passwords ADD PRIMARY KEY (account_id);
+    ALTER TABLE totp DROP COLUMN person, ADD PRIMARY KEY (account_id);
+    ALTER TABLE recovery_codes ADD FOREIGN KEY (account_id) REFERENCES totp DEFERRABLE;
+    CREATE INDEX recovery_codes_by_account ON recovery_codes (account_id);
+    ALTER TABLE signin_links DROP COLUMN person, ADD PRIMARY KEY (account_id);
+    ALTER TABLE sessions DROP COLUMN person;
+    CREATE INDEX sessions_by_account ON sessions (account_id);
     DROP VIEW daily_totals;
     CREATE TABLE daily_costs AS
     SELECT account_id, day, model, key_id, known, charged_nano, provider_cost_nano AS cost_nano,
@@ -136,8 +147,13 @@ BACK: Final = """
         ADD CONSTRAINT daily_pkey PRIMARY KEY (account_id, day, model, key_id);
     CREATE FUNCTION add_to_costs(ended requests[])
     RETURNS VOID LANGUAGE plpgsql AS 'BEGIN END';
-    DROP TABLE recovery_codes, totp, latencies, refused, model_prices, order_reversals, order_fees,
-        orders;
+    DROP TABLE order_fees;
+    UPDATE schema_version SET version = 5;
+"""
+"""Takes a database with the accounts' own sign-ins alone back to version 5."""
+BACK: Final = f"""
+    {BACK_TO_5}
+    DROP TABLE recovery_codes, totp, latencies, refused, model_prices, order_reversals, orders;
     DROP INDEX upstream_failures_by_kind;
     ALTER TABLE upstream_failures DROP COLUMN type;
     ALTER TABLE upstream_failures DROP COLUMN code;
@@ -230,6 +246,36 @@ async def test_sums_stay_of_requests_that_were_dropped(ledger_url: str) -> None:
         ((provider, usage, costs),) = books.usage.sum_with_costs("provider")
         assert books.audit().problems == ()
     assert (provider, usage.cost_nano, costs.margin_nano) == ("unknown", 300, 100)
+
+
+def test_the_own_sign_ins_of_accounts_are_kept(ledger_url: str) -> None:
+    """Passwords, codes, links and sessions go on as they were, under no person's name."""
+    location = DatabaseUrl(ledger_url)
+    opening = Opening("ses_1", b"s" * 32, "Firefox on Linux", "192.0.2.7")
+    with open_books(location) as books:
+        books.accounts.create("ann")
+        own = books.people.read("ann")
+        books.signins.set_password("ann", "a hash")
+        books.signins.open_by_password(StoredPassword(own, "a hash"), None, opening)
+        books.signins.set_link("ann", b"l" * 32, books.clock() + 60_000)
+        books.totp.propose(own, b"k" * 20)
+        books.totp.confirm(own, b"k" * 20, 7, [b"1" * 32])
+        (before,), codes = books.people.read_all("ann"), books.totp.read(own)
+    with closing(connect(ledger_url)) as session:
+        made = describe(session)
+        session.run(BACK_TO_5)
+        assert describe(session) != made
+    with open_books(location) as books:
+        (after,) = books.people.read_all("ann")
+        assert after == replace(before, created_ms=after.created_ms)
+        assert books.totp.read(own) == codes
+        assert books.people.find_hash(own) == "a hash"
+        assert books.totp.use_recovery_code(own, b"1" * 32)
+        assert books.signins.find_session(opening.digest) is not None
+        linked = replace(opening, id="ses_2", digest=b"t" * 32)
+        assert books.signins.open_by_link(b"l" * 32, linked) is not None
+    with closing(connect(ledger_url)) as session:
+        assert (read_version(session), describe(session)) == (VERSION, made)
 
 
 def test_nobody_upgrades_beneath_nodes_that_serve(ledger_url: str) -> None:

@@ -46,6 +46,7 @@ from gateway.ledger.sql.books.database import (
     read_account_name,
     view_account,
 )
+from gateway.ledger.sql.books.people import require_free_name
 from gateway.ledger.sql.books.signins import end_sessions
 from gateway.ledger.sql.connection import (
     PART,
@@ -213,6 +214,7 @@ class AccountBook(Part):
                 raise Conflict(
                     f"there is an account '{name}' already", code="name_taken", field="name"
                 )
+            require_free_name(self._database, connection, name)
             now_ms = self._database.clock()
             row = {"name": name, "operator": operator, "created_ms": now_ms, **write_terms(terms)}
             account_id = insert_numbered(connection, "accounts", row)

@@ -22,7 +22,6 @@ from typing import Final, Self
 
 from gateway.ledger.records import (
     MAX_INTEGER,
-    AccountView,
     AuditReport,
     Conflict,
     EventView,
@@ -35,17 +34,18 @@ from gateway.ledger.records import (
     StoredReply,
     StoredSecret,
 )
-from gateway.ledger.signin_records import TokenRole, TokenTerms, TokenView, TotpView
+from gateway.ledger.signin_records import SignIn, TokenRole, TokenTerms, TokenView, TotpView
 from gateway.ledger.sql.books.accounts import AccountBook, StatementBook
 from gateway.ledger.sql.books.alerts import AlertBook
 from gateway.ledger.sql.books.budgets import BudgetBook
 from gateway.ledger.sql.books.calls import CallBook
 from gateway.ledger.sql.books.codes import CodeBook
-from gateway.ledger.sql.books.database import Database, Part, read_account
+from gateway.ledger.sql.books.database import Database, Part
 from gateway.ledger.sql.books.entries import EntryBook
 from gateway.ledger.sql.books.keys import KeyBook
 from gateway.ledger.sql.books.observations import ObservationBook
 from gateway.ledger.sql.books.orders import OrderBook
+from gateway.ledger.sql.books.people import PeopleBook, find_hash, note_signin
 from gateway.ledger.sql.books.signins import SignInBook
 from gateway.ledger.sql.books.usage import UsageBook
 from gateway.ledger.sql.connection import Connection, Value, Values, insert
@@ -67,7 +67,8 @@ class Books(Database):
         self.calls = CallBook(self)
         self.usage = UsageBook(self)
         self.statements = StatementBook(self)
-        self.signins = SignInBook(self)
+        self.people = PeopleBook(self)
+        self.signins = SignInBook(self, self.people)
         self.totp = TotpBook(self)
         self.tokens = TokenBook(self)
         self.events = EventBook(self)
@@ -230,83 +231,85 @@ class ReplayBook(Part):
 
 
 _READ_TOTP: Final = """
-    SELECT secret, last_step, confirmed_ms,
-        (SELECT count(*) FROM recovery_codes WHERE recovery_codes.account_id = totp.account_id)
-    FROM totp WHERE account_id = ?
+    SELECT secret, last_step, confirmed_ms, (
+        SELECT count(*) FROM recovery_codes
+        WHERE recovery_codes.account_id = totp.account_id AND recovery_codes.person = totp.person
+    )
+    FROM totp WHERE account_id = ? AND person = ?
 """
 _PROPOSE: Final = """
-    INSERT INTO totp (account_id, secret, last_step, created_ms) VALUES (?, ?, 0, ?)
-    ON CONFLICT (account_id) DO UPDATE SET
+    INSERT INTO totp (account_id, person, secret, last_step, created_ms) VALUES (?, ?, ?, 0, ?)
+    ON CONFLICT (account_id, person) DO UPDATE SET
         secret = excluded.secret, last_step = 0, created_ms = excluded.created_ms
     WHERE totp.confirmed_ms IS NULL
 """
 _CONFIRM: Final = """
     UPDATE totp SET confirmed_ms = ?, last_step = ?
-    WHERE account_id = ? AND secret = ? AND confirmed_ms IS NULL
+    WHERE account_id = ? AND person = ? AND secret = ? AND confirmed_ms IS NULL
 """
 _USE_STEP: Final = """
-    UPDATE totp SET last_step = :step
-    WHERE account_id = :account AND last_step < :step AND confirmed_ms IS NOT NULL
+    UPDATE totp SET last_step = ?
+    WHERE account_id = ? AND person = ? AND last_step < ? AND confirmed_ms IS NOT NULL
 """
-_USE_CODE: Final = "DELETE FROM recovery_codes WHERE account_id = ? AND digest = ?"
-_ADD_CODE: Final = "INSERT INTO recovery_codes (account_id, digest) VALUES (?, ?)"
+_USE_CODE: Final = "DELETE FROM recovery_codes WHERE account_id = ? AND person = ? AND digest = ?"
+_ADD_CODE: Final = "INSERT INTO recovery_codes (account_id, person, digest) VALUES (?, ?, ?)"
 _REMOVE_TOTP: Final = (
-    "DELETE FROM recovery_codes WHERE account_id = ?",
-    "DELETE FROM totp WHERE account_id = ?",
+    "DELETE FROM recovery_codes WHERE account_id = ? AND person = ?",
+    "DELETE FROM totp WHERE account_id = ? AND person = ?",
 )
 
 
 class TotpBook(Part):
     """Keys of apps are kept in the clear, recovery codes by their SHA-256."""
 
-    def read(self, account_id: int) -> TotpView | None:
-        row = self._database.read_one(_READ_TOTP, (account_id,))
+    def read(self, signin: SignIn) -> TotpView | None:
+        row = self._database.read_one(_READ_TOTP, signin.key)
         return None if row is None else TotpView(bytes(row[0]), *row[1:])
 
-    def propose(self, account: AccountView, secret: bytes) -> None:
-        """Keep a key for a set-up, in place of an earlier one. Raises Conflict after a set-up."""
+    def propose(self, signin: SignIn, secret: bytes) -> None:
+        """Keep a key for a set-up, in place of an earlier one.
+
+        Raises Conflict after a set-up, and for a person who has a name but no password.
+        """
         with self._database.changing() as connection:
-            row = (account.id, secret, self._database.clock())
+            if signin.person and find_hash(connection, signin) is None:
+                raise Conflict("one-time codes are asked for beside a password; set one first")
+            row = (*signin.key, secret, self._database.clock())
             if not connection.execute(_PROPOSE, row).rowcount:
                 raise Conflict("one-time codes are set up already; remove them first")
 
-    def confirm(
-        self, account: AccountView, secret: bytes, step: int, digests: Sequence[bytes]
-    ) -> None:
+    def confirm(self, signin: SignIn, secret: bytes, step: int, digests: Sequence[bytes]) -> None:
         """End the set-up, by the code of a step: codes are asked for from now on.
 
         `digests` are those of the recovery codes. Raises Conflict if that key is not proposed.
         """
         with self._database.changing() as connection:
-            row = (self._database.clock(), step, account.id, secret)
+            row = (self._database.clock(), step, *signin.key, secret)
             if not connection.execute(_CONFIRM, row).rowcount:
                 raise Conflict("the set-up was begun anew meanwhile, or has been finished")
-            connection.executemany(_ADD_CODE, [(account.id, digest) for digest in digests])
-            self._database.note("account.totp", account=account.name, detail="set up")
+            connection.executemany(_ADD_CODE, [(*signin.key, digest) for digest in digests])
+            note_signin(self._database, "account.totp", signin, "set up")
 
-    def use_step(self, account_id: int, step: int) -> bool:
+    def use_step(self, signin: SignIn, step: int) -> bool:
         """Use a time step up; return False if it, or a later one, was used before."""
         with self._database.changing() as connection:
-            return bool(
-                connection.execute(_USE_STEP, {"account": account_id, "step": step}).rowcount
-            )
+            return bool(connection.execute(_USE_STEP, (step, *signin.key, step)).rowcount)
 
-    def use_recovery_code(self, account: AccountView, digest: bytes) -> bool:
+    def use_recovery_code(self, signin: SignIn, digest: bytes) -> bool:
         """Use a recovery code up; return False if there is none."""
         with self._database.changing() as connection:
-            if not connection.execute(_USE_CODE, (account.id, digest)).rowcount:
+            if not connection.execute(_USE_CODE, (*signin.key, digest)).rowcount:
                 return False
-            self._database.note("account.recovery_code", account=account.name)
+            note_signin(self._database, "account.recovery_code", signin)
             return True
 
-    def remove(self, account: str) -> None:
+    def remove(self, signin: SignIn) -> None:
         """Ask for no codes any more. Raises NotFound if there is no set-up."""
         with self._database.changing() as connection:
-            account_id = read_account(connection, account).id
-            removed = [connection.execute(sql, (account_id,)).rowcount for sql in _REMOVE_TOTP]
+            removed = [connection.execute(sql, signin.key).rowcount for sql in _REMOVE_TOTP]
             if not removed[-1]:
-                raise NotFound(f"account '{account}' has no one-time codes")
-            self._database.note("account.totp", account=account, detail="removed")
+                raise NotFound(f"account '{signin.name}' has no one-time codes")
+            note_signin(self._database, "account.totp", signin, "removed")
 
 
 USED_EVERY_MS: Final = 60_000

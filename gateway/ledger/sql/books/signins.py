@@ -1,4 +1,4 @@
-"""Passwords, one-use sign-in links and sessions of the console.
+"""Passwords, one-use sign-in links and sessions of the console, each of one person in an account.
 
 Passwords are stored as hashes, links and sessions by the SHA-256 of their token. Whether a session
 is an operator's is read from its account each time, so a change of role counts at once. A session
@@ -12,23 +12,33 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from gateway.ledger.records import AccountView, Conflict, LedgerError, NotFound
+from gateway.ledger.records import Conflict, LedgerError, NotFound
 from gateway.ledger.signin_records import (
-    HOLDER_IDLE_MS,
-    OPERATOR_IDLE_MS,
     OPERATOR_SESSION_MS,
     SESSION_MS,
     FailedBy,
     OpenedBy,
     Opening,
     SessionView,
+    SignIn,
+    StoredPassword,
 )
 from gateway.ledger.sql.books.database import (
     ACCOUNT_COLUMNS,
     AccountColumns,
+    Database,
     Part,
     read_account,
+    read_account_name,
     view_account,
+)
+from gateway.ledger.sql.books.people import (
+    LIVE,
+    PeopleBook,
+    admit,
+    count_sessions,
+    find_hash,
+    note_signin,
 )
 from gateway.ledger.sql.connection import Connection, Value, insert
 
@@ -36,65 +46,67 @@ SEEN_EVERY_MS: Final = 60_000
 """The precision of a session's last use, in ms: each update is a write."""
 
 MAX_SESSIONS: Final = 100
-"""Sessions of an account. One more ends the session that was not used for longest."""
+"""Sessions of a person. One more ends the session that was not used for longest."""
 
-_LIVE: Final = f"""
-    FROM sessions JOIN accounts ON accounts.id = sessions.account_id
-    WHERE sessions.expires_ms > :now AND CASE accounts.operator
-        WHEN 1 THEN sessions.last_seen_ms + {OPERATOR_IDLE_MS} > :now
-            AND sessions.created_ms + {OPERATOR_SESSION_MS} > :now
-        ELSE sessions.last_seen_ms + {HOLDER_IDLE_MS} > :now END
-"""
 _COLUMNS: Final = f"""
-    SELECT {ACCOUNT_COLUMNS}, sessions.id, opened_by, device, address,
+    SELECT {ACCOUNT_COLUMNS}, sessions.id, person, opened_by, device, address,
         sessions.created_ms, last_seen_ms, sessions.expires_ms
 """
 _ID: Final = "SELECT sessions.id"
-_ACCOUNT_ID: Final = "SELECT id FROM accounts WHERE name = ?"
-_FIND: Final = f"{_COLUMNS} {_LIVE} AND digest = :digest"
+_FIND: Final = f"{_COLUMNS} {LIVE} AND digest = :digest"
 _FIND_BY_HEADER: Final = (
-    f"{_COLUMNS} {_LIVE} AND name = :name AND opened_by = 'identity header'"
+    f"{_COLUMNS} {LIVE} AND name = :name AND opened_by = 'identity header'"
     " AND address = :address ORDER BY last_seen_ms DESC LIMIT 1"
 )
 _LIST: Final = (
-    f"{_COLUMNS} {_LIVE} AND account_id = :account ORDER BY last_seen_ms DESC, sessions.id"
+    f"{_COLUMNS} {LIVE} AND account_id = :account ORDER BY last_seen_ms DESC, sessions.id"
 )
-_FIND_ID: Final = f"{_ID} {_LIVE} AND account_id = :account AND sessions.id = :id"
+_FIND_ID: Final = (
+    f"{_ID} {LIVE} AND account_id = :account AND person = :person AND sessions.id = :id"
+)
 _SEEN: Final = "UPDATE sessions SET last_seen_ms = ? WHERE id = ?"
 _DELETE: Final = "DELETE FROM sessions"
 _END: Final = f"{_DELETE} WHERE id = ?"
-_SWEEP: Final = f"{_DELETE} WHERE id NOT IN ({_ID} {_LIVE})"
+_SWEEP: Final = f"{_DELETE} WHERE id NOT IN ({_ID} {LIVE})"
 _CROWD_OUT: Final = """
-    DELETE FROM sessions WHERE account_id = :account AND id NOT IN (
-        SELECT id FROM sessions WHERE account_id = :account
+    DELETE FROM sessions WHERE account_id = :account AND person = :person AND id NOT IN (
+        SELECT id FROM sessions WHERE account_id = :account AND person = :person
         ORDER BY last_seen_ms DESC, created_ms DESC, id LIMIT :most
     )
 """
 _SET_LINK: Final = (
-    "INSERT INTO signin_links (account_id, digest, created_ms, expires_ms) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (account_id) DO UPDATE SET digest = excluded.digest,"
-    " created_ms = excluded.created_ms, expires_ms = excluded.expires_ms"
+    "INSERT INTO signin_links (account_id, person, digest, created_ms, expires_ms)"
+    " VALUES (?, ?, ?, ?, ?) ON CONFLICT (account_id, person) DO UPDATE SET"
+    " digest = excluded.digest, created_ms = excluded.created_ms, expires_ms = excluded.expires_ms"
 )
-_HASH: Final = "SELECT hash FROM passwords JOIN accounts ON accounts.id = account_id WHERE name = ?"
 _SET_HASH: Final = (
-    "INSERT INTO passwords (account_id, hash, changed_ms) VALUES (?, ?, ?)"
-    " ON CONFLICT (account_id) DO UPDATE SET hash = excluded.hash, changed_ms = excluded.changed_ms"
+    "INSERT INTO passwords (account_id, person, hash, created_ms, changed_ms) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (account_id, person) DO UPDATE SET"
+    " hash = excluded.hash, changed_ms = excluded.changed_ms"
+)
+_RENEW_HASH: Final = "UPDATE passwords SET hash = ? WHERE account_id = ? AND person = ?"
+_SIGNED_IN: Final = "UPDATE passwords SET signed_in_ms = ? WHERE account_id = ? AND person = ?"
+_END_OWN: Final = (
+    "DELETE FROM signin_links WHERE account_id = ? AND person = ?",
+    "DELETE FROM sessions WHERE account_id = ? AND person = ?",
 )
 
 
 class SignInBook(Part):
     """Passwords as hashes, sign-in links and sessions by the SHA-256 of their token."""
 
-    def find_password_hash(self, account: str) -> str | None:
-        """Return None if there is no such account, or it has no password."""
-        row = self._database.read_one(_HASH, (account,))
-        return None if row is None else str(row[0])
+    def __init__(self, database: Database, people: PeopleBook) -> None:
+        super().__init__(database)
+        self._people = people
 
-    def set_password(self, account: str, password_hash: str) -> int:
-        """Set it and end all sessions and links of the account; return how many sessions."""
+    def set_password(self, account: str, password_hash: str, person: str = "") -> int:
+        """Set it and end all sessions and links of this sign-in; return how many sessions.
+
+        A person who is new gets a sign-in. Raises as `set_link` does.
+        """
         with self._database.changing() as connection:
-            account_id = read_account(connection, account).id
-            return self._set_password(connection, account_id, account, password_hash)
+            signin = admit(self._database, connection, account, person)
+            return self._set_password(connection, signin, password_hash)
 
     def change_password(
         self, session: SessionView, seen_hash: str | None, password_hash: str, opening: Opening
@@ -104,22 +116,41 @@ class SignInBook(Part):
         `seen_hash` is what the current password was checked against. Raises NotFound if the
         session has ended meanwhile, Conflict if the password was changed.
         """
-        account = session.account
         with self._database.changing() as connection:
             # Hashing takes long, so the password was checked outside this transaction.
-            self._require_session(connection, account.id, session.id)
-            if self.find_password_hash(account.name) != seen_hash:
+            self._require_session(connection, session.signin, session.id)
+            if find_hash(connection, session.signin) != seen_hash:
                 raise Conflict("the password was changed meanwhile")
-            self._set_password(connection, account.id, account.name, password_hash)
+            self._set_password(connection, session.signin, password_hash)
             # Nobody signed in anew: what asks for that asks for the second factor, too.
-            return self._open(connection, account.id, "password", opening, session.created_ms)
+            return self._open(connection, session.signin, "password", opening, session.created_ms)
 
-    def set_link(self, account: str, digest: bytes, expires_ms: int) -> None:
-        """Give the account a sign-in link; an earlier one ends."""
+    def set_link(
+        self,
+        account: str,
+        digest: bytes,
+        expires_ms: int,
+        person: str = "",
+        *,
+        is_new: bool = False,
+    ) -> None:
+        """Make a link that signs in as this person; an earlier one of theirs ends.
+
+        `is_new`: the person must have no password yet. Raises Conflict if there is one, or the name
+        is an account's; Refused if the account has too many people.
+        """
         with self._database.changing() as connection:
-            account_id = read_account(connection, account).id
-            connection.execute(_SET_LINK, (account_id, digest, self._database.clock(), expires_ms))
-            self._database.note("account.signin_link", account=account)
+            signin = admit(self._database, connection, account, person)
+            if is_new and find_hash(connection, signin) is not None:
+                raise Conflict(
+                    f"'{signin.name}' has a password already; if it is lost, remove the sign-in and"
+                    " make it anew",
+                    code="name_taken",
+                    field="person",
+                )
+            now_ms = self._database.clock()
+            connection.execute(_SET_LINK, (*signin.key, digest, now_ms, expires_ms))
+            note_signin(self._database, "account.signin_link", signin)
 
     def open_by_link(self, digest: bytes, opening: Opening) -> SessionView | None:
         """Use a link up; return None if it is unknown, used or expired."""
@@ -129,30 +160,29 @@ class SignInBook(Part):
         with self._database.changing() as connection:
             row = connection.execute(
                 # Deleted and read in one statement: of two requests with one link, one is let in.
-                "DELETE FROM signin_links WHERE digest = ? RETURNING account_id, expires_ms",
+                "DELETE FROM signin_links WHERE digest = ? RETURNING account_id, person, expires_ms",
                 (digest,),
             ).fetchone()
-            if row is None or row[1] <= self._database.clock():
+            if row is None or row[2] <= self._database.clock():
                 return None
-            return self._open_noted(connection, row[0], "link", opening)
+            signin = SignIn(row[0], read_account_name(connection, row[0]), row[1])
+            return self._open_noted(connection, signin, "link", opening)
 
     def open_by_password(
-        self, account: str, seen_hash: str, renewed_hash: str | None, opening: Opening
+        self, stored: StoredPassword, renewed_hash: str | None, opening: Opening
     ) -> SessionView | None:
         """Open a session; return None if the password that was checked has been changed.
 
         `renewed_hash` is the same password hashed with the current parameters.
         """
+        signin = stored.signin
         with self._database.changing() as connection:
             # Hashing takes long: the password may have been changed since it was checked.
-            if self.find_password_hash(account) != seen_hash:
+            if find_hash(connection, signin) != stored.hash:
                 return None
-            account_id = read_account(connection, account).id
             if renewed_hash is not None:
-                connection.execute(
-                    "UPDATE passwords SET hash = ? WHERE account_id = ?", (renewed_hash, account_id)
-                )
-            return self._open_noted(connection, account_id, "password", opening)
+                connection.execute(_RENEW_HASH, (renewed_hash, *signin.key))
+            return self._open_noted(connection, signin, "password", opening)
 
     def find_by_header(self, account: str, address: str) -> SessionView | None:
         """Return the session opened by a trusted proxy's header for this address."""
@@ -165,8 +195,8 @@ class SignInBook(Part):
             found = self.find_by_header(account, opening.address)
             if found is not None:
                 return found
-            account_id = read_account(connection, account).id
-            return self._open_noted(connection, account_id, "identity header", opening)
+            signin = SignIn(read_account(connection, account).id, account)
+            return self._open_noted(connection, signin, "identity header", opening)
 
     def find_session(self, digest: bytes) -> SessionView | None:
         """Return the session if it has not ended, and note that it was used."""
@@ -186,69 +216,74 @@ class SignInBook(Part):
         return view
 
     def read_sessions(self, account_id: int) -> list[SessionView]:
-        """Return the sessions that have not ended, the last used first."""
+        """Return the sessions of all people that have not ended, the last used first."""
         with self._database.reading() as connection:
             rows = connection.execute(_LIST, {"now": self._database.clock(), "account": account_id})
             return [_session_view(row) for row in rows]
 
-    def end_session(self, account: AccountView, session_id: str) -> None:
-        """Raises NotFound if the session has ended or is another account's."""
+    def read_own_sessions(self, signin: SignIn) -> list[SessionView]:
+        return [one for one in self.read_sessions(signin.account_id) if one.signin == signin]
+
+    def end_session(self, signin: SignIn, session_id: str) -> None:
+        """Raises NotFound if the session has ended or is another person's."""
         with self._database.changing() as connection:
-            self._require_session(connection, account.id, session_id)
+            self._require_session(connection, signin, session_id)
             connection.execute(_END, (session_id,))
-            self._database.note("session.end", account=account.name, target=session_id)
+            self._database.note("session.end", account=signin.account, target=session_id)
 
     def end_other_sessions(self, session: SessionView) -> int:
-        """End the account's other sessions; return how many there were."""
-        account = session.account
+        """End the person's other sessions; return how many there were."""
         with self._database.changing() as connection:
-            others = [one.id for one in self.read_sessions(account.id) if one.id != session.id]
+            own = self.read_own_sessions(session.signin)
+            others = [one.id for one in own if one.id != session.id]
             self._end(connection, others)
             if others:
-                self._database.note("session.end", account=account.name, detail=_count(len(others)))
+                note_signin(
+                    self._database, "session.end", session.signin, count_sessions(len(others))
+                )
             return len(others)
 
     def end_all_sessions(self, account: str) -> int:
-        """End all sessions and links of an account; return how many sessions there were."""
+        """End all people's sessions and links; return how many sessions there were."""
         with self._database.changing() as connection:
             account_id = read_account(connection, account).id
             ended = len(self.read_sessions(account_id))
             end_sessions(connection, account_id)
-            self._database.note("session.end", account=account, detail=_count(ended))
+            self._database.note("session.end", account=account, detail=count_sessions(ended))
             return ended
 
-    def note_failure(self, account: str | None, how: FailedBy, *, if_known: bool = False) -> None:
+    def note_failure(self, name: str | None, how: FailedBy, *, if_known: bool = False) -> None:
         """Note a failure; unknown names are not kept: they may be passwords."""
-        is_known = self._database.read_one(_ACCOUNT_ID, (account,)) is not None
-        if is_known or not if_known:
-            self._database.note(
-                "session.fail", account=account if is_known else None, detail=f"by {how}"
-            )
+        signin = None if name is None else self._people.find(name)
+        if signin is not None:
+            note_signin(self._database, "session.fail", signin, f"by {how}")
+        elif not if_known:
+            self._database.note("session.fail", account=None, detail=f"by {how}")
 
-    def _set_password(
-        self, connection: Connection, account_id: int, account: str, password_hash: str
-    ) -> int:
-        open_ids = [one.id for one in self.read_sessions(account_id)]
-        connection.execute(_SET_HASH, (account_id, password_hash, self._database.clock()))
-        end_sessions(connection, account_id)
-        self._database.note(
-            "account.password", account=account, detail=f"ended {_count(len(open_ids))}"
-        )
-        return len(open_ids)
+    def _set_password(self, connection: Connection, signin: SignIn, password_hash: str) -> int:
+        ended, now_ms = len(self.read_own_sessions(signin)), self._database.clock()
+        connection.execute(_SET_HASH, (*signin.key, password_hash, now_ms, now_ms))
+        for sql in _END_OWN:
+            connection.execute(sql, signin.key)
+        note_signin(self._database, "account.password", signin, f"ended {count_sessions(ended)}")
+        return ended
 
     def _open_noted(
-        self, connection: Connection, account_id: int, how: OpenedBy, opening: Opening
+        self, connection: Connection, signin: SignIn, how: OpenedBy, opening: Opening
     ) -> SessionView:
-        view = self._open(connection, account_id, how, opening)
-        name = view.account.name
-        self._database.actor = replace(self._database.actor, name=name)  # it was `nobody` until now
-        self._database.note("session.open", account=name, target=view.id, detail=f"by {how}")
+        view = self._open(connection, signin, how, opening)
+        connection.execute(_SIGNED_IN, (view.created_ms, *signin.key))
+        # It was `nobody` until now.
+        self._database.actor = replace(self._database.actor, name=signin.name)
+        self._database.note(
+            "session.open", account=signin.account, target=view.id, detail=f"by {how}"
+        )
         return view
 
     def _open(
         self,
         connection: Connection,
-        account_id: int,
+        signin: SignIn,
         how: OpenedBy,
         opening: Opening,
         since_ms: int | None = None,
@@ -260,10 +295,12 @@ class SignInBook(Part):
         if opening.replaces is not None:
             self._end(connection, [opening.replaces])
         # Behind the end of the browser's earlier session, which takes no place any more.
-        connection.execute(_CROWD_OUT, {"account": account_id, "most": MAX_SESSIONS - 1})
+        own: dict[str, Value] = {"account": signin.account_id, "person": signin.person}
+        connection.execute(_CROWD_OUT, {**own, "most": MAX_SESSIONS - 1})
         session: dict[str, Value] = {
             "id": opening.id,
-            "account_id": account_id,
+            "account_id": signin.account_id,
+            "person": signin.person,
             "digest": opening.digest,
             "opened_by": how,
             "device": opening.device,
@@ -276,11 +313,10 @@ class SignInBook(Part):
         row = connection.execute(_FIND, {"now": now_ms, "digest": opening.digest}).fetchone()
         return _session_view(row)
 
-    def _require_session(self, connection: Connection, account_id: int, session_id: str) -> None:
-        found = connection.execute(
-            _FIND_ID, {"now": self._database.clock(), "account": account_id, "id": session_id}
-        ).fetchone()
-        if found is None:
+    def _require_session(self, connection: Connection, signin: SignIn, session_id: str) -> None:
+        where: dict[str, Value] = {"account": signin.account_id, "person": signin.person}
+        where |= {"now": self._database.clock(), "id": session_id}
+        if connection.execute(_FIND_ID, where).fetchone() is None:
             raise NotFound("there is no such session")
 
     def _end(self, connection: Connection, session_ids: Iterable[str]) -> None:
@@ -288,21 +324,17 @@ class SignInBook(Part):
 
 
 def end_sessions(connection: Connection, account_id: int) -> None:
-    """End all sessions of an account, and the link that would open another one."""
+    """End all sessions of an account, and the links that would open others."""
     connection.execute("DELETE FROM signin_links WHERE account_id = ?", (account_id,))
     connection.execute(f"{_DELETE} WHERE account_id = ?", (account_id,))
 
 
-def _count(sessions: int) -> str:
-    return f"{sessions} session{'' if sessions == 1 else 's'}"
-
-
 def _session_view(
-    row: tuple[*AccountColumns, str, OpenedBy, str, str, int, int, int],
+    row: tuple[*AccountColumns, str, str, OpenedBy, str, str, int, int, int],
 ) -> SessionView:
-    created_ms, expires_ms = row[15], row[17]
+    created_ms, expires_ms = row[16], row[18]
     owner = view_account(row[:11])
     if owner.operator:
         expires_ms = min(expires_ms, created_ms + OPERATOR_SESSION_MS)
     acting = replace(owner, operator=owner.operator and not owner.suspended)
-    return SessionView(row[11], acting, *row[12:17], expires_ms)
+    return SessionView(row[11], acting, *row[12:18], expires_ms)

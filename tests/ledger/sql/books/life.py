@@ -12,7 +12,7 @@ from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.key_records import Allowance, KeyTerms, Period
 from gateway.ledger.records import CodeTerms, EntryFilter, EntryKind, Refused, StoredSecret
-from gateway.ledger.signin_records import Opening, TokenTerms
+from gateway.ledger.signin_records import Opening, StoredPassword, TokenTerms
 from gateway.ledger.sql.connection import Value, insert
 from gateway.ledger.sql.rows import read_receipt
 from gateway.money import Price
@@ -23,6 +23,7 @@ from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks
 
 DEEDS: Final = 500
+PEOPLE: Final = ("", "dana", "Erin")
 NAMES: Final = ("a", "B", "ab_", "ä", "Z%", "o's \\")
 RANKS: Final = ("name", "balance", "held", "spent_today", "spent_7d", "spent_30d")
 KINDS: Final[tuple[EntryKind | None, ...]] = (None, "charge", "credit", "code", "correction")
@@ -151,19 +152,23 @@ class Life:
     def do_sign_in(self) -> object:
         new = self.secret("session")
         opening = Opening(new.id, new.digest, "Firefox", "192.0.2.7")
-        how = self.random.randrange(4)
+        how, person = self.random.randrange(4), self.random.choice(PEOPLE)
         if how == 0:
-            self.books.signins.set_link(self.name(), new.digest, self.clock() + 1)
+            self.books.signins.set_link(self.name(), new.digest, self.clock() + 1, person)
             return self.books.signins.open_by_link(new.digest, opening)
         if how == 1:
-            return self.books.signins.set_password(self.name(), "hash")
+            return self.books.signins.set_password(self.name(), "hash", person)
         if how == 2:
-            return self.books.signins.open_by_password(self.name(), "hash", None, opening)
+            return self.books.signins.open_by_password(
+                StoredPassword(self.books.people.read(self.name(), person), "hash"), None, opening
+            )
         return self.books.signins.open_by_header(self.name(), opening)
 
     def do_end_sessions(self) -> object:
         if self.random.random() < 0.8:
             return self.books.signins.find_session(self.digest())
+        if self.random.random() < 0.5:
+            return self.books.people.remove(self.name(), self.random.choice(PEOPLE))
         return self.books.signins.end_all_sessions(self.name())
 
     def do_token(self) -> object:
@@ -255,6 +260,8 @@ class Life:
         ids = [view.id for view in views]
         self.note("standings", lambda: books.accounts.read_standings([*ids, 99], today=today))
         self.note("keys", books.keys.read_all)
+        for name in NAMES:
+            self.note("people", books.people.read_all, name)
         self.note("budgets", books.budgets.read_all)
         self.note("tokens", books.tokens.read_all)
         for status in (None, "open", "redeemed", "void", "expired"):

@@ -12,6 +12,7 @@ from gateway.ledger.signin_records import (
     SESSION_MS,
     Opening,
     SessionView,
+    StoredPassword,
     TokenTerms,
     TokenView,
     TotpView,
@@ -27,8 +28,13 @@ def opening(name: str, *, replaces: str | None = None) -> Opening:
     return Opening(name, name.encode().ljust(32), "Firefox on Linux", "192.0.2.7", replaces)
 
 
+def make_stored(books: AnyBooks, password_hash: str, name: str = "a") -> StoredPassword:
+    return StoredPassword(books.people.read(name), password_hash)
+
+
 def open_session(books: AnyBooks, name: str, *, replaces: str | None = None) -> SessionView:
-    session = books.signins.open_by_password("a", "hash", None, opening(name, replaces=replaces))
+    stored = make_stored(books, "hash")
+    session = books.signins.open_by_password(stored, None, opening(name, replaces=replaces))
     assert session is not None
     return session
 
@@ -64,7 +70,7 @@ def test_a_session_ends_unused_or_old(books: AnyBooks, clock: Clock) -> None:
     clock.now_ms += HOLDER_IDLE_MS
     assert books.signins.find_session(digest) is None
     with pytest.raises(NotFound):
-        books.signins.end_session(books.accounts.read("a"), "t")
+        books.signins.end_session(books.people.read("a"), "t")
 
 
 @pytest.mark.usefixtures("password")
@@ -100,17 +106,19 @@ def test_a_new_password_ends_sessions_and_links(books: AnyBooks, password: str) 
     assert books.signins.change_password(session, password, "new", opening("t")).id == "t"
     assert [one.id for one in books.signins.read_sessions(1)] == ["t"]
     assert books.signins.open_by_link(b"1" * 32, opening("u")) is None
-    assert books.signins.open_by_password("a", password, None, opening("u")) is None
+    assert books.signins.open_by_password(make_stored(books, password), None, opening("u")) is None
     assert books.signins.set_password("a", "newer") == 1, "how many sessions ended"
 
 
 def test_a_suspended_operators_session_is_a_holders(books: AnyBooks) -> None:
     books.accounts.create("boss", credit_nano=0, operator=True)
     books.signins.set_password("boss", "hash")
-    session = books.signins.open_by_password("boss", "hash", "renewed", opening("s"))
+    session = books.signins.open_by_password(
+        make_stored(books, "hash", "boss"), "renewed", opening("s")
+    )
     assert session is not None
     assert session.account.operator
-    assert books.signins.find_password_hash("boss") == "renewed"
+    assert books.people.find_hash(session.signin) == "renewed"
     books.accounts.suspend("boss")
     found = books.signins.find_session(b"s".ljust(32))
     assert found is not None
@@ -146,46 +154,45 @@ RECOVERY = [b"1" * 32, b"2" * 32]
 
 
 def test_a_key_is_asked_for_once_it_is_confirmed(books: AnyBooks) -> None:
-    account = books.accounts.read("a")
-    assert books.totp.read(account.id) is None
-    books.totp.propose(account, OTHER)
-    books.totp.propose(account, APP_KEY)
-    assert books.totp.read(account.id) == TotpView(APP_KEY, 0, None, 0)
-    assert not books.totp.use_step(account.id, 7), "it is not confirmed"
+    own = books.people.read("a")
+    assert books.totp.read(own) is None
+    books.totp.propose(own, OTHER)
+    books.totp.propose(own, APP_KEY)
+    assert books.totp.read(own) == TotpView(APP_KEY, 0, None, 0)
+    assert not books.totp.use_step(own, 7), "it is not confirmed"
     with pytest.raises(Conflict):
-        books.totp.confirm(account, OTHER, 7, RECOVERY)
-    books.totp.confirm(account, APP_KEY, 7, RECOVERY)
-    assert books.totp.read(account.id) == TotpView(APP_KEY, 7, NOW_MS, 2)
+        books.totp.confirm(own, OTHER, 7, RECOVERY)
+    books.totp.confirm(own, APP_KEY, 7, RECOVERY)
+    assert books.totp.read(own) == TotpView(APP_KEY, 7, NOW_MS, 2)
     with pytest.raises(Conflict):
-        books.totp.confirm(account, APP_KEY, 8, [])
+        books.totp.confirm(own, APP_KEY, 8, [])
     with pytest.raises(Conflict):
-        books.totp.propose(account, OTHER)
+        books.totp.propose(own, OTHER)
     assert [event.detail for event in books.events.read_page("account.totp", None, 5)] == ["set up"]
 
 
 def test_what_was_used_is_used_up(books: AnyBooks) -> None:
-    account = books.accounts.read("a")
-    books.totp.propose(account, APP_KEY)
-    books.totp.confirm(account, APP_KEY, 7, RECOVERY)
-    assert [books.totp.use_step(account.id, step) for step in (7, 9, 9, 8, 10)] == [
+    own = books.people.read("a")
+    books.totp.propose(own, APP_KEY)
+    books.totp.confirm(own, APP_KEY, 7, RECOVERY)
+    assert [books.totp.use_step(own, step) for step in (7, 9, 9, 8, 10)] == [
         *(False, True, False, False, True)
     ]
-    assert [books.totp.use_recovery_code(account, one) for one in (RECOVERY[0], RECOVERY[0])] == [
+    assert [books.totp.use_recovery_code(own, one) for one in (RECOVERY[0], RECOVERY[0])] == [
         *(True, False)
     ]
-    assert books.totp.read(account.id) == TotpView(APP_KEY, 10, NOW_MS, 1)
+    assert books.totp.read(own) == TotpView(APP_KEY, 10, NOW_MS, 1)
 
 
 def test_a_removal_leaves_nothing(books: AnyBooks) -> None:
-    account = books.accounts.read("a")
-    books.totp.propose(account, APP_KEY)
-    books.totp.confirm(account, APP_KEY, 7, RECOVERY)
-    books.totp.remove("a")
-    assert books.totp.read(account.id) is None
-    assert not books.totp.use_recovery_code(account, RECOVERY[0])
-    for name in ("a", "nobody"):
-        with pytest.raises(NotFound):
-            books.totp.remove(name)
+    own = books.people.read("a")
+    books.totp.propose(own, APP_KEY)
+    books.totp.confirm(own, APP_KEY, 7, RECOVERY)
+    books.totp.remove(own)
+    assert books.totp.read(own) is None
+    assert not books.totp.use_recovery_code(own, RECOVERY[0])
+    with pytest.raises(NotFound):
+        books.totp.remove(own)
 
 
 def test_events_of_an_action_are_read_on(books: AnyBooks) -> None:

@@ -1,0 +1,201 @@
+"""The people who may sign in to an account: its own sign-in, and those that have a name in it.
+
+Each person has a password, one-time codes, a link and sessions apart from the others'. A person with
+a name begins with a link, which an operator or the account's own sign-in makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from gateway.ledger.checks import MAX_NAME_CHARS, require_text
+from gateway.ledger.records import Conflict, NotFound, Refused
+from gateway.ledger.signin_records import (
+    HOLDER_IDLE_MS,
+    OPERATOR_IDLE_MS,
+    OPERATOR_SESSION_MS,
+    PERSON_MARK,
+    SignIn,
+    SignInView,
+    StoredPassword,
+)
+from gateway.ledger.sql.books.database import Database, Part, read_account
+from gateway.ledger.sql.connection import Connection, Value
+
+MAX_PEOPLE: Final = 50
+"""People with a name in an account: holders invite them, and each leaves rows."""
+
+LIVE: Final = f"""
+    FROM sessions JOIN accounts ON accounts.id = sessions.account_id
+    WHERE sessions.expires_ms > :now AND CASE accounts.operator
+        WHEN 1 THEN sessions.last_seen_ms + {OPERATOR_IDLE_MS} > :now
+            AND sessions.created_ms + {OPERATOR_SESSION_MS} > :now
+        ELSE sessions.last_seen_ms + {HOLDER_IDLE_MS} > :now END
+"""
+"""Sessions that have not ended."""
+
+_ACCOUNT_ID: Final = "SELECT id FROM accounts WHERE name = ?"
+_HASH: Final = "SELECT hash FROM passwords WHERE account_id = ? AND person = ?"
+_SWEEP_LINKS: Final = "DELETE FROM signin_links WHERE account_id = ? AND expires_ms <= ?"
+_PASSWORDS: Final = (
+    "SELECT person, created_ms, signed_in_ms FROM passwords WHERE account_id = :account"
+)
+_CONFIRMED: Final = "SELECT person, confirmed_ms FROM totp WHERE account_id = :account"
+_LINKS: Final = (
+    "SELECT person, expires_ms FROM signin_links WHERE account_id = :account AND expires_ms > :now"
+)
+_SESSIONS: Final = (
+    f"SELECT person, count(*), max(sessions.created_ms) {LIVE}"
+    " AND account_id = :account GROUP BY person"
+)
+_REMOVE: Final = tuple(
+    f"DELETE FROM {table} WHERE account_id = ? AND person = ?"  # noqa: S608 - built from constants
+    for table in ("signin_links", "sessions", "recovery_codes", "totp", "passwords")
+)
+
+
+class PeopleBook(Part):
+    def read(self, account: str, person: str = "") -> SignIn:
+        """Return a sign-in that there is, with a password or without. Raises NotFound."""
+        with self._database.reading() as connection:
+            account_id = read_account(connection, account).id
+            people = _read_people(self._database, connection, account_id, account)
+            return _require(people, account, person).signin
+
+    def read_all(self, account: str) -> list[SignInView]:
+        """Return the sign-ins of an account: its own first, then those of people by their names."""
+        with self._database.snapshot() as connection:
+            account_id = read_account(connection, account).id
+            return list(_read_people(self._database, connection, account_id, account).values())
+
+    def find(self, name: str) -> SignIn | None:
+        """Return whom a typed name such as `alice/dana` is of, with a password or without."""
+        for one in _read_name(name):
+            with suppress(NotFound):
+                return self.read(*one)
+        return None
+
+    def find_password(self, name: str) -> StoredPassword | None:
+        """Return the password for the name that somebody types; None if there is none."""
+        with self._database.reading() as connection:
+            for account, person in _read_name(name):
+                row = connection.execute(_ACCOUNT_ID, (account,)).fetchone()
+                signin = None if row is None else SignIn(row[0], account, person)
+                if signin is not None and (found := find_hash(connection, signin)) is not None:
+                    return StoredPassword(signin, found)
+        return None
+
+    def find_hash(self, signin: SignIn) -> str | None:
+        """Return the hash of the password; None if there is none."""
+        with self._database.reading() as connection:
+            return find_hash(connection, signin)
+
+    def remove(self, account: str, person: str) -> int:
+        """Remove a person's password, codes, link and sessions; return how many sessions.
+
+        Raises NotFound if there is no such person, Refused for the account's own sign-in.
+        """
+        if not person:
+            raise Refused("the account's own sign-in stays; name a person", field="person")
+        with self._database.changing() as connection:
+            account_id = read_account(connection, account).id
+            people = _read_people(self._database, connection, account_id, account)
+            view = _require(people, account, person)
+            for sql in _REMOVE:
+                connection.execute(sql, (account_id, person))
+            detail = f"ended {count_sessions(view.sessions)}"
+            note_signin(self._database, "account.signin_remove", view.signin, detail)
+            return view.sessions
+
+
+def admit(database: Database, connection: Connection, account: str, person: str) -> SignIn:
+    """Return the sign-in of somebody who may be new. Raises NotFound, Refused and Conflict."""
+    signin = SignIn(read_account(connection, account).id, account, person)
+    if not person:
+        return signin
+    require_text("the person's name", person, MAX_NAME_CHARS, "person")
+    if PERSON_MARK in person:
+        raise Refused(f"the person's name must not have a {PERSON_MARK} in it", field="person")
+    if connection.execute(_ACCOUNT_ID, (signin.name,)).fetchone() is not None:
+        raise Conflict(
+            f"there is an account '{signin.name}'; take another name for the person",
+            code="name_taken",
+            field="person",
+        )
+    # Swept here, so that links for ever new names leave no rows.
+    connection.execute(_SWEEP_LINKS, (signin.account_id, database.clock()))
+    people = _read_people(database, connection, signin.account_id, account)
+    if person not in people and len(people) > MAX_PEOPLE:  # one is the account's own
+        raise Refused(
+            f"account '{account}' has {MAX_PEOPLE} people already; remove one first", field="person"
+        )
+    return signin
+
+
+def require_free_name(database: Database, connection: Connection, name: str) -> None:
+    """Require that an account's new name is no person's: one name is one sign-in. Raises Conflict."""
+    account, _, person = name.rpartition(PERSON_MARK)
+    row = connection.execute(_ACCOUNT_ID, (account,)).fetchone() if person else None
+    if row is not None and person in _read_people(database, connection, row[0], account):
+        raise Conflict(
+            f"'{name}' signs in to account '{account}'; take another name",
+            code="name_taken",
+            field="name",
+        )
+
+
+def find_hash(connection: Connection, signin: SignIn) -> str | None:
+    row = connection.execute(_HASH, signin.key).fetchone()
+    return None if row is None else str(row[0])
+
+
+def note_signin(database: Database, action: str, signin: SignIn, detail: str = "") -> None:
+    """Note an event about a sign-in; its target is the person, if it is not the account's own."""
+    database.note(action, account=signin.account, target=signin.person or None, detail=detail)
+
+
+def count_sessions(sessions: int) -> str:
+    return f"{sessions} session{'' if sessions == 1 else 's'}"
+
+
+def _read_name(name: str) -> tuple[tuple[str, str], ...]:
+    """Return what a name may mean: an account's name may have the mark in it, a person's has not.
+
+    No account and no person are given one name, so only one of the two is there.
+    """
+    account, _, person = name.rpartition(PERSON_MARK)
+    # `alice/` is no way to write `alice`: tries at both would be counted apart.
+    return ((name, ""), (account, person)) if person else ((name, ""),)
+
+
+def _require(people: Mapping[str, SignInView], account: str, person: str) -> SignInView:
+    if person not in people:
+        raise NotFound(f"account '{account}' has no sign-in for '{person}'")
+    return people[person]
+
+
+def _read_people(
+    database: Database, connection: Connection, account_id: int, account: str
+) -> dict[str, SignInView]:
+    """Return the account's own sign-in, then those with a password, a link or a session, by name."""
+    where: dict[str, Value] = {"account": account_id, "now": database.clock()}
+
+    def read(sql: str) -> dict[str, list[int]]:
+        return {person: found for person, *found in connection.execute(sql, where).fetchall()}
+
+    passwords, totp, links, sessions = map(read, (_PASSWORDS, _CONFIRMED, _LINKS, _SESSIONS))
+    people = {}
+    for person in sorted({"", *passwords, *links, *sessions}):
+        created_ms, signed_in_ms = passwords.get(person, (None, None))
+        opened, opened_ms = sessions.get(person, (0, None))
+        people[person] = SignInView(
+            SignIn(account_id, account, person),
+            created_ms=created_ms,
+            signed_in_ms=signed_in_ms or opened_ms,
+            totp_ms=totp.get(person, [None])[0],
+            sessions=opened,
+            link_expires_ms=links.get(person, [None])[0],
+        )
+    return people
