@@ -15,7 +15,6 @@ from tests.dialects.messages_over_chat.kit import make_context as make_messages_
 Json = dict[str, Any]
 
 USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
-CALL = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": {"name": "f"}}]}
 
 
 def hear(*parts: bytes, caller: str = "chat", context: ReplyContext | None = None) -> Played:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -14,110 +13,22 @@ from gateway.prices import BillTerms
 from tests.dialects.chat.kit import (
     DONE,
     INPUT_ESTIMATE,
-    check_stream,
     choice,
     chunk,
     dump,
     event,
     events,
     make_context,
-    read_chunks,
     role,
     stop,
     text,
 )
 from tests.dialects.chat_over_messages.kit import STOP, close, open_block, say, start
-from tests.dialects.hearing import CALL, USAGE, bound, hear, hear_message
+from tests.dialects.hearing import USAGE, bound, hear, hear_message
 from tests.dialects.messages_over_chat.kit import make_context as make_messages_context
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
-
-
-@each_row(
-    ("usage", "tokens"),
-    [
-        ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
-         Tokens(INPUT_ESTIMATE, output=100)),
-        ({"prompt_tokens": 5}, Tokens(5, output=100)),
-        ({"prompt_tokens": 5, "completion_tokens": None}, Tokens(5, output=100)),
-        ({"completion_tokens": 5}, Tokens(INPUT_ESTIMATE, output=5)),
-        ({}, Tokens(INPUT_ESTIMATE, output=100)),
-    ],
-)  # fmt: skip
-def test_the_half_of_a_report_that_counts_nothing_is_none(usage: Json, tokens: Tokens) -> None:
-    heard = hear(
-        events(chunk(role()), chunk(text("a" * 400)), chunk(stop())),
-        event(chunk(usage=usage)),
-        DONE,
-    )
-    assert (heard.tokens, heard.estimated) == (tokens, True)
-
-
-@each_row(
-    "usages",
-    [
-        [{**USAGE, "total_tokens": None}],
-        [{**USAGE, "prompt_tokens_details": None}],
-        [USAGE, {}],
-        [USAGE, {"prompt_tokens": None}],
-        [USAGE, {"prompt_tokens": 9}],
-        [USAGE, {"prompt_tokens": 9, "completion_tokens": 0, "total_tokens": 9}],
-        [USAGE, {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}],
-    ],
-)
-def test_null_is_absence_and_a_report_of_nothing_discards_nothing(usages: list[Json]) -> None:
-    heard = hear(
-        events(chunk(role()), chunk(text("a" * 400)), chunk(stop())),
-        *(event(chunk(usage=usage)) for usage in usages),
-        DONE,
-    )
-    assert (heard.tokens, heard.estimated) == (Tokens(9, output=3), False)
-
-
-CUSTOM = {"tool_calls": [{"index": 0, "id": "c", "type": "custom", "custom": {"input": "a" * 40}}]}
-LISTED = {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a" * 40}]}]}
-PICTURE = {"images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}
-
-
-@each_row(
-    ("delta", "tokens"),
-    [
-        (LISTED, 10),
-        (CUSTOM, 10),
-        (CALL, 0),
-        (PICTURE, 1600),
-        ({"audio": {"data": "AAAA"}}, 0),
-        ({"audio": {"transcript": "a" * 40}}, 10),
-        ({"what_comes_next": "x"}, 0),
-    ],
-)
-def test_anything_the_model_made_counts_as_delivered(delta: Json, tokens: int) -> None:
-    """So a stream that breaks off behind it is not free."""
-    heard = hear(events(chunk(role()), chunk(choice(delta))))
-    assert heard.delivered
-    assert heard.tokens == Tokens(INPUT_ESTIMATE, output=tokens)
-
-
-def test_a_role_alone_is_nothing() -> None:
-    assert not hear(events(chunk(role()))).delivered
-    assert not hear(
-        events(chunk(role()), chunk(choice({"content": "", "tool_calls": None})))
-    ).delivered
-
-
-def test_a_call_without_arguments_is_not_made_of_0_tokens() -> None:
-    usage = {"prompt_tokens": 9, "completion_tokens": 0, "total_tokens": 9}
-    heard = hear(
-        events(chunk(role()), chunk(choice(CALL)), chunk(stop()), chunk(usage=usage)) + DONE
-    )
-    assert (heard.tokens, heard.estimated) == (Tokens(9), True)
-
-
-@each_row("delta", ["x", [1], 5, True])
-def test_a_delta_that_is_no_object_is_nothing(delta: Any) -> None:
-    heard = hear(events(chunk(role()), chunk(choice(delta)), chunk(stop())) + DONE)
-    assert (heard.complete, heard.tokens.output) == (True, 0)
 
 
 @each_row(
@@ -189,22 +100,6 @@ def test_a_page_is_no_stream(caller: str) -> None:
     )
 
 
-@each_row(("deltas", "finish"), [([text("Hallo")], "stop"), ([choice(CALL)], "tool_calls")])
-@each_row("caller", ["chat", "messages"])
-def test_a_done_without_a_finish_reason_gets_one(
-    deltas: list[Json], finish: str, caller: str
-) -> None:
-    """`[DONE]` is the provider's word that it is done."""
-    context = make_messages_context() if caller == "messages" else None
-    heard = hear(events(chunk(role()), *map(chunk, deltas)) + DONE, caller=caller, context=context)
-    assert (heard.complete, heard.failure) == (True, None)
-    if caller == "chat":
-        (last,) = read_chunks(heard.out.removesuffix(DONE))[-1]["choices"]
-        assert (last["delta"], last["finish_reason"]) == ({}, finish)
-    else:
-        assert (b'"tool_use"' in heard.out) == (finish == "tool_calls")
-
-
 @each_row("caller", ["chat", "messages"])
 def test_a_reply_of_nothing_is_a_failure_and_free(caller: str) -> None:
     """Without content, finish reason and usage there is nothing to charge for."""
@@ -220,14 +115,6 @@ def test_a_reply_of_nothing_is_a_failure_and_free(caller: str) -> None:
     assert exchange.read_reply(dump({**reply, "usage": USAGE}), context).failure
     finished = events(chunk(role()), chunk(stop())) + DONE
     assert hear(finished, caller=caller, context=context).complete
-
-
-def test_a_usage_stays_behind_a_finish_reason_that_is_added() -> None:
-    said = events(chunk(role()), chunk(text("Hallo")), chunk(usage=USAGE))
-    for tail in (DONE, event(chunk(stop())) + DONE):
-        heard = hear(said + tail)
-        assert heard.complete
-        check_stream(heard.chunks, usage=True)
 
 
 def slice_up(*pieces: bytes) -> list[bytes]:
@@ -263,35 +150,6 @@ def test_a_message_that_stops_without_a_reason_is_cut_short() -> None:
     heard = hear_message(start(), open_block(0, text=""), say("a" * 40), close(), STOP)
     assert (heard.complete, heard.failure) == (False, "The upstream provider's reply is cut short.")
     assert heard.tokens.output >= 10
-
-
-@each_row(
-    ("arguments", "held"),
-    [
-        ("[1]", {"arguments": [1]}),
-        ('"x"', {"arguments": "x"}),
-        ("null", {"arguments": "null"}),
-        ("not JSON", {"arguments": "not JSON"}),
-        ([1], {"arguments": [1]}),
-        ({"a": 1}, {"a": 1}),
-        (' {"a": 1}', {"a": 1}),
-        ([], {}),
-        ("", {}),
-    ],
-)
-def test_arguments_are_the_same_in_json_and_in_a_stream(arguments: object, held: Json) -> None:
-    context = make_messages_context()
-    exchange = EXCHANGES["messages"]["chat"]
-    calls = [{"index": 0, "id": "c", "function": {"name": "f", "arguments": arguments}}]
-    message = {"role": "assistant", "content": None, "tool_calls": calls}
-    reply = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
-    (block,) = json.loads(exchange.read_reply(dump(reply), context).body)["content"]
-    assert block["input"] == held
-    told = events(chunk(role()), chunk(choice({"tool_calls": calls})), chunk(stop())) + DONE
-    out = hear(told, caller="messages", context=context).out
-    read = [json.loads(line[6:]) for line in out.splitlines() if line.startswith(b"data: ")]
-    said = "".join(one.get("delta", {}).get("partial_json", "") for one in read)
-    assert json.loads(said or "{}") == held
 
 
 def call_function(arguments: str, **function: str) -> Json:

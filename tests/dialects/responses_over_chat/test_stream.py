@@ -99,7 +99,8 @@ def test_what_comes_back_stands_before_the_text_or_alone() -> None:
 def test_a_reply_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(to_chat, "MAX_HELD_CHARS", 4)
     assert play_whole(stream(text("abcd"))).complete
-    for choices in ([text("abc"), text("de")], [fragment(0, "abcde", id="c")]):
+    drawn = choice({"images": [{"image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]})
+    for choices in ([text("abc"), text("de")], [fragment(0, "abcde", id="c")], [drawn]):
         played = play_whole(stream(*choices))
         assert played.failure == "The upstream's reply is too large."
         assert not played.complete
