@@ -6,7 +6,7 @@ import asyncio
 import errno
 import struct
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from email.parser import BytesParser
@@ -20,7 +20,8 @@ import pytest
 from gateway.api.uploads import DISK_FACTOR, MEMORY_BYTES, KeptFile
 from gateway.dialects.wire.forms import MAX_PARTS
 from gateway.errors import Overloaded
-from tests.console.kit import API, open_console
+from tests.api.scene import Vitals
+from tests.console.kit import API, Console, open_console, start_console
 from tests.support.chat import check_error
 from tests.support.client import Call, Reply, connect, request
 from tests.support.config import UPSTREAM_NAME
@@ -426,31 +427,51 @@ async def test_a_full_disk_is_no_fault_of_the_caller(
     kept.close()
 
 
+EAR: Final = '[models."ear"]\nkind = "audio"\nroutes = ["demo/ear"]\nprice = "free"\n'
+
+
+async def begin_upload(console: Console, secret: str, body: bytes, count: int) -> Call:
+    """Send a part of an upload."""
+    call = await Call.open(console.port)
+    head = {"Authorization": f"Bearer {secret}", "Content-Length": str(len(body))}
+    head["Content-Type"] = f"multipart/form-data; boundary={BOUNDARY}"
+    await call.send(request("POST", PATH, head))
+    await call.send(body[:count])
+    return call
+
+
+async def end_uploads(calls: Sequence[Call], rest: bytes) -> None:
+    for call in calls:
+        await call.send(rest)
+        assert (await call.read_all()).status == 200
+        await call.close()
+
+
 async def test_bytes_on_disk_count_against_the_account_for_an_eighth(tmp_path: Path) -> None:
     """Of 4 MiB for all bodies an account has two: two files of 5 MiB, and no third."""
     server = "max_body_mb = 8\nmax_bodies_mb = 4"
-    more = '[models."ear"]\nkind = "audio"\nroutes = ["demo/ear"]\nprice = { minute = 1 }\n'
-    async with open_console(tmp_path, server=server, more=more) as console:
-        made = await console.post(f"{API}/keys", {"name": "laptop"})
-        body = form("ear", bytes(5 << 20))
-
-        async def begin(count: int) -> Call:
-            call = await Call.open(console.port)
-            head = [("Authorization", f"Bearer {made.json['secret']}")]
-            head += [("Content-Type", f"multipart/form-data; boundary={BOUNDARY}")]
-            await call.send(request("POST", PATH, [*head, ("Content-Length", str(len(body)))]))
-            await call.send(body[:count])
-            return call
-
-        gateway = console.gateway
+    async with open_console(tmp_path, server=server, more=EAR) as console:
+        secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]
+        gateway, body = console.gateway, form("ear", bytes(5 << 20))
         assert gateway is not None
-        calls = [await begin(len(body) - 1) for _ in range(2)]
+        calls = [await begin_upload(console, secret, body, len(body) - 1) for _ in range(2)]
         both = 2 * (MEMORY_BYTES + (len(body) - MEMORY_BYTES) // DISK_FACTOR) - 1000
         await until(lambda: gateway.held_bytes > both, "both files to be counted")
-        late = await begin(len(body))
+        late = await begin_upload(console, secret, body, len(body))
         check_error(await late.read_all(), 429, "rate_limit_exceeded")
-        for call in calls:
-            await call.send(body[-1:])
-            assert (await call.read_all()).status == 200
-        for call in (*calls, late):
-            await call.close()
+        await late.close()
+        await end_uploads(calls, body[-1:])
+
+
+@pytest.mark.slow
+async def test_memory_stays_flat_under_large_uploads(tmp_path: Path) -> None:
+    """Twenty files of 24 MiB take less than a twelfth of that in memory."""
+    async with start_console(tmp_path, more=EAR) as console:
+        assert console.process is not None
+        vitals = Vitals(console.process)
+        secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]
+        body, before = form("ear", bytes(24 << 20)), vitals.rss_bytes
+        calls = [await begin_upload(console, secret, body, len(body) - 1) for _ in range(20)]
+        grown = vitals.rss_bytes - before
+        await end_uploads(calls, body[-1:])
+    assert grown < 40 << 20, grown

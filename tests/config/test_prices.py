@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.cli.check import list_conflicts
+from gateway.config.prices import find_minute_nano
 from gateway.config.records import Model
 from gateway.config.settings import MAX_PRICE
-from gateway.money import FREE, NANO, Price, Tokens
+from gateway.money import FREE, NANO, Price, Tokens, compute_cost_nano, format_amount
 from gateway.prices import FREE_OF_CHARGE, BillTerms
 from tests.support.rows import each_row
 from tests.support.settings import MODEL, OPENAI, load, with_price
@@ -32,6 +33,16 @@ from tests.support.settings import MODEL, OPENAI, load, with_price
 def test_a_price_is_kept_exactly(tmp_path: Path, written: str, nano: int) -> None:
     price = with_price(tmp_path, f"{{ input = {written}, output = 1 }}").models["m"].prices.base
     assert (price.input, type(price.input)) == (nano, int)
+
+
+@each_row("nano", [6_000_000, 6_700_000, 1_850_000, 1, 59, 61, 12_345_678_901])
+def test_a_second_costs_a_sixtieth_of_a_minute_exactly(tmp_path: Path, nano: int) -> None:
+    table = f'kind = "audio"\nroutes = ["openai/e"]\nprice = {{ minute = {format_amount(nano)} }}'
+    model = load(tmp_path, f'{OPENAI}[models."ear"]\n{table}\n').models["ear"]
+    price = model.prices.base
+    assert (model.unit, find_minute_nano(price)) == ("second", nano)
+    for seconds in (1, 7, 59, 60, 61, 599, 3601, 14_399):
+        assert compute_cost_nano(Tokens(seconds), price) == -(-nano * seconds // 60)
 
 
 def test_free_is_said_on_purpose(tmp_path: Path) -> None:

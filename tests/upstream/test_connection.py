@@ -140,6 +140,26 @@ async def test_a_connection_in_doubt_serves_no_more(provider: Provider, name: st
     await provider.wait_closed()
 
 
+async def test_a_connection_whose_request_was_answered_too_early_serves_no_more(
+    provider: Provider,
+) -> None:
+    """The provider may still wait for the rest of the request, and would take the next one for it."""
+
+    async def write_late() -> AsyncIterator[bytes]:
+        await connection.read_head()
+        yield b"the rest"
+
+    provider.scripted.play([WHOLE])
+    connection, taker = await provider.pool.connect(), Taker()
+    connection.start(REQUEST)
+    async with asyncio.timeout(SECONDS):
+        await connection.send(write_late())
+        await connection.deliver(taker)
+    connection.close()
+    assert (taker.body, connection.served) == (b"hello!", 0)
+    assert not await provider.is_given_again(connection)
+
+
 async def test_a_paused_connection_serves_no_more(provider: Provider) -> None:
     """Its response came whole, its receiver never asked for more: nobody would read the next."""
     connection, taker = await provider.ask(WHOLE), Taker(full=True)
