@@ -1,4 +1,4 @@
-"""Forms with a file: read as they come; the file is kept in memory while it is small, else on disk.
+"""Forms with a file: read as they come. The file is kept in memory while it is small, else on disk.
 
 On disk it has no name, so nothing of it is left when the request, or the process, has ended. It can be
 read as often as there are routes. Bytes on disk count against the account's share, for an eighth.

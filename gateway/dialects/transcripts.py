@@ -31,20 +31,20 @@ from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, mayb
 from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import is_canonical, read_object, render_data
-from gateway.dialects.wire.usage import read_openai_usage
+from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
 from gateway.errors import BadRequest, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import Asked
 from gateway.usage import Expected, Reported, count_text
 
 BYTES_PER_SECOND: Final = 2000
-"""Speech of 16 kbit/s, as phones record voice messages: no other file in use is smaller for its length, so
-a hold is rarely too small."""
+"""Speech of 16 kbit/s, as phones record voice messages. Few files are smaller for their length, so few
+holds are too small."""
 TOKENS_PER_SECOND: Final = 10
 """Tokens of a second of audio at OpenAI."""
-_WAVE: Final = struct.Struct("<4s4x8sIHHI4xHH")
-"""The first 36 bytes of a WAV file: `RIFF`, its size, `WAVEfmt `, 16, the form, channels, samples a second,
-bytes a second, bytes of a sample in all channels, bits of a sample."""
+_WAVE: Final = struct.Struct("<4s4x8s4xHHI6xH")
+"""The beginning of a WAV file: `RIFF`, `WAVEfmt `, the form, channels, samples a second, bits of a sample. What
+is left out follows from these, and a false value of it would change no transcript."""
 _PCM: Final = 1
 """The form of samples that are not compressed."""
 MAX_SECONDS: Final = 86_400
@@ -81,11 +81,7 @@ class TranscriptsCaller(Caller):
                     code="unsupported_parameter",
                 )
         fields.check_all(body, _FIELDS, required=("model",))
-        return CompletionRequest(body, body["model"], _read_flag(body.get("stream", "")))
-
-
-def _read_flag(value: str) -> bool:
-    return _FLAGS[value.lower()]
+        return CompletionRequest(body, body["model"], _FLAGS[body.get("stream", "").lower()])
 
 
 def _check_flag(name: str, value: Any) -> None:
@@ -111,7 +107,7 @@ _FIELDS: Final = {
 
 
 def add_upload(request: CompletionRequest, upload: Upload, unit: InputUnit) -> None:
-    """Note the recording of a request, whose model is priced by the unit."""
+    """Note the recording of a request, and how much of the model's unit it may have."""
     seconds = estimate_seconds(upload)
     request.upload = upload
     request.inputs = Inputs(1, seconds)
@@ -120,17 +116,12 @@ def add_upload(request: CompletionRequest, upload: Upload, unit: InputUnit) -> N
 
 
 def estimate_seconds(upload: Upload) -> int:
-    """Return how many seconds a recording has at most, unless it was made at a lower rate than most.
-
-    WAV files are large for their length, which they tell.
-    """
+    """Return how many seconds a recording may have: as a WAV file tells, or by its size."""
     rate = BYTES_PER_SECOND
     if len(upload.head) >= _WAVE.size:
-        riff, wave, _, form, channels, samples, size, bits = _WAVE.unpack_from(upload.head)
+        riff, wave, form, channels, samples, bits = _WAVE.unpack_from(upload.head)
         if (riff, wave, form) == (b"RIFF", b"WAVEfmt ", _PCM):
-            # By what decoders read; nothing depends on the other two members.
             rate = max(samples * channels * bits // 8, rate)
-            del size
     return -(-upload.size // rate) or 1
 
 
@@ -192,7 +183,8 @@ def _report(usage: Any, duration: Any, expected: Expected) -> Reported:
     seconds = _read_seconds(told.get("seconds")) or _read_seconds(duration)
     if not expected.asked.by_tokens:
         # A second is a token of input. Nothing that is made has a price.
-        return Reported(Tokens(seconds), has_input=seconds > 0, has_output=True)
+        bill = read_bill_nano(told)
+        return Reported(Tokens(seconds), seconds > 0, has_output=True, cost_nano=bill)
     report = read_openai_usage(told, None, expected)
     if seconds and not report.has_input:
         audio = seconds * TOKENS_PER_SECOND
@@ -211,7 +203,7 @@ def _read_seconds(told: object) -> int:
 
 
 class TranscriptReader(EventReader):
-    """A `EventReader` of pieces of text. The last event, or `[DONE]`, has the usage before it."""
+    """A `EventReader` of pieces of text. Nothing but the body's end is terminal."""
 
     __slots__ = ("_begun", "has_done", "is_done")
 
@@ -219,9 +211,9 @@ class TranscriptReader(EventReader):
         super().__init__()
         self._begun = False
         self.is_done = False
-        """The last event came."""
+        """The event with the whole text came, which is OpenAI's last."""
         self.has_done = False
-        """Behind it came `[DONE]`."""
+        """`[DONE]` came."""
 
     @property
     def begun(self) -> bool:
@@ -246,7 +238,7 @@ class TranscriptReader(EventReader):
         return body
 
     def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - the usage is all
-        """Read the end of an event too large to hold: it has the whole text, as the last one has."""
+        """Read the end of an event too large to hold, which only the last one can be: it has all text."""
         self._begun = self.is_done = True
         self.usage = usage or self.usage
 

@@ -18,15 +18,19 @@ import openai
 import pytest
 
 from gateway.api.uploads import DISK_FACTOR, MEMORY_BYTES, KeptFile
+from gateway.dialects.exchanges import TRANSCRIPTS
+from gateway.dialects.records import ReplyContext
 from gateway.dialects.wire.forms import MAX_PARTS
 from gateway.errors import Overloaded
+from gateway.prices import Asked
+from gateway.usage import Expected, UsageLimits
 from tests.api.scene import Vitals
 from tests.console.kit import API, Console, open_console, start_console
 from tests.support.chat import check_error
 from tests.support.client import Call, Reply, connect, request
 from tests.support.config import UPSTREAM_NAME
 from tests.support.pairs import Clients
-from tests.support.replies import error_reply, json_reply, sse, sse_reply, sse_start
+from tests.support.replies import dumps, error_reply, json_reply, sse, sse_reply, sse_start
 from tests.support.rows import each_row
 from tests.support.stage import Stage
 from tests.support.upstream import End, Exchange, Wait
@@ -172,6 +176,15 @@ async def test_seconds_are_charged_as_they_are_told(
     assert reply.status == 200
     assert await stage.charge_nano(reply) == seconds * SECOND_NANO
     assert (await stage.settled(reply)).estimated is (seconds == 18)
+
+
+def test_a_provider_s_bill_is_read_and_hidden() -> None:
+    request = TRANSCRIPTS.caller.parse_request(b'{"model": "m"}')
+    expected = Expected(9, UsageLimits(100, 0, 0), Asked(by_tokens=False))
+    body = dumps({"text": "a", "usage": {"seconds": 3, "cost": 0.01}})
+    reply = TRANSCRIPTS.read_reply(body, ReplyContext(request, "r", expected))
+    assert (reply.metered.tokens.input, reply.metered.reported_cost_nano) == (3, 10_000_000)
+    assert b"cost" not in reply.body
 
 
 USAGE: Final = {

@@ -71,8 +71,7 @@ class FormReader:
         boundary = "" if found is None else found[1] or found[2]
         if not 0 < len(boundary) <= _BOUNDARY_CHARS:
             raise UnsupportedMediaType(
-                "Send the body with 'Content-Type: multipart/form-data; boundary=...', as clients do that"
-                " know forms."
+                "Send the body as a form, with 'Content-Type: multipart/form-data; boundary=...'."
             )
         self._delimiter = b"\r\n--" + boundary.encode("utf-8", "surrogateescape")
         self._buffer = b"\r\n"  # the first delimiter has no line before it
