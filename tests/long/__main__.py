@@ -6,7 +6,7 @@ python -m tests.long lives --count 100000 --seed 1  random lives against the dri
 python -m tests.long offsets                        every offset of a stream, ~1 min
 python -m tests.long fuzz --count 10000 --seed 1    mutated requests on raw sockets, ~1 min
 python -m tests.long slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
-python -m tests.long hostile                        callers and providers at their worst, ~2 min
+python -m tests.long hostile                        callers and providers at their worst, ~6 min
 python -m tests.long restarts --restarts 50         under 50 calls a second by the SDK, ~3 min
 python -m tests.long reloads --reloads 50           of prices, a provider, a key; 64 connections
 python -m tests.long soak --minutes 5 --seed 1      everything at once

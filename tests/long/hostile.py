@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from tests.support import running as runs
 from tests.support.chat import say
-from tests.support.client import request
-from tests.support.config import EMBEDS, Kind, make_places
+from tests.support.client import Cut, request
+from tests.support.config import COMPLETES, DRAWS, EMBEDS, HEARS, RANKS, SPEAKS, Kind, make_places
 from tests.support.embeddings import EMBEDDINGS
 from tests.support.process import CHAT, RESPONSES
 from tests.support.replies import (
@@ -56,6 +56,11 @@ KINDS: Final = {
     "chat": Kind(("alpha",), 2, PATIENT),
     "messages": Kind(("alpha",), 2, PATIENT, dialects=("messages",)),
     "embed": Kind(("alpha",), 1, PATIENT, makes=EMBEDS),
+    "text": Kind(("alpha",), 1, PATIENT, model_options=COMPLETES),
+    "image": Kind(("alpha",), 1, PATIENT, makes=DRAWS),
+    "rerank": Kind(("alpha",), 1, PATIENT, makes=RANKS),
+    "speech": Kind(("alpha",), 1, PATIENT, makes=SPEAKS),
+    "hearing": Kind(("alpha",), 1, PATIENT, makes=HEARS),
 }
 SERVER: Final = "max_body_mb = 32\nmax_bodies_mb = 256\nstall_seconds = 10"
 SEEDS: Final = (Seed("rich", 10**6 * NANO), Seed("witness"))
@@ -240,7 +245,8 @@ async def many(count: int, ask: Callable[[], Awaitable[Any]], seconds: float) ->
 
     async def go_on() -> None:
         while time.monotonic() < until:
-            await ask()
+            with contextlib.suppress(Cut):  # refused before its body was sent
+                await ask()
 
     await asyncio.gather(*(go_on() for _ in range(count)))
 
@@ -320,6 +326,78 @@ async def receive_large(stage: Stage) -> None:
     await many(4, lambda: stage.gateway.chat(stage.key, say("chat/0", "large")), 5.0)
 
 
+COMPLETIONS: Final = "/v1/completions"
+IMAGES: Final = "/v1/images/generations"
+RERANK: Final = "/v1/rerank"
+SPEECH: Final = "/v1/audio/speech"
+TRANSCRIPTS: Final = "/v1/audio/transcriptions"
+BOUNDARY: Final = "hostile"
+
+
+def send(path: str, count: int, **body: Any) -> Attack:
+    """So many callers of a holder send a body again and again."""
+    data = json.dumps(body, separators=(",", ":")).encode()
+    return lambda stage: many(count, lambda: stage.gateway.post(path, stage.key, data), 5.0)
+
+
+def leave(path: str, count: int, **body: Any) -> Attack:
+    """A holder asks for so many large replies and reads nothing."""
+    return lambda stage: leave_unread(stage, path, body, count)
+
+
+def send_form(count: int, parts: bytes) -> Attack:
+    """So many callers of a holder send a form again and again."""
+    model = make_part("model", b"hearing/0")
+    data = model + parts + f"--{BOUNDARY}--\r\n".encode()
+    kind = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+
+    async def attack(stage: Stage) -> None:
+        await many(
+            count, lambda: stage.gateway.post(TRANSCRIPTS, stage.key, data, headers=kind), 5.0
+        )
+
+    return attack
+
+
+def make_part(name: str, value: bytes, file: str = "") -> bytes:
+    told = f'; filename="{file}"' if file else ""
+    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"{told}\r\n\r\n'
+    return head.encode() + value + b"\r\n"
+
+
+LARGE: Final = 28 * MIB
+"""Bytes of a body that is nearly as large as one may be."""
+OF_SERVICES: Final[dict[str, Attack]] = {
+    "prompts": send(COMPLETIONS, 4, model="text/0", prompt=["a"] * (LARGE // 4)),
+    "some prompts": send(COMPLETIONS, 50, model="text/0", prompt=["a"] * 2000),
+    "prompts of tokens": send(
+        COMPLETIONS, 4, model="text/0", prompt=[[1] * 3000] * (LARGE // 6000)
+    ),
+    "text deltas": send(COMPLETIONS, 10, model="text/0", prompt="deltas", stream=True),
+    "images": send(IMAGES, 4, model="image/0", prompt="images", n=10, size="1024x1024"),
+    "image events": send(IMAGES, 4, model="image/0", prompt="a", size="1024x1024", stream=True),
+    "unread images": leave(IMAGES, 9, model="image/0", prompt="a", n=10, size="1024x1024"),
+    "unread image events": leave(
+        IMAGES, 9, model="image/0", prompt="a", size="1024x1024", stream=True
+    ),
+    "small documents": send(RERANK, 4, model="rerank/0", query="a", documents=["a"] * (LARGE // 4)),
+    "some documents": send(
+        RERANK, 20, model="rerank/0", query="a", documents=[{"text": "a"}] * 1900
+    ),
+    "large documents": send(
+        RERANK, 2, model="rerank/0", query="a", documents=["word " * 2000] * 2800
+    ),
+    "ranks": send(RERANK, 4, model="rerank/0", query="ranks", documents=["a"]),
+    "large texts": send(SPEECH, 4, model="speech/0", voice="a", input="word " * (8 * MIB // 5)),
+    "speech": send(SPEECH, 20, model="speech/0", voice="a", input="a"),
+    "unread speech": leave(SPEECH, 100, model="speech/0", voice="a", input="a"),
+    "recordings": send_form(4, make_part("file", bytes(range(256)) * (24 * MIB // 256), "a.mp3")),
+    "lines in recordings": send_form(
+        4, make_part("file", b"\r\n--hostil" * (24 * MIB // 10), "a.mp3")
+    ),
+    "parts": send_form(20, make_part("a", b"b") * 100_000 + make_part("file", b"a", "a.mp3")),
+    "segments": send_form(4, make_part("file", b"segments", "a.mp3")),
+}
 ATTACKS: Final[dict[str, Attack]] = {
     "nothing": calm,
     "chunks x1": send_chunks(1),
@@ -336,6 +414,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "unread embeddings": leave_embeddings,
     "8 MB bodies": send_large,
     "large replies": receive_large,
+    **OF_SERVICES,
 }
 FLOODS: Final = {
     "comments": b":\n\n",
@@ -346,8 +425,8 @@ FLOODS: Final = {
 
 
 def answer(exchange: Exchange) -> Script:
-    if exchange.target.endswith(EMBEDDINGS):
-        return [VECTORS]
+    if reply := REPLIES.get(exchange.target):
+        return reply(exchange)
     body = exchange.json
     if not body.get("stream"):
         if _asked(body) == "large":
@@ -384,6 +463,67 @@ def _make_large_reply() -> bytes:
 
 VECTORS: Final = _make_vectors()
 LARGE_REPLY: Final = _make_large_reply()
+
+
+def answer_texts(exchange: Exchange) -> Script:
+    event = {"id": "cmpl_1", "object": "text_completion", "created": 1, "model": "up"}
+    if not exchange.json.get("stream"):
+        choice = {"index": 0, "text": "Hello", "finish_reason": "stop"}
+        return json_reply(
+            {**event, "choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
+        )
+    flood = sse({**event, "choices": [{"index": 0, "text": "a", "finish_reason": None}]})
+    return [*sse_start([]), *[chunked(flood * (60_000 // len(flood)))] * 100, End.FIN]
+
+
+def answer_images(exchange: Exchange) -> Script:
+    return [IMAGE_EVENTS] if exchange.json.get("stream") else [LARGE_IMAGES]
+
+
+def answer_ranks(exchange: Exchange) -> Script:
+    return [RANKING] if exchange.json["query"] == "ranks" else json_reply({"results": [RANK]})
+
+
+def answer_speech(_: Exchange) -> Script:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\nTransfer-Encoding: chunked\r\n\r\n"
+    return [head, *[chunked(b"\xff\xf3" * 100) * 300] * 100, chunked(b"")]
+
+
+def answer_transcripts(exchange: Exchange) -> Script:
+    return [SEGMENTS] if b"\r\nsegments\r\n" in exchange.body else json_reply({"text": "a"})
+
+
+RANK: Final = {"index": 0, "relevance_score": 0.5}
+RANKING: Final = _make_json(
+    json.dumps(
+        {"model": "up", "results": [RANK] * 200_000, "meta": {"billed_units": {"search_units": 1}}}
+    ).encode()
+)
+LARGE_IMAGES: Final = _make_json(
+    json.dumps({"created": 1, "model": "up", "data": [{"b64_json": "QUJD" * MIB}] * 10}).encode()
+)
+IMAGE_EVENTS: Final = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+    + sse({"type": "image_generation.partial_image", "b64_json": "QUJD" * MIB}) * 9
+    + sse({"type": "image_generation.completed", "b64_json": "QUJD" * MIB})
+)
+SEGMENTS: Final = _make_json(
+    json.dumps(
+        {
+            "text": "a",
+            "duration": 9,
+            "segments": [{"start": 0, "text": "a", "tokens": [1, 2]}] * 100_000,
+        }
+    ).encode()
+)
+REPLIES: Final[dict[str, Callable[[Exchange], Script]]] = {
+    EMBEDDINGS: lambda _: [VECTORS],
+    COMPLETIONS: answer_texts,
+    IMAGES: answer_images,
+    RERANK: answer_ranks,
+    SPEECH: answer_speech,
+    TRANSCRIPTS: answer_transcripts,
+}
 
 
 @contextlib.asynccontextmanager
