@@ -113,7 +113,10 @@ def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
     """Price what was metered. Without the provider's bill, a price that follows it is a guess."""
     if applied.price.reported is not None and metered.reported_cost_nano is None:
         metered = replace(metered, estimated=True)
-    return Charge(metered, applied, _compute_cost_nano(metered, applied.price))
+    calls, bill_nano = metered.tool_calls, metered.reported_cost_nano
+    return Charge(
+        metered, applied, compute_cost_nano(metered.tokens, applied.price, calls, bill_nano)
+    )
 
 
 def make_dearest_charge(tokens: Tokens, asked: Asked, model: Model, at_ms: int) -> Charge:
@@ -135,10 +138,6 @@ def find_full_cost_nano(expected: Expected, model: Model, at_ms: int) -> int:
     tokens = expect_tokens(expected, most, model.prices.base)
     price = model.prices.find_dearest(tokens, asked, at_ms).price
     return min(compute_cost_nano(tokens, price, asked.tool_calls), MAX_AMOUNT_NANO)
-
-
-def _compute_cost_nano(metered: Metered, price: Price) -> int:
-    return compute_cost_nano(metered.tokens, price, metered.tool_calls, metered.reported_cost_nano)
 
 
 class Bill:
@@ -285,7 +284,8 @@ class Bill:
         metered, provider_cost_nano = charge.metered, None
         if costs is not None:
             cost = costs.find(metered.tokens, metered.terms, call.started_ms).price
-            provider_cost_nano = _compute_cost_nano(metered, cost)
+            calls, bill_nano = metered.tool_calls, metered.reported_cost_nano
+            provider_cost_nano = compute_cost_nano(metered.tokens, cost, calls, bill_nano)
             if provider_cost_nano > MAX_AMOUNT_NANO:  # no ledger can write it, nor is it one
                 provider_cost_nano = None
         # The ledger keeps the first settlement only, so the log has to tell of that one.

@@ -192,6 +192,7 @@ class Relay:
             is_wanted=lambda: not life.caller_gone,
             path=candidate.paths[completion.request.stream],
             affinity=completion.affinity,
+            loop=completion.call.gateway.ticker.loop,
         )
         try:
             await self._send(candidate, await completion.prepare(candidate), self._attempt)

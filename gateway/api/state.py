@@ -280,7 +280,7 @@ def _make_forwarder(provider: Provider, before: Forwarder | None) -> Forwarder:
 
 def make_headers(call: Call) -> Mapping[str, str]:
     """Make the headers that every reply to this request carries."""
-    headers = dict(call.dialect.reply_headers(call.request_id))
+    headers = call.dialect.reply_headers(call.request_id)
     if call.rates is not None and (limits := call.rates.list_limits(time.monotonic())):
         headers.update(call.dialect.limit_headers(limits, call.started_ms))
     if call.balance_nano is not None:
@@ -320,13 +320,14 @@ def note_refusal(call: Call, error: GatewayError) -> None:
 
 def note_upstream_call(call: Call, candidate: Candidate, error: BaseException | None) -> None:
     """Count a request that went to a provider, which failed, or rejected it, if `error` is the provider's."""
-    if isinstance(error, OutOfResources):
-        return  # it did not go out
     failure = None
-    if isinstance(error, UpstreamError) or (
-        isinstance(error, GatewayError) and error.upstream_status is not None
-    ):
-        failure = _describe_failure(call, candidate, error)
+    if error is not None:
+        if isinstance(error, OutOfResources):
+            return  # it did not go out
+        if isinstance(error, UpstreamError) or (
+            isinstance(error, GatewayError) and error.upstream_status is not None
+        ):
+            failure = _describe_failure(call, candidate, error)
     call.gateway.ledger.note_upstream_call(
         candidate.provider.name, candidate.target.upstream_model, failure
     )

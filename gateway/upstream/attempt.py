@@ -38,7 +38,8 @@ class Attempt:
     """The path of the request if it depends on the model; else it is the upstream's."""
     affinity: str = ""
     """Requests with the same one go out by the same key of the provider, if it can serve."""
-    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    """Given where it is known: to look for it is a call of the system in Python 3.11."""
     _connection: Connection | None = None
     _error: Exception | None = None
     _begun: bool = False
@@ -48,7 +49,7 @@ class Attempt:
 
     def __post_init__(self) -> None:
         # The total runs from here, so the time to connect is a part of it.
-        self._total_due = self._loop.time() + self.provider.total_timeout
+        self._total_due = self.loop.time() + self.provider.total_timeout
 
     def attach(self, connection: Connection) -> None:
         """Note the connection by which the request is about to be sent. Raises as `send`."""
@@ -56,7 +57,7 @@ class Attempt:
         self.send()
         self._connection = connection
         self._body_reads = connection.body_reads
-        self._quiet_since = self._loop.time()
+        self._quiet_since = self.loop.time()
 
     def detach(self) -> None:
         """Forget a connection that was stale: the request goes out by another one."""
@@ -131,9 +132,10 @@ class Timed(Protocol):
 class Ticker:
     """The timer. It runs only while something is in flight."""
 
-    __slots__ = ("_due", "_handle", "_skipped", "_timed")
+    __slots__ = ("_due", "_handle", "_skipped", "_timed", "loop")
 
     def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
         self._timed: set[Timed] = set()
         self._handle: asyncio.TimerHandle | None = None
         self._due = 0.0
@@ -160,13 +162,12 @@ class Ticker:
             self._handle = None
 
     def _schedule(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._due = loop.time() + TICK_SECONDS
-        self._handle = loop.call_at(self._due, self._tick)
+        self._due = self.loop.time() + TICK_SECONDS
+        self._handle = self.loop.call_at(self._due, self._tick)
 
     def _tick(self) -> None:
         self._handle = None
-        now = asyncio.get_running_loop().time()
+        now = self.loop.time()
         if now - self._due > STALL_SECONDS and not self._skipped:
             # The loop stood: what others did meanwhile is read first, before a deadline blames them.
             self._skipped = True

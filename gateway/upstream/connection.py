@@ -328,7 +328,7 @@ class Connection(asyncio.Protocol):
             return
         if self.paused:
             self._resume()
-        self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._finish)
+        self._linger = self._loop.call_later(LINGER_SECONDS, self._finish)
 
     def _finish(self) -> None:
         """Return to the pool if the connection may serve again, else close it."""

@@ -157,7 +157,7 @@ class Request:
 
 
 @pytest.fixture
-def ticker(monkeypatch: pytest.MonkeyPatch) -> Ticker:
+async def ticker(monkeypatch: pytest.MonkeyPatch) -> Ticker:
     monkeypatch.setattr("gateway.upstream.attempt.TICK_SECONDS", 0)
     return Ticker()
 
