@@ -10,9 +10,8 @@ import pytest
 from tests.agents.loop import LEARNED
 from tests.agents.market import Market
 from tests.clients import kit
-from tests.clients.test_agents import SCRIPT as AGENTS
 from tests.clients.test_codex import ask
-from tests.clients.test_vercel import SCRIPT as VERCEL
+from tests.clients.test_sdks import AGENTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -30,7 +29,7 @@ async def run_vercel(market: Market, folder: Path, name: str, options: str) -> s
         "MODEL": f"{name}/0",
         "OPTIONS": options,
     }
-    return await kit.run_node(VERCEL, folder, environment)
+    return await kit.run_node(kit.read("vercel_tools"), folder, environment)
 
 
 @each_vendor

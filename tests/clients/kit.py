@@ -31,6 +31,11 @@ def find(*parts: str) -> Path:
     return path
 
 
+def read(name: str) -> str:
+    """Return a script for Node."""
+    return Path(__file__).with_name("scripts").joinpath(f"{name}.mjs").read_text(encoding="utf-8")
+
+
 async def run_node(script: str, folder: Path, environment: Mapping[str, str]) -> str:
     """Run a module with the packages of npm; return its output."""
     modules = find("node_modules")

@@ -126,7 +126,6 @@ def ledger(history: Ledger) -> Iterator[Ledger]:
         yield history
 
 
-ZEROS = "0, 0, 0, 0, 0, 0, 0, 0"
 AT_THE_START = read_spoiled("at the start")
 IN_FULL = read_spoiled(
     "in full", DEARER_TEXT=DEARER.text, DEARER_ID=DEARER.id, SEARCHES_ID=SEARCHES.id
