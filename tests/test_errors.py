@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import anthropic
 import httpx2
 import openai
 import pytest
-from anthropic.types import RawMessageStreamEvent
-from openai.types.chat import ChatCompletionChunk
 
 from gateway import errors as e
 from gateway.dialects.exchanges import CALLERS
@@ -134,35 +132,6 @@ def test_messages_envelope(row: Row) -> None:
 
 
 @every_row
-def test_openai_sdk_raises_on_the_event(row: Row, openai_client: openai.OpenAI) -> None:
-    stream = openai.Stream(
-        cast_to=ChatCompletionChunk,
-        response=respond(CHAT.render_error_event(row.make(), REQUEST_ID, None, {})),
-        client=openai_client,
-    )
-    with pytest.raises(openai.APIError) as raised:
-        list(stream)
-    assert (raised.value.type, raised.value.code, raised.value.param) == (
-        row.type,
-        row.code,
-        row.param,
-    )
-    assert raised.value.message == row.make().message
-
-
-@every_row
-def test_anthropic_sdk_raises_on_the_event(row: Row, anthropic_client: anthropic.Anthropic) -> None:
-    stream = anthropic.Stream(
-        cast_to=cast("type[RawMessageStreamEvent]", RawMessageStreamEvent),
-        response=respond(MESSAGES.render_error_event(row.make(), REQUEST_ID, None, {})),
-        client=anthropic_client,
-    )
-    with pytest.raises(anthropic.APIStatusError) as raised:
-        list(stream)
-    assert raised.value.body == json.loads(MESSAGES.render_error(row.make(), REQUEST_ID))
-
-
-@every_row
 def test_openai_sdk_raises_on_the_reply(row: Row) -> None:
     """The SDK's exception is the one of the status, with what the envelope says."""
     error = row.make()
@@ -194,25 +163,6 @@ def answering(status: int, body: bytes) -> dict[str, Any]:
         "max_retries": 0,
         "http_client": httpx2.Client(transport=httpx2.MockTransport(lambda _: reply)),
     }
-
-
-def respond(body: bytes) -> httpx2.Response:
-    return httpx2.Response(
-        200,
-        content=body,
-        headers={"content-type": "text/event-stream"},
-        request=httpx2.Request("POST", "http://gateway.test/v1"),
-    )
-
-
-@pytest.fixture(scope="module")
-def openai_client() -> openai.OpenAI:
-    return openai.OpenAI(api_key="unused", base_url="http://gateway.test/v1")
-
-
-@pytest.fixture(scope="module")
-def anthropic_client() -> anthropic.Anthropic:
-    return anthropic.Anthropic(api_key="unused", base_url="http://gateway.test")
 
 
 def test_request_ids_go_out_under_the_names_the_sdks_read() -> None:

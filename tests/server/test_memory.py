@@ -184,7 +184,7 @@ OF_TRANSPORTS: Final = frozenset(
 )
 """Each of asyncio's own transports is in a cycle with a method of its own. Nothing else is in it: its
 protocol and its buffer are dropped when the connection is lost."""
-OF_DEFAULT: Final[frozenset[str]] = frozenset() if find_spec("uvloop") else OF_TRANSPORTS
+ALLOWED: Final[frozenset[str]] = frozenset() if find_spec("uvloop") else OF_TRANSPORTS
 UNLOGGED: Final = ("page",)
 Play = tuple[str, Script, bytes, int | None]
 """Name, what the provider plays, what the caller sends, and the status; None: the caller leaves."""
@@ -304,12 +304,12 @@ async def play(gateway: GatewayProcess, alpha: ScriptedUpstream, one: Play) -> N
 
 @contextlib.contextmanager
 def open_uncollected(
-    folder: Path, places: Places, loop: str
+    folder: Path, places: Places
 ) -> Iterator[tuple[GatewayProcess, Callable[[], dict[str, int]]]]:
     """Start a gateway; the function counts by type what became garbage since its last call."""
     gateway = GatewayProcess(folder, free_port())
     gateway.config.write_text(write_config(places, port=gateway.port, kinds=KINDS))
-    words = ["-m", "tests.server.uncollected", loop, "--", "--config", str(gateway.config)]
+    words = ["-m", "tests.server.uncollected", "--config", str(gateway.config)]
     with gateway.log_path.open("wb") as log:
         gateway.process = subprocess.Popen(
             [sys.executable, *words],
@@ -339,15 +339,14 @@ def open_uncollected(
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(("loop", "allowed"), [("asyncio", OF_TRANSPORTS), ("default", OF_DEFAULT)])
 async def test_a_request_leaves_nothing_to_the_collector(
-    tmp_path: Path, places: Places, alpha: ScriptedUpstream, loop: str, allowed: frozenset[str]
+    tmp_path: Path, places: Places, alpha: ScriptedUpstream
 ) -> None:
     """However it ends, its objects are freed by then: none is in a cycle, which would keep its bytes."""
     keys = {name: one.key for name, one in seed(tmp_path / "gateway.db", SEEDS).items()}
     with open_books(tmp_path / "gateway.db") as books:
         token = admin_keys.add_token(books, TokenTerms("script", "operator")).secret
-    with open_uncollected(tmp_path, places, loop) as (gateway, find_garbage):
+    with open_uncollected(tmp_path, places) as (gateway, find_garbage):
         await until(lambda: accepts(gateway.port), "the gateway to start")
         key = keys["rich"]
         plays = [*list_served(key), *list_failed(key, keys), *list_console(token)]
@@ -357,5 +356,5 @@ async def test_a_request_leaves_nothing_to_the_collector(
             lines = number * (len(plays) - len(UNLOGGED))
             await until(lambda: gateway.log.count(" status=") >= lines, "all requests to end")  # noqa: B023
             garbage = find_garbage()
-            left = {*garbage} - allowed
+            left = {*garbage} - ALLOWED
             assert number == 1 or not left, left  # the first requests make what is kept

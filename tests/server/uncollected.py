@@ -1,4 +1,4 @@
-"""The gateway without its garbage collector: `python -m tests.server.uncollected [asyncio] -- WORDS`.
+"""The gateway without its garbage collector: `python -m tests.server.uncollected WORDS`.
 
 Each line on stdin is answered on stdout: what became garbage since the last one that only a collection
 frees, as a JSON object of counts by type. The garbage of the start is not among it.
@@ -38,13 +38,10 @@ def answer() -> None:
 
 
 def main() -> int:
-    at = sys.argv.index("--")
-    if "asyncio" in sys.argv[:at]:
-        vars(sys)["modules"]["uvloop"] = None  # imports of it fail
     from gateway.cli import main as run
 
     threading.Thread(target=answer, daemon=True).start()
-    return run(sys.argv[at + 1 :])
+    return run(sys.argv[1:])
 
 
 if __name__ == "__main__":
