@@ -7,9 +7,9 @@ keys        the signed-in account's keys, and budgets that keys share; operators
 usage       one's requests to models; usage by day, hour, model or key; the models
 settings    one's password, one-time codes and sessions; alerts
 people      the people who sign in to an account
-billing     the balance and its entries, redeeming codes; operators: entries and statements of all
+billing     the balance and its entries, redeeming codes; credit bought by card: orders, payment pages,
+            receipts; operators: entries, orders and statements of all
 accounts    operators: accounts, and top-up codes
-orders      credit bought by card: orders, payment pages, receipts; operators: those of all
 operations  operators: health, how providers answer, refusals, audit, the log of events
 """
 
@@ -22,7 +22,6 @@ from gateway.console.api import (  # noqa: F401 - their decorators register the 
     billing,
     keys,
     operations,
-    orders,
     overview,
     people,
     session,
