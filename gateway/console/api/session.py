@@ -1,6 +1,9 @@
-"""Sign in, sign out, and show who is signed in.
+"""Sign in, sign out, show who is signed in, and the people who may sign in to an account.
 
 Unknown names get the same message, timing and throttling as known ones.
+
+Operators let people in and remove them for every account. The account's own sign-in does it for its
+own, but makes no link for somebody who has a password: a link would let it act under their name.
 """
 
 from __future__ import annotations
@@ -8,22 +11,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from aiohttp import hdrs
 
 from gateway.admin import observations, passwords, signin, views
 from gateway.admin.fields import describe
-from gateway.console.fields import ConsoleError, busy, too_many_passwords, wrong_code
+from gateway.console.fields import (
+    ConsoleError,
+    busy,
+    signed_in_by_proxy,
+    too_many_passwords,
+    wrong_code,
+)
 from gateway.console.origin import describe_device, read_device_cookie
-from gateway.console.routes import Answer, ConsoleRequest, async_route, route
+from gateway.console.routes import Answer, ConsoleRequest, async_route, find_local, route
 from gateway.console.throttle import DeviceCookie, find_device, make_cookie
-from gateway.ledger.records import LedgerError
+from gateway.ledger.records import AccountView, LedgerError
 from gateway.ledger.signin_records import FailedBy, SessionView, SignIn
 from gateway.ledger.sql.books.books import Books
 from gateway.money import describe_amount
 from gateway.process import find_version
 from gateway.tasks import spawn
+from gateway.times import format_iso
 
 
 @route("GET", "/session", "any")
@@ -205,3 +216,77 @@ async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy
 async def _note_if_known(request: ConsoleRequest, name: str, how: FailedBy) -> None:
     with suppress(LedgerError):  # nobody waits who could be told
         await request.run(lambda books: books.signins.note_failure(name, how, if_known=True))
+
+
+@route("GET", "/settings/signins", "any")
+def list_own(books: Books, request: ConsoleRequest) -> Answer:
+    return _list(books, request.account)
+
+
+@route("GET", "/accounts/{id}/signins", "operator")
+def list_signins(books: Books, request: ConsoleRequest) -> Answer:
+    return _list(books, request.find_account(books))
+
+
+@async_route("POST", "/settings/signins", "any")
+async def let_in(request: ConsoleRequest) -> Answer:
+    """Make a sign-in link for somebody new in the account."""
+    _require_own(request)
+    if request.own_session.by_proxy:
+        raise signed_in_by_proxy()
+    fields = request.fields
+    person = fields.need_text("person").strip()
+    fields.done()
+    return await _answer_link(request, person, is_new=True)
+
+
+@async_route("POST", "/accounts/{id}/signin-link", "operator")
+async def make_signin_link(request: ConsoleRequest) -> Answer:
+    """Make a sign-in link for the account's own sign-in or, with `person`, for one in it."""
+    fields = request.fields
+    person = (fields.text("person") or "").strip()
+    fields.done()
+    return await _answer_link(request, person, is_new=False)
+
+
+@route("DELETE", "/settings/signins/{person}", "any")
+def remove_own(books: Books, request: ConsoleRequest) -> Answer:
+    _require_own(request)
+    return Answer({"ended": books.people.remove(request.account.name, request.segment("person"))})
+
+
+@route("DELETE", "/accounts/{id}/signins/{person}", "operator")
+def remove_signin(books: Books, request: ConsoleRequest) -> Answer:
+    account = request.find_account(books)
+    return Answer({"ended": books.people.remove(account.name, request.segment("person"))})
+
+
+def _list(books: Books, account: AccountView) -> Answer:
+    found = [signin.SIGNIN.describe(one) for one in books.people.read_all(account.name)]
+    return Answer({"count": len(found), "signins": found})
+
+
+def _require_own(request: ConsoleRequest) -> None:
+    """Require the account's own sign-in: it alone says who else has one. Raises ConsoleError."""
+    if request.own_session.person:
+        raise ConsoleError(
+            403,
+            "own_signin_only",
+            f"Only who signs in as '{request.account.name}' may do this, or the operator of this"
+            " gateway.",
+        )
+
+
+async def _answer_link(request: ConsoleRequest, person: str, *, is_new: bool) -> Answer:
+    """Make a link to `public_url` or, if unset, to the address of this request."""
+    base_url = signin.find_base_url(request.gateway.config.server, find_local(request.http))
+    return await request.run(partial(_make_link, request, base_url, person, is_new))
+
+
+def _make_link(
+    request: ConsoleRequest, base_url: str, person: str, is_new: bool, books: Books
+) -> Answer:
+    require_fresh(books, request)
+    account = request.find_account(books).name
+    link = signin.make_signin_link(books, account, person, is_new=is_new)
+    return Answer({"url": link.url(base_url), "expires": format_iso(link.expires_ms)}, 201)
