@@ -64,6 +64,7 @@ OPERATOR_PAGES: Final = {
     "accounts?search=old": "Accounts",
     "accounts?keys=all&unused_days=30": "Keys of all accounts",
     "accounts/holder": "holder",
+    "accounts/holder?people=1": "People of holder",
     "costs": "Costs",
     "costs?from=2026-01-01&to=2026-01-02": "Costs",
     "costs?by=day&account=holder": "Costs",

@@ -128,6 +128,35 @@ async def test_a_used_link_is_refused(site: Site, console: Console) -> None:
     await preview.get_by_label("Password").wait_for()
 
 
+async def test_somebody_is_let_in_and_removed(site: Site) -> None:
+    """By a link from Settings; the corner then names the person, and the removal ends the session."""
+    page = await site.open("settings", HOLDER)
+    await page.get_by_role("button", name="Let somebody in").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("dana")
+    await page.get_by_role("button", name="Make a link").click()
+    dialog = page.get_by_role("dialog").filter(has=page.get_by_label("Link"))
+    address = await dialog.get_by_label("Link").input_value()
+    faults: dict[str, Any] = await inspect(page, "link")
+    await dialog.get_by_role("button", name="Done").click()
+    await page.get_by_text("link until").wait_for()
+    hers = await site.open(address.partition("/console/")[2], None)
+    await hers.get_by_role("button", name="Sign in with this link").click()
+    await hers.get_by_text(f"{HOLDER}/dana").wait_for()
+    await go(hers, "settings")
+    await hers.get_by_label("New password").fill(PASSWORD)
+    await hers.get_by_role("button", name="Save password").click()
+    await hers.get_by_text("The password is saved.").first.wait_for()
+    assert await hers.get_by_role("button", name="Let somebody in").count() == 0
+    await page.reload()
+    await page.get_by_role("button", name=f"Remove {HOLDER}/dana").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    await page.get_by_text(f"{HOLDER}/dana", exact=True).wait_for(state="detached")
+    with site.witness.expecting(401):
+        await hers.get_by_role("link", name="Keys").click()
+        await wait_for_title(hers, "Sign in")
+    assert faults == {}
+
+
 def show_code(secret: str, steps: int = 0) -> str:
     return signin.compute_code(base64.b32decode(secret), unix_ms() // signin.STEP_MS + steps)
 

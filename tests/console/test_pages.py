@@ -26,6 +26,8 @@ SCRIPTS: Final = {name: text for name, text in TEXTS.items() if name.endswith(".
 INDEX: Final = TEXTS["index.html"]
 ALWAYS: Final = ("index.html", "style.css", "theme.js", "icon.svg", "app.js")
 """Files that every page loads."""
+BY_NAME: Final = ("signin", "newkey", "people")
+"""What a page loads once it is asked for."""
 DOWNLOADS: Final = frozenset({"grafana.json"})
 """Files that people keep; the page Health links them."""
 MAX_BYTES: Final = 80_000
@@ -70,7 +72,7 @@ def test_imports_resolve_and_are_used(name: str) -> None:
 
 def test_every_export_is_imported() -> None:
     pages = "accounts account overview keys usage billing activity call models settings codes costs tryit gateway books"
-    pages += " orders tokens providers refusals health audit signIn signOutElsewhere created"
+    pages += " orders tokens providers refusals health audit signIn signOutElsewhere created askLink peopleOf"
     imported = {
         one
         for text in SCRIPTS.values()
@@ -157,9 +159,7 @@ def load_with(name: str) -> set[str]:
 
 def list_pages() -> list[str]:
     text = SCRIPTS["app.js"]
-    return sorted(
-        {f"{name}.js" for name in (*PAGE.findall(text), *FILE.findall(text), "signin", "newkey")}
-    )
+    return sorted({f"{name}.js" for name in (*PAGE.findall(text), *FILE.findall(text), *BY_NAME)})
 
 
 def test_pages_are_loaded_by_name() -> None:

@@ -4,12 +4,12 @@ import { api, get, query } from "./api.js";
 import { budgetSection } from "./budgets.js";
 import { h } from "./dom.js";
 import { entryTable } from "./entries.js";
-import { ask, openDialog } from "./form.js";
+import { ask } from "./form.js";
 import { amount, amountText, bigAmount, count, time, unit } from "./format.js";
 import { askNew, rowActions } from "./keys.js";
 import { LIMITS, keyTable, limitFields, readLimits } from "./keytable.js";
 import { accountBadges } from "./links.js";
-import { button, copyField, dim, empty, figures, head, link, notice, pager, section, tell } from "./ui.js";
+import { button, dim, empty, figures, head, link, notice, pager, section, tell } from "./ui.js";
 
 const REASON = { name: "note", label: "Reason", required: true, maxlength: 500, hint: "The holder sees it under Billing." };
 
@@ -17,6 +17,7 @@ export async function account(context) {
   const { name, params, signal } = context;
   const one = await get(`/accounts/by-name${query({ name })}`, signal);
   const budgetPath = `/accounts/${one.id}/budgets`;
+  if (params.has("people")) return (await context.load("people")).peopleOf(one, context);
   const [moves, { budgets }] = await Promise.all([
     get(`/accounts/${one.id}/entries${query({ cursor: params.get("cursor") })}`, signal), get(budgetPath, signal)]);
   const here = { ...context, budgets, owner: one };
@@ -28,7 +29,7 @@ export async function account(context) {
       h("div", null, h("p", { class: "label" }, "Balance"), h("p", null, bigAmount(one.balance)), h("p", { class: "badges" }, accountBadges(one))),
       figures([["Held", amount(one.held)], ["Spent today", amount(one.spent_today), "UTC day"], ["Last 7 days", amount(one.spent_7d)],
         ["Last 30 days", amount(one.spent_30d)], ["Last call", time(one.last_used, { none: "never" }), link("All calls", `/console/activity${query({ account: one.name })}`)],
-        ["Open sessions", count(one.sessions)], ["Created", time(one.created, { day: true })]])),
+        ["Open sessions", count(one.sessions), link("People", `?people=1`)], ["Created", time(one.created, { day: true })]])),
     section("Limits", h("p", { class: "hint" }, "For all keys together. Holders can narrow their keys, never widen this."), limitFigures(one)),
     section("Keys", one.key_list.length ? keyTable(one.key_list, (key) => rowActions(key, here)) : empty("No keys yet. The holder makes them, or you."),
       h("div", { class: "actions" }, button("Create a key", () => askNew(here)))),
@@ -51,7 +52,7 @@ function accountActions(one, context) {
     button("Credit", () => askCredit(one, context), "primary"),
     button("Correct", () => askCorrect(one, context)),
     button("Limits", () => askLimits(one, context)),
-    button("Sign-in link", () => askLink(one, context)),
+    button("Sign-in link", async () => (await context.load("people")).askLink(one.name, one, context)),
     ...(one.id === context.session.account.id ? [] : othersActions(one, context)),
   ];
 }
@@ -147,19 +148,5 @@ const askResume = (one, { reload }) => ask({
   run: async () => {
     await api("POST", `/accounts/${one.id}/resume`);
     return reload;
-  },
-});
-
-const askLink = (one) => ask({
-  title: `Sign-in link for ${one.name}`,
-  intro: "It signs in once, as this account, without a password. An earlier unused link stops working.",
-  submit: "Make a link",
-  run: async () => {
-    const made = await api("POST", `/accounts/${one.id}/signin-link`);
-    return () => openDialog(`Sign-in link for ${one.name}`, (close) => [
-      h("p", null, "Shown once. Send it to the holder alone; it works until ", time(made.expires), " UTC."),
-      copyField("Link", made.url),
-      h("div", { class: "actions" }, button("Done", close, "primary")),
-    ]);
   },
 });

@@ -185,8 +185,8 @@ async function signOut() {
 }
 
 function drawBar(who) {
-  if (bar.dataset.for === String(who?.account.id ?? "")) return;
-  bar.dataset.for = who?.account.id ?? "";
+  if (bar.dataset.for === (who?.name ?? "")) return;
+  bar.dataset.for = who?.name ?? "";
   document.body.classList.toggle("out", !who);
   if (!who) {
     bar.replaceChildren();
@@ -198,7 +198,7 @@ function drawBar(who) {
   ];
   const nav = h("nav", { id: "nav", "aria-label": "Console" },
     list(null, HOLDER), who.account.operator && list("Operator", OPERATOR),
-    h("div", { class: "who" }, h("span", { class: "name" }, who.account.name), button("Sign out", signOut, "quiet")));
+    h("div", { class: "who" }, h("span", { class: "name" }, who.name), button("Sign out", signOut, "quiet")));
   const menu = button("Menu", () => {
     menu.setAttribute("aria-expanded", nav.classList.toggle("open"));
   }, "menu", { "aria-expanded": "false", "aria-controls": "nav" });

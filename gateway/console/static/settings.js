@@ -1,25 +1,29 @@
-// Password, one-time codes, sessions, and how things are shown here.
+// Password, one-time codes, sessions, people, and how things are shown here.
 
 import { ownAlerts } from "./alerts.js";
 import { api, get } from "./api.js";
 import { announce, h } from "./dom.js";
 import { ask, form, openDialog } from "./form.js";
 import { plural, readSetting, time, writeSetting } from "./format.js";
+import { peopleSection } from "./people.js";
 import { CODE } from "./signin.js";
 import { badge, button, code, copyButton, copyField, dim, head, link, notice, section, table } from "./ui.js";
 
 const MIN_PASSWORD = 12;
+const PEOPLE = "/settings/signins";
 
 export async function settings(context) {
-  const [list, alerts, totp] = await Promise.all(
-    ["/sessions", "/settings/alerts", "/settings/totp"].map((path) => get(path, context.signal)));
+  const { account, person, by_proxy: proxied } = context.session;
+  const [list, alerts, totp, { signins }] = await Promise.all(
+    ["/sessions", "/settings/alerts", "/settings/totp", PEOPLE].map((path) => get(path, context.signal)));
   return [
     head("Settings"),
-    !context.session.by_proxy && section(context.session.has_password ? "Change password" : "Set a password", passwordForm(context)),
-    !context.session.by_proxy && section("One-time codes", codes(totp, context)),
+    !proxied && section(context.session.has_password ? "Change password" : "Set a password", passwordForm(context)),
+    !proxied && section("One-time codes", codes(totp, context)),
     ownAlerts(alerts, context),
     section("Sessions", sessionTable(list.sessions, context),
       list.count > 1 && h("div", { class: "actions" }, button("Sign out everywhere else", () => endOthers(context)))),
+    peopleSection(signins, { account, path: PEOPLE, linkPath: proxied ? null : PEOPLE, acts: !person }, context),
     section("Display", displayForm(context)),
   ];
 }
@@ -27,7 +31,7 @@ export async function settings(context) {
 function passwordForm({ session, refreshSession, reload }) {
   return form({
     fields: [
-      { name: "name", label: "Name", value: session.account.name, autocomplete: "username", readonly: true },
+      { name: "name", label: "Name", value: session.name, autocomplete: "username", readonly: true },
       session.current_password_needed && { name: "current_password", label: "Current password", type: "password", required: true, autocomplete: "current-password" },
       { name: "new_password", label: "New password", type: "password", required: true, minlength: MIN_PASSWORD, autocomplete: "new-password",
         hint: `At least ${MIN_PASSWORD} characters. All your other sessions end.` },

@@ -57,7 +57,7 @@ function passwordForm(first, known, done, cancel) {
 export const CODE = { name: "code", label: "Code", required: true, autocomplete: "one-time-code", hint: "Of your authenticator app, or a recovery code." };
 
 /** Sign in again in a dialog, for what needs it; without it that fails with the error. */
-export const signInAgain = ({ account: { name }, has_password: known }, error) => new Promise((resolve, reject) => {
+export const signInAgain = ({ name, has_password: known }, error) => new Promise((resolve, reject) => {
   openDialog("Sign in again", (close) => [
     h("p", null, error.message),
     known ? passwordForm([], { name }, () => { resolve(); close(); }, close) : h("div", { class: "actions" }, button("Close", close)),
