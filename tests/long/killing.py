@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -22,10 +23,12 @@ from typing import Any, Final
 from gateway.ledger.key_records import Allowance
 from gateway.ledger.opening import open_books, open_ledger
 from tests.support import config, replies, running
-from tests.support.chat import Used, say
-from tests.support.client import Cut
-from tests.support.process import GatewayProcess
+from tests.support.chat import EMBEDDING_PRICE_TOML, PRICE_TOML, Used, say
+from tests.support.client import Cut, request
+from tests.support.process import CHAT, GatewayProcess
+from tests.support.replies import dumps
 from tests.support.seed import NANO, Seed
+from tests.support.texts import text_completion, text_events
 from tests.support.upstream import Drip, Exchange, Script, listen, port_of, serve_scripts
 from tests.support.waiting import until
 
@@ -33,7 +36,26 @@ CREDIT_NANO: Final = 10**6 * NANO
 RICH: Final = Seed("rich", CREDIT_NANO, budget=Allowance(CREDIT_NANO, "month"))
 """With a budget, which the audit at the end proves as well."""
 MODEL: Final = "plain/0"
-KINDS: Final = {"plain": config.Kind(("alpha",), 1)}
+PRICED: Final = f"price = {PRICE_TOML}"
+INPUT_ALONE: Final = f"price = {EMBEDDING_PRICE_TOML}"
+KINDS: Final = {
+    "plain": config.Kind(("alpha",), 1),
+    "text": config.Kind(("alpha",), 1, model_options=config.COMPLETES),
+    "image": config.Kind(("alpha",), 1, makes=f'kind = "image"\n{PRICED}'),
+    "hearing": config.Kind(("alpha",), 1, makes=f'kind = "audio"\n{PRICED}'),
+    "rerank": config.Kind(("alpha",), 1, makes=f'kind = "rerank"\n{INPUT_ALONE}'),
+    "speech": config.Kind(("alpha",), 1, makes=config.SPEAKS),
+}
+PATHS: Final = {
+    "plain": CHAT,
+    "text": "/v1/completions",
+    "image": "/v1/images/generations",
+    "hearing": "/v1/audio/transcriptions",
+    "rerank": "/v1/rerank",
+    "speech": "/v1/audio/speech",
+}
+ROTATION: Final = ("plain", "text", "plain", "image", "hearing", "plain", "rerank", "speech")
+FORM: Final = {"Content-Type": "multipart/form-data; boundary=kill"}
 LIFE_SECONDS: Final = (0.05, 0.9)
 """How long a gateway serves before it is killed."""
 PIECE_SECONDS: Final = (0.001, 0.04)
@@ -92,24 +114,90 @@ class Figures(Findings):
         )
 
 
+def find_kind(number: int) -> str:
+    """Return the kind of model that a request is for."""
+    return ROTATION[number % len(ROTATION)]
+
+
 def used(number: int) -> Used:
     """Return the usage that the upstream reports for a request."""
     return Used(number, 1 + number % 97)
 
 
+def expect(number: int) -> Used:
+    """Return the usage that a request is charged for: ranks and speech have no output."""
+    reported = used(number)
+    return Used(number, 0) if find_kind(number) in {"rerank", "speech"} else reported
+
+
+def ask(record: Record) -> bytes:
+    """Write the body of a request; speech is charged by its characters, so there are that many."""
+    kind, text = find_kind(record.number), f"number {record.number}"
+    if kind == "hearing":
+        fields = {"model": "hearing/0", "prompt": text, "stream": str(record.stream).lower()}
+        told = {f'"{name}"': value for name, value in fields.items()}
+        parts = {'"file"; filename="a.mp3"': "sound", **told}
+        lines = (
+            f"--kill\r\nContent-Disposition: form-data; name={name}\r\n\r\n{value}\r\n"
+            for name, value in parts.items()
+        )
+        return ("".join(lines) + "--kill--\r\n").encode()
+    body: dict[str, Any] = {
+        "plain": say(MODEL, text),
+        "text": {"model": "text/0", "prompt": text},
+        "image": {"model": "image/0", "prompt": text},
+        "rerank": {"model": "rerank/0", "query": text, "documents": ["a"]},
+        "speech": {"model": "speech/0", "input": "a" * record.number, "instructions": text},
+    }[kind]
+    if record.stream and kind in {"plain", "text", "image"}:
+        body["stream"] = True
+    return dumps(body)
+
+
 def answer(exchange: Exchange, draw: random.Random) -> Script:
     """Reply to the number in the request's text: late, and a stream in pieces."""
-    body = exchange.json
-    number = int(body["messages"][0]["content"].split()[-1])
-    reported = replies.usage(used(number).prompt, used(number).completion)
+    found = re.search(rb"number ([0-9]+)", exchange.body)
+    assert found is not None
+    number = int(found[1])
+    is_stream = re.search(rb'"stream":\s*true|"stream"\r\n\r\ntrue', exchange.body) is not None
     wait = Drip((b"",), draw.uniform(*PIECE_SECONDS) * PIECES)
-    if not body.get("stream"):
-        return [wait, *replies.json_reply(replies.completion("Hello!", usage=reported))]
-    pieces = replies.sse_reply(replies.stream_chunks(["word "] * PIECES, reported))
+    reply = write_reply(exchange.target, used(number), is_stream=is_stream)
+    if not is_stream:
+        return [wait, *reply]
     return [
         wait,
-        Drip([one for one in pieces if isinstance(one, bytes)], draw.uniform(*PIECE_SECONDS)),
+        Drip([one for one in reply if isinstance(one, bytes)], draw.uniform(*PIECE_SECONDS)),
     ]
+
+
+def write_reply(path: str, reported: Used, *, is_stream: bool) -> Script:
+    usage = replies.usage(reported.prompt, reported.completion)
+    counted = {"input_tokens": reported.prompt, "output_tokens": reported.completion}
+    told = {**counted, "total_tokens": reported.prompt + reported.completion, "type": "tokens"}
+    image, words = {"b64_json": "QUJD" * 1000}, ["word "] * PIECES
+    if is_stream:
+        partial = {"type": "image_generation.partial_image", **image}
+        whole = {"type": "image_generation.completed", **image, "usage": told}
+        delta = {"type": "transcript.text.delta", "delta": "word "}
+        done = {"type": "transcript.text.done", "text": "word", "usage": told}
+        events: dict[str, list[Any]] = {
+            CHAT: replies.stream_chunks(words, usage),
+            PATHS["text"]: text_events(*words, usage=usage),
+            PATHS["image"]: [partial, partial, whole],
+            PATHS["hearing"]: [delta, delta, done],
+        }
+        return replies.sse_reply(events[path], done=path in {CHAT, PATHS["text"]})
+    if path == PATHS["speech"]:
+        return [replies.http(b"\xff\xf3" * 5000, content_type="audio/mpeg")]
+    ranks = [{"index": 0, "relevance_score": 0.5}]
+    found = {
+        CHAT: replies.completion("Hello!", usage=usage),
+        PATHS["text"]: text_completion("Hello!", usage=usage),
+        PATHS["image"]: {"created": 1, "data": [image], "usage": told},
+        PATHS["hearing"]: {"text": "word", "usage": told},
+        PATHS["rerank"]: {"results": ranks, "usage": {"total_tokens": reported.prompt}},
+    }
+    return replies.json_reply(found[path])
 
 
 class Load:
@@ -133,8 +221,12 @@ class Load:
             self.in_flight -= 1
 
     async def _call(self, record: Record) -> None:
-        body = say(MODEL, f"number {record.number}", stream=record.stream)
-        async with self._process.chatting(self._key, body) as call:
+        kind = find_kind(record.number)
+        heads = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+        if kind == "hearing":
+            heads |= FORM
+        async with self._process.connect() as call:
+            await call.send(request("POST", PATHS[kind], heads, ask(record)))
             await call.read_head()
             record.status, record.request_id = call.status, call.headers["x-request-id"]
             seen = b""
@@ -142,7 +234,8 @@ class Load:
                 seen += piece
                 if record.stream and seen.endswith(replies.DONE):
                     record.complete = True
-            record.complete = record.complete or not record.stream
+            # Only the streams of chat and text completions end with a line of their own.
+            record.complete |= not record.stream or kind not in {"plain", "text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +308,7 @@ def judge(load: Load, rows: list[Row], balance_nano: int, figures: Figures) -> N
     figures.charged_not_whole = sum(row.number not in complete for row in posted)
     numbers = Counter(row.number for row in posted)
     figures.doubled += [f"number {number}" for number, count in numbers.items() if count > 1]
-    expected_nano = CREDIT_NANO - sum(used(row.number).cost_nano for row in posted)
+    expected_nano = CREDIT_NANO - sum(expect(row.number).cost_nano for row in posted)
     if balance_nano != expected_nano:
         figures.wrong.append(f"balance {balance_nano}, expected {expected_nano}")
 
@@ -242,7 +335,7 @@ def _judge_row(row: Row, figures: Figures) -> None:
     if row.entries > 1:
         figures.doubled.append(f"{row}")
     elif row.state == "posted":
-        cost_nano = used(row.number).cost_nano
+        cost_nano = expect(row.number).cost_nano
         if (row.cost_nano, row.charged_nano, row.estimated) != (cost_nano, cost_nano, 0):
             figures.wrong.append(f"{row} should cost {cost_nano}")
     elif (row.state, row.outcome, row.entries) != ("voided", "interrupted", 0):
