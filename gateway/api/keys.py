@@ -117,6 +117,7 @@ async def catch_up(ledger: ServingLedger) -> None:
 
     All requests that wait share one look at the ledger, which takes a millisecond.
     """
+    # A ledger that hangs must not hold up a refusal: what is known then decides.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(REFRESH_SECONDS):
             await ledger.refresh()

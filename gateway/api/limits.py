@@ -94,6 +94,7 @@ class Rates:
         self.requests = _renew(self.requests, requests_per_minute, now)
         self.tokens = _renew(self.tokens, tokens_per_minute, now)
         self.concurrency = concurrency
+        # A share is of this process alone; what the ledger is told counts for all processes.
         own = 0 if self.is_share else concurrency
         is_limited = requests_per_minute or tokens_per_minute or own
         self.rate = Rate(requests_per_minute, tokens_per_minute, own) if is_limited else None

@@ -185,6 +185,7 @@ async def race(addresses: Sequence[Address]) -> socket.socket:
         for one in tries:
             one.cancel()
             one.add_done_callback(_close)
+    # An error of this machine's own says nothing about the provider, so any other tells more.
     raise next((error for error in errors if not _is_own(error)), errors[0])
 
 

@@ -192,6 +192,7 @@ class Observer:
             sums = self._sums.calls[key] = CallSum()
         sums.calls += 1
         if failure is not None:
+            # A rejection is kept for whoever looks the request up, and not held against the provider.
             if not failure.rejected:
                 sums.failures += 1
                 sums.last = failure

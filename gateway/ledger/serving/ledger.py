@@ -137,6 +137,7 @@ class ServingLedger:
         if is_shared:
             self._queue.admit(hold)
         else:
+            # Nobody waits for this row, and with a fast reply it is one commit with the charge.
             self._queue.linger(hold)
         return hold
 
@@ -166,6 +167,7 @@ class ServingLedger:
         if hold.resolved or hold.settlement is not None or amount_nano <= hold.amount_nano:
             return
         raise_to(hold, amount_nano)
+        # Alone, a process decides by its memory: what the row says matters only to others.
         if self._store.is_shared and not self._writer.ended.is_set():
             hold.raised = True
             self._queue.add(hold)

@@ -323,6 +323,7 @@ def _require_room(account: AccountView, amount_nano: int) -> None:
 def _require_request(connection: Connection, account: AccountView, request_id: str | None) -> None:
     if request_id is None:
         return
+    # By the account, too: the entry shows the request to the account's holder.
     found = connection.execute(
         "SELECT 1 FROM requests WHERE id = ? AND account_id = ?", (request_id, account.id)
     ).fetchone()
