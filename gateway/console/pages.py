@@ -69,10 +69,14 @@ _TAKES_GZIP: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class File:
-    body: bytes = field(repr=False)
     gzipped: bytes = field(repr=False)
     etag: str
     content_type: str
+
+    @property
+    def body(self) -> bytes:
+        """The file as it is: hardly a browser asks for that, so memory holds the other form alone."""
+        return gzip.decompress(self.gzipped)
 
 
 def read_files() -> Mapping[str, File]:
@@ -87,7 +91,7 @@ def _make_file(name: str, body: bytes) -> File:
     content_type = TYPES[name[name.rindex(".") :]]
     etag = hashlib.sha256(body).hexdigest()[:ETAG_CHARS]
     # Without a time in it, all processes and starts give the same bytes.
-    return File(body, gzip.compress(body, mtime=0), etag, content_type)
+    return File(gzip.compress(body, mtime=0), etag, content_type)
 
 
 FILES: Final = read_files()
