@@ -167,6 +167,7 @@ async def test_time_in_which_the_loop_stood_does_not_count() -> None:
         await came
 
 
+@pytest.mark.slow
 async def test_a_wait_is_over_in_time_while_the_loop_runs_and_never_lasts_without_end() -> None:
     began = time.monotonic()
     with pytest.raises(TimeoutError):

@@ -191,6 +191,7 @@ def test_a_command_that_ends_without_reading_says_how_it_ended(loop: str) -> Non
     assert run_on(loop, run_many()) == {"the command exited with 1"}
 
 
+@pytest.mark.slow
 async def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     with pytest.raises(Undelivered, match="longer than"):

@@ -124,6 +124,7 @@ async def test_what_cannot_be_is_refused_without_work(
 # ---- it is slow ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_the_sixth_try_waits_and_a_link_does_not(console: Console) -> None:
     """Known and unknown names are throttled alike, and nobody can lock out the owner."""
     execute(console, SET_HASH, OUTDATED)

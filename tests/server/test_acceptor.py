@@ -98,6 +98,7 @@ async def test_idle_connections_give_way(cramped: GatewayProcess, first_bytes: b
     assert EXHAUSTED not in cramped.log
 
 
+@pytest.mark.slow
 async def test_strangers_cost_nobody_with_a_key_a_connection(cramped: GatewayProcess) -> None:
     """Not by bodies that never come whole, either: the console reads those of a sign-in."""
     headers = {"Content-Type": "application/json", "Expect": "100-continue"}
@@ -132,6 +133,7 @@ async def test_who_comes_too_many_gets_a_503(cramped: GatewayProcess) -> None:
         assert not any(is_closed(one) for one in admitted)
 
 
+@pytest.mark.slow
 async def test_running_out_of_files_pauses_accepting(cramped: GatewayProcess) -> None:
     """asyncio would log a traceback for each attempt, many thousands a second."""
     assert cramped.process is not None

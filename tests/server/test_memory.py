@@ -136,6 +136,7 @@ thread.join()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="not glibc")
 def test_the_memory_of_large_bodies_is_not_mapped_anew_each_time() -> None:
     """A page costs as much as reading what is in it; the count does not depend on other load."""

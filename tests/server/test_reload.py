@@ -222,6 +222,7 @@ async def test_what_a_restart_takes_is_named_and_the_rest_is_in_force(
     assert receipt.json["currency"] == "USD"
 
 
+@pytest.mark.slow
 async def test_what_was_made_of_settings_at_the_start_goes_by_the_new_ones(
     one: Reloaded, version: Make, alpha: ScriptedUpstream
 ) -> None:
@@ -249,6 +250,7 @@ async def test_no_signal_is_lost_and_none_ends_the_process(one: Reloaded, versio
     assert (await one.reload(version(2))).words == "nothing changed"
 
 
+@pytest.mark.slow
 async def test_a_signal_during_the_start_is_kept(one: Reloaded, version: Make) -> None:
     """It waits from the first line of the server until something catches it."""
     gateway, before = one.gateway, one.gateway.process

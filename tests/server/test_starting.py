@@ -240,6 +240,7 @@ async def test_second_server_on_the_same_books_is_refused(newcomer: GatewayProce
     assert "gateway.db" in verb.err
 
 
+@pytest.mark.slow
 async def test_later_starts_make_nothing_and_warn_of_the_key_in_the_clear(
     newcomer: GatewayProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ async def test_three_pings_are_told_in_an_interval(monkeypatch: pytest.MonkeyPat
     assert slept == [10.0] * 4
 
 
+@pytest.mark.slow
 async def test_the_pings_are_the_event_loops_own() -> None:
     """A blocked event loop does not ping; it goes on when it is free."""
     with Ear() as ear, ear.listening():
