@@ -1,14 +1,27 @@
-"""The verbs over a real database: their effects, and what they print on which stream."""
+"""Books and receipts on the command line."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from gateway.cli.receipts import page_receipt
+from gateway.ledger.alert_records import Alert, UpstreamFailure
+from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.money import PRICES, Price, Tokens
+from gateway.prices import AppliedPrice
 from gateway.process import ExitCode
+from tests.alerts.receiver import SECRET, Receiver, listen
+from tests.alerts.test_watch import run_verb, write_alerts
+from tests.console.kit import prepare
 from tests.support.cli import Cli
+from tests.support.rows import each_row
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
 
 
@@ -78,3 +91,113 @@ def test_a_ledger_moves_into_a_database_and_back(cli: Cli, monkeypatch: pytest.M
     cli.config.write_text(f'{text}[storage]\npath = "back.db"\n')
     cli.done("import", str(again))
     assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"
+
+
+NOW_MS = 1_700_000_000_000
+RECEIPT = Receipt(
+    request_id="req_1",
+    key_id="key_1",
+    state="posted",
+    outcome="upstream_error",
+    model="m",
+    provider="vendor",
+    stream=True,
+    price=AppliedPrice(Price(150, 600, 0, 0, web_search=10**10), "input_above 200000"),
+    hold_nano=10**9,
+    started_ms=NOW_MS,
+    attempts=2,
+    status=502,
+    tokens=Tokens(98, 20, 5, 50),
+    tool_calls={"web_search": 3},
+    cost_nano=77,
+    estimated=True,
+    first_byte_ms=12,
+    ended_ms=NOW_MS + 1000,
+)
+FAILURE = UpstreamFailure(1, "req_1", 401, "status 401: refused", "https://api/v1/chat")
+REJECTION = UpstreamFailure(
+    1, "req_1", 400, "status 400 t", "https://api/v1/chat", "t", param="top[0]", rejected=True
+)
+DETAIL = CallDetail(
+    "alice", KeyLabel("key_1", "laptop", "sk-ru-…a1b2"), RECEIPT, (FAILURE, REJECTION)
+)
+ENDED = "upstream_error, status 502; ended by: upstream"
+TOLD = "input 0.00000015 per million, output 0.0000006 per million, web_search 10.00 per thousand"
+
+
+def test_the_page_of_a_receipt_has_everything() -> None:
+    page = page_receipt(DETAIL, "EUR")
+    assert page.splitlines() == [
+        "request     req_1",
+        "account     alice",
+        "key         laptop sk-ru-…a1b2 key_1",
+        "model       m",
+        "provider    vendor",
+        "attempts    2",
+        f"ended       The provider failed, refused the call or broke off. ({ENDED})",
+        "failure     status 401: refused at https://api/v1/chat",
+        "rejected    status 400 t (type t, param top[0]) at https://api/v1/chat",
+        "started     2023-11-14 22:13 UTC",
+        "took        1000 ms; to the first byte: 12 ms",
+        "tokens      input 123, of these cached 20, written to the cache 5; output 50",
+        "web search  3 calls",
+        f"prices      {TOLD} (EUR)",
+        "price rule  input_above 200000",
+        "hold        1.00 EUR",
+        "cost        0.000000077 EUR (posted; estimated, as the provider did not report all usage)",
+    ]
+
+
+@each_row("outcome", get_args(Outcome))
+def test_every_outcome_has_a_page(outcome: Outcome) -> None:
+    """Also where nothing is known of attempts, status and times yet."""
+    receipt = replace(
+        RECEIPT, outcome=outcome, attempts=None, status=None, first_byte_ms=None, ended_ms=None
+    )
+    page = page_receipt(replace(DETAIL, receipt=receipt), "EUR")
+    assert f"({outcome}" in page
+
+
+def test_every_price_is_named() -> None:
+    amounts = dict.fromkeys(PRICES, 10**9)
+    price = replace(Price(0, 0, 0, 0), **amounts, tools={"file_search": 7}, reported=1_200_000)
+    page = page_receipt(replace(DETAIL, receipt=replace(RECEIPT, price=AppliedPrice(price))), "EUR")
+    for name in amounts:
+        assert f" {name} 1.00 " in page
+    assert "file_search 0.000000007 per call" in page
+    assert "1.2 × the provider's bill, where it tells it" in page
+
+
+# ---- alerts --------------------------------------------------------------------------------------
+
+
+def set_up(folder: Path, receiver: Receiver, more: str = "") -> None:
+    prepare(folder, 0, more=write_alerts(receiver, more))
+
+
+@each_row(("script", "code", "said"), [((), 0, "delivered"), ((500,), 1, "status 500")])
+def test_a_test_says_how_each_way_went(
+    tmp_path: Path, script: tuple[int, ...], code: int, said: str
+) -> None:
+    with listen(*script) as receiver:
+        set_up(tmp_path, receiver, 'command = ["true"]')
+        done = run_verb(tmp_path, "alerts", "test")
+    assert done.code == code
+    assert done.err.splitlines() == [f"webhook: {said}", "command: delivered"]
+    assert SECRET not in done.err + done.out
+    assert receiver.kinds() == ["test"]
+
+
+def test_the_latest_are_listed(tmp_path: Path) -> None:
+    with listen() as receiver:
+        set_up(tmp_path, receiver)
+    with SqliteBooks(tmp_path / "gateway.db") as books:
+        books.alerts.raise_all([Alert("old_backup", "backup", "1", "Too old.")], ["webhook"])
+        (due,) = books.alerts.read_due(1)
+        books.alerts.note_failure(due.id, "status 500", None)
+    done = run_verb(tmp_path, "alerts", "list")
+    assert "given up: status 500" in done.out
+    assert "Too old." in done.out
+    assert '"kind":"old_backup"' in run_verb(tmp_path, "alerts", "list", "--json").out.replace(
+        " ", ""
+    )

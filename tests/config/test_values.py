@@ -1,15 +1,99 @@
-"""Keys, addresses and headers of providers; no error repeats them."""
+"""How values and tables of gateway.toml are read, and what is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
+
+import pytest
 
 from gateway.config.cards import find_minor_nano, find_step_nano
-from gateway.config.load import load_config
+from gateway.config.load import load_config, load_storage
+from gateway.config.reader import ConfigError
 from gateway.config.records import KeySource, Route
-from tests.support.rows import each_row
-from tests.support.settings import CANARY, OPENAI, load, openai
+from gateway.config.values import RESERVED_HEADERS
+from tests.support.rows import each_row, told_together
+from tests.support.settings import CANARY, MODEL, OPENAI, load, openai, refusal
+from tests.support.stand_in import PASSWORD
+
+
+def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "none.toml", {})
+    assert "none.toml: there is no such file. Name yours with --config FILE" in str(caught.value)
+
+
+def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: it is a folder; name a file"):
+        load_config(tmp_path, {})
+
+
+@each_row(
+    ("content", "problem"),
+    [
+        (b"[server]\nport = \n", "is not valid TOML: Invalid value (at line 2, column 8)"),
+        (b"[server]\n[server]\n", "is not valid TOML: Cannot declare ('server',) twice (at line 2"),
+        (b"x = " + b"9" * 5000, "is not valid TOML: a number is too long"),
+        (b"x = 1e" + b"9" * 30, "is not valid TOML: a number is too long"),
+        (b"x = " + b"[" * 100_000, "is not valid TOML: nested too deeply"),
+        (b"[server]\nhost = '\xff'\n", "must be UTF-8 text; the byte at 17 is not"),
+    ],
+)
+def test_what_is_no_toml_is_refused_with_its_line(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, {})
+    assert str(caught.value).startswith(f"{path}: {problem}")
+
+
+def test_the_database_is_found_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "gateway.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    config = load_config(Path("here/gateway.toml"), {})
+    assert config.storage.path == tmp_path / "here" / "gateway.db"
+
+
+@each_row(
+    ("toml", "database"),
+    [
+        ("", "gateway.db"),
+        ('[storage]\npath = "a.db"\n[models.x', "a.db"),
+        ('[server]\nport = "x\n\n [ storage ] # here\n# why\npath = "a.db"', "a.db"),
+        ('[server]\nport = x\n[storage]\n[billing]\npath = "b.db"', "gateway.db"),
+        ("[server]\nport = x", "gateway.db"),
+        ("[servr]\nport = 1", "gateway.db"),
+    ],
+)
+def test_the_database_is_found_in_a_file_that_is_broken_elsewhere(
+    tmp_path: Path, toml: str, database: str
+) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(toml)
+    assert load_storage(path, {}).storage.path == tmp_path / database
+
+
+@each_row(
+    ("toml", "error"),
+    [
+        ("[storage]\npath = 7", "[storage] path: must be one line of text"),
+        ("[storage]\npth = 'x'", '[storage] pth: unknown key; did you mean "path"?'),
+        ("storage = 7", "storage: must be a table, not 7"),
+        ("[storage]\npath = 'x\n[server]\nport = 1", "is not valid TOML"),
+    ],
+)
+def test_an_error_about_the_database_is_told(tmp_path: Path, toml: str, error: str) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(toml)
+    with pytest.raises(ConfigError) as caught:
+        load_storage(path, {})
+    assert error in str(caught.value)
 
 
 @each_row("environ", [{}, {"OPENAI_API_KEY": ""}, {"OPENAI_API_KEY": " \n"}])
@@ -145,3 +229,64 @@ def test_a_header_may_name_accounts(tmp_path: Path) -> None:
 def test_amounts_are_counted_as_stripe_does(currency: str, minor: int, step: int) -> None:
     """See "Special cases" at docs.stripe.com/currencies."""
     assert (find_minor_nano(currency), find_step_nano(currency)) == (minor, step)
+
+
+BLOCKS: Final = Path(__file__).with_name("refused.txt").read_text(encoding="utf-8").split("\n\n")
+ENVIRON: Final = {
+    "BROKEN": f"{CANARY}\x00",
+    "EMPTY": " ",
+    "OTHER": f"https://{PASSWORD}",
+    "TWO": f"postgresql://a b:{PASSWORD}",
+}
+FILES: Final = {
+    "empty.key": b"\n",
+    "lines.key": f"{CANARY}\n{CANARY}\n".encode(),
+    "binary.key": b"\xff\xfe" + CANARY.encode(),
+}
+
+
+def test_what_is_refused_is_named_by_its_place_without_secrets(tmp_path: Path) -> None:
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    cases = [block.splitlines() for block in BLOCKS if "\n! " in block]
+    assert len(cases) > 200
+    with told_together() as row:
+        for lines in cases:
+            toml = "".join(f"{line}\n" for line in lines if not line.startswith("! "))
+            told = [line.removeprefix("! ") for line in lines if line.startswith("! ")]
+            toml = toml.replace("OPENAI\n", OPENAI).replace("MODEL\n", MODEL)
+            with row(toml):
+                said = refusal(tmp_path, toml, ENVIRON).replace("gateway.toml: ", "")
+                assert not [one for one in (CANARY, PASSWORD) if one in said]
+                for line, wanted in zip(said.splitlines(), told, strict=True):
+                    known, cut, _ = wanted.partition("…")
+                    assert line.startswith(known) if cut else line == wanted
+
+
+@each_row("name", sorted(RESERVED_HEADERS | {"Authorization", "X-API-Key", "HOST"}))
+def test_headers_of_the_gateway_cannot_be_set(tmp_path: Path, name: str) -> None:
+    error = refusal(tmp_path, f'{OPENAI}headers = {{ {name} = "{CANARY}" }}')
+    assert f'headers: must not have "{name}": the gateway sets it' in error
+    assert CANARY not in error
+
+
+@each_row(
+    ("toml", "most"),
+    [
+        ("[server]\nmax_in_flight = ", 10**6),
+        ("[limits]\nconcurrency = ", 10**9),
+        ("[billing]\ndemo_credit = ", 10**9),
+        (OPENAI + MODEL + "max_input_tokens = ", 10**8),
+        (OPENAI + MODEL + "max_output_tokens = ", 10**8),
+    ],
+)
+def test_the_largest_number_is_accepted_and_one_more_refused(
+    tmp_path: Path, toml: str, most: int
+) -> None:
+    load(tmp_path, f"{toml}{most}")
+    assert "must be a" in refusal(tmp_path, f"{toml}{most + 1}")
+
+
+def test_a_number_of_thousands_of_digits_is_not_repeated(tmp_path: Path) -> None:
+    said = refusal(tmp_path, f"{OPENAI}connect_timeout = 0x{'f' * 6000}")
+    assert said.endswith("not a number that long")
