@@ -364,8 +364,10 @@ def _describe_delivery(alert: AlertView) -> str:
     return f"{word}: {alert.reason}" if alert.reason else word
 
 
-FAILURE: Final = Fields[UpstreamFailure]("at_ms", "request_id", "status", "reason", "url")
-ATTEMPT: Final = Fields[UpstreamFailure](*FAILURE.members, "type", "code", "param", "rejected")
+FAILURE: Final = Fields[UpstreamFailure](
+    "at_ms", "request_id", "status", "reason", "url", "type", "code", "param"
+)
+ATTEMPT: Final = Fields[UpstreamFailure](*FAILURE.members, "rejected")
 ALERT: Final = Fields[AlertView](
     *("id", "channel", "kind", "text", "created_ms", "next_try_ms", "attempts", "delivered_ms"),
     "reason",

@@ -138,8 +138,7 @@ class UpstreamFailure:
     url: str
     """The whole address, without secrets; "" for the built-in provider."""
     type: str = ""
-    """What the provider's error is called there, with `code` and `param`; "" where it says nothing, and
-    in the last failure of a provider's model."""
+    """What the provider's error is called there, with `code` and `param`; "" where it says nothing."""
     code: str = ""
     param: str = ""
     rejected: bool = False

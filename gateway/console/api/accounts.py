@@ -11,7 +11,6 @@ from operator import itemgetter
 from typing import Any, Final, get_args
 
 from gateway.admin import keys, views
-from gateway.console.api.billing import answer_entries
 from gateway.console.api.keys import make_describer
 from gateway.console.api.session import require_fresh
 from gateway.console.fields import ConsoleError, invalid_field, not_for_token, phrase, read_id
@@ -135,7 +134,15 @@ def show_account(books: Books, request: ConsoleRequest) -> Answer:
 
 @route("GET", "/accounts/{id}/entries", "operator", EVERY_TOKEN)
 def list_entries(books: Books, request: ConsoleRequest) -> Answer:
-    return answer_entries(books, request, EntryFilter(_read_id(request)), {})
+    account_id, page = _read_id(request), read_page(request, int)
+    run = books.entries.read_run(EntryFilter(account_id), page.after_number, page.wanted)
+    return page.answer(
+        "entries",
+        run.entries,
+        lambda entry: (entry.id,),
+        views.ENTRY.describe,
+        count=books.entries.count(account_id),
+    )
 
 
 @route("POST", "/accounts", "operator", SHOPS, idempotent=True)

@@ -39,34 +39,28 @@ _RUN: Final = 2000
 """Entries that are looked at in one go for a page of past days: a few milliseconds."""
 
 
-@route("GET", "/billing", "any")
-def show_billing(books: Books, request: ConsoleRequest) -> Answer:
-    """Show the balance and a page of entries, the latest first."""
+@async_route("GET", "/billing", "any")
+async def show_billing(request: ConsoleRequest) -> Answer:
+    """Show the balance and a page of entries, the latest first, of all days or of some."""
+    page, kind, days = read_page(request, int), _read_kind(request), request.query.span_ms()
+    chosen = EntryFilter(request.account.id, kind, *days)
+    figures = await request.run(partial(_describe_balance, request, chosen))
+    found = await _find_entries(request, chosen, page)
+    return page.answer("entries", found, lambda entry: (entry.id,), views.ENTRY.describe, **figures)
+
+
+def _describe_balance(
+    request: ConsoleRequest, chosen: EntryFilter, books: Books
+) -> dict[str, object]:
     account = books.accounts.read(request.account.name)
-    chosen = EntryFilter(account.id, _read_kind(request))
-    figures = {
+    is_all = chosen.since_ms is chosen.until_ms is None
+    return {
         **describe_amount("balance", account.balance_nano),
         **describe_amount("held", account.held_nano),
         **describe_amount("available", account.balance_nano - account.held_nano),
         **describe_cards(request.gateway.config.billing),
+        "count": books.entries.count(account.id, chosen.kind) if is_all else None,
     }
-    return answer_entries(books, request, chosen, figures)
-
-
-def answer_entries(
-    books: Books, request: ConsoleRequest, chosen: EntryFilter, figures: Json
-) -> Answer:
-    """Return a page of an account's entries, the latest first, behind `figures`."""
-    page: Page = read_page(request, int)
-    run = books.entries.read_run(chosen, page.after_number, page.wanted)
-    count = books.entries.count(chosen.account_id, chosen.kind)
-    return page.answer(
-        "entries",
-        run.entries,
-        lambda entry: (entry.id,),
-        views.ENTRY.describe,
-        **{**figures, "count": count},
-    )
 
 
 @async_route("GET", "/billing.csv", "any")
@@ -116,12 +110,20 @@ async def _choose_entries(request: ConsoleRequest) -> EntryFilter:
 
 @async_route("GET", "/entries", "operator", READERS)
 async def list_all_entries(request: ConsoleRequest) -> Answer:
-    """List entries, the latest first.
+    """List entries, the latest first."""
+    page, chosen = read_page(request, int), await _choose_entries(request)
+    found = await _find_entries(request, chosen, page)
+    return page.answer("entries", found, lambda entry: (entry.id,), views.ENTRY.describe)
+
+
+async def _find_entries(
+    request: ConsoleRequest, chosen: EntryFilter, page: Page
+) -> list[EntryView]:
+    """Return the entries of a page, and one more if there are more.
 
     Times have no index. So those of past days are looked for in runs, between which other requests
     get the books' thread.
     """
-    page, chosen = read_page(request, int), await _choose_entries(request)
     found: list[EntryView] = []
     below_id, limit = page.after_number, page.wanted
     while len(found) < page.wanted:
@@ -130,7 +132,7 @@ async def list_all_entries(request: ConsoleRequest) -> Answer:
         if run.next_id is None:
             break
         below_id, limit = run.next_id, _RUN
-    return page.answer("entries", found, lambda entry: (entry.id,), views.ENTRY.describe)
+    return found
 
 
 def _read_run(chosen: EntryFilter, below_id: int | None, limit: int, books: Books) -> EntryRun:

@@ -6,21 +6,26 @@ import { h } from "./dom.js";
 import { entryTable } from "./entries.js";
 import { amount, amountText, bigAmount } from "./format.js";
 import { filters, form } from "./form.js";
-import { figures, head, link, pager, section, tell, unsay } from "./ui.js";
+import { latestMonths, rangeFields, rangeLinks } from "./period.js";
+import { empty, figures, head, link, pager, section, tell, unsay } from "./ui.js";
 
 export const KINDS = [["", "all"], ["credit", "credit"], ["code", "code"], ["card", "card"], ["charge", "charge"], ["correction", "correction"]];
 
 export async function billing(context) {
   const { params, signal } = context;
-  const kind = params.get("kind");
-  const view = await get(`/billing${query({ kind, cursor: params.get("cursor") })}`, signal);
+  const chosen = Object.fromEntries(["kind", "from", "to"].map((name) => [name, params.get(name)]));
+  const view = await get(`/billing${query({ ...chosen, cursor: params.get("cursor") })}`, signal);
   return [
-    head("Billing", link("CSV", apiUrl(`/billing.csv${query({ kind })}`), "button", { download: "" })),
+    head("Billing", link("CSV", apiUrl(`/billing.csv${query(chosen)}`), "button", { download: "" })),
     ownBalance(view, context),
     section("Movements",
-      filters([{ name: "kind", label: "Kind", type: "select", options: KINDS, value: kind ?? "" }], context.reload),
-      entryTable(view.entries),
-      pager(view.count, "movement", view.next_cursor)),
+      rangeLinks(chosen, latestMonths()),
+      filters([
+        ...rangeFields(chosen).map((field) => ({ ...field, required: false })),
+        { name: "kind", label: "Kind", type: "select", options: KINDS, value: chosen.kind ?? "" },
+      ], context.reload),
+      view.entries.length || view.count !== null ? entryTable(view.entries) : empty("No movements in this time."),
+      pager(view.count ?? undefined, "movement", view.next_cursor)),
   ];
 }
 

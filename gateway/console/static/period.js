@@ -29,9 +29,9 @@ function rangeUrl(from, to) {
   params.set("from", from);
   params.set("to", to);
   params.delete("cursor");
-  // By these a month at most is shown.
+  // By the hour a month at most is shown.
   const days = (Date.parse(to) - Date.parse(from)) / 86400000;
-  if (["hour", "provider"].includes(params.get("by")) && days > 30) params.delete("by");
+  if (params.get("by") === "hour" && days > 30) params.delete("by");
   return `${location.pathname}?${params}`;
 }
 

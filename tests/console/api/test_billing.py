@@ -62,8 +62,10 @@ async def test_billing_shows_the_balance_and_what_is_held(tmp_path: Path) -> Non
         end_call(console.database, account_id, request_id, replace(pending, ended_ms=NOON_MS))
         inside, outside, before, everything = [
             read_csv(await console.get(f"{API}/billing.csv?{days}"))
-            for days in ("from=2024-10-04&to=2024-10-04", "from=2024-10-05", "to=2024-10-03", "")
+            for days in (DAY, "from=2024-10-05", "to=2024-10-03", "")
         ]
+        listed = await read_pages(console, f"{API}/billing?{DAY}&limit=200", "entries")
+    assert [str(one["id"]) for one in listed] == [row["id"] for row in inside]
     assert len(inside) > 2 * CHUNK_ROWS
     assert {row["created"][:10] for row in inside} == {"2024-10-04"}
     assert (len(outside), before) == (1, []), "what the account began with"

@@ -297,7 +297,8 @@ async def test_no_account_pushes_out_all_refused_requests_of_others(
 
 async def test_the_last_failure_is_kept_whole_behind_successes(place: Place) -> None:
     place.seed()
-    failures = [make_failure(NOW_MS, 401), make_failure(NOW_MS + 1, None)]
+    named = replace(make_failure(NOW_MS + 1, 529), type="overloaded_error", code="c", param="p")
+    failures = [make_failure(NOW_MS, 401), named]
     later_ms = NOW_MS + DAY_MS
     for now_ms, what in ((NOW_MS, failures[0]), (NOW_MS, failures[1]), (later_ms, None)):
         async with place.serve(now_ms=now_ms) as ledger:

@@ -234,7 +234,8 @@ _CALLS: Final = """
 """
 _FAILURES: Final = """
     SELECT json_group_array(json_array(
-        sums.provider, sums.upstream_model, failed_ms, failed_request_id, failed_status, reason, url
+        sums.provider, sums.upstream_model, upstream_calls.failed_ms, failed_request_id,
+        failed_status, upstream_calls.reason, upstream_calls.url, coalesce(type, ''), coalesce(code, ''), coalesce(param, '')
     ))
     FROM (
         SELECT provider, upstream_model, max(slot) AS latest FROM upstream_calls
@@ -242,6 +243,8 @@ _FAILURES: Final = """
     ) AS sums CROSS JOIN upstream_calls ON slot = latest
         AND upstream_calls.provider = sums.provider
         AND upstream_calls.upstream_model = sums.upstream_model
+    LEFT JOIN upstream_failures AS named ON named.request_id = failed_request_id AND rejected = 0
+        AND named.failed_ms = upstream_calls.failed_ms AND named.url = upstream_calls.url
 """
 _OF_REQUESTS: Final = """
     SELECT failed_ms, request_id, status, reason, url, type, code, param, rejected
