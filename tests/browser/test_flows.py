@@ -189,7 +189,10 @@ async def test_costs_are_grouped_and_drawn(site: Site, console: Console) -> None
     row, total = await read_table(page, "What providers bill, by provider")
     assert (row.pop("Provider"), total.pop("Provider")) == ("demo", "Total")
     assert row == total
-    assert await page.locator(".legend span").all_inner_texts() == ["Provider’s cost", "Margin"]
+    assert await page.locator(".legend span").all_inner_texts() == [
+        "Provider’s cost, covered",
+        "Margin",
+    ]
     assert (await download(page, "CSV")).splitlines()[1].startswith("demo,")
 
 

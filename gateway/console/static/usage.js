@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { count, utcDay } from "./format.js";
 import { filters } from "./form.js";
 import { latencySection } from "./latency.js";
-import { latestDays, rangeFields, rangeLinks } from "./period.js";
+import { latestDays, latestMonths, rangeFields, rangeLinks } from "./period.js";
 import { code, empty, head, keyOptions, link, notice, section, table, tokenColumns } from "./ui.js";
 import { METRICS, usageChart } from "./usagechart.js";
 
@@ -36,7 +36,7 @@ export async function usage({ session, signal }) {
   const show = (view) => {
     const now = readFilters();
     const { show: _, ...asked } = now;
-    ranges.replaceChildren(rangeLinks(view, latestDays()));
+    ranges.replaceChildren(rangeLinks(view, [...latestDays(), ...latestMonths()]));
     actions.replaceChildren(
       link("JSON", apiUrl(`${path}${query(asked)}`), "button", { download: `usage-${view.from}-${view.to}.json` }),
       link("CSV", apiUrl(`${path}.csv${query(asked)}`), "button", { download: "" }));
