@@ -4,7 +4,7 @@ Lines wait in a queue of bounded size, most of them still to be made, which the 
 finds it full, or cannot be written, is counted, and the log says so as soon as it can be written
 again. If stderr is /dev/null, no line is made.
 
-Each request that ended has a line, which names neither a key nor what was asked or replied.
+Each request that ended has a line, in which no secret, prompt or reply stands.
 """
 
 from __future__ import annotations
