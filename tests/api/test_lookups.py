@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from gateway.admin.keys import add_key
 from gateway.api.admission import MAX_COMPARED_CHARS, find_problem, find_similar
 from gateway.api.routes import describe_own_key, report_health, report_readiness
 from gateway.config.records import Limits
@@ -17,6 +18,7 @@ from gateway.errors import LedgerUnavailable, ModelNotFound, UnknownModel
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import KeyTerms, Terms
+from gateway.ledger.opening import open_books
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.money import format_amount
 from tests.ledger.kit import find_key, make_place, query
@@ -48,8 +50,8 @@ async def test_models_are_listed(stage: Stage) -> None:
 async def test_models_are_those_that_key_and_account_may_use(stage: Stage) -> None:
     """A key may name more than its account has; that gives it nothing."""
     account = stage.callers["two-at-a-time"].account
-    wanted = "plain/1,plain/2"
-    key = (await stage.gateway.run("key", "add", account, "--models", wanted)).out.strip()
+    with open_books(stage.gateway.database) as books:
+        key = add_key(books, account, KeyTerms(("plain/1", "plain/2"))).secret
     stage.gateway.canaries.append(key.encode())
     reply = await stage.gateway.ask("GET", "/v1/models", key=key)
     assert [entry["id"] for entry in reply.json["data"]] == ["plain/1"]
