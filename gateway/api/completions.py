@@ -62,6 +62,7 @@ async def serve_completion(
             comment_seconds=server.comment_seconds if call.dialect.keep_alive else math.inf,
             stall_seconds=server.stall_seconds,
             is_draining=lambda: call.gateway.draining,
+            loop=call.gateway.ticker.loop,
         )
         await Relay(completion, stream).run()
         if unread_bytes := stream.unread_bytes:

@@ -124,7 +124,7 @@ class StreamSink(Sink):
     """The time after which a caller that takes no bytes is given up."""
     is_draining: Callable[[], bool]
     """Tells whether the reply is the connection's last one, as the gateway stops."""
-    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _pending: list[bytes] = field(default_factory=list)
     _protocol: BaseProtocol = field(init=False)
     """Knows whether its transport is lost, or asked to wait: above asyncio's own 64 KiB."""
@@ -143,7 +143,7 @@ class StreamSink(Sink):
         self._chunked = self.request.version >= HttpVersion11
         self._protocol = self.request.protocol
         self._transport = self._protocol.transport
-        self._comment_due = self._loop.time() + self.comment_seconds
+        self._comment_due = self.loop.time() + self.comment_seconds
 
     @property
     def opened(self) -> bool:
@@ -180,7 +180,7 @@ class StreamSink(Sink):
         return self._transport.get_write_buffer_size()
 
     async def unblock(self) -> None:
-        self._stalled_since = self._loop.time()
+        self._stalled_since = self.loop.time()
         try:
             await drain(self.request)
         finally:
