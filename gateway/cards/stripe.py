@@ -24,9 +24,10 @@ process."""
 TOLERANCE_SECONDS: Final = 300
 """How old a message may be. Stripe signs each one anew when it sends it again."""
 _ENDED_REFUNDS: Final = frozenset({"failed", "canceled"})
-_INQUIRIES: Final = frozenset({"warning_needs_response", "warning_under_review"})
-"""Disputes in which no money has moved, and may never."""
-_WON: Final = frozenset({"won", "warning_closed", "prevented"})
+_INQUIRIES: Final = frozenset({"warning_needs_response", "warning_under_review", "warning_closed"})
+"""Disputes in which no money has moved, and may never. One that is closed is not won: what is won stays
+so, and should the bank go on with it, the money is gone."""
+_WON: Final = frozenset({"won", "prevented"})
 _UNAVAILABLE: Final = (
     stripe.APIConnectionError,
     stripe.APIError,

@@ -190,6 +190,18 @@ def test_a_partial_image_waits_for_nothing_and_is_no_whole_one(text: str, size: 
     assert (metered.tool_calls, metered.estimated) == ({"images": 1}, True)
 
 
+@each_row(("padding", "is_whole"), [(100, False), (300, True)])
+def test_the_type_of_a_large_event_stands_at_its_head(padding: int, is_whole: bool) -> None:
+    """What comes later is said by the image's other members, whatever its words are."""
+    event = {"a": "x" * padding, "type": "image_generation.partial_image", "b64_json": LARGE}
+    pipeline = IMAGES.open_stream(make_context({"images": 1}, stream=True))
+    data = b"data: %b\n\n" % dump(event)
+    for at in range(0, len(data), 100_000):
+        pipeline.feed(data[at : at + 100_000])
+    pipeline.end()
+    assert pipeline.complete is is_whole
+
+
 @each_row("cut", [1, 3, 40])
 def test_a_stream_that_breaks_off_is_not_complete(cut: int) -> None:
     for text in ("QQ==", LARGE):
