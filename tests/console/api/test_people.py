@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from http.cookies import SimpleCookie
 from typing import Final
 
 from gateway.admin.signin import FRESH_MS
+from gateway.console.throttle import name_cookie
 from tests.console.kit import API, HOLDER, OPERATOR, Console, Reply, execute
 from tests.console.session import PASSWORD, SESSION, is_in, open_with_passwords, sign_in, use
 
@@ -79,13 +81,26 @@ async def test_codes_are_apart(console: Console) -> None:
 
 
 async def test_guesses_at_one_name_are_not_anothers(console: Console) -> None:
-    await let_in(console)
+    """Nor are browsers that one has signed in with, nor tries at the current password."""
+    hers = await let_in(console)
     while (await sign_in(console, DANA, "a wrong password")).status == 401:
         pass
     assert (await sign_in(console, DANA, NEW)).refusal == (429, "too_many_tries", None)
     assert (await sign_in(console)).status == 200
     noted = "SELECT DISTINCT account, target FROM events WHERE action = 'session.fail'"
     assert execute(console, noted) == [(HOLDER, "dana")]
+    path, body = f"{API}/settings/password", {"current_password": NEW, "new_password": f"{NEW}!"}
+    changed = await console.post(path, body, as_=None, headers=hers)
+    signed_in = await sign_in(console, DANA, f"{NEW}!")
+    assert signed_in.status == 200, "who sets the password is not kept out by guesses before"
+    for reply in (changed, signed_in):
+        (device,) = SimpleCookie(reply.headers.getall("Set-Cookie")[1])
+        assert device == name_cookie(DANA)
+    wrong, mine = {**body, "current_password": "no"}, use(await sign_in(console))
+    while (await console.post(path, wrong, as_=None, headers=use(signed_in))).status == 403:
+        pass
+    refused = await console.post(path, wrong, as_=None, headers=mine)
+    assert refused.refusal == (403, "wrong_password", "current_password")
 
 
 async def test_a_removal_ends_all_at_once(console: Console) -> None:

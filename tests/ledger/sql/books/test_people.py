@@ -175,6 +175,7 @@ def test_an_account_has_so_many_people(books: AnyBooks, clock: Clock) -> None:
         invite("more")
     clock.now_ms += 9
     invite("more")
+    assert books.read_number("SELECT count(*) FROM signin_links", ()) == 1, "the others are swept"
 
 
 @pytest.mark.usefixtures("dana")
