@@ -232,6 +232,11 @@ def test_amounts_are_counted_as_stripe_does(currency: str, minor: int, step: int
 
 
 BLOCKS: Final = Path(__file__).with_name("refused.txt").read_text(encoding="utf-8").split("\n\n")
+"""Texts that are refused, and what is said of each.
+
+`! ` begins a line that is said, `…` ends one that goes on. `OPENAI` and `MODEL` stand for a provider
+and a model that are in order.
+"""
 ENVIRON: Final = {
     "BROKEN": f"{CANARY}\x00",
     "EMPTY": " ",
