@@ -59,9 +59,8 @@ _UNFOLDED: Final = f"""
     ))
     FROM (
         SELECT unfolded.account_id, ended_ms / {HOUR_MS} AS hour, model, key_id, provider,
-            origin_id,
-            max(ended_ms) AS used_ms, count(*) AS requests, sum(input_tokens) AS input_tokens,
-            sum(cached_input_tokens) AS cached_input_tokens,
+            origin_id, max(ended_ms) AS used_ms, count(*) AS requests,
+            sum(input_tokens) AS input_tokens, sum(cached_input_tokens) AS cached_input_tokens,
             sum(cache_write_tokens + cache_write_1h_tokens) AS cache_write_tokens,
             sum(output_tokens) AS output_tokens, sum(unfolded.cost_nano) AS cost, {BILLED}
         FROM unfolded CROSS JOIN keys ON keys.id = key_id

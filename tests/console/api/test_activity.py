@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from gateway import ids
 from gateway.admin import keys
-from gateway.console.api import usage
+from gateway.console.api import overview, usage
 from gateway.ledger.call_records import OUTCOME_WORDS
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import count_days_left
@@ -231,7 +231,9 @@ async def test_operators_give_back_what_a_call_cost(console: Console) -> None:
     assert [one["amount_nano"] for one in detail["corrections"]] == [70, 7]
 
 
-async def test_operators_see_the_whole_gateway(console: Console) -> None:
+async def test_operators_see_the_whole_gateway(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All accounts together, by period; the first five by spend; nothing of it to holders."""
     with console.open_books() as books:
         now_ms = books.clock()
@@ -264,6 +266,10 @@ async def test_operators_see_the_whole_gateway(console: Console) -> None:
     top = [(one["account"], one["charged_nano"]) for one in view["accounts"]]
     assert top == [(OTHER, 200 * NANO), (HOLDER, 7 * NANO + 10)]
     assert [one["model"] for one in view["models"]] == ["large", "demo/echo"]
+    monkeypatch.setattr(overview, "TOP", 1)
+    first = (await console.get(f"{API}/gateway", as_=OPERATOR)).json
+    for what in ("accounts", "models"):
+        assert first[what] == view[what][:1]
     assert (await console.get(f"{API}/gateway")).status == 404
 
 
