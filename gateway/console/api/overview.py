@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from heapq import nlargest
 from typing import Final, Literal
 
 from aiohttp import web
@@ -157,7 +156,7 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
             day: (usage, costs)
             for day, usage, costs in books.usage.sum_with_costs("day", since_ms=since_ms)
         }
-        accounts = _read_top(books, today)
+        accounts = _read_top(books, today - SPENT_DAYS + 1)
         models = books.usage.sum_by("model", account=None, since_ms=since_ms, until_ms=None)
         latencies = {
             name: measure_latency(
@@ -185,16 +184,11 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
     return Answer(body)
 
 
-def _read_top(books: Books, today: int) -> list[tuple[str, Usage]]:
+def _read_top(books: Books, first_day: int) -> list[tuple[str, Usage]]:
     """Return the accounts that spent most."""
-    since_ms = (today - SPENT_DAYS + 1) * DAY_MS
-    read = partial(books.usage.sum_by, "account", since_ms=since_ms, until_ms=None)
-    spent = books.accounts.rank("spent_30d", today=today)
-    top = nlargest(TOP, spent, key=spent.__getitem__)
-    if len(top) < TOP or not spent[top[-1]]:  # others may have calls that cost nothing
-        return read(account=None)[:TOP]
-    # Sums of tokens of thousands of accounts take longer than what each spent.
-    return [row for id_ in top for row in read(account=books.accounts.find_name(id_))]
+    # Sums of tokens of thousands of accounts would take longer than these few by themselves.
+    read = partial(books.usage.sum_by, "account", since_ms=first_day * DAY_MS, until_ms=None)
+    return [row for name in books.accounts.find_top(first_day, TOP) for row in read(account=name)]
 
 
 def _sum_period(view: GatewayView, days: Days, period: range) -> dict[str, object]:

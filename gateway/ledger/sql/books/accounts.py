@@ -95,6 +95,13 @@ _RANKED_BY_SPENT: Final = f"""
     ) AS spent
 """  # noqa: S608 - built from constants
 """A join, because PostgreSQL then reads these days once, not each account's for itself."""
+_TOP: Final = f"""
+    SELECT accounts.name FROM accounts CROSS JOIN daily ON account_id = accounts.id
+    WHERE day >= ? AND requests > 0 GROUP BY accounts.name
+    ORDER BY sum(cost_nano / {PART}) + sum(cost_nano % {PART}) / {PART} DESC,
+        sum(cost_nano % {PART}) % {PART} DESC, accounts.name
+    LIMIT ?
+"""  # noqa: S608 - built from constants
 RANKS: Final[Mapping[str, str]] = {
     "name": _RANKED.format(amount="0"),
     "balance": _RANKED.format(amount="balance_nano"),
@@ -144,6 +151,11 @@ class AccountBook(Part):
     def find_name(self, account_id: int) -> str:
         with self._database.reading() as connection:
             return read_account_name(connection, account_id)
+
+    def find_top(self, first_day: int, count: int) -> list[str]:
+        """Return the names of the accounts with calls since a day that spent most."""
+        with self._database.reading() as connection:
+            return [name for (name,) in connection.execute(_TOP, (first_day, count))]
 
     def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
         """Return a number of each account by its id, the largest first; by name it is 0."""

@@ -259,6 +259,8 @@ class Life:
             self.note(by, lambda by: sorted(books.accounts.rank(by, today=today).items()), by)
         ids = [view.id for view in views]
         self.note("standings", lambda: books.accounts.read_standings([*ids, 99], today=today))
+        for most in (1, 9):
+            self.note("top", books.accounts.find_top, today - 29, most)
         self.note("keys", books.keys.read_all)
         for name in NAMES:
             self.note("people", books.people.read_all, name)
