@@ -145,6 +145,12 @@ def test_a_stream_says_what_an_image_is(text: str) -> None:
     assert pipeline.measure().tool_calls == {"images_1024x1024": 1}
 
 
+def test_one_image_is_asked_for_unless_a_request_says_more() -> None:
+    for asked, n in (({}, 1), ({"n": None}, 1), ({"n": 1}, 1), ({"n": 10}, 10)):
+        context = make_context({"images": 1}, **asked)
+        assert (context.request.n, context.expected.asked.tool_calls) == (n, {"images": n})
+
+
 def test_a_size_without_a_price_is_refused() -> None:
     for asked, param in (({"size": "512x512"}, "size"), ({"quality": "ultra"}, "quality")):
         prices = {"images_1024x1024_high": 2}
