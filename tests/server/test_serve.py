@@ -181,7 +181,7 @@ def test_systemd_waits_on_while_a_start_goes_on() -> None:
     assert ear.heard == ["STATUS=starting: migrating", "EXTEND_TIMEOUT_USEC=60000000"]
 
 
-def test_systemd_learns_how_long_a_stop_may_take(tmp_path: Path) -> None:
+async def test_systemd_learns_how_long_a_stop_may_take(tmp_path: Path) -> None:
     ear, config = Ear(), load(tmp_path, CONFIG)
     gateway = make_gateway(config, cast("Any", None))
     gateway.in_flight = 3
