@@ -108,3 +108,9 @@ def test_what_is_malformed_is_named(asked: dict[str, Any], param: str) -> None:
     with pytest.raises(BadRequest) as caught:
         RERANK.caller.parse_request(dump(ASKED | asked))
     assert caught.value.param == param
+
+
+@each_row(("document", "tokens"), [("12345678", 2), ({"text": "1234567"}, 5)])
+def test_a_document_counts_as_its_text_or_as_what_is_sent(document: Any, tokens: int) -> None:
+    body = {"model": "ours", "query": "1234", "documents": [document], "top_n": 1}
+    assert RERANK.caller.parse_request(dump(body)).inputs == Inputs(1, tokens + 1)
