@@ -288,8 +288,9 @@ class LargeBodies:
         done: asyncio.Future[Result] = loop.create_future()
 
         def begin() -> None:
+            began = loop.time()  # before, as the thread may hold the GIL from its first line on
             begun = loop.run_in_executor(self._thread, function)
-            begun.add_done_callback(partial(self._finish, done, loop.time()))
+            begun.add_done_callback(partial(self._finish, done, began))
 
         self._waiting.setdefault(owner, deque()).append(_Job(begin, done.done))
         if not self._busy:
