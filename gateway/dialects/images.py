@@ -149,12 +149,13 @@ class ImagesUpstream(ChatUpstream):
 
 def cut_images(text: bytes) -> tuple[bytes, list[bytes]]:
     """Return a reply without the base64 of its images, and that. Raises UpstreamError for too many."""
-    if text.count(_KEY) > MAX_CUTS:
-        raise UpstreamError("The upstream's reply has too many images.")
     pieces: list[bytes] = []
     contents: list[bytes] = []
-    begin = at = 0
+    begin = at = keys = 0
     while (at := text.find(_KEY, at)) >= 0:
+        keys += 1
+        if keys > MAX_CUTS:
+            raise UpstreamError("The upstream's reply has too many images.")
         key = _CONTENT.match(text, at)
         end = -1 if key is None else text.find(b'"', key.end())
         if key is None or end < 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Final
 
 from gateway.dialects.base import Pipeline
@@ -192,30 +193,29 @@ def looks_like_json(data: bytes) -> bool:
 class _HeldBody:
     """The part of a `Pipeline` that holds a JSON body back until all of it is here."""
 
-    __slots__ = ("_expected", "_pieces", "failure", "held_bytes", "held_elements")
+    __slots__ = ("_body", "_expected", "failure", "held_bytes", "held_elements")
 
     mid_event: Final = False
     _most_bytes: int
 
     def __init__(self, expected: Expected) -> None:
         self._expected = expected
-        self._pieces: list[bytes] = []
+        self._body = BytesIO()
         self.held_bytes = self.held_elements = 0
         self.failure: GatewayError | None = None
 
     def feed(self, data: bytes) -> bytes:
-        self._pieces.append(data)
+        self._body.write(data)
         self.held_bytes += len(data)
         self.held_elements += bound_elements(data)
         if self.held_bytes > self._most_bytes:
-            begin = next((piece for piece in self._pieces if piece.strip()), b"")
-            is_reply = looks_like_json(begin)  # a page of HTML is free
+            is_reply = looks_like_json(self._body.getvalue())  # a page of HTML is free
             self.failure = (UndeliverableReply if is_reply else UpstreamError)(_TOO_LARGE)
         return b""
 
     def _take(self) -> bytes:
-        # Let go at once: a large body would otherwise be in memory twice until it is sent.
-        body, self._pieces = b"".join(self._pieces), []
+        # No copy: to join 40 MiB of pieces holds the GIL, and so the loop, for 25 ms.
+        body, self._body = self._body.getvalue(), BytesIO()
         self.held_bytes = 0
         return body
 
