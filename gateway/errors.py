@@ -43,7 +43,7 @@ class GatewayError(Exception):
     provider_code: str | None = None
     """The code of a provider's error within its reply: a plain word, and none of its account with us."""
     provider_error: ErrorNames = NO_NAMES
-    """What the provider's error is called there, for operators."""
+    """The provider's own name for its error, for operators."""
     upstream_status: int | None = None
     """The status of the provider's error reply, if there was one."""
     cause: str = ""

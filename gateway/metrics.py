@@ -176,7 +176,7 @@ OPERATIONS: Final = {
     "audio/speech": "speech",
     "audio/transcriptions": "transcription",
 }
-"""What is asked on a surface, where it is not `chat`: OpenTelemetry's names, but for ranks and audio."""
+"""The operation of each surface that is not `chat`, as OpenTelemetry names it; those of ranks and audio are ours."""
 OTHER: Final = "_other"
 """Stands for all models that are not configured."""
 _CLIENT_ERROR: Final = 400

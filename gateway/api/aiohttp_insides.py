@@ -1,4 +1,4 @@
-"""What a request uses of aiohttp beyond its documented API; `server.aiohttp_insides` has the rest.
+"""The names inside aiohttp that a request uses; `server.aiohttp_insides` has those of the server.
 
 A test checks each name, so that another version of aiohttp that lacks one fails there with its name,
 and not in a background task. What else depends on how aiohttp works inside: `sink` writes the chunks of

@@ -204,7 +204,7 @@ class Model:
     aliases: tuple[str, ...] = ()
     """Other names that callers may use for it."""
     unit: InputUnit = "token"
-    """What its input, and the price of that, is counted in."""
+    """The unit in which its input is counted and priced."""
 
     @property
     def free(self) -> bool:

@@ -16,7 +16,7 @@ from gateway.config.records import KeySource
 from gateway.process import READ, find_obstacle, name_group
 
 COMMAND: Final = "command:"
-"""What the place of a key begins with that a command prints."""
+"""The beginning of a key's place if a command prints the key."""
 _SECRET = re.compile(r"[\x21-\x7e]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACE = re.compile(r"(env|file|command):.")

@@ -308,7 +308,7 @@ TRANSCRIPTS: Final = Exchange(
 )
 """The exchange of `POST /v1/audio/transcriptions`."""
 SERVICES: Final = (EMBEDDINGS, COMPLETIONS, IMAGES, RERANK, SPEECH, TRANSCRIPTS)
-"""What is asked of models that hold no conversation, of providers with OpenAI's paths."""
+"""The exchanges of models that hold no conversation, for providers with OpenAI's paths."""
 
 
 def _says_effort(asked: Json) -> bool:

@@ -47,11 +47,11 @@ OPENAI_LIKE: Final = ("chat", "responses", DEMO)
 LIMITED: Final = frozenset({"messages", "vertex"})
 """Those of providers that have to be told the most output tokens of each request."""
 ModelKind = Literal["chat", "completion", "embedding", "image", "rerank", "audio"]
-"""What a model makes: the reply to a conversation, the text behind a prompt, vectors, pictures, an order of
+"""The product of a model: the reply to a conversation, the text behind a prompt, vectors, pictures, an order of
 documents, or audio. Each kind is served on paths of its own, so that nothing is served by accident."""
 DEFAULT_KIND: Final[ModelKind] = "chat"
 InputUnit = Literal["token", "character", "second"]
-"""What is counted as the input of a model, and priced by the million: a second is one of audio."""
+"""The unit of a model's input, which is priced by the million: a second is one of audio."""
 SERVED_BY: Final[Mapping[ModelKind, Sequence[str]]] = {
     DEFAULT_KIND: DIALECTS,
     "completion": OPENAI_LIKE,

@@ -138,7 +138,7 @@ class UpstreamFailure:
     url: str
     """The whole address, without secrets; "" for the built-in provider."""
     type: str = ""
-    """What the provider's error is called there, with `code` and `param`; "" where it says nothing."""
+    """The provider's own name for its error, with `code` and `param`; "" where it says nothing."""
     code: str = ""
     param: str = ""
     rejected: bool = False
@@ -176,7 +176,7 @@ class RefusedView:
     at_ms: int
     code: str
     model: str
-    """What it named, also if nothing has that name; "" if it named none by then."""
+    """The model that it named, also if there is none of that name; "" if it named none by then."""
 
 
 @dataclass(frozen=True, slots=True)

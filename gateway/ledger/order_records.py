@@ -32,13 +32,13 @@ class OrderView:
     entry_id: int | None
     """The credit."""
     fee_nano: int | None
-    """What the provider took; None if that is unknown, or not in one currency."""
+    """The amount that the provider took; None if that is unknown, or not in one currency."""
     fee_currency: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Fee:
-    """What the provider took for a payment or a dispute, once for each id."""
+    """The fee that the provider took for a payment or a dispute; each id counts once."""
 
     id: str
     kind: Literal["payment", "dispute"]
@@ -51,7 +51,7 @@ class Fee:
 
 @dataclass(frozen=True, slots=True)
 class FeeSums:
-    """What the provider took in some days."""
+    """The fees that the provider took in some days."""
 
     by_currency: tuple[tuple[str, int, int], ...]
     """Each currency with the number of its orders, and the sum in nano-units."""

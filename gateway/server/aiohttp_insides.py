@@ -1,4 +1,4 @@
-"""What the server asks and sets of aiohttp beyond its documented API; `api.aiohttp_insides` has the rest."""
+"""The names inside aiohttp that the server reads and sets; `api.aiohttp_insides` has those of a request."""
 
 # ruff: noqa: SLF001 - that is what this module is for
 

@@ -347,4 +347,4 @@ _MAKERS: Final = {
     "rerank": make_ranks,
     "transcripts": make_transcript,
 }
-"""What makes a reply, by the name of the upstream's format; else it is chat's."""
+"""The function that makes a reply, by the upstream's format; chat's if it is not here."""

@@ -239,7 +239,7 @@ class Renewals:
 
     def __init__(self) -> None:
         self._tasks: dict[ProviderKey, Callable[[], object]] = {}
-        """What ends the task of each key."""
+        """Functions that end the task of each key."""
 
     def follow(self, routes: Routes) -> None:
         """Renew the keys of these routes, and no others any more."""

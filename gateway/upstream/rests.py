@@ -1,4 +1,4 @@
-"""What of a provider is not asked for a while: circuit breakers, and keys that rest. No I/O.
+"""Circuit breakers of providers, and their keys that rest: who is not asked for a while. No I/O.
 
 A breaker, after repeated failures, makes the routes of a provider, or of a model there, come last.
 

@@ -461,7 +461,7 @@ async def end_uploads(calls: Sequence[Call], rest: bytes) -> None:
 
 
 async def test_bytes_on_disk_count_against_the_account_for_an_eighth(tmp_path: Path) -> None:
-    """Of 4 MiB for all bodies an account has two: two files of 5 MiB, and no third."""
+    """An account has two of the 4 MiB for all bodies: two files of 5 MiB, and no third."""
     server = "max_body_mb = 8\nmax_bodies_mb = 4"
     async with open_console(tmp_path, server=server, more=EAR) as console:
         secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]

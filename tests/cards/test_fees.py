@@ -1,4 +1,4 @@
-"""What the payment provider takes: looked up once for a payment, told with a dispute."""
+"""Fees of the payment provider: looked up once for a payment, told with a dispute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of problems and changes of gateway.toml; its table of alerts."""
+"""Messages about problems and changes of gateway.toml; its table of alerts."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ INDEX: Final = TEXTS["index.html"]
 ALWAYS: Final = ("index.html", "style.css", "theme.js", "icon.svg", "app.js")
 """Files that every page loads."""
 BY_NAME: Final = ("signin", "newkey", "people")
-"""What a page loads once it is asked for."""
+"""The modules that a page loads once they are asked for."""
 DOWNLOADS: Final = frozenset({"grafana.json"})
 """Files that people keep; the page Health links them."""
 MAX_BYTES: Final = 80_000

@@ -267,7 +267,7 @@ def check_replay(caller: str, made: Json, played: Played) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What the provider sends, line by line; what the caller hears is added."""
+    """The lines that the provider sends; those that the caller hears are added."""
 
     caller: str
     provider: str

@@ -198,7 +198,7 @@ def test_a_partial_image_waits_for_nothing_and_is_no_whole_one(text: str, size: 
 
 @each_row(("padding", "is_whole"), [(100, False), (300, True)])
 def test_the_type_of_a_large_event_stands_at_its_head(padding: int, is_whole: bool) -> None:
-    """What comes later is said by the image's other members, whatever its words are."""
+    """A type beyond an event's first 256 bytes is not read: the event counts as the last one."""
     event = {"a": "x" * padding, "type": "image_generation.partial_image", "b64_json": LARGE}
     pipeline = IMAGES.open_stream(make_context({"images": 1}, stream=True))
     data = b"data: %b\n\n" % dump(event)

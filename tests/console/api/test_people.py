@@ -104,7 +104,7 @@ async def test_guesses_at_one_name_are_not_anothers(console: Console) -> None:
 
 
 async def test_a_removal_ends_all_at_once(console: Console) -> None:
-    """Of whom is removed; the others stay."""
+    """Sessions of the person who is removed end; the others stay."""
     hers, mine = await let_in(console), await sign_in(console)
     link = await console.post(SIGNINS, {"person": "erin"})
     assert [one["name"] for one in (await console.get(SIGNINS)).json["signins"]] == [

@@ -300,7 +300,7 @@ async def test_operators_see_the_margin_of_each_model_over_all_accounts(scene: S
 
 @each_row("by", ["model", "account", "provider", "day"])
 async def test_costs_by_any_group_add_up_to_the_same(scene: Scene, by: str) -> None:
-    """Of one account, too; the chart has the days, and the CSV the rows."""
+    """One account can be chosen; the chart has the days, and the CSV the rows."""
     whole = await ask(scene, as_=OPERATOR, path="costs")
     other = await ask(scene, f"by={by}&account={OTHER}", as_=OPERATOR, path="costs")
     body = await ask(scene, f"by={by}", as_=OPERATOR, path="costs")

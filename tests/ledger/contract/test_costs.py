@@ -274,7 +274,7 @@ async def test_a_refused_request_is_found_by_its_id_for_a_week(place: Place) -> 
 async def test_no_account_pushes_out_all_refused_requests_of_others(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of each day the latest ones are kept, and of an account fewer than of all."""
+    """The latest ones of each day are kept, and fewer of one account than of all."""
     monkeypatch.setattr("gateway.ledger.sql.books.observations.REFUSED_A_DAY", 4)
     monkeypatch.setattr("gateway.ledger.sql.books.observations.REFUSED_OF_ACCOUNT_A_DAY", 3)
     place.seed()

@@ -175,7 +175,7 @@ def test_what_is_taken_back_does_not_depend_on_the_order_of_messages(
 
 
 def test_a_refund_and_a_dispute_both_count(books: AnyBooks, order: OrderView) -> None:
-    """What the holder got back twice is taken twice, whatever the balance."""
+    """An amount that the holder got back twice is taken twice, whatever the balance."""
     books.orders.settle(paid(order))
     for one in (refund(), refund(id="ch_1", kind="refunds"), refund(id="dp_1", kind="dispute")):
         books.orders.take_back(one)
