@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.wire.replies import (
     MAX_REPLAYED_BYTES,
@@ -130,6 +132,22 @@ def test_a_reply_too_large_to_deliver_is_owed_unless_it_is_a_page(
     assert pipeline.failure is not None
     assert isinstance(pipeline.failure, UndeliverableReply) == owed
     assert pipeline.measure().tokens == Tokens(INPUT_ESTIMATE, output=1600 if owed else 0)
+
+
+def test_a_large_reply_is_in_memory_once() -> None:
+    pipeline = EXCHANGES["chat"]["chat"].open_reply(make_context())
+    body = REPLY.replace("Hällo".encode(), b"x" * 8_000_000)
+    tracemalloc.start()
+    try:
+        for at in range(0, len(body), 65536):
+            pipeline.feed(body[at : at + 65536])
+        collected, _ = tracemalloc.get_traced_memory()
+        pipeline.end()
+        written, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert b"theirs" not in pipeline.finish(), "it is another text than the one that came"
+    assert max(collected, written) < 1.5 * len(body)
 
 
 @each_row("body", [b"{", b"[", b" \r\n\n\t{", b'[{"error":1}]'])
