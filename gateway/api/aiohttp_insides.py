@@ -141,6 +141,8 @@ class PacedConnection(RequestHandler):
                     self._waiter = None
             else:
                 await asyncio.sleep(0)  # others have a turn between requests that came in one read
+                if self._force_close:  # the connection was lost meanwhile
+                    break
             message, payload = self._messages.popleft()
             if self._parser is not None:
                 self._parser.message_consumed()

@@ -120,6 +120,33 @@ def test_others_have_their_turns_between_requests_of_one_read(loop: str) -> None
     run_on(loop, play())
 
 
+def test_a_connection_lost_between_requests_of_one_read_ends_quietly(loop: str) -> None:
+    async def play() -> None:
+        tasks: list[asyncio.Task[None]] = []
+
+        class LastReply(web.Response):
+            async def write_eof(self, data: bytes = b"") -> None:
+                await super().write_eof(data)
+                assert http.transport is not None
+                asyncio.get_running_loop().call_soon(http.protocol.connection_lost, None)
+                asyncio.get_running_loop().call_soon(http.transport.abort)
+
+        http: web.BaseRequest
+
+        async def reply(asked: web.BaseRequest) -> web.Response:
+            nonlocal http
+            http = asked
+            tasks.append(asked.task)
+            return LastReply()
+
+        async with serve(reply) as scene:
+            await scene.send(request("GET", "/") * 3)
+            await asyncio.wait(tasks)
+            assert [one.exception() for one in tasks] == [None]
+
+    run_on(loop, play())
+
+
 def test_of_tiny_chunks_behind_a_refusal_none_is_parsed(loop: str) -> None:
     async def play() -> None:
         async with serve(refuse) as scene:
