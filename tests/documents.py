@@ -57,13 +57,27 @@ def _match(mark: str) -> re.Pattern[str]:
     return re.compile(rf"<!-- {mark} -->\n(.*?)\n?<!-- /{mark} -->", re.DOTALL)
 
 
+UNWRITTEN: Final = "its meaning is to be written here"
+_SETTING: Final = re.compile(
+    r"\| `(?P<table>[^`]+)` \| `(?P<key>[^`]+)` \| [^|]+ \| (?P<meaning>.+) \|"
+)
+
+
+def read_meanings() -> dict[tuple[str, str], str]:
+    """Return the meanings in the configuration reference, which are written there alone."""
+    _, part = find_part("configuration")
+    return {(one["table"], one["key"]): one["meaning"] for one in _SETTING.finditer(part)}
+
+
 def describe_settings() -> str:
-    """The configuration reference."""
+    """The configuration reference: keys and defaults by the code, with the meanings that it has."""
+    meanings = read_meanings()
     lines = ["| table | key | default | meaning |", "|---|---|---|---|"]
     for table, settings in SETTINGS.items():
         for key, setting in settings.items():
             default = "required" if setting.default is REQUIRED else _show(setting.default)
-            lines.append(f"| `{table}` | `{key}` | {default} | {setting.doc} |")
+            meaning = meanings.get((table, key), UNWRITTEN)
+            lines.append(f"| `{table}` | `{key}` | {default} | {meaning} |")
     return "\n".join(lines)
 
 

@@ -18,23 +18,16 @@ from gateway.money import NANO, format_amount
 _credit = read.nano_units(1_000_000)  # Stripe takes less
 CARD_SETTINGS: Final[Mapping[str, Setting]] = {
     "secret_key": Setting(
-        secrets.secret, "your account's secret key at Stripe: env:NAME or file:PATH"
+        secrets.secret, what="your account's secret key at Stripe: env:NAME or file:PATH"
     ),
     "webhook_secret": Setting(
-        secrets.secret, "the signing secret of the endpoint /webhooks/stripe: env:NAME or file:PATH"
+        secrets.secret,
+        what="the signing secret of the endpoint /webhooks/stripe: env:NAME or file:PATH",
     ),
-    "amounts": Setting(
-        values.array(_credit, "[10, 25]"), "amounts to choose from", [10, 25, 50, 100]
-    ),
-    "minimum": Setting(
-        _credit, "the least that a holder can choose; default: the least of amounts", None
-    ),
-    "maximum": Setting(
-        _credit, "the most that a holder can choose; default: the largest of amounts", None
-    ),
-    "base_url": Setting(
-        values.base_url, "Stripe's address; another one for tests", "https://api.stripe.com"
-    ),
+    "amounts": Setting(values.array(_credit, "[10, 25]"), [10, 25, 50, 100]),
+    "minimum": Setting(_credit, None),
+    "maximum": Setting(_credit, None),
+    "base_url": Setting(values.base_url, "https://api.stripe.com"),
 }
 MOST_MINOR: Final = 99_999_999
 """The largest amount that Stripe takes, in the unit that it counts a currency in."""

@@ -239,7 +239,7 @@ def _check_address(place: Place, settings: dict[str, Any]) -> None:
         settings["base_url"] = ""
     elif settings.get("base_url", "") is None:
         raise place.error(
-            "base_url", "is missing; it is " + SETTINGS["providers.NAME"]["base_url"].doc
+            "base_url", "is missing; it is " + SETTINGS["providers.NAME"]["base_url"].what
         )
 
 

@@ -43,7 +43,7 @@ def read_price_list(
 ) -> PriceList:
     """Read a model's prices, which have the amounts that are needed. Raises ConfigError."""
     if price is None:
-        raise place.error("price", f"is missing; it is {SETTINGS['models.ID']['price'].doc}")
+        raise place.error("price", f"is missing; it is {SETTINGS['models.ID']['price'].what}")
     if price == "free":
         for key, value in (("price_when", rules), ("tool_prices", tools)):
             if value:
@@ -182,7 +182,7 @@ def _read_price(
     amounts: dict[str, Any] = read_table(within, raw, SETTINGS["models.ID.price"])
     for name in ("input", "output", "minute"):
         if name in needed and amounts[name] is None:
-            raise within.error(name, f"is missing; it is {SETTINGS['models.ID.price'][name].doc}")
+            raise within.error(name, f"is missing; it is {SETTINGS['models.ID.price'][name].what}")
     if amounts["output"] is not None and "output" not in needed:
         raise within.error("output", NO_OUTPUT)
     _convert_minute(within, amounts, needed)

@@ -45,9 +45,10 @@ class Setting:
     """One key of a table."""
 
     read: Read
-    doc: str
     default: object = REQUIRED
     """A TOML value, read like one from the file; None if the value may be absent."""
+    what: str = ""
+    """Its meaning, for the error if it is missing."""
 
 
 def parse_toml(path: Path) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def _read_setting(place: Place, key: str, raw: Mapping[str, object], setting: Se
     if value is None:
         return None
     if value is REQUIRED:
-        raise place.error(key, f"is missing; it is {setting.doc}")
+        raise place.error(key, f"is missing; it is {setting.what}")
     try:
         return setting.read(value)
     except ValueError as error:

@@ -301,15 +301,13 @@ MAX_TOKENS: Final = 100_000_000
 """Tokens of a model's input or output, fifty times the largest model of today."""
 _word = matching(r"[A-Za-z0-9_.-]{1,40}", "a word")
 CONDITIONS: Final = {
-    "input_above": Setting(
-        integer(0, MAX_TOKENS), "more tokens of input than this, cached ones too", None
-    ),
-    "service_tier": Setting(service_tier, 'the tier, such as "priority"', None),
-    "speed": Setting(_word, 'the speed, such as "fast"', None),
-    "inference_geo": Setting(_word, 'the region, such as "us"', None),
-    "hours": Setting(read_hours, 'hours in UTC, such as "01:00-04:00", or an array of them', None),
-    "weekdays": Setting(read_weekdays, 'days in UTC, such as "sat" or "mon-fri"', None),
-    "from": Setting(read_date, "the first day, such as 2026-08-01, or a time, in UTC", None),
-    "until": Setting(read_date, "the day, or the time, from which on it does not apply", None),
+    "input_above": Setting(integer(0, MAX_TOKENS), None),
+    "service_tier": Setting(service_tier, None),
+    "speed": Setting(_word, None),
+    "inference_geo": Setting(_word, None),
+    "hours": Setting(read_hours, None),
+    "weekdays": Setting(read_weekdays, None),
+    "from": Setting(read_date, None),
+    "until": Setting(read_date, None),
 }
 """The conditions of a rule."""

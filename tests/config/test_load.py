@@ -17,6 +17,7 @@ from gateway.config.records import Route, Server
 from gateway.config.settings import SETTINGS
 from gateway.money import Price
 from gateway.prices import PriceList
+from tests.documents import UNWRITTEN, read_meanings
 from tests.support.rows import each_row
 from tests.support.settings import CANARY, MODEL, OPENAI, SHIPPED, load, openai
 
@@ -286,8 +287,11 @@ def test_the_shipped_file_writes_the_defaults_that_it_writes() -> None:
 
 
 def test_every_setting_has_a_meaning_and_a_readable_default() -> None:
+    meanings = read_meanings()
     for table, settings in SETTINGS.items():
         for key, setting in settings.items():
-            assert setting.doc, f"{table}.{key}"
+            meaning = meanings[table, key]
+            assert meaning != UNWRITTEN, f"{table}.{key}"
+            assert setting.what in ("", meaning), f"{table}.{key}"
             if setting.default not in (None, REQUIRED):
                 setting.read(setting.default)
