@@ -29,7 +29,7 @@ JSON_BORDERS: Final = (
     "dialects/",
     "ledger/postgres/messages",  # rounds as JSON
     "ledger/postgres/session",  # rows as the driver gives them
-    "ledger/sql/books/database",  # rows that come as one JSON array
+    "ledger/sql/database",  # rows that come as one JSON array
     "ledger/sql/audit",  # rows as a driver gives them
     "ledger/sql/connection",  # the same
     "ledger/sql/rows",  # the same

@@ -31,7 +31,7 @@ from gateway.ledger.records import (
     StoredSecret,
 )
 from gateway.ledger.signin_records import SCRIPT_PREFIX, NewToken, TokenTerms, TokenView
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 
 MAX_GRACE_SECONDS: Final = 7 * 24 * 3600
 """How long a replaced key may go on working: a week is enough to deploy its successor."""

@@ -21,7 +21,7 @@ import orjson
 
 from gateway.ledger.opening import make_ledger
 from gateway.ledger.records import AuditReport, BadRecord, Conflict, Location, MoveRecord, NotFound
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 
 FILE_MODE: Final = 0o600
 """Only the owner reads and writes the file: it has everybody's accounts."""

@@ -35,7 +35,7 @@ from gateway.ledger.alert_records import (
 )
 from gateway.ledger.call_records import CallDetail
 from gateway.ledger.records import SYSTEM, Actor, AuditReport, LedgerError, NotFound
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.times import HOUR_MS, HOURS_PER_DAY, unix_ms
 
 ALARMING: Final = 3

@@ -28,7 +28,7 @@ from gateway.ledger.signin_records import (
     StoredPassword,
     TotpView,
 )
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 
 MIN_PASSWORD_CHARS: Final = 12
 """Characters of a password. The throttle stops guessing; NIST SP 800-63B asks for 8, and OWASP's ASVS

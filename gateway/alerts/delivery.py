@@ -31,7 +31,7 @@ from gateway.config.values import check_webhook
 from gateway.ledger.alert_records import Alert, Channel, Due, make_alert_id, write_alert
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl, LedgerError, Location
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.tasks import spawn
 from gateway.times import DAY_MS, HOUR_MS, unix_ms
 from gateway.upstream.resolver import Resolver

@@ -19,7 +19,7 @@ from gateway.ledger.alert_records import Alert, AlertKind, AlertState, UpstreamV
 from gateway.ledger.key_records import Budget
 from gateway.ledger.records import LedgerError
 from gateway.ledger.signin_records import PERSON_MARK
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import format_amount
 from gateway.tasks import spawn
 from gateway.times import DAY_MS, format_day, format_moment, unix_ms

@@ -8,7 +8,7 @@
 Who owns the truth: the order says for whom and how much, the provider whether it was paid, and the
 books whether that was credited. An order is a row before the provider is asked, and the page's address
 is told only once its id is kept; so whoever can pay can be looked up. What the provider tells comes late,
-twice, in any order or never, and `ledger.sql.books.orders` makes the same of it.
+twice, in any order or never, and `ledger.sql.orders` makes the same of it.
 
 May import: the leaves, `config`, `ledger`, `api`, `console`.
 """

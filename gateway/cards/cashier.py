@@ -17,7 +17,7 @@ from gateway.console.state import BooksThread
 from gateway.console.throttle import Tries
 from gateway.ledger.order_records import Fee, OrderView, Payment, Reversal
 from gateway.ledger.records import SYSTEM, Actor, LedgerError, NotFound, Refused
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS
 
 

@@ -32,7 +32,7 @@ from gateway.ledger.records import (
     NotFound,
     Refused,
 )
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.process import ExitCode
 
 COLUMNS: Final = ("name", "credit", "models", "rpm", "tpm", "concurrency", "key_name")

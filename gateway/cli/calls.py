@@ -27,7 +27,7 @@ from gateway.ledger.call_records import (
     sum_costs,
     sum_usage,
 )
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.process import ExitCode
 from gateway.times import DAY_MS, format_moment
 

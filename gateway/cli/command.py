@@ -12,7 +12,7 @@ from gateway.cli.arguments import Json, Output, render
 from gateway.config.records import Config
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, DatabaseUrl, LedgerMissing, NotFound
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import format_amount
 from gateway.times import unix_ms
 

@@ -21,7 +21,7 @@ from gateway.ledger.key_records import (
 )
 from gateway.ledger.records import CodeStatus
 from gateway.ledger.signin_records import TokenRole, TokenTerms
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.process import PROGRAM
 
 _KEY: Final = arg(

@@ -28,7 +28,7 @@ from gateway.console.fields import invalid_field
 from gateway.console.origin import API_HEADERS
 from gateway.console.routes import Answer, ConsoleRequest
 from gateway.ledger.records import MAX_INTEGER
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS, format_day
 
 log = logging.getLogger("gateway.console")

@@ -42,7 +42,7 @@ from gateway.ledger.records import (
     StoredReply,
 )
 from gateway.ledger.signin_records import PERSON_MARK, SessionView, SignIn, TokenRole, TokenView
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 
 T = TypeVar("T")
 

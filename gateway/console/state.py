@@ -29,7 +29,7 @@ from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrot
 from gateway.ledger.opening import open_books
 from gateway.ledger.order_records import OrderView
 from gateway.ledger.records import Actor, AuditReport, Location
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.tasks import measure_loop_lag
 from gateway.times import unix_ms
 

@@ -11,7 +11,7 @@
     checks           checks of names, notes, amounts, limits and dates, before they are stored
     opening          opens, checks and makes the ledger of a location
     serving/         the contract of a serving ledger: decisions in memory, one writer over a store
-    sql/             statements that databases share; `sql.books`, the operator's books made of them
+    sql/             statements that databases share, and the operator's books made of them
     sqlite/          a ledger in one SQLite file, for one serving process
     postgres/        a ledger in PostgreSQL, for several
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, Location, MoveRecord
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.ledger")

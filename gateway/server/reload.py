@@ -39,7 +39,7 @@ from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import SYSTEM, Actor, LedgerError
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import PRICES, format_amount, format_factor
 from gateway.prices import AppliedPrice, PriceList, read_price
 from gateway.server.connections import fit_to_files

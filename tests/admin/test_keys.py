@@ -15,7 +15,7 @@ from gateway.admin import keys
 from gateway.ledger.key_records import Allowance, KeyTerms, Terms
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.signin_records import TokenTerms
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import MAX_AMOUNT_NANO, NANO
 from tests.admin.visits import NAME, Clock, read
 from tests.ledger.kit import assert_sound

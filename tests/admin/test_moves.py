@@ -18,7 +18,7 @@ from gateway.ids import digest
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
 from gateway.ledger.records import BadRecord, Conflict, FilesLost, MoveRecord, NotFound
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.folds import FILES
 from gateway.money import NANO
 from gateway.times import unix_ms

@@ -25,7 +25,7 @@ from gateway.admin.signin import LINK_MS, Visitor
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.signin_records import OPERATOR_IDLE_MS, OPERATOR_SESSION_MS
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.visits import (
     HASH,

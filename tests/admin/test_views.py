@@ -26,7 +26,7 @@ from gateway.ledger.call_records import CallView, Usage
 from gateway.ledger.key_records import BudgetStanding, KeyTerms, KeyView
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import Tokens
 from gateway.times import unix_ms

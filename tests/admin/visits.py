@@ -11,7 +11,7 @@ from pathlib import Path
 from gateway.admin import signin
 from gateway.admin.signin import NewSession, Visitor
 from gateway.ledger.signin_records import StoredPassword
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 
 NAME = "alice"
 OPERATOR = "root"

@@ -15,7 +15,7 @@ from playwright.async_api import Page
 from gateway.admin import keys
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.signin_records import TokenTerms
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import NANO
 from tests.browser.kit import HOLDER_PAGES, OPERATOR_PAGES, Site, go
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, start_console

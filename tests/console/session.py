@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from tests.console.kit import API, HOLDER, OPERATOR, Console, Reply, execute, open_console
 
 PASSWORD: Final = "correct horse battery"

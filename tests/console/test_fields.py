@@ -18,7 +18,7 @@ from gateway.console.routes import Answer, ConsoleRequest, run_once
 from gateway.console.state import BooksThread
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AccountView, Conflict
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS
 from tests.console.handler_kit import make_post, open_books_thread
 from tests.ledger.kit import assert_sound, query

@@ -17,9 +17,9 @@ from gateway.admin import keys
 from gateway.ledger.call_records import CallFilter, CallView, Outcome
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import EntryFilter, EntryKind, EntryView
-from gateway.ledger.sql.books import calls as call_book
-from gateway.ledger.sql.books import entries
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql import calls as call_book
+from gateway.ledger.sql import entries
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS, HOUR_MS
 from tests.console.calls import NOON_MS, TODAY, Past, add_calls, check_plan, end_call

@@ -27,7 +27,7 @@ from gateway.console.origin import API_HEADERS
 from gateway.console.routes import Answer, ConsoleRequest
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS
 from tests.console.calls import NOON_MS
 from tests.console.handler_kit import make_request, open_books_thread

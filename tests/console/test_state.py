@@ -40,7 +40,7 @@ from gateway.console.state import (
 )
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Actor, LedgerError
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.tasks import spawn
 from tests.console.handler_kit import make_post, open_books_thread
 from tests.console.kit import Console

@@ -18,7 +18,7 @@ from gateway.ledger.opening import open_books
 from gateway.ledger.order_records import Fee, Payment, Reversal
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.signin_records import TokenTerms
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import NANO
 
 CHANNELS: Final[tuple[Channel, ...]] = ("webhook",)

@@ -21,7 +21,7 @@ SQL = re.compile(
 
 
 INNER = re.compile(
-    r"from gateway\.ledger\.(serving|sql|sqlite|postgres)\b(?!\.books\.books|\.ledger import)"
+    r"from gateway\.ledger\.(serving|sql|sqlite|postgres)\b(?!\.books import Books\b|\.ledger import)"
 )
 """Modules that tell how a ledger is kept; the two contracts are among them."""
 

@@ -22,7 +22,7 @@ from typing import Final
 
 from gateway.ledger.call_records import CallFilter, UsageFilter
 from gateway.ledger.records import EntryFilter, EntryKind
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.folds import (
     FILE_ENTRIES,

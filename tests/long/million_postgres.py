@@ -25,7 +25,7 @@ from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session
 from gateway.ledger.records import AccountOrder, DatabaseUrl, EntryFilter
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS
 from tests.long.million import ACCOUNT, CREDIT_NANO, MOVES, PRICE, SUMS, Busy, History, make_pages
 from tests.support.postgres import find_server, run_cluster

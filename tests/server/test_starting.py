@@ -17,7 +17,7 @@ import pytest
 from gateway import ids
 from gateway.admin.signin import SigninLink
 from gateway.ledger.opening import open_books
-from gateway.ledger.sql.books.accounts import AccountBook
+from gateway.ledger.sql.accounts import AccountBook
 from gateway.process import ExitCode
 from gateway.server.first_start import (
     CannotShow,

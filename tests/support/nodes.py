@@ -15,7 +15,7 @@ import psycopg
 
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from tests.support import config, seed
 from tests.support.process import GatewayProcess, free_port
 from tests.support.seed import Caller, Seed

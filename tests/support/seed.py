@@ -10,7 +10,7 @@ from gateway.admin import keys
 from gateway.ledger.key_records import Allowance, KeyTerms, Terms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Location
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 
 NANO: Final = 10**9
 PICKY_MODEL: Final = "no-usage/5"

@@ -18,7 +18,7 @@ from gateway.console.lists import read_page
 from gateway.console.routes import EVERY_TOKEN, OPERATORS, SHOPS, Answer, ConsoleRequest, route
 from gateway.ledger.key_records import KeyView, Terms
 from gateway.ledger.records import AccountOrder, CodeStatus, EntryFilter, EntryView, NotFound
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_day
 

@@ -31,7 +31,7 @@ from gateway.console.state import Cashier
 from gateway.ledger.call_records import StatementLine, sum_statement
 from gateway.ledger.order_records import OrderState, OrderView
 from gateway.ledger.records import Actor, EntryFilter, EntryKind, EntryRun, EntryView
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount, format_amount
 from gateway.times import DAY_MS, format_day
 

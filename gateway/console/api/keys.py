@@ -28,7 +28,7 @@ from gateway.ledger.key_records import (
 )
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.signin_records import TokenRole, TokenTerms
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 from gateway.times import DAY_MS
 

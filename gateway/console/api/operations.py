@@ -22,7 +22,7 @@ from gateway.ids import find_last4
 from gateway.ledger.alert_records import LatencyScope
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AuditReport
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 from gateway.process import PROGRAM, find_version
 from gateway.times import DAY_MS, format_day, format_iso, unix_ms

@@ -31,7 +31,7 @@ from gateway.ledger.call_records import (
     sum_usage,
 )
 from gateway.ledger.records import AccountView, count_days_left
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount, format_amount
 from gateway.times import DAY_MS, HOURS_PER_DAY, format_day, format_moment
 

@@ -30,7 +30,7 @@ from gateway.console.routes import Answer, ConsoleRequest, async_route, find_loc
 from gateway.console.throttle import DeviceCookie, find_device, make_cookie
 from gateway.ledger.records import AccountView, LedgerError
 from gateway.ledger.signin_records import FailedBy, SessionView, SignIn
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 from gateway.process import find_version
 from gateway.tasks import spawn

@@ -28,7 +28,7 @@ from gateway.console.throttle import make_cookie
 from gateway.ledger.alert_records import Hook
 from gateway.ledger.records import LedgerError
 from gateway.ledger.signin_records import SessionView
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import MAX_AMOUNT_NANO, describe_amount
 from gateway.times import format_iso
 

@@ -32,7 +32,7 @@ from gateway.ledger.call_records import (
     UsageReport,
     sum_usage,
 )
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount, describe_price
 from gateway.prices import describe_rules
 from gateway.times import DAY_MS, format_day, format_hour, format_iso

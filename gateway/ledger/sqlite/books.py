@@ -26,7 +26,7 @@ from gateway.ledger.sql.audit import (
     read_last_entry,
     write_checkpoint,
 )
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.admin import keys
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.sql.books import accounts as account_book
+from gateway.ledger.sql import accounts as account_book
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO
 from tests.admin.kit import ACCOUNT_FIELDS, ACCOUNTS, ENTRY_FIELDS, add_key, get, post, quote, url

@@ -14,7 +14,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.ledger.databases import Databases

@@ -16,7 +16,7 @@ from gateway.ledger.call_records import CallFilter, CallView, Outcome, Receipt
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import EntryView, StoredSecret
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
 from tests.ledger.contract.implementations import IMPLEMENTATIONS, Implementation

@@ -12,7 +12,7 @@ from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.serving import open_postgres
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from tests.ledger.databases import CUT_OFF, stop_clock
 from tests.support.postgres import name_of
 

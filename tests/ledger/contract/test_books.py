@@ -26,8 +26,8 @@ from gateway.ledger.records import (
     StoredSecret,
 )
 from gateway.ledger.signin_records import Opening
-from gateway.ledger.sql.books.accounts import MAX_DAYS
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.accounts import MAX_DAYS
+from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import (
     NOW_MS,

@@ -11,7 +11,7 @@ from gateway.ledger.base import COMMIT_SECONDS, Key
 from gateway.ledger.key_records import Allowance, BudgetView, KeyTerms, Period
 from gateway.ledger.records import Conflict, NotFound, StoredSecret
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS, HOUR_MS
 from tests.ledger.contract.kit import (
     NOW_MS,

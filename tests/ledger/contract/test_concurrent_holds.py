@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from tests.ledger.contract.implementations import IMPLEMENTATIONS, Implementation, make_cases
 from tests.ledger.contract.kit import WAIT_SECONDS, Place, admission, find_key, settlement, void
 from tests.support.fuzz import fuzz

@@ -19,7 +19,7 @@ from gateway.ledger.postgres.schema import SILENCE_SECONDS
 from gateway.ledger.postgres.serving import open_postgres
 from gateway.ledger.records import DatabaseUrl
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.times import unix_ms
 from tests.ledger.contract import kit
 from tests.support.nodes import WRONG_SUMS

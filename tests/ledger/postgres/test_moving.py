@@ -21,7 +21,7 @@ from gateway.ledger.postgres.books import OF_NODES, TABLES
 from gateway.ledger.postgres.nodes import register
 from gateway.ledger.postgres.schema import SHAPE, open_session
 from gateway.ledger.records import BadRecord, DatabaseUrl, LedgerError, MoveRecord
-from gateway.ledger.sql.books.books import Books
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import CHARGE_COLUMN, SqliteBooks
 from gateway.ledger.sqlite.folds import FILES
 from gateway.ledger.sqlite.schema import VERSION

@@ -8,11 +8,11 @@ import pytest
 
 from gateway.ledger.call_records import CallFilter
 from gateway.ledger.postgres.books import PostgresBooks
-from gateway.ledger.sql.books.accounts import RANKS
-from gateway.ledger.sql.books.calls import LATEST, Index, choose_index, make_parameters
-from gateway.ledger.sql.books.entries import LATEST_ENTRIES
-from gateway.ledger.sql.books.usage import POINTS
+from gateway.ledger.sql.accounts import RANKS
+from gateway.ledger.sql.calls import LATEST, Index, choose_index, make_parameters
 from gateway.ledger.sql.connection import Values
+from gateway.ledger.sql.entries import LATEST_ENTRIES
+from gateway.ledger.sql.usage import POINTS
 from tests.long.million import ACCOUNT, KEY, MODEL
 from tests.long.million_postgres import FilledDatabase, PostgresHistory, fill, measure_pages
 from tests.support.postgres import Cluster

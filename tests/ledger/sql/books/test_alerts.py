@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import pytest
 
 from gateway.ledger.alert_records import KEPT_MS, Alert, Hook
-from gateway.ledger.sql.books.alerts import PER_RECEIVER
+from gateway.ledger.sql.alerts import PER_RECEIVER
 from gateway.ledger.sql.connection import Connection
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock

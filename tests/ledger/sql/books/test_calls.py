@@ -18,8 +18,8 @@ from gateway.ledger.call_records import (
 )
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import NotFound
-from gateway.ledger.sql.books import calls
-from gateway.ledger.sql.books.usage import POINTS
+from gateway.ledger.sql import calls
+from gateway.ledger.sql.usage import POINTS
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS, HOUR_MS
 from tests.console.calls import check_plan, explain

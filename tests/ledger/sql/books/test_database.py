@@ -18,7 +18,7 @@ from gateway.ledger.records import (
     RepeatableRequest,
     StoredReply,
 )
-from gateway.ledger.sql.books import alerts
+from gateway.ledger.sql import alerts
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.process import find_version
 from gateway.times import unix_ms

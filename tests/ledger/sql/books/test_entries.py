@@ -20,7 +20,7 @@ from gateway.ledger.records import (
     Refused,
     StoredSecret,
 )
-from gateway.ledger.sql.books.entries import RUNS_OF_ALL
+from gateway.ledger.sql.entries import RUNS_OF_ALL
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement
 from tests.ledger.sql.books.conftest import Clock

@@ -10,7 +10,7 @@ import pytest
 from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms
 from gateway.ledger.records import AccountOrder, Conflict, NotFound, StoredSecret
-from gateway.ledger.sql.books.accounts import RANKS
+from gateway.ledger.sql.accounts import RANKS
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS
 from tests.console.calls import check_plan

@@ -13,7 +13,7 @@ import pytest
 from gateway.ledger.order_records import OrderView, Payment, Reversal
 from gateway.ledger.records import Conflict, LedgerError, NotFound
 from gateway.ledger.sql import audit
-from gateway.ledger.sql.books.orders import MAX_OPEN
+from gateway.ledger.sql.orders import MAX_OPEN
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.places import AnyBooks

@@ -8,8 +8,8 @@ import pytest
 
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.signin_records import Opening, SessionView, SignIn, SignInView, StoredPassword
-from gateway.ledger.sql.books import signins
-from gateway.ledger.sql.books.people import MAX_PEOPLE
+from gateway.ledger.sql import signins
+from gateway.ledger.sql.people import MAX_PEOPLE
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks

@@ -17,8 +17,8 @@ from gateway.ledger.signin_records import (
     TokenView,
     TotpView,
 )
-from gateway.ledger.sql.books.books import USED_EVERY_MS
-from gateway.ledger.sql.books.signins import MAX_SESSIONS, SEEN_EVERY_MS
+from gateway.ledger.sql.books import USED_EVERY_MS
+from gateway.ledger.sql.signins import MAX_SESSIONS, SEEN_EVERY_MS
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks, BooksPlace

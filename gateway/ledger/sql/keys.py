@@ -11,7 +11,7 @@ from gateway import ids
 from gateway.ledger.checks import require_allowance, require_key_terms
 from gateway.ledger.key_records import Allowance, KeyChanges, KeyStatus, KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
-from gateway.ledger.sql.books.budgets import (
+from gateway.ledger.sql.budgets import (
     BUDGET_COLUMNS,
     BudgetColumns,
     describe_allowance,
@@ -20,8 +20,8 @@ from gateway.ledger.sql.books.budgets import (
     set_own_budget,
     view_standing,
 )
-from gateway.ledger.sql.books.database import Part, append_change, describe_changes, read_account
 from gateway.ledger.sql.connection import Connection, insert
+from gateway.ledger.sql.database import Part, append_change, describe_changes, read_account
 from gateway.ledger.sql.rows import (
     KEY_LIVES,
     KEY_TERMS,

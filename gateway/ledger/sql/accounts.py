@@ -34,7 +34,16 @@ from gateway.ledger.records import (
     count_days_left,
 )
 from gateway.ledger.signin_records import SCRIPT_ACTOR
-from gateway.ledger.sql.books.database import (
+from gateway.ledger.sql.connection import (
+    PART,
+    Connection,
+    Value,
+    insert_numbered,
+    join_parts,
+    read_rows,
+    sum_parts,
+)
+from gateway.ledger.sql.database import (
     ACCOUNT_COLUMNS,
     EACH_ACCOUNT,
     KEY_WORKS,
@@ -46,18 +55,9 @@ from gateway.ledger.sql.books.database import (
     read_account_name,
     view_account,
 )
-from gateway.ledger.sql.books.people import require_free_name
-from gateway.ledger.sql.books.signins import end_sessions
-from gateway.ledger.sql.connection import (
-    PART,
-    Connection,
-    Value,
-    insert_numbered,
-    join_parts,
-    read_rows,
-    sum_parts,
-)
+from gateway.ledger.sql.people import require_free_name
 from gateway.ledger.sql.rows import SET_TERMS, Draft, post_entry, write_terms
+from gateway.ledger.sql.signins import end_sessions
 from gateway.money import format_amount
 from gateway.times import DAY_MS
 

@@ -35,20 +35,20 @@ from gateway.ledger.records import (
     StoredSecret,
 )
 from gateway.ledger.signin_records import SignIn, TokenRole, TokenTerms, TokenView, TotpView
-from gateway.ledger.sql.books.accounts import AccountBook, StatementBook
-from gateway.ledger.sql.books.alerts import AlertBook
-from gateway.ledger.sql.books.budgets import BudgetBook
-from gateway.ledger.sql.books.calls import CallBook
-from gateway.ledger.sql.books.codes import CodeBook
-from gateway.ledger.sql.books.database import Database, Part
-from gateway.ledger.sql.books.entries import EntryBook
-from gateway.ledger.sql.books.keys import KeyBook
-from gateway.ledger.sql.books.observations import ObservationBook
-from gateway.ledger.sql.books.orders import OrderBook
-from gateway.ledger.sql.books.people import PeopleBook, find_hash, note_signin
-from gateway.ledger.sql.books.signins import SignInBook
-from gateway.ledger.sql.books.usage import UsageBook
+from gateway.ledger.sql.accounts import AccountBook, StatementBook
+from gateway.ledger.sql.alerts import AlertBook
+from gateway.ledger.sql.budgets import BudgetBook
+from gateway.ledger.sql.calls import CallBook
+from gateway.ledger.sql.codes import CodeBook
 from gateway.ledger.sql.connection import Connection, Value, Values, insert
+from gateway.ledger.sql.database import Database, Part
+from gateway.ledger.sql.entries import EntryBook
+from gateway.ledger.sql.keys import KeyBook
+from gateway.ledger.sql.observations import ObservationBook
+from gateway.ledger.sql.orders import OrderBook
+from gateway.ledger.sql.people import PeopleBook, find_hash, note_signin
+from gateway.ledger.sql.signins import SignInBook
+from gateway.ledger.sql.usage import UsageBook
 
 _LAST_CHECKPOINT: Final = "SELECT max(created_ms) FROM checkpoints"
 

@@ -23,7 +23,8 @@ from gateway.ledger.signin_records import (
     SignIn,
     StoredPassword,
 )
-from gateway.ledger.sql.books.database import (
+from gateway.ledger.sql.connection import Connection, Value, insert
+from gateway.ledger.sql.database import (
     ACCOUNT_COLUMNS,
     AccountColumns,
     Database,
@@ -32,7 +33,7 @@ from gateway.ledger.sql.books.database import (
     read_account_name,
     view_account,
 )
-from gateway.ledger.sql.books.people import (
+from gateway.ledger.sql.people import (
     LIVE,
     PeopleBook,
     admit,
@@ -40,7 +41,6 @@ from gateway.ledger.sql.books.people import (
     find_hash,
     note_signin,
 )
-from gateway.ledger.sql.connection import Connection, Value, insert
 
 SEEN_EVERY_MS: Final = 60_000
 """The precision of a session's last use, in ms: each update is a write."""

@@ -26,7 +26,6 @@ from gateway.ledger.call_records import (
     UsageReport,
 )
 from gateway.ledger.records import Refused
-from gateway.ledger.sql.books.database import KEY_WORKS, Part, read_account
 from gateway.ledger.sql.connection import (
     PART,
     Connection,
@@ -36,6 +35,7 @@ from gateway.ledger.sql.connection import (
     read_rows,
     sum_parts,
 )
+from gateway.ledger.sql.database import KEY_WORKS, Part, read_account
 from gateway.ledger.sql.rows import (
     COSTS_OF_DAYS,
     COSTS_OF_REQUESTS,

@@ -15,9 +15,9 @@ from gateway.ledger.records import (
     NotFound,
     StoredSecret,
 )
-from gateway.ledger.sql.books.database import Database, Part, read_account
-from gateway.ledger.sql.books.entries import EntryBook
 from gateway.ledger.sql.connection import MAX_ROWS, Connection, Value
+from gateway.ledger.sql.database import Database, Part, read_account
+from gateway.ledger.sql.entries import EntryBook
 from gateway.money import format_amount
 
 _INSERT_CODE: Final = (
