@@ -17,7 +17,7 @@ from typing import Final
 from gateway.ledger.sqlite.schema import connect
 from tests.bench import books, load, wire
 from tests.bench.processes import Target, run_gateway, run_script
-from tests.long.million import History, write_history
+from tests.long.million import History, list_statements, write_history
 from tests.support.process import free_port
 
 CONNECTIONS: Final = 64
@@ -54,28 +54,6 @@ class Figures:
         )
 
 
-_ACCOUNTS: Final = """
-    WITH RECURSIVE numbers (n) AS (
-        SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :accounts - 1
-    )
-    INSERT INTO accounts (name, created_ms) SELECT 'user-' || n, 1 FROM numbers
-"""
-_KEYS: Final = """
-    WITH RECURSIVE numbers (n) AS (
-        SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :keys - 1
-    )
-    INSERT INTO keys (id, origin_id, account_id, name, digest, last4, created_ms, models, cap_nano)
-    SELECT printf('key_of_many_%012d', n), printf('key_of_many_%012d', n), accounts.id, 'key ' || n,
-        CAST(printf('many%028d', n) AS BLOB), printf('%04d', n % 10000), 1,
-        iif(n % 3, NULL, json_array('vendor/model-' || n % 7)), iif(n % 5, NULL, 1000000)
-    FROM numbers JOIN accounts ON accounts.name = 'user-' || (n / :each)
-"""
-_CHECKPOINT: Final = """
-    INSERT INTO checkpoints (entry_id, created_ms) SELECT max(id), 1 FROM entries
-"""
-"""The checkpoint that an earlier start of the gateway would have written."""
-
-
 def play_growth(folder: Path, sizes: Sequence[Size], rounds: int) -> list[Figures]:
     """Start a gateway for each size and load them in turn."""
     with ExitStack() as stack:
@@ -107,9 +85,8 @@ def _fill(folder: Path, size: Size, upstream: Target) -> tuple[Path, int, str]:
     with closing(connect(config.with_name("gateway.db"))) as connection:
         write_history(connection, History(requests=size.rows))
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute(_ACCOUNTS, numbers)
-        connection.execute(_KEYS, numbers)
-        connection.execute(_CHECKPOINT)
+        for sql in list_statements("growth"):
+            connection.execute(sql, numbers)
         connection.execute("COMMIT")
     return config, port, key
 
