@@ -18,10 +18,10 @@ from typing import Final
 from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
 from gateway.config.reader import REQUIRED
 from gateway.config.settings import SETTINGS
-from gateway.dialects.chat_over_messages import request as to_messages_request
-from gateway.dialects.chat_over_responses import request as to_responses_request
-from gateway.dialects.messages_over_chat import request as to_chat_request
-from gateway.dialects.responses_over_chat import request as from_responses_request
+from gateway.dialects.chat import over_messages_request as to_messages_request
+from gateway.dialects.chat import over_responses_request as to_responses_request
+from gateway.dialects.messages import over_chat_request as to_chat_request
+from gateway.dialects.responses import over_chat_request as from_responses_request
 from gateway.dialects.wire.billed import BILLED
 from gateway.process import ExitCode
 from tests import ROOT

@@ -5,14 +5,13 @@
     exchanges   the tables of dialects and translations, and their product
     composed    two translations in a row, where there is no direct one
     wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
-    chat/  messages/  responses/                a folder per dialect
-    chat_over_messages/  chat_over_responses/   a folder per translation, caller over upstream
-    messages_over_chat/  responses_over_chat/
+    chat/  messages/  responses/   a folder per dialect: its callers and upstreams, and how its callers
+                are served over another dialect
     from_chat, to_chat          what two translations share: from chat callers, to chat upstreams
     embeddings, completions, images, rerank, speech, transcripts    services of providers like OpenAI
 
 A new dialect is a folder and a row in the tables of callers and upstreams in `exchanges`; a new pair is
-a folder and a row in the table of translations. Other code stays as it is.
+modules in the caller's folder and a row in the table of translations. Other code stays as it is.
 May import: the leaves `errors`, `money`, `prices` and `usage`; neither asyncio nor aiohttp. README.md has
 the facts of the formats that the code relies on.
 """

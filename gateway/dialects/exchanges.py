@@ -8,16 +8,21 @@ from functools import partial
 from typing import Final
 
 from gateway.dialects.base import Caller, Pipeline, Translation, Upstream
+from gateway.dialects.chat import (
+    over_messages_reply,
+    over_messages_request,
+    over_responses_reply,
+    over_responses_request,
+)
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
-from gateway.dialects.chat_over_messages import CHAT_OVER_MESSAGES
-from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
 from gateway.dialects.completions import CompletionsCaller, CompletionsUpstream
 from gateway.dialects.composed import compose
 from gateway.dialects.embeddings import EmbeddingsCaller, EmbeddingsUpstream
 from gateway.dialects.images import ImagesCaller, ImagesUpstream
+from gateway.dialects.messages import over_chat_reply as message_reply
+from gateway.dialects.messages import over_chat_request as message_request
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
-from gateway.dialects.messages_over_chat import MESSAGES_OVER_CHAT
 from gateway.dialects.records import (
     DEMO,
     CompletionRequest,
@@ -29,9 +34,11 @@ from gateway.dialects.records import (
     Target,
 )
 from gateway.dialects.rerank import RerankCaller, RerankUpstream
+from gateway.dialects.responses import over_chat_reply as responses_reply
+from gateway.dialects.responses import over_chat_request as responses_request
+from gateway.dialects.responses import over_chat_stream as responses_stream
 from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.dialects.responses.upstream import ResponsesUpstream
-from gateway.dialects.responses_over_chat import RESPONSES_OVER_CHAT
 from gateway.dialects.speech import SpeechCaller, SpeechUpstream
 from gateway.dialects.transcripts import TranscriptsCaller, TranscriptsUpstream
 from gateway.dialects.wire.billed import check_audio
@@ -188,10 +195,29 @@ UPSTREAMS: Final[Mapping[str, Upstream]] = {
 """Keys are a provider's `dialect` in the configuration."""
 
 TRANSLATIONS: Final[Translations] = {
-    ("chat", "messages"): CHAT_OVER_MESSAGES,
-    ("chat", "responses"): CHAT_OVER_RESPONSES,
-    ("messages", "chat"): MESSAGES_OVER_CHAT,
-    ("responses", "chat"): RESPONSES_OVER_CHAT,
+    ("chat", "messages"): Translation(
+        over_messages_request.translate_request,
+        over_messages_reply.translate_reply,
+        over_messages_reply.ChunkWriter,
+    ),
+    ("chat", "responses"): Translation(
+        over_responses_request.translate_request,
+        over_responses_reply.translate_reply,
+        over_responses_reply.ChunkWriter,
+    ),
+    ("messages", "chat"): Translation(
+        message_request.translate_request,
+        message_reply.translate_reply,
+        message_reply.MessageWriter,
+        message_request.NAMES,
+        ".{}",
+    ),
+    ("responses", "chat"): Translation(
+        responses_request.translate_request,
+        responses_reply.translate_reply,
+        responses_stream.ResponseWriter,
+        responses_request.NAMES,
+    ),
 }
 
 RATES: Final[Mapping[tuple[str, str], tuple[int, int]]] = {

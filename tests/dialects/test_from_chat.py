@@ -14,8 +14,8 @@ from openai.types.chat.completion_create_params import (
     CompletionCreateParamsStreaming,
 )
 
-from gateway.dialects.chat_over_messages import request as to_messages
-from gateway.dialects.chat_over_responses import request as to_responses
+from gateway.dialects.chat import over_messages_request as to_messages
+from gateway.dialects.chat import over_responses_request as to_responses
 from tests.dialects.chat.kit import Json
 from tests.dialects.chat_over_messages import kit as messages
 from tests.dialects.chat_over_responses import kit as responses

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.dialects.chat_over_messages.request import PASSED
+from gateway.dialects.chat.over_messages_request import PASSED
 from gateway.dialects.records import Target
 from gateway.errors import BadRequest
 from tests.dialects.chat_over_messages.kit import (

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from anthropic import transform_schema
 from pydantic import BaseModel, Field
 
-from gateway.dialects.chat_over_messages.request import adapt_schema
+from gateway.dialects.chat.over_messages_request import adapt_schema
 from tests.support.rows import each_row
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.chat_over_responses import CHAT_OVER_RESPONSES
+from gateway.dialects.chat.over_responses_reply import translate_reply
 from tests.dialects.chat.kit import check_stream, make_dice, play, random_slices
 from tests.dialects.chat_over_messages.kit import make_context
 from tests.dialects.chat_over_responses.kit import (
@@ -80,9 +80,7 @@ def test_a_stream_says_what_the_whole_reply_says_in_any_slicing(
     output: list[Json], status: str, detail: Json | None
 ) -> None:
     reply = {"status": status, "output": output, "incomplete_details": detail}
-    (choice,) = CHAT_OVER_RESPONSES.translate_reply(reply, make_context(), make_usage(None))[
-        "choices"
-    ]
+    (choice,) = translate_reply(reply, make_context(), make_usage(None))["choices"]
     body = frame(*STARTED, *write_items(*output), end(status, {"input_tokens": 1, "output_tokens": 2}, incomplete_details=detail))  # fmt: skip
     whole = play(open_stream(), [body])
     check_stream(whole.chunks, usage=False)

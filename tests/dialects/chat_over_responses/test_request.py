@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gateway.dialects.chat_over_responses.request import SHARED
+from gateway.dialects.chat.over_responses_request import SHARED
 from tests.dialects.chat_over_responses.kit import TARGET, find_refusal, translate
 
 Json = dict[str, Any]

@@ -10,8 +10,8 @@ import orjson
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 
-from gateway.dialects.messages_over_chat.conversation import is_strict
-from gateway.dialects.messages_over_chat.request import (
+from gateway.dialects.messages.over_chat_conversation import is_strict
+from gateway.dialects.messages.over_chat_request import (
     CARRIED,
     DROPPED,
     MAX_USER_CHARS,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.dialects.messages_over_chat.reply import MessageWriter
+from gateway.dialects.messages.over_chat_reply import MessageWriter
 from gateway.errors import UndeliverableReply
 from tests.dialects.chat.kit import choice, chunk, event, events, role, text
 from tests.dialects.messages_over_chat.kit import (

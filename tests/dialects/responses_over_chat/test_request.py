@@ -9,7 +9,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 
 from gateway.dialects.records import Target
 from gateway.dialects.responses.history import SUMMARIES
-from gateway.dialects.responses_over_chat.request import (
+from gateway.dialects.responses.over_chat_request import (
     CARRIED,
     DROPPED,
     DROPPED_ITEMS,

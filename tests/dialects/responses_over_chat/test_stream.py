@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from gateway.dialects import to_chat
 from gateway.dialects.exchanges import TRANSLATIONS
 from gateway.dialects.records import ReplyUsage
-from gateway.dialects.responses_over_chat.reply import make_part
-from gateway.dialects.responses_over_chat.stream import FORMS, ResponseWriter
+from gateway.dialects.responses.over_chat_reply import make_part
+from gateway.dialects.responses.over_chat_stream import FORMS, ResponseWriter
 from gateway.dialects.to_chat import Kind
 from gateway.money import Tokens
 from tests.dialects.chat.kit import choice, chunk, dump, text

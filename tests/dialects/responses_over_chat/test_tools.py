@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.responses_over_chat.tools import (
+from gateway.dialects.responses.over_chat_tools import (
     MAX_NAME_CHARS,
     MAX_OPENING_CHARS,
     InputDecoder,

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import Target
-from gateway.dialects.responses_over_chat.request import SHARED
+from gateway.dialects.responses.over_chat_request import SHARED
 from gateway.dialects.wire.fields import (
     Field,
     Files,

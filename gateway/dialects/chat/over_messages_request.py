@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.dialects import from_chat
+from gateway.dialects.chat.over_messages_conversation import CACHE_MARK, Turns
 from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
-from gateway.dialects.chat_over_messages.conversation import CACHE_MARK, Turns
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.wire.fields import Field
 from gateway.money import WEB_SEARCH

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from gateway.dialects.messages.caller import MarkedField, MessagesField, is_default
-from gateway.dialects.messages_over_chat.conversation import (
+from gateway.dialects.messages.over_chat_conversation import (
     is_strict,
     translate_conversation,
     translate_tools,
