@@ -29,6 +29,10 @@ SMALL_BYTES: Final = 2 << 10
 """Bytes of a read that is handled at once: some events. More wait while others have their turns."""
 PIECE_BYTES: Final = 16 << 10
 """Bytes that are handled at a time; of the smallest events, each translated, so many take 3 ms."""
+LARGE_PIECE_BYTES: Final = 64 << 10
+"""The same behind a piece that was quick: most streams pass by templates."""
+QUICK_SECONDS: Final = 0.001
+"""A piece that took less was quick: four times as many of its bytes take about one turn."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped to get the connection back into the pool."""
 
@@ -69,6 +73,7 @@ class Connection(asyncio.Protocol):
         self._turns: Turns = find_turns()
         self._pending = b""
         """Bytes that were read and wait for their turn. While there are any, no more are read."""
+        self._piece_bytes = PIECE_BYTES
         self._reads = True
         """The transport reads."""
         self._waiter: PromptFuture | None = None
@@ -153,8 +158,7 @@ class Connection(asyncio.Protocol):
             self._push(early)
             if not self._reads:
                 self._read_pending()
-        # Also behind the end of the body while the receiver
-        # asks to wait: what it holds has to go out.
+        # Also behind the body's end while the receiver asks to wait: what it holds has to go out.
         while not self._stopped and (self.paused or not reader.done):
             if self.paused:
                 await receiver.unblock()
@@ -210,8 +214,11 @@ class Connection(asyncio.Protocol):
             if not self._turns.has_time():
                 self._turns.wait(self._keep, self._read_pending)  # the pool's: one provider's share
                 break
-            piece, self._pending = self._pending[:PIECE_BYTES], self._pending[PIECE_BYTES:]
+            size, began = self._piece_bytes, self._loop.time()
+            piece, self._pending = self._pending[:size], self._pending[size:]
             self._read(piece)
+            is_quick = self._loop.time() - began < QUICK_SECONDS
+            self._piece_bytes = LARGE_PIECE_BYTES if is_quick else PIECE_BYTES
         self._choose_reading()
 
     def _choose_reading(self) -> None:
@@ -238,13 +245,11 @@ class Connection(asyncio.Protocol):
                 self.body_reads += 1
                 if self._receiver is None:
                     self._hold(body)
-                # `receive` may have called `stop`: a paused
-                # connection could not return to the pool.
+                # `receive` may have called `stop`: a paused connection could not return to the pool.
                 elif not self._receiver.receive(body) and not self._stopped:
                     self._pause()
         except BadResponse as error:
-            # What came before the fault in the same read
-            # counts as if it had come in a read of its own.
+            # What came before the fault in the same read counts as if it had come in its own.
             if error.body:
                 self._push(error.body)
             self._cut(Broken(str(error)))
@@ -339,8 +344,7 @@ class Connection(asyncio.Protocol):
         # The state of one response: the next request must not meet any of it.
         self._error = None
         self._reader = self._receiver = self._waiter = None
-        if self._early:
-            self._early = []
+        self._early.clear()
         self._early_bytes = 0
         self._pending = b""
         self.paused = self._stopped = False
@@ -364,8 +368,7 @@ class Connection(asyncio.Protocol):
             and self._error is None
             and not self._pending
             and not self.paused  # nobody would resume it
-            # A provider may answer before it has the whole
-            # request; its rest would delay the next one.
+            # An answer may come before the whole request is sent; its rest would delay the next.
             and self.is_sent
             and transport.get_write_buffer_size() == 0
         )

@@ -14,7 +14,13 @@ from yarl import URL
 
 from gateway.errors import GatewayError, InternalError, UpstreamError
 from gateway.tasks import TURN_SECONDS, find_turns
-from gateway.upstream.connection import PIECE_BYTES, SMALL_BYTES, Broken, Connection
+from gateway.upstream.connection import (
+    LARGE_PIECE_BYTES,
+    PIECE_BYTES,
+    SMALL_BYTES,
+    Broken,
+    Connection,
+)
 from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Pool, Unreachable
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
@@ -398,6 +404,20 @@ def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
         assert transport.reads
 
     run_on(loop, play())
+
+
+async def test_pieces_become_larger_while_the_receiver_is_quick() -> None:
+    connection = Connection(lambda _: None, lambda _: None)
+    connection.connection_made(Held())
+    connection.start(REQUEST)
+    taker, body = Taker(), bytes(1 << 20)
+    connection.data_received(OK + b"Content-Length: %d\r\n\r\n" % len(body))
+    delivered = asyncio.get_running_loop().create_task(connection.deliver(taker))
+    await asyncio.sleep(0)
+    connection.data_received(body)
+    await asyncio.wait_for(delivered, SECONDS)
+    assert len(taker.pieces[0]) == PIECE_BYTES
+    assert max(map(len, taker.pieces)) == LARGE_PIECE_BYTES
 
 
 async def test_what_came_with_the_end_is_handled_with_it() -> None:
