@@ -26,6 +26,7 @@ from gateway.ledger.sql.audit import (
     Check,
     prove,
     read_checkpoint,
+    read_checks,
     read_last_entry,
     write_checkpoint,
 )
@@ -194,44 +195,6 @@ _IN_FLIGHT: Final = """
     ) AS pending ON pending.{column} = {table}.id
     WHERE in_flight <> coalesce(pending.requests, 0)
 """
-_ORPHANS: Final = """
-    SELECT requests.id FROM requests
-    LEFT JOIN keys ON keys.id = key_id AND keys.account_id = requests.account_id
-    WHERE keys.id IS NULL
-"""
-_LOST_BUDGETS: Final = """
-    SELECT requests.id, budget_id FROM requests LEFT JOIN budgets ON budgets.id = budget_id
-    WHERE budget_id IS NOT NULL AND budgets.id IS NULL
-"""
-_LOST_PRICES: Final = """
-    SELECT requests.id, price_id FROM requests LEFT JOIN prices ON prices.id = price_id
-    WHERE prices.id IS NULL
-"""
-_LOST_REQUESTS: Final = """
-    SELECT id, request_id FROM entries
-    WHERE kind = 'correction' AND request_id >= :kept_id
-        AND NOT EXISTS (SELECT 1 FROM requests WHERE requests.id = request_id)
-"""
-"""Charges have a check of their own."""
-_ORPHAN_ENTRIES: Final = """
-    SELECT entries.id FROM entries LEFT JOIN accounts ON accounts.id = account_id
-    WHERE accounts.id IS NULL
-"""
-_CHARGED_TWICE: Final = """
-    SELECT request_id, count(*) FROM entries WHERE kind = 'charge'
-    GROUP BY request_id HAVING count(*) > 1
-"""
-_CONTRADICTIONS: Final = """
-    SELECT id, state, outcome FROM requests
-    WHERE (state = 'pending') <> (outcome = 'pending')
-        OR (state = 'pending') <> (ended_ms IS NULL)
-        OR (outcome IN ('pending', 'interrupted')) <> (status IS NULL)
-        OR (outcome = 'interrupted' AND state <> 'voided')
-        OR (state <> 'posted' AND (
-            cost_nano > 0 OR provider_cost_nano IS NOT NULL OR reported_cost_nano IS NOT NULL
-        ))
-"""
-"""SQLite refuses such rows; here they would cost each round the time to compile their rules."""
 _SUMS: Final = (
     ("held_nano", "hold_nano", "held is {1}, its pending requests hold {2} nano-units"),
     ("unheld_nano", "unheld_nano", "not held is {1}, its pending requests say {2} nano-units"),
@@ -259,13 +222,7 @@ CHECKS: Final = (
         _COUNT_MESSAGE.format(what="account"),
     ),
     Check(_IN_FLIGHT.format(table="keys", column="key_id"), _COUNT_MESSAGE.format(what="key")),
-    Check(_CONTRADICTIONS, "request {0}: {1}, {2}: its end, status or costs are another state's"),
-    Check(_ORPHANS, "request {0}: it has no key of its account"),
-    Check(_LOST_BUDGETS, "request {0}: its budget {1} is missing"),
-    Check(_LOST_PRICES, "request {0}: its price {1} is missing"),
-    Check(_LOST_REQUESTS, "entry {0}: it corrects request {1}, which is missing"),
-    Check(_ORPHAN_ENTRIES, "entry {0}: it has no account"),
-    Check(_CHARGED_TWICE, "request {0}: charged {1} times"),
+    *read_checks(Path(__file__).with_name("proof.sql")),
 )
 
 

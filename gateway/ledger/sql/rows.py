@@ -253,36 +253,6 @@ def name_parts(name: str) -> tuple[str, ...]:
 
 
 TOTALS: Final = tuple(chain.from_iterable(map(name_parts, DAY_SUMS)))
-_POSTED: Final = "FILTER (WHERE state = 'posted')"
-_TOTALS: Final = (
-    f"count(*) {_POSTED}",
-    "count(*) FILTER (WHERE state = 'voided')",
-    f"coalesce(sum(input_tokens) {_POSTED}, 0)",
-    f"coalesce(sum(cached_input_tokens) {_POSTED}, 0)",
-    f"coalesce(sum(cache_write_tokens + cache_write_1h_tokens) {_POSTED}, 0)",
-    f"coalesce(sum(output_tokens) {_POSTED}, 0)",
-    "sum(cost_nano)",
-    *_sum_requests(_add_up),
-)
-WRONG_DAYS: Final = f"""
-    SELECT coalesce(name, CAST(account_id AS TEXT)), day, model, key_id, provider
-    FROM (
-        SELECT account_id, day, model, key_id, provider,
-            {", ".join(f"sum({name}) AS {name}" for name in DAY_SUMS)}
-        FROM (
-            SELECT account_id, day, model, key_id, provider, {", ".join(DAY_SUMS)}
-            FROM daily WHERE day * {DAY_MS} >= :kept_from
-            UNION ALL
-            SELECT account_id, ended_ms / {DAY_MS}, model, key_id, provider,
-                {", ".join(f"-({total})" for total in _TOTALS)}
-            FROM requests WHERE state <> 'pending' AND ended_ms >= :kept_from
-            GROUP BY 1, 2, 3, 4, 5
-        ) AS differences GROUP BY 1, 2, 3, 4, 5
-    ) AS sums LEFT JOIN accounts ON accounts.id = sums.account_id
-    WHERE {" OR ".join(f"sums.{name} <> 0" for name in DAY_SUMS)}
-"""  # noqa: S608 - of constants
-"""Days whose sums are not those of their requests: sums of rows that cancel each other out if they agree."""
-
 
 _ACCOUNTS: Final = f"SELECT id, name, suspended, balance_nano, {TERMS} FROM accounts"  # noqa: S608 - built from constants
 _KEYS: Final = f"""

@@ -23,6 +23,7 @@ from gateway.ledger.sql.audit import (
     Check,
     prove,
     read_checkpoint,
+    read_checks,
     read_last_entry,
     write_checkpoint,
 )
@@ -64,28 +65,9 @@ _LEFT_OUT: Final = (
 follows from the others."""
 CHARGE_COLUMN: Final = "charge_id"
 """It follows from the entries, and PostgreSQL has no such column."""
-_UNFILED: Final = """
-    SELECT requests.id FROM requests LEFT JOIN {file} AS called
-        ON called.{by} = requests.{by} AND called.id = requests.id
-    WHERE called.id IS NULL AND requests.id NOT IN (SELECT id FROM unfolded)
-"""
 _CHECKS: Final = (
-    Check(
-        "SELECT entries.id FROM entries LEFT JOIN entries_by_account AS filed"
-        " ON filed.account_id = entries.account_id AND filed.id = entries.id"
-        " WHERE filed.id IS NULL AND entries.id <= (SELECT entry_id FROM folded)",
-        "entry {0}: it is not in entries_by_account",
-    ),
-    Check(
-        "SELECT entries.id, request_id FROM entries JOIN requests ON requests.id = request_id"
-        " WHERE kind = 'charge' AND charge_id IS NOT entries.id",
-        "entry {0}: its request {1} names another charge",
-    ),
+    *read_checks(Path(__file__).with_name("proof.sql")),
     Check(WRONG_TOTALS, "day {0}, model {1}, provider {2}: the sums of all accounts are wrong"),
-    *(
-        Check(_UNFILED.format(file=file, by=by), f"request {{0}}: it is not in {file}")
-        for file, by in FILES.items()
-    ),
 )
 _TABLES: Final = (
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"

@@ -149,7 +149,7 @@ class Undone(Exception):
     """Ends a transaction without its effect."""
 
 
-ORDER_CHECKS: Final = [check for check in audit.FULL_CHECKS if "orders" in check.sql]
+ORDER_CHECKS: Final = [check for check in audit.IN_FULL if "orders" in check.sql]
 REVERSALS: Final = [
     refund(100),
     refund(150, id="re_2"),
