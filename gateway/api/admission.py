@@ -16,10 +16,10 @@ from gateway.api.bodies import PARSE_RATE, count_values, place_elements, run_at
 from gateway.api.keys import catch_up, check_balance, check_standing
 from gateway.api.state import Call, Gateway
 from gateway.config.records import Model
+from gateway.dialects.audio import add_upload
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, SERVICES
 from gateway.dialects.records import DEFAULT_KIND, CompletionRequest, ModelKind, ReplyContext
-from gateway.dialects.transcripts import add_upload
 from gateway.dialects.wire.forms import Body, Form
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,

@@ -1,9 +1,9 @@
 """Payments by card: holders buy credit at a payment provider. Made only where one is configured.
 
-    stripe    the only one, by Stripe's package
+    stripe    the only one, by Stripe's package; the address at which it tells what was paid; adds all of
+              it to the application
     cashier   the seam: what a provider of payment pages has to offer, and its errors; opens the pages,
               brings orders to what the provider says, looks open orders up
-    webhook   the address at which the provider tells what was paid; adds all of it to the application
 
 Who owns the truth: the order says for whom and how much, the provider whether it was paid, and the
 books whether that was credited. An order is a row before the provider is asked, and the page's address

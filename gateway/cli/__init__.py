@@ -1,7 +1,7 @@
 """The command line: `python -m gateway VERB`.
 
-    main        runs a command: errors become messages and exit codes
-    command     what a verb sees of it: configuration, books, who asks, output
+    command     runs a command: errors become messages and exit codes; what a verb sees of it:
+                configuration, books, who asks, output
     verbs       the decorator that makes a verb of a function; the words, and argparse's parser
     arguments   parses amounts, durations, times and lists; writes data to stdout, messages to stderr
     process  check  accounts  books  keys  calls  receipts  prices
@@ -10,6 +10,6 @@
 May import: the leaves, `config`, `ledger`, `upstream`, `price_lists`, `admin`, `alerts`, `server`.
 """
 
-from gateway.cli.main import main
+from gateway.cli.command import main
 
 __all__ = ["main"]

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Concatenate, Final, NoReturn, ParamSpec, TypedDict, Unpack
+from typing import TYPE_CHECKING, Concatenate, Final, NoReturn, ParamSpec, TypedDict, Unpack
 
 from gateway.cli import arguments as read
-from gateway.cli.command import Command
 from gateway.config.records import Config
 from gateway.process import PROGRAM, ExitCode
+
+if TYPE_CHECKING:
+    from gateway.cli.command import Command
 
 P = ParamSpec("P")
 

@@ -7,6 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from gateway.dialects.audio import (
+    SpeechCaller,
+    SpeechUpstream,
+    TranscriptsCaller,
+    TranscriptsUpstream,
+)
 from gateway.dialects.base import Caller, Pipeline, Translation, Upstream
 from gateway.dialects.chat import (
     over_messages_reply,
@@ -39,8 +45,6 @@ from gateway.dialects.responses import over_chat_request as responses_request
 from gateway.dialects.responses import over_chat_stream as responses_stream
 from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.dialects.responses.upstream import ResponsesUpstream
-from gateway.dialects.speech import SpeechCaller, SpeechUpstream
-from gateway.dialects.transcripts import TranscriptsCaller, TranscriptsUpstream
 from gateway.dialects.wire.billed import check_audio
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (

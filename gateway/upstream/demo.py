@@ -20,8 +20,8 @@ from typing import Any, Final
 import orjson
 
 from gateway.config.records import Provider
+from gateway.dialects.audio import estimate_seconds
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.transcripts import estimate_seconds
 from gateway.dialects.wire.forms import Body, Form
 from gateway.errors import BadRequest, GatewayError
 from gateway.upstream.attempt import Attempt, Response

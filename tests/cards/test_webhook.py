@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.cards import webhook
+from gateway.cards import stripe
 from gateway.cards.stripe import READERS
 from gateway.console.throttle import ADDRESS_TRIES
 from gateway.money import NANO
@@ -89,7 +89,7 @@ async def test_strangers_are_throttled_and_the_provider_is_not(shop: Shop) -> No
     ]
     assert tried == [400] * ADDRESS_TRIES + [429]
     assert (await tell(shop.console, COMPLETED, session)).status == 200
-    large = b" " * (webhook.MAX_BODY_BYTES + 1)
+    large = b" " * (stripe.MAX_BODY_BYTES + 1)
     assert (await shop.console.post(PATH, large, as_=None)).status == 413
     assert (await shop.console.get(PATH, as_=None)).status == 405
 
@@ -237,7 +237,7 @@ async def test_too_many_at_once_come_again(shop: Shop, monkeypatch: pytest.Monke
     session = shop.stripe.pay((await shop.open_page())["id"])
     for _ in range(2):  # those that have ended do not count
         assert (await tell(shop.console, "customer.created", {"id": "cus_1"})).status == 200
-    monkeypatch.setattr(webhook, "AT_ONCE", 0)
+    monkeypatch.setattr(stripe, "AT_ONCE", 0)
     assert (await tell(shop.console, COMPLETED, session)).status == 503
     monkeypatch.undo()
     assert shop.console.gateway is not None

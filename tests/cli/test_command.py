@@ -18,7 +18,7 @@ import pytest
 
 from gateway.admin import observations as asking
 from gateway.cli import main
-from gateway.cli.main import find_actor
+from gateway.cli.command import find_actor
 from gateway.ledger.opening import open_books
 from gateway.process import ExitCode, find_version
 from tests import ROOT
