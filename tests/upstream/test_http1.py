@@ -22,10 +22,9 @@ def cut(wire: bytes) -> Iterator[tuple[bytes, ...]]:
     """Cut a response in two at any place, and what stands behind its head in any three reads."""
     for split in range(len(wire) + 1):
         yield wire[:split], wire[split:]
-    head = wire.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
-    rest = wire.removeprefix(head)
+    head, blank, rest = wire.partition(b"\r\n\r\n")
     for first, second in combinations_with_replacement(range(len(rest) + 1), 2):
-        yield head, rest[:first], rest[first:second], rest[second:]
+        yield head + blank, rest[:first], rest[first:second], rest[second:]
 
 
 def read(reads: tuple[bytes, ...]) -> tuple[ResponseReader, bytes, str]:

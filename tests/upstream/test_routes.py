@@ -1,17 +1,12 @@
-"""Whole requests over several routes; a provider's state."""
+"""Whole requests over several routes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
-from gateway.errors import UpstreamUnavailable
-from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.routing import ProviderState
 from tests.support.chat import Used, check_error, read_stream, say
-from tests.support.records import make_provider
 from tests.support.replies import (
     completion,
     error_reply,
@@ -103,57 +98,3 @@ async def test_streams_that_fall_silent_send_others_to_the_next_route(
     stage.alpha.always(OK)
     assert (await stage.chat(say(model))).status == 200
     assert len(stage.beta.exchanges) in ({0, 1} if begun else {1})
-
-
-async def test_a_model_whose_provider_asked_for_a_pause_comes_last(stage: Stage) -> None:
-    """The only route that is left is tried all the same."""
-    model = stage.fresh("pair")
-    stage.alpha.play(error_reply(429, headers={"Retry-After": "30"}))
-    stage.beta.play(OK, OK, error_reply(500))
-    for _ in range(2):
-        assert (await stage.chat(say(model))).status == 200
-    assert len(stage.alpha.exchanges) == 1
-    stage.alpha.play(error_reply(429, headers={"Retry-After": "9"}))
-    reply = await stage.chat(say(model))
-    check_error(reply, 503, "upstream_unavailable")
-    assert reply.headers["retry-after"] == "9"
-    assert (len(stage.alpha.exchanges), len(stage.beta.exchanges)) == (2, 3)
-
-
-async def test_breaker_sends_to_the_next_route(stage: Stage) -> None:
-    model = stage.fresh("pair")
-    stage.alpha.always(error_reply(500))
-    stage.beta.always(OK)
-    for _ in range(BREAKER_FAILURES + 2):
-        assert (await stage.chat(say(model))).status == 200
-    assert (len(stage.alpha.exchanges), len(stage.beta.exchanges)) == (
-        BREAKER_FAILURES,
-        BREAKER_FAILURES + 2,
-    )
-
-
-LIMIT = 2
-KEYS = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb")
-
-
-@pytest.fixture
-def provider() -> Iterator[ProviderState]:
-    forwarder = HttpForwarder(make_provider(max_concurrency=LIMIT, api_keys=KEYS))
-    yield ProviderState(forwarder)
-    forwarder.close()
-
-
-def test_other_settings_count_what_is_in_flight_by_the_old_ones(provider: ProviderState) -> None:
-    for _ in range(LIMIT):
-        provider.enter("large")
-    after = ProviderState(provider.forwarder, provider)
-    with pytest.raises(UpstreamUnavailable):
-        after.enter("large")
-    provider.leave("large", None)
-    after.enter("large")
-    assert after.in_flight == provider.in_flight == LIMIT
-
-
-def test_keys_are_listed_with_their_load(provider: ProviderState) -> None:
-    provider.forwarder.keys[1].in_flight = 3
-    assert [(key.last4, key.in_flight) for key in provider.keys] == [("aaaa", 0), ("bbbb", 3)]

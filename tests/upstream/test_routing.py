@@ -1,10 +1,26 @@
-"""Which provider is tried and when it is not tried: with a clock of the test's own."""
+"""Which provider is tried and when it is not tried: with a clock of the test's own.
+
+The scenes in `routing.txt` have what happens, and below it what it changes:
+
+    == Failures of a model open its breaker alone
+    5 ask p/large failed           five requests whose only route ends so; `wait 30` lets time pass
+    ! provider p: model large …    what the log says
+    p: large open 30 s, last       what is in flight, which breakers are open, what rests, what is tried last
+
+A request over several routes tells those that were tried, and how it ended. `enter`, `alive` and `leave`
+are parts of a request, `visit` is one that says nothing of a model. To write what is told anew, after a
+look at what that would change:
+
+    WRITE_ROUTING=1 python -m pytest tests/upstream/test_routing.py && git diff tests/upstream/routing.txt
+"""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from dataclasses import dataclass
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -13,286 +29,178 @@ import pytest
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import Target
 from gateway.errors import (
-    MAX_RETRY_AFTER_SECONDS,
     BadRequest,
-    GatewayError,
     OutOfResources,
     UpstreamError,
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from gateway.upstream.rests import FAILURES, INSTANT_SECONDS, OPEN_SECONDS
+from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.routing import Candidate, ProviderState, Routes, try_routes
 from tests.support import records
 
+PATH: Final = Path(__file__).with_name("routing.txt")
+SCENES: Final = PATH.read_text(encoding="utf-8").split("== ")[1:]
 LIMIT: Final = 3
-REST: Final = 20.0
 PROVIDER: Final = records.make_provider(max_concurrency=LIMIT)
+MODELS: Final = ("large", "small")
+ENDS: Final[dict[str, Callable[[str], BaseException | None]]] = {
+    "served": lambda _: None,
+    "failed": lambda m: UpstreamError(f"no {m}!", next_route=True, blame="model", cause=f"no {m}1"),
+    "unreachable": lambda _: UpstreamUnavailable("M", next_route=True, blame="provider"),
+    "broke-off": lambda _: UpstreamError("M", blame="reply"),
+    "silent": lambda _: UpstreamTimeout("M"),
+    "odd": lambda _: UpstreamError("M"),
+    "declined": lambda _: UpstreamError("M", next_route=True),
+    "refused": lambda _: BadRequest("M"),
+    "left": lambda _: asyncio.CancelledError(),
+    "a-bug": lambda _: KeyError("M"),
+    "no-files": lambda _: OutOfResources("M"),
+    "limited": lambda _: UpstreamUnavailable("M", next_route=True, rest_seconds=20.0),
+    "limited-long": lambda _: UpstreamUnavailable("M", next_route=True, rest_seconds=600.0),
+}
+"""How a request ends. `limited` is a 429 that asks for a pause of 20 s."""
 
 
-@dataclass(slots=True)
-class Clock:
-    now: float = 1000.0
+class Scene:
+    """Providers, made when they are named, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.providers: dict[str, ProviderState] = {}
 
     def monotonic(self) -> float:
         return self.now
 
+    def find(self, route: str) -> tuple[ProviderState, str]:
+        name, _, model = route.partition("/")
+        forwarder = SimpleNamespace(
+            provider=dataclasses.replace(PROVIDER, name=name), redact=lambda error: error
+        )
+        return self.providers.setdefault(name, ProviderState(cast("Any", forwarder))), model
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("gateway.upstream.routing.time", clock)
-    return clock
+    async def ask(self, *words: str) -> AsyncIterator[str]:
+        """Play a request; the words are each of its routes and how that ends."""
+        ends = dict(zip(words[::2], words[1::2], strict=True))
+        tried, noted = list[str](), list[str]()
+        exchange = EXCHANGES["chat"]["chat"]
+        routes = [
+            Candidate("ours", provider, exchange, Target(model))
+            for provider, model in map(self.find, ends)
+        ]
+
+        async def attempt(route: Candidate) -> None:
+            tried.append(f"{route.provider.name}/{route.target.upstream_model}")
+            if error := ENDS[ends[tried[-1]]](route.target.upstream_model):
+                raise error
+
+        try:
+            await try_routes(routes, attempt, lambda *told: noted.append(": ".join(told)))
+            end = "served"
+        except BaseException as error:  # noqa: BLE001 - told as the end
+            end = f"{type(error).__name__} {error}".strip()
+        if len(routes) == 1:
+            expected = ENDS[words[1]]("")
+            assert end.startswith(type(expected).__name__ if expected else "served")
+        else:
+            yield f"tried {', '.join(tried)}: {end}; noted {', '.join(noted) or 'nothing'}"
+
+    async def play(self, step: str) -> list[str]:
+        """Play a step; return what it tells."""
+        verb, *words = step.split()
+        if verb.isdecimal():
+            return [await self.play(" ".join(words)) for _ in range(int(verb))][-1]
+        if verb == "ask":
+            return [line async for line in self.ask(*words)]
+        if verb == "wait":
+            self.now += float(words[0])
+            return []
+        (provider, model), *ends = self.find(words[0]), *words[1:]
+        end = ENDS[ends[0]](model) if ends else None
+        try:
+            self.do(provider, verb, model, end)
+        except UpstreamError as error:
+            return [f"{error.cause}; retry after {error.retry_after_seconds} s"] * (
+                error is not end
+            )
+        return []
+
+    def do(self, provider: ProviderState, verb: str, model: str, end: BaseException | None) -> None:
+        if verb == "enter":
+            provider.enter(model)
+        elif verb == "alive":
+            provider.note_alive(model)
+        elif verb == "leave":
+            provider.leave(model, end)
+        else:
+            with provider.visit(model):
+                if end is not None:
+                    raise end
+
+    def describe(self, name: str) -> str:
+        """Return what is not as in good times."""
+        provider = self.providers[name]
+        breaker, seconds = provider.describe_breaker()
+        troubled = {one[0]: one[1:] for one in provider.list_troubled()}
+        told = [f"{provider.in_flight} in flight"] if provider.in_flight else []
+        told += [f"{breaker} {seconds} s"] if breaker != "closed" else []
+        for model in MODELS:
+            state, wait, rest = troubled.get(model, ("closed", 0, 0))
+            words = [f"{state} {wait} s"] if state != "closed" else []
+            words += [f"rests {rest} s"] if rest else []
+            last = provider.is_open(model) or provider.is_resting(model)
+            words += ["last"] if last else []
+            told += [f"{model} {', '.join(words)}"] if words else []
+        return f"{name}: {'; '.join(told) or 'well'}"
 
 
-@pytest.fixture
-def provider() -> ProviderState:
-    return make_provider()
-
-
-def make_provider() -> ProviderState:
-    forwarder = SimpleNamespace(provider=PROVIDER, redact=lambda error: error)
-    return ProviderState(cast("Any", forwarder))
-
-
-def lead_to(provider: ProviderState, upstream_model: str = "large") -> Candidate:
-    return Candidate("ours", provider, EXCHANGES["chat"]["chat"], Target(upstream_model))
-
-
-def ignore(route: str, cause: str) -> None:
-    """Note no failure."""
-
-
-async def play(
-    provider: ProviderState, error: BaseException | None = None, upstream_model: str = "large"
+@pytest.mark.parametrize("text", SCENES, ids=[one.partition("\n")[0] for one in SCENES])
+async def test_scenes(
+    text: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One request over the one route to the provider; it ends with that error."""
-
-    async def attempt(_: Candidate) -> None:
-        if error is not None:
-            raise error
-
-    await try_routes([lead_to(provider, upstream_model)], attempt, ignore)
-
-
-async def fail(
-    provider: ProviderState, error: BaseException, upstream_model: str = "large"
-) -> None:
-    with pytest.raises(type(error)):
-        await play(provider, error, upstream_model)
-
-
-def rate_limited(seconds: float) -> UpstreamUnavailable:
-    """A 429 as the dialects report it."""
-    return UpstreamUnavailable(
-        "M", next_route=True, rest_seconds=seconds, retry_after_seconds=seconds
-    )  # fmt: skip
+    scene, told, before = Scene(), list[str](), dict[str, str]()
+    monkeypatch.setattr("gateway.upstream.routing.time", scene)
+    _, *lines = text.rstrip("\n").split("\n")
+    for step in (line.removeprefix("> ") for line in lines if line.startswith("> ")):
+        caplog.clear()
+        said = await scene.play(step)
+        after = {name: scene.describe(name) for name in scene.providers}
+        told += [f"> {step}", *(f"! {one}" for one in caplog.messages), *said]
+        told += [line for name, line in after.items() if line != before.get(name, f"{name}: well")]
+        before = after
+    if "WRITE_ROUTING" in os.environ:
+        whole = PATH.read_text(encoding="utf-8")
+        new = text.replace("\n".join(lines), "\n".join(told)) if lines else text
+        PATH.write_text(whole.replace(text, new), encoding="utf-8")
+    assert told == lines
 
 
-FAILED: Final = UpstreamError("M", next_route=True, blame="model")
-UNREACHABLE: Final = UpstreamUnavailable("M", next_route=True, blame="provider")
-BROKE_OFF: Final = UpstreamError("M", blame="reply")
+KEYS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb")
 
 
-async def open_breaker(
-    provider: ProviderState, error: UpstreamError = FAILED, upstream_model: str = "large"
-) -> None:
-    for _ in range(FAILURES):
-        await fail(provider, error, upstream_model)
-
-
-# ---- rests ---------------------------------------------------------------------------------------
-
-
-async def test_a_model_rests_as_long_as_the_provider_asked(
-    provider: ProviderState, clock: Clock
-) -> None:
-    await fail(provider, rate_limited(REST))
-    assert provider.is_resting("large")
-    assert not provider.is_resting("small")
-    clock.now += REST - 1
-    assert provider.is_resting("large")
-    clock.now += 1
-    assert not provider.is_resting("large")
-
-
-async def test_a_rest_has_an_end_whatever_the_provider_asks(
-    provider: ProviderState, clock: Clock
-) -> None:
-    await fail(provider, rate_limited(10 * MAX_RETRY_AFTER_SECONDS))
-    clock.now += MAX_RETRY_AFTER_SECONDS - 1
-    assert provider.is_resting("large")
-    clock.now += 1
-    assert not provider.is_resting("large")
-
-
-@pytest.mark.usefixtures("clock")
-async def test_the_only_route_is_tried_though_it_rests(provider: ProviderState) -> None:
-    await fail(provider, rate_limited(REST))
-    await play(provider)
-
-
-async def test_rests_and_breakers_are_told_apart(provider: ProviderState, clock: Clock) -> None:
-    assert provider.list_troubled() == []
-    await open_breaker(provider, upstream_model="small")
-    await fail(provider, rate_limited(REST))
-    assert provider.list_troubled() == [
-        ("large", "closed", 0, REST),
-        ("small", "open", OPEN_SECONDS, 0),
-    ]
-    assert provider.describe_breaker() == ("closed", 0), "the provider itself works"
-    clock.now += max(REST, OPEN_SECONDS)
-    assert provider.list_troubled() == [("small", "open", 0, 0)]
-
-
-# ---- the breakers --------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("error", [FAILED, UpstreamTimeout("M")])
-async def test_failures_of_a_model_open_its_breaker_alone(
-    provider: ProviderState, error: UpstreamError
-) -> None:
-    await open_breaker(provider, error)
-    assert provider.is_open("large")
-    assert not provider.is_open("small")
-
-
-@pytest.mark.usefixtures("clock")
-async def test_a_provider_that_cannot_be_reached_is_open_for_all_models(
-    provider: ProviderState,
-) -> None:
-    await open_breaker(provider, UNREACHABLE)
-    assert provider.is_open("large")
-    assert provider.is_open("small")
-    assert provider.describe_breaker() == ("open", OPEN_SECONDS)
-
-
-@pytest.mark.usefixtures("clock")
-async def test_the_only_route_is_tried_though_its_breaker_is_open(provider: ProviderState) -> None:
-    await open_breaker(provider)
-    await play(provider)
-    assert not provider.is_open("large"), "it worked"
-
-
-@pytest.mark.usefixtures("clock")
-async def test_a_route_that_rests_or_has_an_open_breaker_comes_last() -> None:
-    """The operator's order holds among the others, and among those."""
-    providers = [make_provider() for _ in range(4)]
-    await open_breaker(providers[0])
-    await fail(providers[2], rate_limited(REST))
-    routes = [lead_to(one, "large") for one in providers]
-    tried: list[ProviderState] = []
-
-    async def attempt(candidate: Candidate) -> None:
-        tried.append(candidate.provider)
-        raise UpstreamError("M", next_route=True)
-
-    with pytest.raises(UpstreamError):
-        await try_routes(routes, attempt, ignore)
-    assert tried == [providers[1], providers[3], providers[0], providers[2]]
-
-
-async def test_replies_that_break_off_at_one_instant_are_one_failure(
-    provider: ProviderState, clock: Clock
-) -> None:
-    await open_breaker(provider, BROKE_OFF)
-    assert not provider.is_open("large")
-    for _ in range(FAILURES - 1):
-        clock.now += INSTANT_SECONDS
-        await fail(provider, BROKE_OFF)
-    assert provider.is_open("large")
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize(
-    "error", [rate_limited(0), BadRequest("M"), UpstreamError("M"), asyncio.CancelledError()]
-)
-async def test_what_is_not_the_providers_fault_does_not_count(
-    provider: ProviderState, error: BaseException
-) -> None:
-    """A refusal, a rate limit, an error within a well-formed reply, a caller who left."""
-    for _ in range(2 * FAILURES):
-        await fail(provider, error)
-    assert (provider.describe_breaker(), provider.list_troubled()) == (("closed", 0), [])
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("error", [None, BadRequest("M")])
-async def test_an_answer_ends_the_counting(
-    provider: ProviderState, error: BadRequest | None
-) -> None:
-    for _ in range(FAILURES - 1):
-        await fail(provider, FAILED)
-    await (play(provider) if error is None else fail(provider, error))
-    for _ in range(FAILURES - 1):
-        await fail(provider, FAILED)
-    assert not provider.is_open("large")
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("error", [rate_limited(0), asyncio.CancelledError()])
-async def test_between_failures_nothing_else_ends_the_counting(
-    provider: ProviderState, error: BaseException
-) -> None:
-    for _ in range(FAILURES - 1):
-        await fail(provider, FAILED)
-    await fail(provider, error)
-    await fail(provider, FAILED)
-    assert provider.is_open("large")
-
-
-@pytest.mark.parametrize("error", [rate_limited(0), asyncio.CancelledError(), KeyError("a bug")])
-async def test_a_probe_that_says_nothing_of_the_provider_makes_room_for_another(
-    provider: ProviderState, clock: Clock, error: BaseException
-) -> None:
-    await open_breaker(provider)
-    clock.now += OPEN_SECONDS
-    assert not provider.is_open("large"), "the next request is the probe"
-    await fail(provider, error)
-    assert not provider.is_open("large")
-    await play(provider)
-    assert provider.list_troubled() == []
-
-
-async def test_one_probe_goes_first_at_a_time(provider: ProviderState, clock: Clock) -> None:
-    """The others try this route last, until the probe's reply has begun."""
-    await open_breaker(provider)
-    clock.now += OPEN_SECONDS
-    provider.enter("large")
-    assert provider.is_open("large")
-    provider.note_alive("large")
-    assert not provider.is_open("large"), "a reply that has begun may take an hour"
-    provider.leave("large", None)
-
-
-# ---- requests in flight --------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("error", [None, FAILED, BadRequest("M"), asyncio.CancelledError()])
-async def test_a_provider_has_so_many_requests_at_once(
-    provider: ProviderState, error: BaseException | None
-) -> None:
+def test_other_settings_count_what_is_in_flight_by_the_old_ones() -> None:
+    forwarder = HttpForwarder(records.make_provider(max_concurrency=LIMIT, api_keys=KEYS))
+    forwarder.keys[1].in_flight = 3
+    provider = ProviderState(forwarder)
     for _ in range(LIMIT):
         provider.enter("large")
-    assert provider.in_flight == LIMIT
+    after = ProviderState(forwarder, provider)
+    assert [(key.last4, key.in_flight) for key in after.keys] == [("aaaa", 0), ("bbbb", 3)]
     with pytest.raises(UpstreamUnavailable) as refusal:
-        provider.enter("large")
+        after.enter("large")
     assert (refusal.value.next_route, refusal.value.blame) == (True, "nobody")
-    assert refusal.value.retry_after_seconds == 1.0
-    provider.leave("large", error)
-    assert provider.in_flight == LIMIT - 1
-    provider.enter("large")
+    provider.leave("large", None)
+    after.enter("large")
+    assert after.in_flight == provider.in_flight == LIMIT
+    forwarder.close()
 
 
 def test_providers_that_other_routes_use_too_stay_open() -> None:
     closed: list[str] = []
 
     def make(name: str) -> ProviderState:
-        forwarder = SimpleNamespace(
-            provider=dataclasses.replace(PROVIDER, name=name), close=lambda: closed.append(name)
-        )
+        provider = dataclasses.replace(PROVIDER, name=name)
+        forwarder = SimpleNamespace(provider=provider, close=lambda: closed.append(name))
         return ProviderState(cast("Any", forwarder))
 
     kept, gone = make("kept"), make("gone")
@@ -302,87 +210,3 @@ def test_providers_that_other_routes_use_too_stay_open() -> None:
     assert closed == ["gone"]
     after.close()
     assert closed == ["gone", "kept", "new"]
-
-
-# ---- routes --------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize(
-    ("first", "tried"),
-    [
-        (None, 1),
-        (UpstreamError("M", next_route=True), 2),
-        (UpstreamError("M"), 1),
-        (UpstreamTimeout("M"), 1),
-        (BadRequest("M"), 1),
-    ],
-)
-async def test_the_next_route_is_tried_when_no_work_was_done(
-    first: GatewayError | None, tried: int
-) -> None:
-    routes = [lead_to(make_provider(), "first"), lead_to(make_provider(), "second")]
-    seen: list[str] = []
-
-    async def attempt(candidate: Candidate) -> str:
-        seen.append(candidate.target.upstream_model)
-        if first is not None and len(seen) == 1:
-            raise first
-        return seen[-1]
-
-    if first is not None and tried == 1:
-        with pytest.raises(type(first)):
-            await try_routes(routes, attempt, ignore)
-    else:
-        assert await try_routes(routes, attempt, ignore) == seen[-1]
-    assert seen == ["first", "second"][:tried]
-
-
-@pytest.mark.usefixtures("clock")
-async def test_the_last_routes_failure_is_told() -> None:
-    routes = [lead_to(make_provider(), "first"), lead_to(make_provider(), "second")]
-    noted: list[tuple[str, str]] = []
-
-    async def attempt(candidate: Candidate) -> None:
-        name = candidate.target.upstream_model
-        raise UpstreamError(f"{len(noted)}: no {name}!", next_route=True, cause=f"no {name}1")
-
-    with pytest.raises(UpstreamError) as last:
-        await try_routes(routes, attempt, lambda *failure: noted.append(failure))
-    assert last.value.message == "1: no ours!"  # and not by the provider's name of the model
-    assert noted == [("p/first", "no first1"), ("p/second", "no second1")]
-
-
-@pytest.mark.usefixtures("clock")
-async def test_a_lack_of_our_own_blames_no_provider_and_the_next_route_is_tried(
-    provider: ProviderState,
-) -> None:
-    for _ in range(FAILURES):
-        await fail(provider, OutOfResources("M"))
-    assert provider.describe_breaker() == ("closed", 0)
-    assert not provider.is_open("large")
-    routes = [lead_to(provider), lead_to(make_provider())]
-
-    async def attempt(candidate: Candidate) -> Candidate:
-        if candidate is routes[0]:
-            raise OutOfResources("M")
-        return candidate
-
-    assert await try_routes(routes, attempt, ignore) is routes[1]
-
-
-@pytest.mark.usefixtures("clock")
-async def test_a_visit_obeys_the_provider_and_tells_nothing_of_a_model(
-    provider: ProviderState,
-) -> None:
-    for blame in ("model", "provider"):
-        assert not provider.is_open("large")
-        for _ in range(FAILURES):
-            with pytest.raises(UpstreamError), provider.visit("large"):
-                raise UpstreamError("M", blame=blame)
-    assert provider.is_open("large")
-    for _ in range(LIMIT):
-        provider.enter("large")
-    with pytest.raises(UpstreamUnavailable), provider.visit("large"):
-        pass
-    assert provider.in_flight == LIMIT
