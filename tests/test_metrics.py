@@ -10,16 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from gateway.ledger.call_records import Outcome
-from gateway.metrics import (
-    FAULTS,
-    Counter,
-    Histogram,
-    Metrics,
-    Name,
-    find_fault,
-    format_number,
-    render_gauge,
-)
+from gateway.metrics import FAULTS, Counter, Histogram, Metrics, Name, render_gauge
 from gateway.money import Tokens
 from tests.support.records import make_call
 from tests.support.rows import each_row
@@ -130,10 +121,6 @@ def test_a_provider_that_was_not_asked_is_not_named() -> None:
 
 def test_every_outcome_is_somebodys_fault_or_nobodys() -> None:
     assert set(FAULTS) == set(get_args(Outcome))
-    assert [find_fault(None, status) for status in (200, 304, 400, 429, 500, 503)] == [
-        "", "", "caller", "caller", "gateway", "gateway",
-    ]  # fmt: skip
-    assert find_fault("upstream_error", 502) == "upstream"
 
 
 def test_commits_and_lags_are_measured() -> None:
@@ -200,9 +187,3 @@ def test_what_is_frozen_does_not_change() -> None:
     histogram.observe((), 1)
     assert "a 1\n" in "".join(frozen[0]())
     assert "c_count 1\n" in "".join(frozen[1]())
-
-
-def test_numbers_are_exact() -> None:
-    assert [format_number(one) for one in (0, 2**63, 0.0005, 2.0, 1e-9, 123456.75)] == [
-        "0", "9223372036854775808", "0.0005", "2", "1e-09", "123456.75",
-    ]  # fmt: skip

@@ -12,7 +12,6 @@ from gateway.prices import (
     PriceList,
     PriceRule,
     describe_rules,
-    name_tier,
     read_price,
 )
 from gateway.times import DAY_MINUTES, MINUTE_MS, Window
@@ -102,24 +101,6 @@ def test_a_cheaper_rule_makes_no_hold_smaller() -> None:
     flex = PriceList(BASE, (PriceRule(Price(1, 1, 1, 1), service_tier="flex"),))
     assert flex.find_dearest(Tokens(5), Asked(BillTerms("flex")), NOW_MS).price == BASE
     assert flex.find(Tokens(5), BillTerms("flex"), NOW_MS).price == Price(1, 1, 1, 1)
-
-
-@each_row(
-    ("word", "tier"),
-    [
-        ("default", "standard"),
-        ("standard_only", "standard"),
-        ("standard", "standard"),
-        ("fast", "priority"),
-        ("priority", "priority"),
-        ("flex", "flex"),
-        ("auto", ""),
-        (None, ""),
-        (7, ""),
-    ],
-)
-def test_a_tier_has_one_name(word: object, tier: str) -> None:
-    assert name_tier(word) == tier
 
 
 def searches(count: int) -> dict[str, int]:

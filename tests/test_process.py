@@ -14,15 +14,7 @@ from typing import Final
 
 import pytest
 
-from gateway.process import (
-    READ,
-    UNKNOWN,
-    WRITE,
-    find_obstacle,
-    find_version,
-    name_program,
-    name_user,
-)
+from gateway.process import READ, UNKNOWN, WRITE, find_obstacle, find_version
 from tests import ROOT
 
 AM_ROOT: Final = os.geteuid() == 0
@@ -127,10 +119,6 @@ def test_a_read_only_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert find_obstacle(tmp_path / "x", READ) is None
 
 
-def test_a_user_without_a_name_is_a_number() -> None:
-    assert (name_user(0), name_user(3_999_999)) == ("root", "#3999999")
-
-
 def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert find_version() in {project["version"], UNKNOWN}
@@ -140,17 +128,3 @@ def test_the_version_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(metadata, "version", find_none)
     assert find_version() == UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("called", "name"),
-    [
-        ("/opt/gateway/bin/gateway", "gateway"),
-        (".venv/bin/gateway", ".venv/bin/gateway"),
-        ("/my venv/bin/gateway", "'/my venv/bin/gateway'"),
-        ("/opt/gateway/lib/gateway/__main__.py", "python -m gateway"),
-        ("-c", "python -m gateway"),
-    ],
-)
-def test_the_program_is_named_as_it_was_called(called: str, name: str) -> None:
-    assert name_program(called, ["/usr/bin", "/opt/gateway/bin"]) == name

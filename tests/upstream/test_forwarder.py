@@ -25,14 +25,7 @@ from gateway.errors import (
 from gateway.upstream.attempt import Attempt, CollectedBody, Ticker
 from gateway.upstream.connection import STALE_SECONDS, Connection
 from gateway.upstream.dial import Dialer, Pool
-from gateway.upstream.forwarder import (
-    HttpForwarder,
-    fetch,
-    read_retry_after,
-    redact,
-    rename,
-    take_out,
-)
+from gateway.upstream.forwarder import HttpForwarder, fetch, redact, rename, take_out
 from gateway.upstream.resolver import Address
 from tests.support.config import Places
 from tests.support.records import make_provider
@@ -313,15 +306,6 @@ async def test_a_shutdown_while_connecting_sends_nothing(
     assert way.scripted.exchanges == []
     assert pool._idle == {}
     assert not opened[0].usable
-
-
-@each_row(
-    ("value", "seconds"),
-    [("7", 7.0), ("0.5", 0.5), ("-3", 0.0), ("", None), ("soon", None),
-     ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0)],
-)  # fmt: skip
-def test_retry_after(value: str, seconds: float | None) -> None:
-    assert read_retry_after(value) == seconds
 
 
 def test_a_body_is_collected_up_to_its_limit() -> None:

@@ -21,17 +21,7 @@ from gateway.errors import Overloaded, UpstreamError, UpstreamUnavailable
 from gateway.tasks import spawn
 from gateway.upstream.attempt import Attempt, CollectedBody
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.renewal import (
-    AHEAD_SECONDS,
-    EARLY_SECONDS,
-    MAX_WAIT_SECONDS,
-    RETRY_SECONDS,
-    KeyFile,
-    Renewal,
-    fetch_key,
-    find_wait,
-    read_output,
-)
+from gateway.upstream.renewal import EARLY_SECONDS, KeyFile, Renewal, fetch_key, read_output
 from gateway.upstream.rests import ProviderKey
 from tests.support.config import Places
 from tests.support.records import make_provider
@@ -107,21 +97,6 @@ def test_what_is_no_key_is_refused_and_never_repeated(output: bytes, words: str)
     assert (
         failure.value.__suppress_context__ or failure.value.__context__ is None or "time" in words
     )
-
-
-@each_row(
-    ("ends", "seconds"),
-    [
-        (None, 3000.0),
-        (float("nan"), 3000.0),
-        (NOW + 3600, 3600 - AHEAD_SECONDS),
-        (NOW + 100, RETRY_SECONDS),
-        (NOW - 100, RETRY_SECONDS),
-        (NOW + 1e12, MAX_WAIT_SECONDS),
-    ],
-)
-def test_a_key_is_renewed_before_its_end(ends: float | None, seconds: float) -> None:
-    assert find_wait(ends, 3000.0, NOW) == seconds
 
 
 # ---- commands ------------------------------------------------------------------------------------

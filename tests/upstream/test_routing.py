@@ -30,6 +30,7 @@ from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import Target
 from gateway.errors import (
     BadRequest,
+    GatewayError,
     OutOfResources,
     UpstreamError,
     UpstreamTimeout,
@@ -46,7 +47,9 @@ PROVIDER: Final = records.make_provider(max_concurrency=LIMIT)
 MODELS: Final = ("large", "small")
 ENDS: Final[dict[str, Callable[[str], BaseException | None]]] = {
     "served": lambda _: None,
-    "failed": lambda m: UpstreamError(f"no {m}!", next_route=True, blame="model", cause=f"no {m}1"),
+    "failed": lambda m: UpstreamError(
+        f"no {m} by KEY!", next_route=True, blame="model", cause=f"no {m}1"
+    ),
     "unreachable": lambda _: UpstreamUnavailable("M", next_route=True, blame="provider"),
     "broke-off": lambda _: UpstreamError("M", blame="reply"),
     "silent": lambda _: UpstreamTimeout("M"),
@@ -62,6 +65,10 @@ ENDS: Final[dict[str, Callable[[str], BaseException | None]]] = {
 """How a request ends. `limited` is a 429 that asks for a pause of 20 s."""
 
 
+def take_out_key(error: GatewayError) -> None:
+    error.message = error.message.replace("KEY", "[redacted]")
+
+
 class Scene:
     """Providers, made when they are named, and a clock."""
 
@@ -75,7 +82,7 @@ class Scene:
     def find(self, route: str) -> tuple[ProviderState, str]:
         name, _, model = route.partition("/")
         forwarder = SimpleNamespace(
-            provider=dataclasses.replace(PROVIDER, name=name), redact=lambda error: error
+            provider=dataclasses.replace(PROVIDER, name=name), redact=take_out_key
         )
         return self.providers.setdefault(name, ProviderState(cast("Any", forwarder))), model
 
@@ -89,16 +96,16 @@ class Scene:
             for provider, model in map(self.find, ends)
         ]
 
-        async def attempt(route: Candidate) -> None:
+        async def attempt(route: Candidate) -> str:
             tried.append(f"{route.provider.name}/{route.target.upstream_model}")
             if error := ENDS[ends[tried[-1]]](route.target.upstream_model):
                 raise error
+            return f"served by {route.provider.name}"
 
         try:
-            await try_routes(routes, attempt, lambda *told: noted.append(": ".join(told)))
-            end = "served"
+            end = await try_routes(routes, attempt, lambda *told: noted.append(": ".join(told)))
         except BaseException as error:  # noqa: BLE001 - told as the end
-            end = f"{type(error).__name__} {error}".strip()
+            end = f"{type(error).__name__} {getattr(error, 'message', '')}"
         if len(routes) == 1:
             expected = ENDS[words[1]]("")
             assert end.startswith(type(expected).__name__ if expected else "served")

@@ -1,0 +1,40 @@
+"""Functions of plain values by example: `examples.txt` has what they are given, and what they return.
+
+== gateway.money.parse_amount_nano
+"0.10" = 100000000         the arguments and the result, as JSON
+"1e3" ! is not an amount   words of the ValueError
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.rows import told_together
+
+TEXT: Final = Path(__file__).with_name("examples.txt").read_text(encoding="utf-8")
+SECTIONS: Final = dict(one.split("\n", 1) for one in TEXT.split("== ")[1:])
+LINE: Final = re.compile(r"(.*) ([=!]) (.*)")
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_examples(name: str) -> None:
+    module, _, function = name.rpartition(".")
+    work = getattr(import_module(module), function)
+    with told_together() as row:
+        for line in filter(None, SECTIONS[name].split("\n")):
+            found = LINE.fullmatch(line)
+            assert found is not None, line
+            arguments, kind, expected = json.loads(f"[{found[1]}]"), found[2], found[3]
+            with row(line):
+                if kind == "=":
+                    # As text, in which 1, 1.0 and true are not the same.
+                    assert json.dumps(work(*arguments)) == json.dumps(json.loads(expected))
+                else:
+                    with pytest.raises(ValueError, match=re.escape(expected)):
+                        work(*arguments)
