@@ -23,7 +23,7 @@ from gateway.ledger.key_records import (
 )
 from gateway.ledger.serving.memory import Lack, refuse_funds
 from gateway.ledger.serving.queue import Item, Report
-from gateway.ledger.sql.rows import write_extras
+from gateway.ledger.sql.rows import ENDED, write_end
 from gateway.times import DAY_MS
 
 _NO_RATE: Final = (0, 0, 0)
@@ -217,29 +217,13 @@ def _describe_start(place: int, hold: Hold, now_ms: int, *, again: bool) -> dict
 
 
 def _describe_end(place: int, hold: Hold, end: Settlement, now_ms: int) -> dict[str, Any]:
-    tokens = end.tokens
     return {
         "place": place,
         "id": hold.admission.request_id,
         "account_id": hold.account.id,
-        "state": "posted" if end.is_posted else "voided",
-        "provider": end.provider,
-        "attempts": end.attempts,
-        "outcome": end.outcome,
-        "status": end.status,
-        "input_tokens": tokens.input,
-        "cached_input_tokens": tokens.cached_input,
-        "cache_write_tokens": tokens.cache_write,
-        "cache_write_1h_tokens": tokens.cache_write_1h,
-        "output_tokens": tokens.output,
-        "extras": write_extras(tokens, end.tool_calls),
-        "cost_nano": end.cost_nano,
-        "estimated": int(end.estimated),
-        "first_byte_ms": end.first_byte_ms,
         "ended_ago_ms": now_ms - end.ended_ms,
         "price_id": end.price.id,
-        "provider_cost_nano": end.provider_cost_nano if end.is_posted else None,
-        "reported_cost_nano": end.reported_cost_nano if end.is_posted else None,
+        **dict(zip(ENDED, write_end(end), strict=True)),
     }
 
 

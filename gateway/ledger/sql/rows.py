@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from gateway.ledger.alert_records import RefusedView
-from gateway.ledger.base import Account, Key
+from gateway.ledger.base import Account, Key, Settlement
 from gateway.ledger.call_records import Correction, Outcome, ProviderCosts, Receipt, Spent, Usage
 from gateway.ledger.key_records import (
     Allowance,
@@ -157,12 +157,43 @@ def make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) 
     )
 
 
-def write_extras(tokens: Tokens, tool_calls: Mapping[str, int]) -> str | None:
+def _write_extras(tokens: Tokens, tool_calls: Mapping[str, int]) -> str | None:
     """Write the column `extras`: tokens of other media, and calls of tools."""
     if not tokens.media and not tool_calls:
         return None
     told = {"media": dict(tokens.media), "tools": dict(tool_calls)}
     return orjson.dumps({name: counts for name, counts in told.items() if counts}).decode()
+
+
+ENDED: Final = (
+    "state", "provider", "attempts", "outcome", "status", "input_tokens", "cached_input_tokens",
+    "cache_write_tokens", "cache_write_1h_tokens", "output_tokens", "extras", "cost_nano",
+    "estimated", "first_byte_ms", "provider_cost_nano", "reported_cost_nano",
+)  # fmt: skip
+"""The columns of `write_end`."""
+
+
+def write_end(end: Settlement) -> tuple[int | str | None, ...]:
+    """Write the columns of a request that its end sets, but for the time."""
+    tokens, is_posted = end.tokens, end.is_posted
+    return (
+        "posted" if is_posted else "voided",
+        end.provider,
+        end.attempts,
+        end.outcome,
+        end.status,
+        tokens.input,
+        tokens.cached_input,
+        tokens.cache_write,
+        tokens.cache_write_1h,
+        tokens.output,
+        _write_extras(tokens, end.tool_calls),
+        end.cost_nano,
+        int(end.estimated),
+        end.first_byte_ms,
+        end.provider_cost_nano if is_posted else None,
+        end.reported_cost_nano if is_posted else None,
+    )
 
 
 def read_used(row: tuple[int, int, int, int, int, str | None]) -> tuple[Tokens, Mapping[str, int]]:

@@ -20,7 +20,7 @@ from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.queue import Item, NotPendingError, Observations
 from gateway.ledger.sql.connection import Connection
 from gateway.ledger.sql.observations import Insert, Row, write_observations
-from gateway.ledger.sql.rows import write_extras
+from gateway.ledger.sql.rows import ENDED, write_end
 from gateway.ledger.sqlite.folds import file_calls, transaction_aside
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import (
@@ -36,22 +36,19 @@ from gateway.prices import AppliedPrice
 _INSERT_PRICES: Final = Statement(
     "INSERT OR IGNORE INTO prices (id, price) SELECT * FROM", "WHERE column1 NOT NULL"
 )
+_OPENED: Final = (
+    "id", "account_id", "key_id", "budget_id", "model", "stream", "hold_nano", "started_ms", "price_id",
+)  # fmt: skip
+_CLOSED: Final = (*ENDED, "ended_ms", "charge_id")
 _INSERT_REQUESTS: Final = Statement(
-    "INSERT INTO requests (id, account_id, key_id, budget_id, model, stream, hold_nano, started_ms,"
-    " price_id, state, provider, attempts, outcome, status, input_tokens, cached_input_tokens,"
-    " cache_write_tokens, cache_write_1h_tokens, output_tokens, extras, cost_nano, estimated,"
-    " first_byte_ms, ended_ms, provider_cost_nano, reported_cost_nano, charge_id) SELECT * FROM",
+    f"INSERT INTO requests ({', '.join((*_OPENED, *_CLOSED))}) SELECT * FROM",
     "WHERE column1 NOT NULL",
 )
+_SETTLED: Final = ", ".join(
+    f"{name} = new.column{number}" for number, name in enumerate(("price_id", *_CLOSED), 2)
+)
 _SETTLE_REQUESTS: Final = Statement(
-    "UPDATE requests SET price_id = new.column2, state = new.column3, provider = new.column4,"
-    " attempts = new.column5, outcome = new.column6, status = new.column7,"
-    " input_tokens = new.column8, cached_input_tokens = new.column9,"
-    " cache_write_tokens = new.column10, cache_write_1h_tokens = new.column11,"
-    " output_tokens = new.column12, extras = new.column13, cost_nano = new.column14,"
-    " estimated = new.column15, first_byte_ms = new.column16, ended_ms = new.column17,"
-    " provider_cost_nano = new.column18, reported_cost_nano = new.column19,"
-    " charge_id = new.column20 FROM",
+    f"UPDATE requests SET {_SETTLED} FROM",  # noqa: S608 - of constants
     "AS new WHERE requests.id = new.column1 AND requests.state = 'pending'",
 )
 _INSERT_CHARGES: Final = Statement(
@@ -202,30 +199,11 @@ def _open(item: Item) -> tuple[Cell, ...]:
 
 
 def _close(item: Item) -> tuple[Cell, ...]:
-    """Return the columns of the end, or those of a pending request."""
-    settlement = item.settlement
-    if settlement is None:
+    """Return the columns of the end, or those of a pending request, but for the charge."""
+    end = item.settlement
+    if end is None:
         return ("pending", item.hold.admission.provider, 0, "pending", None, *_NOTHING_USED)
-    tokens, is_posted = settlement.tokens, settlement.is_posted
-    return (
-        "posted" if is_posted else "voided",
-        settlement.provider,
-        settlement.attempts,
-        settlement.outcome,
-        settlement.status,
-        tokens.input,
-        tokens.cached_input,
-        tokens.cache_write,
-        tokens.cache_write_1h,
-        tokens.output,
-        write_extras(tokens, settlement.tool_calls),
-        settlement.cost_nano,
-        settlement.estimated,
-        settlement.first_byte_ms,
-        settlement.ended_ms,
-        settlement.provider_cost_nano if is_posted else None,
-        settlement.reported_cost_nano if is_posted else None,
-    )
+    return (*write_end(end), end.ended_ms)
 
 
 _NOTHING_USED: Final = (0, 0, 0, 0, 0, None, 0, 0, None, None, None, None)
