@@ -255,13 +255,10 @@ BILLED: Final = ", ".join(
 )
 """Sums over requests by the names of the fields of `ProviderCosts`."""
 COSTS_OF_REQUESTS: Final = ", ".join(_sum_requests(sum_parts))
-COSTS_OF_DAYS: Final = ", ".join(
-    sum_parts(name) if is_amount(name) else f"sum({name})" for name in ProviderCosts._fields
-)
 
 
 def read_costs(sums: Sequence[int]) -> ProviderCosts:
-    """Make the record of what `COSTS_OF_REQUESTS` or `COSTS_OF_DAYS` gives."""
+    """Make the record of its sums, those of amounts in two parts."""
     left = iter(sums)
     counts = (
         join_parts(next(left), next(left)) if is_amount(name) else next(left)

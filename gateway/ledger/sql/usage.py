@@ -7,8 +7,10 @@ that a chart is made of, which may be thousands, as its columns (see `connection
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import repeat
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import orjson
 
@@ -27,7 +29,7 @@ from gateway.ledger.call_records import (
 )
 from gateway.ledger.records import Refused
 from gateway.ledger.sql.connection import (
-    PART,
+    Columns,
     Connection,
     Value,
     join_parts,
@@ -36,58 +38,91 @@ from gateway.ledger.sql.connection import (
     sum_parts,
 )
 from gateway.ledger.sql.database import KEY_WORKS, Part, read_account
-from gateway.ledger.sql.rows import (
-    COSTS_OF_DAYS,
-    COSTS_OF_REQUESTS,
-    DAY_SUMS,
-    HAS_COST,
-    is_amount,
-    name_parts,
-    read_costs,
-)
+from gateway.ledger.sql.rows import COSTS_OF_REQUESTS, HAS_COST, is_amount, name_parts, read_costs
 from gateway.times import DAY_MS, HOURS_PER_DAY, format_day
 
 Row = TypeVar("Row", Usage, UsagePoint)
+Table = Literal["hourly", "daily", "daily_totals", "requests"]
 
-_SUMS: Final = """
-    SELECT json_array(
-        {lists}, json_group_array(requests), json_group_array(input_tokens),
-        json_group_array(cached_input_tokens), json_group_array(cache_write_tokens),
-        json_group_array(output_tokens), json_group_array(cost_wholes),
-        json_group_array(cost_rests)
-    )
-    FROM (
-        SELECT {places}, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
-            sum(cached_input_tokens) AS cached_input_tokens,
-            sum(cache_write_tokens) AS cache_write_tokens, sum(output_tokens) AS output_tokens,
-            sum((cost_nano) / {part}) AS cost_wholes,
-            sum((cost_nano) % {part}) AS cost_rests
-        FROM {table}
-        WHERE account_id = :account AND (:key IS NULL OR key_id = :key)
-            AND {unit} >= :first AND {unit} <= :last AND (:model IS NULL OR model = :model)
-        GROUP BY {places} HAVING sum(requests) > 0
-        ORDER BY {places}
-    ) AS sums
-"""
-"""Days and hours come in the order of their table's key, so that nothing has to be sorted."""
-_ONE: Final = "account_id = :account"
-_ALL: Final = "account_id IN (SELECT id FROM accounts)"
-"""All accounts, each by the table's key, so that other days are not read."""
-_ONE_OR_KEY: Final = f"{_ONE} AND (:key IS NULL OR key_id = :key)"
-
-
-def _sum_up(table: str, unit: str, *places: str) -> str:
-    lists = ", ".join(f"json_group_array({place})" for place in places)
-    return _SUMS.format(lists=lists, places=", ".join(places), table=table, unit=unit, part=PART)
-
-
-POINTS: Final[Mapping[ChartUnit, str]] = {
-    "day": _sum_up("daily", "day", "day", "model"),
-    "hour": _sum_up("hourly", "hour", "hour", "model"),
+_TIMES: Final[Mapping[Table, str]] = {
+    "hourly": "hour",
+    "daily": "day",
+    "daily_totals": "day",
+    "requests": "ended_ms",
 }
-_DAYS: Final = _sum_up("daily", "day", "day")
-_KEYS: Final = _sum_up("daily", "day", "key_id")
-_ACCOUNTS: Final = _sum_up("daily", "day", "account_id")
+EVER: Final = 2**62
+"""A day, or a time, later than all that can be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Sums of one kind."""
+
+    names: tuple[str, ...]
+    """Columns of `daily`; amounts are summed in two parts."""
+    are_any: str
+    """The condition that a day or hour has any."""
+    is_counted: str
+    """The condition that a request counts."""
+    of_requests: str
+    """The sums over requests."""
+
+
+USAGE: Final = Kind(
+    Usage._fields,
+    "requests > 0",  # days on which all requests failed are no group
+    "state = 'posted'",
+    "count(*), sum(input_tokens), sum(cached_input_tokens),"
+    " sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens),"
+    f" {sum_parts('cost_nano')}",
+)
+_COSTS: Final = Kind(ProviderCosts._fields, "known + reported > 0", HAS_COST, COSTS_OF_REQUESTS)
+ONE: Final = "account_id = :account AND (:key IS NULL OR key_id = :key)"
+_ALL: Final = "account_id IN (SELECT id FROM accounts) AND (:key IS NULL OR key_id = :key)"
+"""All accounts, each by the table's key, so that other days are not read."""
+
+
+@lru_cache(maxsize=128)
+def write_sums(kind: Kind, table: Table, where: str, *places: str) -> str:
+    """Write sums by places, as columns: first the places, in whose order rows come, then the sums.
+
+    Days and hours come in the order of their table's key, so that nothing has to be sorted.
+    """
+    parts = [sum_parts(name) if is_amount(name) else f"sum({name})" for name in kind.names]
+    condition, sums = kind.are_any, ", ".join(parts)
+    if table == "requests":
+        condition, sums = kind.is_counted, kind.of_requests
+    elif table == "daily_totals":
+        parts = [f"sum({part})" for name in kind.names for part in name_parts(name)]
+        sums = ", ".join(parts)
+    at, by = _TIMES[table], ", ".join(places)
+    names = [f"c{n}" for n in range(len(places) + sum(1 + is_amount(one) for one in kind.names))]
+    return f"""
+        WITH sums ({", ".join(names)}) AS (
+            SELECT {by}, {sums} FROM {table}
+            WHERE {where} AND {condition} AND {at} >= :first AND {at} < :end
+                AND (:model IS NULL OR model = :model)
+            GROUP BY {by} ORDER BY {by}
+        )
+        SELECT json_array({", ".join(f"json_group_array({name})" for name in names)}) FROM sums
+    """  # noqa: S608 - of constants
+
+
+CHARTS: Final[Mapping[ChartUnit, tuple[Table, int]]] = {
+    "day": ("daily", 1),
+    "hour": ("hourly", HOURS_PER_DAY),
+}
+"""The table of a chart, whose column of time is the unit; units of a day."""
+_GROUPS: Final[Mapping[UsageGroup, str]] = {
+    "day": "day",
+    "model": "model",
+    "key": "key_id",
+    "account": "account_id",
+    "provider": "provider",
+}
+"""Columns of what usage is grouped by; days are UTC and numbered, see `_name`."""
+UNKNOWN: Final = "unknown"
+"""The provider of requests that were dropped before sums had one."""
 _NAMES: Final = """
     SELECT json_group_array(json_array(id, name)) FROM accounts
     WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
@@ -96,13 +131,6 @@ _LABELS: Final = (
     "SELECT json_group_array(json_array(id, name, last4)) FROM keys"
     " WHERE id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
 )
-_MODELS: Final = """
-    SELECT json_group_array(model) FROM (
-        SELECT DISTINCT model FROM daily
-        WHERE account_id = :account AND (:key IS NULL OR key_id = :key)
-            AND day >= :first AND day <= :last AND requests > 0
-    ) AS used
-"""
 _STANDING: Final = f"""
     SELECT
         (
@@ -132,74 +160,6 @@ _BALANCES: Final = f"""
         {sum_parts("CASE WHEN balance_nano < 0 THEN -balance_nano ELSE 0 END")}
     FROM accounts
 """  # noqa: S608 - of constants
-_SPENT_BY_KEY: Final = """
-    SELECT json_group_array(json_array(key_id, cost_nano)) FROM (
-        SELECT key_id, sum(cost_nano) AS cost_nano FROM daily
-        WHERE account_id = ? AND day >= ? AND day <= ? GROUP BY key_id
-    ) AS sums
-"""
-
-
-_OWN: Final = (
-    "accounts.name = coalesce(:account, accounts.name) AND (:key IS NULL OR key_id = :key)"
-)
-_SOURCES: Final = {
-    "requests": ("ended_ms", 1, "requests CROSS JOIN accounts ON accounts.id = account_id", _OWN),
-    "daily": ("day", DAY_MS, "accounts CROSS JOIN daily ON account_id = accounts.id", _OWN),
-    "daily_totals": ("day", DAY_MS, "daily_totals", "TRUE"),
-}
-"""Where sums are read, by table: the column of time and its unit, the tables, and the condition."""
-
-
-def _sum_chosen(table: str, condition: str, sums: str) -> str:
-    """Write sums over days or over requests that ended in a time; their group is to be put in."""
-    at, unit_ms, source, own = _SOURCES[table]
-    return f"""
-        SELECT {{}}, {sums}
-        FROM {source}
-        WHERE {own} AND {condition} AND (:model IS NULL OR model = :model)
-            AND (:since IS NULL OR {at} >= :since / {unit_ms})
-            AND (:until IS NULL OR {at} < :until / {unit_ms})
-        GROUP BY 1 ORDER BY 1
-    """  # noqa: S608 - of constants
-
-
-def _write_sums(used: str, of_days: str, posted: str, of_requests: str) -> dict[str, str]:
-    """Write the statements by table, of a condition and sums over days, and of those over requests."""
-    return {
-        "requests": _sum_chosen("requests", posted, of_requests),
-        "daily": _sum_chosen("daily", used, of_days),
-        "daily_totals": _name_totals(_sum_chosen("daily_totals", used, of_days)),
-    }
-
-
-def _name_totals(sql: str) -> str:
-    """Replace the parts of amounts by the columns that have them in `daily_totals`."""
-    for name in filter(is_amount, DAY_SUMS):
-        wholes, rests = name_parts(name)
-        sql = sql.replace(f"({name}) / {PART}", wholes).replace(f"({name}) % {PART}", rests)
-    return sql
-
-
-_TOKENS: Final = "sum(input_tokens), sum(cached_input_tokens)"
-_COST: Final = f"sum(output_tokens), {sum_parts('cost_nano')}"
-_USAGE: Final = _write_sums(
-    "requests > 0",  # days on which all requests failed are no group
-    f"sum(requests), {_TOKENS}, sum(cache_write_tokens), {_COST}",
-    "state = 'posted'",
-    f"count(*), {_TOKENS}, sum(cache_write_tokens + cache_write_1h_tokens), {_COST}",
-)
-_COSTS: Final = _write_sums("known + reported > 0", COSTS_OF_DAYS, HAS_COST, COSTS_OF_REQUESTS)
-UNKNOWN: Final = "unknown"
-"""The provider of requests that were dropped before sums had one."""
-_GROUPS: Final[Mapping[UsageGroup, str]] = {
-    "day": "{}",
-    "model": "model",
-    "key": "key_id",
-    "account": "accounts.name",
-    "provider": "provider",
-}
-"""SQL of what usage is grouped by; days are UTC and numbered, see `_name`."""
 
 
 class UsageBook(Part):
@@ -217,10 +177,9 @@ class UsageBook(Part):
 
         Accounts and providers come by cost, others by group.
         """
-        # Whole days are read from their sums, which is quick, others from the requests.
         chosen = {"account": account, "key": key_id, "model": model}
-        rows = self._sum(by, _USAGE, chosen, since_ms, until_ms)
-        found = [(_name(by, group), _make_usage(sums)) for group, *sums in rows]
+        rows = self._sum(USAGE, by, since_ms, until_ms, chosen)
+        found = [(group, _make_usage(sums)) for group, sums in rows]
         return sorted(found, key=_by_spent) if by in {"account", "provider"} else found
 
     def sum_costs(
@@ -228,8 +187,8 @@ class UsageBook(Part):
     ) -> dict[str, ProviderCosts]:
         """Sum what providers bill for these requests, in groups of which anything is known."""
         chosen = {"account": account, "key": None, "model": None}
-        rows = self._sum(by, _COSTS, chosen, since_ms, until_ms)
-        return {_name(by, group): read_costs(sums) for group, *sums in rows}
+        rows = self._sum(_COSTS, by, since_ms, until_ms, chosen)
+        return {group: read_costs(sums) for group, sums in rows}
 
     def sum_with_costs(
         self,
@@ -249,23 +208,31 @@ class UsageBook(Part):
 
     def _sum(
         self,
+        kind: Kind,
         by: UsageGroup,
-        statements: Mapping[str, str],
-        chosen: Mapping[str, str | None],
         since_ms: int | None,
         until_ms: int | None,
-    ) -> list[tuple[str | int, *tuple[int, ...]]]:
-        values = {**chosen, "since": since_ms, "until": until_ms}
-        table, day = "daily", "day"
+        chosen: Mapping[str, str | None],
+    ) -> list[tuple[str, tuple[int, ...]]]:
+        """Return the sums of each group, in the groups' order."""
+        # Whole days are read from their sums, which is quick, others from the requests.
+        table: Table = "daily"
+        unit_ms, place, account = DAY_MS, _GROUPS[by], chosen["account"]
         if any(ms is not None and ms % DAY_MS for ms in (since_ms, until_ms)):
-            table, day = "requests", f"ended_ms / {DAY_MS}"
-        elif by not in {"account", "key"} and chosen["account"] is chosen["key"] is None:
-            table = "daily_totals"
-        sql = statements[table].format(_GROUPS[by].format(day))
+            table, unit_ms = "requests", 1
+            place = f"ended_ms / {DAY_MS}" if by == "day" else place
+        values: dict[str, Value] = {
+            **chosen,
+            "first": 0 if since_ms is None else since_ms // unit_ms,
+            "end": EVER if until_ms is None else until_ms // unit_ms,
+        }
         with self._database.snapshot() as connection:
-            if chosen["account"] is not None:
-                read_account(connection, chosen["account"])
-            return connection.execute(sql, values).fetchall()
+            if account is not None:
+                values["account"] = read_account(connection, account).id
+            groups, *columns = _read(connection, kind, table, (place,), values)
+            names = _read_names(connection, groups) if by == "account" else {}
+        rows = sorted(zip(groups, zip(*columns, strict=True), strict=True))
+        return [(names.get(group) or _name(by, group), sums) for group, sums in rows]
 
     def report(
         self,
@@ -276,17 +243,18 @@ class UsageBook(Part):
         by_account: bool = False,
     ) -> UsageReport:
         """Sum the chosen requests by day or hour and, if asked for, by key or account."""
-        values, scope = _select(chosen), _ONE if chosen.account_id is not None else _ALL
-        width = HOURS_PER_DAY if unit == "hour" else 1
-        spans = {"first": chosen.first_day * width, "last": (chosen.last_day + 1) * width - 1}
+        values, (table, width) = _select(chosen), CHARTS[unit]
+        spans = {"first": chosen.first_day * width, "end": (chosen.last_day + 1) * width}
         with self._database.snapshot() as connection:
-            points, models_of = (_choose(sql, chosen) for sql in (POINTS[unit], _MODELS))
-            ats, used, *columns = read_columns(connection, points, {**values, **spans})
-            keys = _read_keys(connection, scope, values) if by_key else []
-            accounts = _read_accounts(connection, scope, values) if by_account else []
+            ats, used, *columns = _read(
+                connection, USAGE, table, (unit, "model"), {**values, **spans}
+            )
+            keys = _read_keys(connection, values) if by_key else []
+            accounts = _read_accounts(connection, values) if by_account else []
             models = set(used)
             if chosen.model is not None:
-                models = set(read_rows(connection, models_of, values))
+                of_any = {**values, "model": None}
+                models = set(_read(connection, USAGE, "daily", ("model",), of_any)[0])
         return UsageReport(
             tuple(sorted(_make(UsagePoint, ats, used, _make_usages(columns)))),
             tuple(sorted(keys, key=_by_cost)),
@@ -313,7 +281,7 @@ class UsageBook(Part):
         values = {"account": account_id, "now": now_ms, "soon": now_ms + soon_ms}
         with self._database.snapshot() as connection:
             chosen = UsageFilter(account_id, first_day, now_ms // DAY_MS)
-            days, *columns = read_columns(connection, _DAYS, _select(chosen))
+            days, *columns = _read(connection, USAGE, "daily", ("day",), _select(chosen))
             active_keys, has_key, has_call = connection.execute(_STANDING, values).fetchone()
             expiring = connection.execute(_EXPIRING, values).fetchall()
         return OverviewView(
@@ -326,7 +294,25 @@ class UsageBook(Part):
 
     def sum_by_key(self, account_id: int, first_day: int, last_day: int) -> dict[str, int]:
         """Return what each key was charged in nano-units; both days are inclusive."""
-        return dict(self._database.read_rows(_SPENT_BY_KEY, (account_id, first_day, last_day)))
+        values = _select(UsageFilter(account_id, first_day, last_day))
+        with self._database.reading() as connection:
+            found, *columns = _read(connection, USAGE, "daily", ("key_id",), values)
+        return {id_: one.cost_nano for id_, one in zip(found, _make_usages(columns), strict=True)}
+
+
+def _read(
+    connection: Connection,
+    kind: Kind,
+    table: Table,
+    places: Sequence[str],
+    values: Mapping[str, Value],
+) -> Columns:
+    """Read sums of one account, or of all: of those by day the totals, if they tell enough."""
+    where = _ALL if values["account"] is None else ONE
+    of_all = values["account"] is values["key"] is None and not {"account_id", "key_id"} & {*places}
+    if table == "daily" and of_all:
+        table, where = "daily_totals", "TRUE"
+    return read_columns(connection, write_sums(kind, table, where, *places), values)
 
 
 def _make(kind: type[Row], *columns: Iterable[object]) -> Iterator[Row]:
@@ -353,42 +339,31 @@ def _name(by: UsageGroup, group: str | int) -> str:
     return format_day(int(group)) if by == "day" else str(group) or UNKNOWN
 
 
-def _choose(sql: str, chosen: UsageFilter) -> str:
-    """Write sums of one account, or of all: of those by day the totals, unless a key is chosen."""
-    if chosen.account_id is not None:
-        return sql
-    if chosen.key_id is None and "FROM daily\n" in sql:
-        return _name_totals(
-            sql.replace("FROM daily\n", "FROM daily_totals\n").replace(_ONE_OR_KEY, "TRUE")
-        )
-    return sql.replace(_ONE, _ALL)
-
-
 def _select(chosen: UsageFilter) -> dict[str, Value]:
     return {
         "account": chosen.account_id,
         "first": chosen.first_day,
-        "last": chosen.last_day,
+        "end": chosen.last_day + 1,
         "key": chosen.key_id,
         "model": chosen.model,
     }
 
 
-def _read_accounts(
-    connection: Connection, scope: str, values: Mapping[str, Value]
-) -> list[tuple[str, Usage]]:
-    ids, *columns = read_columns(connection, _ACCOUNTS.replace(_ONE, scope), values)
-    names = dict(read_rows(connection, _NAMES, {"ids": orjson.dumps(ids).decode()}))
-    return [(names[one], usage) for one, usage in zip(ids, _make_usages(columns), strict=True)]
+def _read_accounts(connection: Connection, values: Mapping[str, Value]) -> list[tuple[str, Usage]]:
+    found, *columns = _read(connection, USAGE, "daily", ("account_id",), values)
+    names = _read_names(connection, found)
+    return [(names[id_], usage) for id_, usage in zip(found, _make_usages(columns), strict=True)]
 
 
-def _read_keys(
-    connection: Connection, scope: str, values: Mapping[str, Value]
-) -> list[tuple[KeyLabel, Usage]]:
-    ids, *columns = read_columns(connection, _KEYS.replace(_ONE, scope), values)
-    usages = dict(zip(ids, _make_usages(columns), strict=True))
-    labels = read_rows(connection, _LABELS, {"ids": orjson.dumps(ids).decode()})
+def _read_keys(connection: Connection, values: Mapping[str, Value]) -> list[tuple[KeyLabel, Usage]]:
+    found, *columns = _read(connection, USAGE, "daily", ("key_id",), values)
+    usages = dict(zip(found, _make_usages(columns), strict=True))
+    labels = read_rows(connection, _LABELS, {"ids": orjson.dumps(found).decode()})
     return [(_label(*row), usages[row[0]]) for row in labels]
+
+
+def _read_names(connection: Connection, account_ids: list[int]) -> dict[int, str]:
+    return dict(read_rows(connection, _NAMES, {"ids": orjson.dumps(account_ids).decode()}))
 
 
 def _label(key_id: str, name: str, last4: str) -> KeyLabel:

@@ -12,7 +12,7 @@ from gateway.ledger.sql.accounts import RANKS
 from gateway.ledger.sql.calls import LATEST, Index, choose_index, make_parameters
 from gateway.ledger.sql.connection import Values
 from gateway.ledger.sql.entries import LATEST_ENTRIES
-from gateway.ledger.sql.usage import POINTS
+from gateway.ledger.sql.usage import ONE, USAGE, write_sums
 from tests.long.million import ACCOUNT, KEY, MODEL
 from tests.long.million_postgres import FilledDatabase, PostgresHistory, fill, measure_pages
 from tests.support.postgres import Cluster
@@ -66,8 +66,9 @@ def test_the_sums_of_hours_come_in_the_order_of_their_key(
     books: PostgresBooks, filled: FilledDatabase
 ) -> None:
     values = {"account": 1, "key": None, "model": None}
-    hours = {"first": (filled.today - 30) * 24, "last": filled.today * 24 + 23}
-    plan = explain(books, POINTS["hour"], {**values, **hours})
+    hours = {"first": (filled.today - 30) * 24, "end": filled.today * 24 + 24}
+    sql = write_sums(USAGE, "hourly", ONE, "hour", "model")
+    plan = explain(books, sql, {**values, **hours})
     assert "GroupAggregate" in plan, plan
     assert "Sort  (" not in plan, plan
 

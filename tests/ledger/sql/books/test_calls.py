@@ -19,7 +19,7 @@ from gateway.ledger.call_records import (
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql import calls
-from gateway.ledger.sql.usage import POINTS
+from gateway.ledger.sql.usage import CHARTS, ONE, USAGE, write_sums
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS, HOUR_MS
 from tests.console.calls import check_plan, explain
@@ -263,8 +263,8 @@ def test_nothing_was_used_where_nothing_is(books: AnyBooks) -> None:
         books.usage.sum_by("day", account="nobody", since_ms=None, until_ms=None)
 
 
-@each_row("unit", POINTS)
+@each_row("unit", CHARTS)
 def test_the_sums_of_a_chart_are_not_sorted(tmp_path: Path, unit: ChartUnit) -> None:
     path = tmp_path / "gateway.db"
     connect(path, create=True).close()
-    check_plan(path, POINTS[unit])
+    check_plan(path, write_sums(USAGE, CHARTS[unit][0], ONE, unit, "model"))
