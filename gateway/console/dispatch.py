@@ -20,9 +20,26 @@ from gateway.addresses import find_address
 from gateway.api.aiohttp_insides import has_tiny_chunks, note_known, want_body
 from gateway.api.front import Handler, make_front
 from gateway.api.state import Call, Gateway
-from gateway.console import origin, pages
-from gateway.console.api import ROUTES
-from gateway.console.callers import find_caller, read_tokens
+from gateway.console import (  # noqa: F401 - the decorators of handlers make the routes
+    accounts,
+    billing,
+    keys,
+    operations,
+    overview,
+    pages,
+    session,
+    settings,
+    usage,
+)
+from gateway.console.callers import (
+    API_HEADERS,
+    find_caller,
+    find_own_origins,
+    is_same_site,
+    read_tokens,
+    write_device_cookie,
+    write_session_cookie,
+)
 from gateway.console.fields import (
     ConsoleError,
     explain,
@@ -33,8 +50,15 @@ from gateway.console.fields import (
     too_many_changes,
     unavailable,
 )
-from gateway.console.origin import API_HEADERS, write_device_cookie, write_session_cookie
-from gateway.console.routes import API_PREFIX, Answer, Caller, ConsoleRequest, Route, find_local
+from gateway.console.routes import (
+    API_PREFIX,
+    ROUTES,
+    Answer,
+    Caller,
+    ConsoleRequest,
+    Route,
+    find_local,
+)
 from gateway.console.state import BooksThread, Cashier, ConsoleState
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import RESTARTING, drop_frames
@@ -130,8 +154,8 @@ def _limit_changes(request: ConsoleRequest) -> None:
 
 
 def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> None:
-    own = origin.find_own_origins(gateway.config.server, find_local(http))
-    if not origin.is_same_site(http.headers, own, is_change=is_change):
+    own = find_own_origins(gateway.config.server, find_local(http))
+    if not is_same_site(http.headers, own, is_change=is_change):
         raise ConsoleError(
             403,
             "cross_site",

@@ -24,8 +24,8 @@ from aiohttp import hdrs, web
 
 from gateway.admin.fields import csv_lines, write_csv_cells
 from gateway.api.state import make_headers
+from gateway.console.callers import API_HEADERS
 from gateway.console.fields import invalid_field
-from gateway.console.origin import API_HEADERS
 from gateway.console.routes import Answer, ConsoleRequest
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.sql.books import Books

@@ -20,7 +20,7 @@ from typing import Final
 from aiohttp import ETag, hdrs, web
 
 from gateway.api.front import explain_path
-from gateway.console.origin import SECURITY_HEADERS
+from gateway.console.callers import SECURITY_HEADERS
 from gateway.errors import NotFound
 from gateway.process import PROGRAM
 

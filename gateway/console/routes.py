@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 import orjson
 from aiohttp import web
 
+from gateway.addresses import parse_address
 from gateway.api.state import Call, Gateway
 from gateway.console.fields import (
     ConsoleError,
@@ -29,7 +30,6 @@ from gateway.console.fields import (
     not_for_token,
     read_id,
 )
-from gateway.console.origin import read_local
 from gateway.console.state import ConsoleState
 from gateway.console.throttle import DeviceCookie
 from gateway.ledger.checks import MAX_IDEMPOTENCY_KEY_CHARS
@@ -180,8 +180,8 @@ class Route:
     tokens: frozenset[TokenRole] = NO_TOKEN
 
 
-REGISTERED: Final[list[Route]] = []
-"""The routes of the modules that were imported: `gateway.console.api` has all of them."""
+ROUTES: Final[list[Route]] = []
+"""The routes of the modules that were imported: `dispatch` imports all of them."""
 
 
 def async_route(
@@ -190,7 +190,7 @@ def async_route(
     """Make a coroutine the handler of a route; with the role `none` it needs no session."""
 
     def add(handler: Handler) -> Handler:
-        REGISTERED.append(Route(method, API_PREFIX + path, role, handler, tokens))
+        ROUTES.append(Route(method, API_PREFIX + path, role, handler, tokens))
         return handler
 
     return add
@@ -286,3 +286,11 @@ def find_local(request: web.Request) -> tuple[str, int] | None:
     """Return host and port at which the connection came in; None for a UNIX socket."""
     transport = request.transport
     return read_local(transport and transport.get_extra_info("sockname"))
+
+
+def read_local(name: object) -> tuple[str, int] | None:
+    """Return host and port of a socket's own address; None for UNIX sockets."""
+    if not isinstance(name, tuple):
+        return None
+    address = parse_address(name[0])
+    return None if address is None else (str(address), name[1])

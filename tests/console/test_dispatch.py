@@ -16,9 +16,8 @@ import pytest
 import pytest_asyncio
 
 from gateway.admin import keys
-from gateway.console.api import ROUTES
-from gateway.console.origin import API_HEADERS
-from gateway.console.routes import Route
+from gateway.console.callers import API_HEADERS
+from gateway.console.routes import ROUTES, Route
 from gateway.ledger.signin_records import TokenRole
 from tests import ROOT
 from tests.console.kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console

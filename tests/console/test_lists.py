@@ -21,9 +21,9 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from gateway.admin import views
+from gateway.console.callers import API_HEADERS
 from gateway.console.fields import ConsoleError, Query
 from gateway.console.lists import Page, read_page, stream_csv
-from gateway.console.origin import API_HEADERS
 from gateway.console.routes import Answer, ConsoleRequest
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError

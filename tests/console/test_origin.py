@@ -13,7 +13,7 @@ from gateway.addresses import find_address, is_trusted
 from gateway.admin.signin import find_base_url
 from gateway.config.load import load_config
 from gateway.config.records import Server
-from gateway.console.origin import (
+from gateway.console.callers import (
     API_HEADERS,
     NAME,
     SECURE_NAME,
@@ -23,9 +23,9 @@ from gateway.console.origin import (
     find_own_origins,
     is_own_host,
     is_same_site,
-    read_local,
     read_session_token,
 )
+from gateway.console.routes import read_local
 from tests.support.rows import each_row
 
 OWN = frozenset({"https://llm.example.com"})

@@ -15,7 +15,7 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from gateway.cli.verbs import load_verbs, make_parser
 from gateway.console import pages
-from gateway.console.origin import SECURITY_HEADERS
+from gateway.console.callers import SECURITY_HEADERS
 from gateway.console.pages import FILES
 from tests import ROOT
 from tests.console.kit import Console

@@ -214,7 +214,7 @@ async def test_newcomer_signs_in_as_operator(newcomer: GatewayProcess) -> None:
         for status in (200, 401):
             async with browser.post("/console/api/session/link", json={"token": token}) as reply:
                 assert reply.status == status
-        async with browser.get("/console/api/session") as reply:
+        async with browser.get("/console/session") as reply:
             account = (await reply.json())["account"]
     assert (account["name"], account["operator"]) == ("operator", True)
 

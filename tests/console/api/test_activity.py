@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from gateway import ids
 from gateway.admin import keys
-from gateway.console.api import overview, usage
+from gateway.console import overview, usage
 from gateway.ledger.call_records import OUTCOME_WORDS
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import count_days_left

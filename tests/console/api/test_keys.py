@@ -10,7 +10,7 @@ import pytest
 
 from gateway import ids
 from gateway.admin import keys
-from gateway.console.api.keys import MAX_LIVE_KEYS
+from gateway.console.keys import MAX_LIVE_KEYS
 from gateway.times import DAY_MS, unix_ms
 from tests.console.kit import (
     API,
@@ -154,7 +154,7 @@ async def add_budget(console: Console, *, as_: str = HOLDER, **changed: Any) -> 
 async def test_a_name_is_taken_once_in_an_account(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.console.api.keys.MAX_BUDGETS", 2)
+    monkeypatch.setattr("gateway.console.keys.MAX_BUDGETS", 2)
     await add_budget(console)
     assert (await add_budget(console, amount="7")).refusal == (409, "name_taken", "name")
     assert (await add_budget(console, as_=OTHER)).status == 201

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from gateway.admin import observations, signin, views
 from gateway.admin.fields import describe
 from gateway.alerts.delivery import check_holder_url
-from gateway.console.api.session import make_visitor, require_fresh
 from gateway.console.fields import (
     ConsoleError,
     busy,
@@ -24,6 +23,7 @@ from gateway.console.fields import (
     wrong_code,
 )
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
+from gateway.console.session import make_visitor, require_fresh
 from gateway.console.throttle import make_cookie
 from gateway.ledger.alert_records import Hook
 from gateway.ledger.records import LedgerError

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, cast, get_args
 
 from gateway.admin import keys, views
-from gateway.console.api.session import require_fresh
 from gateway.console.fields import ConsoleError, Fields, invalid_field, read_id
 from gateway.console.lists import read_page
 from gateway.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
+from gateway.console.session import require_fresh
 from gateway.ledger.key_records import (
     LIMITS,
     Allowance,

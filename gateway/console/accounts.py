@@ -11,11 +11,11 @@ from operator import itemgetter
 from typing import Any, Final, get_args
 
 from gateway.admin import keys, views
-from gateway.console.api.keys import make_describer
-from gateway.console.api.session import require_fresh
 from gateway.console.fields import ConsoleError, invalid_field, not_for_token, phrase, read_id
+from gateway.console.keys import make_describer
 from gateway.console.lists import read_page
 from gateway.console.routes import EVERY_TOKEN, OPERATORS, SHOPS, Answer, ConsoleRequest, route
+from gateway.console.session import require_fresh
 from gateway.ledger.key_records import KeyView, Terms
 from gateway.ledger.records import AccountOrder, CodeStatus, EntryFilter, EntryView, NotFound
 from gateway.ledger.sql.books import Books

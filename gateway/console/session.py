@@ -18,6 +18,7 @@ from aiohttp import hdrs
 
 from gateway.admin import observations, passwords, signin, views
 from gateway.admin.fields import describe
+from gateway.console.callers import describe_device, read_device_cookie
 from gateway.console.fields import (
     ConsoleError,
     busy,
@@ -25,7 +26,6 @@ from gateway.console.fields import (
     too_many_passwords,
     wrong_code,
 )
-from gateway.console.origin import describe_device, read_device_cookie
 from gateway.console.routes import Answer, ConsoleRequest, async_route, find_local, route
 from gateway.console.throttle import DeviceCookie, find_device, make_cookie
 from gateway.ledger.records import AccountView, LedgerError

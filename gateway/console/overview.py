@@ -15,10 +15,10 @@ from aiohttp import web
 from gateway.admin import observations, views
 from gateway.admin.fields import describe
 from gateway.config.records import Billing
-from gateway.console.api.keys import SPENT_DAYS
-from gateway.console.api.usage import read_days
+from gateway.console.keys import SPENT_DAYS
 from gateway.console.lists import Json, stream_csv
 from gateway.console.routes import READERS, Answer, ConsoleRequest, async_route, route
+from gateway.console.usage import read_days
 from gateway.ledger.alert_records import measure_latency
 from gateway.ledger.call_records import (
     CallFilter,
