@@ -360,8 +360,7 @@ def _tell_entry(command: Command, entry: EntryView) -> None:
 def page_account(detail: AccountDetail, currency: str) -> str:
     """Render an account with its keys and latest entries."""
     account = detail.account
-    available_nano = account.balance_nano - account.held_nano
-    amounts_nano = (account.balance_nano, account.held_nano, available_nano)
+    amounts_nano = (account.balance_nano, account.held_nano, account.available_nano)
     balance, held, available = align_points([format_amount(nano) for nano in amounts_nano])
     fields = (
         ("account", account.name),

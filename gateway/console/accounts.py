@@ -27,16 +27,9 @@ from gateway.times import DAY_MS, format_day
 def list_codes(books: Books, request: ConsoleRequest) -> Answer:
     query = request.query
     status = query.optional_choice("status", get_args(CodeStatus))
-    page = read_page(request, str)
-    now_ms = books.clock()
+    page, now_ms = read_page(request, str), books.clock()
     count, found = books.codes.read_page(status, query.text("batch"), page.after_text, page.wanted)
-    return page.answer(
-        "codes",
-        found,
-        lambda code: (code.id,),
-        lambda code: views.CODE.describe(code, now_ms),
-        count=count,
-    )
+    return page.answer("codes", found, lambda code: views.CODE.describe(code, now_ms), count=count)
 
 
 @route(
@@ -92,15 +85,14 @@ def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
             for name, account_id in books.accounts.find_names(search)
         )
         first = 0 if page.after is None else bisect_right(found, page.after, key=itemgetter(0))
-        shown = found[first : first + page.wanted]
-        ids = [account_id for _, account_id in shown]
+        ids = [account_id for _, account_id in found[first : first + page.wanted]]
         standings = books.accounts.read_standings(ids, today=today)
         totals = None if search else _sum_up(books, today)
     return page.answer(
         "accounts",
-        [(place, one) for (place, _), one in zip(shown, standings, strict=True)],
-        itemgetter(0),
-        lambda row: views.STANDING.describe(row[1]),
+        standings,
+        views.STANDING.describe,
+        lambda one: (-amounts[one.account.id], one.account.name),
         count=len(found),
         totals=totals,
     )
@@ -136,13 +128,8 @@ def show_account(books: Books, request: ConsoleRequest) -> Answer:
 def list_entries(books: Books, request: ConsoleRequest) -> Answer:
     account_id, page = _read_id(request), read_page(request, int)
     run = books.entries.read_run(EntryFilter(account_id), page.after_number, page.wanted)
-    return page.answer(
-        "entries",
-        run.entries,
-        lambda entry: (entry.id,),
-        views.ENTRY.describe,
-        count=books.entries.count(account_id),
-    )
+    count = books.entries.count(account_id)
+    return page.answer("entries", run.entries, views.ENTRY.describe, count=count)
 
 
 @route("POST", "/accounts", "operator", SHOPS, idempotent=True)

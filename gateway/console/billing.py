@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, get_args
 
 import orjson
 from aiohttp import web
 
 from gateway.admin import keys, signin, views
+from gateway.admin.fields import describe
 from gateway.config.cards import find_problem
 from gateway.config.records import Billing, Cards
 from gateway.console.fields import ConsoleError, invalid_field, not_found, too_many_tries
@@ -46,7 +48,7 @@ async def show_billing(request: ConsoleRequest) -> Answer:
     chosen = EntryFilter(request.account.id, kind, *days)
     figures = await request.run(partial(_describe_balance, request, chosen))
     found = await _find_entries(request, chosen, page)
-    return page.answer("entries", found, lambda entry: (entry.id,), views.ENTRY.describe, **figures)
+    return page.answer("entries", found, views.ENTRY.describe, **figures)
 
 
 def _describe_balance(
@@ -55,9 +57,7 @@ def _describe_balance(
     account = books.accounts.read(request.account.name)
     is_all = chosen.since_ms is chosen.until_ms is None
     return {
-        **describe_amount("balance", account.balance_nano),
-        **describe_amount("held", account.held_nano),
-        **describe_amount("available", account.balance_nano - account.held_nano),
+        **describe(account, "balance_nano", "held_nano", "available_nano"),
         **describe_cards(request.gateway.config.billing),
         "count": books.entries.count(account.id, chosen.kind) if is_all else None,
     }
@@ -113,7 +113,7 @@ async def list_all_entries(request: ConsoleRequest) -> Answer:
     """List entries, the latest first."""
     page, chosen = read_page(request, int), await _choose_entries(request)
     found = await _find_entries(request, chosen, page)
-    return page.answer("entries", found, lambda entry: (entry.id,), views.ENTRY.describe)
+    return page.answer("entries", found, views.ENTRY.describe)
 
 
 async def _find_entries(
@@ -157,8 +157,8 @@ def show_statement(books: Books, request: ConsoleRequest) -> Answer:
     return page.answer(
         "rows",
         lines[begin : begin + page.wanted],
-        lambda line: (line.account,),
         views.STATEMENT.describe,
+        attrgetter("account"),
         **{"from": format_day(first), "to": format_day(last)},
         currency=request.gateway.config.billing.currency,
         count=len(lines),
@@ -263,7 +263,7 @@ def list_orders(books: Books, request: ConsoleRequest) -> Answer:
         url = None if cashier is None else cashier.find_url(order)
         return {**views.SOLD_ORDER.describe(order), "payment_url": url}
 
-    return page.answer("orders", found, lambda order: (order.id,), describe)
+    return page.answer("orders", found, describe)
 
 
 async def _read_order(request: ConsoleRequest) -> OrderView:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Final, cast, get_args
 
 from gateway.admin import keys, views
@@ -56,8 +57,8 @@ def list_keys(books: Books, request: ConsoleRequest) -> Answer:
     return page.answer(
         "keys",
         found,
-        lambda key: (key.created_ms, key.id),
         make_describer(books, account_id),
+        attrgetter("created_ms", "id"),
         count=count,
     )
 
@@ -77,7 +78,7 @@ def list_all_keys(books: Books, request: ConsoleRequest) -> Answer:
             for name in {key.account for key in shown}
         }
     return page.answer(
-        "keys", shown, _locate_key, lambda key: describers[key.account](key), count=len(unused)
+        "keys", shown, lambda key: describers[key.account](key), _locate_key, count=len(unused)
     )
 
 

@@ -16,6 +16,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -80,17 +81,18 @@ class Page:
         self,
         name: str,
         rows: Sequence[Row],
-        locate: Callable[[Row], Position],
         describe: Callable[[Row], Json],
+        locate: Callable[[Row], Position | str | int] = attrgetter("id"),
+        /,
         **figures: object,
     ) -> Answer:
         """Return the reply: figures, the rows as `name`, the next cursor and a Link to the next page.
 
-        `locate` gives a row's position for the cursor, `describe` its JSON.
+        `describe` gives a row's JSON, `locate` its position for the cursor.
         """
         shown = rows[: self.limit]
         after = locate(shown[-1]) if len(rows) > self.limit else self.rest
-        cursor = None if after is None else _encode(after)
+        cursor = None if after is None else _encode(after if isinstance(after, tuple) else (after,))
         headers = {}
         if cursor is not None:
             query_string = urlencode({**self.http.query, "cursor": cursor})

@@ -167,8 +167,8 @@ def list_events(books: Books, request: ConsoleRequest) -> Answer:
     query = request.query
     page, search = read_page(request, int), query.text("search")
     events = books.events.read_page(search, page.after_number, page.wanted)
-    count = {"count": books.events.count(search)}
-    return page.answer("events", events, lambda event: (event.id,), views.EVENT.describe, **count)
+    count = books.events.count(search)
+    return page.answer("events", events, views.EVENT.describe, count=count)
 
 
 PERIODS: Final = {"today": 1, "7d": 7, "30d": 30}

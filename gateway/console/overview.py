@@ -65,24 +65,22 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
             account.id, first_day=today - SPENT_DAYS + 1, soon_ms=SOON_MS
         )
         calls = books.calls.read_page(CallFilter(account.id), None, CALLS)
-        needs_link = _needs_link(books, request)
+        session = request.own_session
+        needs_link = not session.by_proxy and books.people.find_hash(session.signin) is None
         refused = books.observations.read_refusals(account.id, today * DAY_MS)
         low_nano = observations.find_low_balance_nano(
             books, account.id, request.gateway.config.billing
         )
-    available_nano = account.balance_nano - account.held_nano
     spent_7d_nano = _sum_days(view, today, WEEK)
     billing = replace(request.gateway.config.billing, low_balance_nano=low_nano)
     notices = _find_notices(account, view, billing, needs_link=needs_link)
     body = {
-        **describe_amount("balance", account.balance_nano),
-        **describe_amount("held", account.held_nano),
-        **describe_amount("available", available_nano),
+        **describe(account, "balance_nano", "held_nano", "available_nano"),
         "currency": billing.currency,
         **describe_amount("spent_today", _sum_days(view, today, 1)),
         **describe_amount("spent_7d", spent_7d_nano),
         **describe_amount("spent_30d", _sum_days(view, today, SPENT_DAYS)),
-        "days_left": count_days_left(account.balance_nano, available_nano, spent_7d_nano),
+        "days_left": count_days_left(account.balance_nano, account.available_nano, spent_7d_nano),
         "days": [
             {"day": format_day(day), **views.USAGE.describe(view.days.get(day, Usage()))}
             for day in range(today - SPENT_DAYS + 1, today + 1)
@@ -101,11 +99,6 @@ def _sum_days(view: OverviewView, today: int, count: int) -> int:
     return sum_usage(
         usage for day, usage in view.days.items() if today - count < day <= today
     ).cost_nano
-
-
-def _needs_link(books: Books, request: ConsoleRequest) -> bool:
-    session = request.own_session
-    return not session.by_proxy and books.people.find_hash(session.signin) is None
 
 
 def _find_notices(
@@ -266,7 +259,9 @@ def _read_rows(
         since_ms=first * DAY_MS,
         until_ms=(last + 1) * DAY_MS,
     )
-    return rows if by == "day" else sorted(rows, key=_by_margin)
+    if by != "day":
+        rows.sort(key=lambda row: (not row[2].known, row[2].margin_nano, row[0]))
+    return rows
 
 
 def _describe_fees(
@@ -280,11 +275,6 @@ def _describe_fees(
         for currency, orders, nano in sums.by_currency
     ]
     return {"card_fees": fees, "card_fees_unknown": sums.unknown}
-
-
-def _by_margin(row: Row) -> tuple[bool, int, str]:
-    name, _, costs = row
-    return not costs.known, costs.margin_nano, name
 
 
 def _list_rows(by: Group, rows: list[Row]) -> list[Json]:

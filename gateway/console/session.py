@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 from aiohttp import hdrs
@@ -27,9 +26,9 @@ from gateway.console.fields import (
     wrong_code,
 )
 from gateway.console.routes import Answer, ConsoleRequest, async_route, find_local, route
-from gateway.console.throttle import DeviceCookie, find_device, make_cookie
-from gateway.ledger.records import AccountView, LedgerError
-from gateway.ledger.signin_records import FailedBy, SessionView, SignIn
+from gateway.console.throttle import find_device, make_cookie
+from gateway.ledger.records import LedgerError
+from gateway.ledger.signin_records import FailedBy, SessionView
 from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 from gateway.process import find_version
@@ -190,15 +189,11 @@ def make_visitor(request: ConsoleRequest) -> signin.Visitor:
 def _answer(books: Books, request: ConsoleRequest, made: signin.NewSession | None) -> Answer | None:
     if made is None:
         return None
-    described = _describe_session(books, request, made.view)
-    device = _make_device_cookie(books, made.view.signin)
-    return Answer(described, session_token=made.token, device=device)
-
-
-def _make_device_cookie(books: Books, own: SignIn) -> DeviceCookie | None:
-    """Make the cookie of a browser that has just signed in; None without a password to guess at."""
+    described, own = _describe_session(books, request, made.view), made.view.signin
     stored = books.people.find_hash(own)
-    return None if stored is None else make_cookie(own.name, stored)
+    # Without a password there is nothing to guess at, so the browser needs no count of its own.
+    device = None if stored is None else make_cookie(own.name, stored)
+    return Answer(described, session_token=made.token, device=device)
 
 
 async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy) -> None:
@@ -219,13 +214,11 @@ async def _note_if_known(request: ConsoleRequest, name: str, how: FailedBy) -> N
 
 
 @route("GET", "/settings/signins", "any")
-def list_own(books: Books, request: ConsoleRequest) -> Answer:
-    return _list(books, request.account)
-
-
 @route("GET", "/accounts/{id}/signins", "operator")
 def list_signins(books: Books, request: ConsoleRequest) -> Answer:
-    return _list(books, request.find_account(books))
+    account = request.find_account(books).name
+    found = [signin.SIGNIN.describe(one) for one in books.people.read_all(account)]
+    return Answer({"count": len(found), "signins": found})
 
 
 @async_route("POST", "/settings/signins", "any")
@@ -250,25 +243,19 @@ async def make_signin_link(request: ConsoleRequest) -> Answer:
 
 
 @route("DELETE", "/settings/signins/{person}", "any")
-def remove_own(books: Books, request: ConsoleRequest) -> Answer:
-    _require_own(request)
-    return Answer({"ended": books.people.remove(request.account.name, request.segment("person"))})
-
-
 @route("DELETE", "/accounts/{id}/signins/{person}", "operator")
 def remove_signin(books: Books, request: ConsoleRequest) -> Answer:
+    _require_own(request)
     account = request.find_account(books)
     return Answer({"ended": books.people.remove(account.name, request.segment("person"))})
 
 
-def _list(books: Books, account: AccountView) -> Answer:
-    found = [signin.SIGNIN.describe(one) for one in books.people.read_all(account.name)]
-    return Answer({"count": len(found), "signins": found})
-
-
 def _require_own(request: ConsoleRequest) -> None:
-    """Require the account's own sign-in: it alone says who else has one. Raises ConsoleError."""
-    if request.own_session.person:
+    """Require the account's own sign-in, which alone says who else has one, or an operator.
+
+    A path that names the account is an operator's. Raises ConsoleError.
+    """
+    if request.own_session.person and "id" not in request.http.match_info:
         raise ConsoleError(
             403,
             "own_signin_only",
@@ -280,13 +267,11 @@ def _require_own(request: ConsoleRequest) -> None:
 async def _answer_link(request: ConsoleRequest, person: str, *, is_new: bool) -> Answer:
     """Make a link to `public_url` or, if unset, to the address of this request."""
     base_url = signin.find_base_url(request.gateway.config.server, find_local(request.http))
-    return await request.run(partial(_make_link, request, base_url, person, is_new))
 
+    def make(books: Books) -> Answer:
+        require_fresh(books, request)
+        account = request.find_account(books).name
+        link = signin.make_signin_link(books, account, person, is_new=is_new)
+        return Answer({"url": link.url(base_url), "expires": format_iso(link.expires_ms)}, 201)
 
-def _make_link(
-    request: ConsoleRequest, base_url: str, person: str, is_new: bool, books: Books
-) -> Answer:
-    require_fresh(books, request)
-    account = request.find_account(books).name
-    link = signin.make_signin_link(books, account, person, is_new=is_new)
-    return Answer({"url": link.url(base_url), "expires": format_iso(link.expires_ms)}, 201)
+    return await request.run(make)

@@ -27,7 +27,6 @@ from gateway.console.session import make_visitor, require_fresh
 from gateway.console.throttle import make_cookie
 from gateway.ledger.alert_records import Hook
 from gateway.ledger.records import LedgerError
-from gateway.ledger.signin_records import SessionView
 from gateway.ledger.sql.books import Books
 from gateway.money import MAX_AMOUNT_NANO, describe_amount
 from gateway.times import format_iso
@@ -122,17 +121,25 @@ def _read_code(request: ConsoleRequest) -> str:
     fields = request.fields
     code = fields.need_text("code")
     fields.done()
-    wait_seconds = request.console.password_tries.take(request.own_session.signin.key)
-    if wait_seconds:
-        raise too_many_passwords(wait_seconds)
+    _count_try(request)
     return code
+
+
+def _count_try(request: ConsoleRequest) -> None:
+    if wait_seconds := request.console.password_tries.take(request.own_session.signin.key):
+        raise too_many_passwords(wait_seconds)
 
 
 @route("GET", "/sessions", "any")
 def list_sessions(books: Books, request: ConsoleRequest) -> Answer:
-    own = request.own_session
-    sessions = books.signins.read_own_sessions(own.signin)
-    described = [_describe_session(one, is_current=one.id == own.id) for one in sessions]
+    own, shown = (
+        request.own_session,
+        ("device", "address", "created_ms", "last_seen_ms", "expires_ms"),
+    )
+    described = [
+        {"id": one.id, "current": one.id == own.id, **describe(one, *shown)}
+        for one in books.signins.read_own_sessions(own.signin)
+    ]
     return Answer({"count": len(described), "sessions": described})
 
 
@@ -157,17 +164,10 @@ async def _check_current(request: ConsoleRequest, stored: str, current: str) -> 
     # Before the try is counted: a full queue must not cost people their tries.
     if request.console.hasher.is_busy:
         raise busy()
-    wait_seconds = request.console.password_tries.take(request.own_session.signin.key)
-    if wait_seconds:
-        raise too_many_passwords(wait_seconds)
+    _count_try(request)
     if not await request.console.hasher.verify(current, stored):
         message = "The current password is wrong. Try again."
         raise ConsoleError(403, "wrong_password", message, "current_password")
-
-
-def _describe_session(session: SessionView, *, is_current: bool) -> dict[str, Any]:
-    shown = ("device", "address", "created_ms", "last_seen_ms", "expires_ms")
-    return {"id": session.id, "current": is_current, **describe(session, *shown)}
 
 
 SECRET_BYTES: Final = 32

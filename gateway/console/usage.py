@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, Literal, TypeVar, get_args
 
 from aiohttp import web
@@ -72,9 +73,7 @@ def list_calls(books: Books, request: ConsoleRequest) -> Answer:
     }
     if start_ms is not None:
         page = replace(page, rest=(find_first_id(start_ms),))
-    return page.answer(
-        "calls", calls, lambda call: (call.request_id,), views.CALL.describe, **figures
-    )
+    return page.answer("calls", calls, views.CALL.describe, attrgetter("request_id"), **figures)
 
 
 @route("GET", "/activity/{id}", "any")
@@ -148,29 +147,14 @@ def _read_chunk(
 
 Group = Literal["day", "hour", "model", "key", "account", "provider"]
 OWN_GROUPS: Final[tuple[Group, ...]] = ("day", "hour", "model", "key")
-MAX_DAYS: Final[dict[Group, int]] = {
-    "day": 366,
-    "hour": 31,
-    "model": 366,
-    "key": 366,
-    "account": 366,
-    "provider": 366,
-}
-"""Days of a report: a leap year or, as a chart has no room for more points by the hour, a month."""
+MAX_DAYS: Final = 366
+"""Days of a report: a leap year."""
+MAX_DAYS_BY_HOUR: Final = 31
+"""The same by the hour: a chart has no room for more points."""
 DEFAULT_DAYS: Final = 30
 """Days of a report without a first day: about a month, as bills have it."""
 FIRST_DAY: Final = -719_162
 """1 January of the year 1, the first date that Python can represent."""
-
-_SUMS: Final = views.USAGE.names
-COLUMNS: Final[dict[Group, tuple[str, ...]]] = {
-    "day": ("day", *_SUMS),
-    "hour": ("hour", *_SUMS),
-    "model": ("model", *_SUMS),
-    "key": ("key", "key_name", *_SUMS),
-    "account": ("account", *_SUMS),
-    "provider": ("provider", *_SUMS),
-}
 
 Place = TypeVar("Place", int, str)
 
@@ -227,7 +211,8 @@ async def _stream(
         chosen, report = _read_report(books, request, find_id(books), by)
         return _list_rows(books, by, chosen, report), None
 
-    return await stream_csv(request, "usage", COLUMNS[by], read)
+    names = ("key", "key_name") if by == "key" else (by,)
+    return await stream_csv(request, "usage", (*names, *views.USAGE.names), read)
 
 
 def _find_unit(by: Group) -> ChartUnit:
@@ -253,7 +238,7 @@ def read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
     first_day = max(last_day - DEFAULT_DAYS + 1, FIRST_DAY) if first is None else first
     if first_day > last_day:
         raise invalid_field("from", "'from' must not be after today.")
-    most = MAX_DAYS[by]
+    most = MAX_DAYS_BY_HOUR if by == "hour" else MAX_DAYS
     if last_day - first_day >= most:
         raise ConsoleError(
             400,
@@ -266,6 +251,7 @@ def read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
 
 def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport) -> list[Json]:
     """List usage by time, or by another group with the most expensive first."""
+    found: Iterable[tuple[str, Usage]]
     if by == "key":
         return [
             {
@@ -277,10 +263,10 @@ def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport
             for key, usage in report.keys
         ]
     if by == "account":
-        return [{"account": name, **views.USAGE.describe(usage)} for name, usage in report.accounts]
-    if by == "provider":
+        found = report.accounts
+    elif by == "provider":
         id_ = chosen.account_id
-        providers = books.usage.sum_by(
+        found = books.usage.sum_by(
             by,
             account=None if id_ is None else books.accounts.find_name(id_),
             since_ms=chosen.first_day * DAY_MS,
@@ -288,13 +274,13 @@ def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport
             key_id=chosen.key_id,
             model=chosen.model,
         )
-        return [{by: name, **views.USAGE.describe(usage)} for name, usage in providers]
-    if by == "model":
+    elif by == "model":
         models = _sum_by(report.points, lambda point: point.model)
-        ordered = sorted(models.items(), key=lambda row: (-row[1].cost_nano, row[0]))
-        return [{"model": model, **views.USAGE.describe(usage)} for model, usage in ordered]
-    times = _sum_by(report.points, lambda point: point.at)
-    return [{by: _FORMATS[by](at), **views.USAGE.describe(usage)} for at, usage in times.items()]
+        found = sorted(models.items(), key=lambda row: (-row[1].cost_nano, row[0]))
+    else:
+        times = _sum_by(report.points, lambda point: point.at)
+        found = ((_FORMATS[by](at), usage) for at, usage in times.items())
+    return [{by: name, **views.USAGE.describe(usage)} for name, usage in found]
 
 
 def _sum_by(

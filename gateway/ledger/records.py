@@ -148,6 +148,10 @@ class AccountView:
     created_ms: int
     terms: Terms
 
+    @property
+    def available_nano(self) -> int:
+        return self.balance_nano - self.held_nano
+
 
 @dataclass(frozen=True, slots=True)
 class EntryView:
@@ -235,8 +239,7 @@ class StandingView:
     @property
     def days_left(self) -> int | None:
         account = self.account
-        available_nano = account.balance_nano - account.held_nano
-        return count_days_left(account.balance_nano, available_nano, self.spent.week_nano)
+        return count_days_left(account.balance_nano, account.available_nano, self.spent.week_nano)
 
 
 def count_days_left(balance_nano: int, available_nano: int, spent_week_nano: int) -> int | None:

@@ -55,7 +55,7 @@ def ask_page(query: dict[str, str], *kinds: type) -> Page:
 
 def answer(page: Page, rows: list[str]) -> tuple[dict[str, Any], Answer]:
     found = page.answer(
-        "things", rows, lambda row: (row, len(row)), lambda row: {"name": row}, count=5
+        "things", rows, lambda row: {"name": row}, lambda row: (row, len(row)), count=5
     )
     assert isinstance(found.body, dict)
     return found.body, found
