@@ -15,9 +15,8 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import Final, Protocol
+from typing import ClassVar, Final
 
 from gateway.api.state import Call, Gateway
 from gateway.ledger.call_records import Outcome
@@ -30,49 +29,52 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
-    """The name of a family, its labels, and what it counts or measures."""
+class Family:
+    """Numbers under one name: a gauge, unless a subclass counts or measures."""
 
-    name: str
-    labels: tuple[str, ...]
-    doc: str
-
-
-class Family(Protocol):
-    """Numbers under one name."""
-
-    name: Name
-
-    def freeze(self) -> Callable[[], Iterator[str]]:
-        """Copy the present values; return what makes their lines."""
-
-
-class Counter:
-    """Numbers that only grow."""
-
-    __slots__ = ("_values", "name")
+    kind: ClassVar[str] = "gauge"
 
     def __init__(self, name: str, doc: str, labels: Labels = ()) -> None:
-        self.name = Name(name, labels, doc)
+        self.name, self.doc, self.labels = name, doc, labels
+
+    def render(self, values: Mapping[Labels, float]) -> Iterator[str]:
+        """Make the lines of a value for each tuple of label values."""
+        yield from self._begin()
+        for labels, value in values.items():
+            yield f"{self.name}{_brace(self._name(labels))} {format_number(value)}\n"
+
+    def _begin(self) -> Iterable[str]:
+        return f"# HELP {self.name} {self.doc}\n", f"# TYPE {self.name} {self.kind}\n"
+
+    def _name(self, values: Labels) -> str:
+        pairs = zip(self.labels, values, strict=True)
+        return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in pairs)
+
+
+class Counter(Family):
+    """Numbers that only grow."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, doc: str, labels: Labels = ()) -> None:
+        super().__init__(name, doc, labels)
         self._values: dict[Labels, int] = {}
 
     def add(self, labels: Labels, amount: int = 1) -> None:
         self._values[labels] = self._values.get(labels, 0) + amount
 
-    def freeze(self) -> Callable[[], Iterator[str]]:
-        # A copy, as the text is made in a thread while the counting goes on.
-        values = dict(self._values)
-        return lambda: render_values(self.name, "counter", values)
+    def freeze(self) -> Iterator[str]:
+        """Copy the present values; return what makes their lines, in any thread."""
+        return self.render(dict(self._values))
 
 
-class Histogram:
+class Histogram(Family):
     """Measured values, counted by the smallest bound that is not below them."""
 
-    __slots__ = ("_bounds", "_counts", "_sums", "name")
+    kind = "histogram"
 
     def __init__(self, name: str, doc: str, bounds: Sequence[float], labels: Labels = ()) -> None:
-        self.name = Name(name, labels, doc)
+        super().__init__(name, doc, labels)
         self._bounds = bounds
         self._counts: dict[Labels, list[int]] = {}
         self._sums: dict[Labels, float] = {}
@@ -85,34 +87,23 @@ class Histogram:
         counts[bisect_left(self._bounds, value)] += 1
         self._sums[labels] += value
 
-    def freeze(self) -> Callable[[], Iterator[str]]:
-        counts, sums = {labels: [*one] for labels, one in self._counts.items()}, dict(self._sums)
-        return lambda: self._render(counts, sums)
+    def freeze(self) -> Iterator[str]:
+        """Copy the present values; return what makes their lines, in any thread."""
+        counts = {labels: [*one] for labels, one in self._counts.items()}
+        return self._render_buckets(counts, dict(self._sums))
 
-    def _render(
+    def _render_buckets(
         self, counts: Mapping[Labels, Sequence[int]], sums: Mapping[Labels, float]
     ) -> Iterator[str]:
         name, bounds = self.name, [*map(format_number, self._bounds), "+Inf"]
-        yield from _render_head(name, "histogram")
+        yield from self._begin()
         for labels, numbers in counts.items():
-            shown, total = _render_labels(name.labels, labels), 0
+            shown, total = self._name(labels), 0
             for bound, number in zip(bounds, numbers, strict=True):
                 total += number
-                yield f'{name.name}_bucket{{{shown}{"," if shown else ""}le="{bound}"}} {total}\n'
-            yield f"{name.name}_sum{_brace(shown)} {format_number(sums[labels])}\n"
-            yield f"{name.name}_count{_brace(shown)} {total}\n"
-
-
-def render_gauge(name: Name, values: Mapping[Labels, float]) -> Iterator[str]:
-    """Make the lines of values that rise and fall, as they are at a scrape."""
-    return render_values(name, "gauge", values)
-
-
-def render_values(name: Name, kind: str, values: Mapping[Labels, float]) -> Iterator[str]:
-    yield from _render_head(name, kind)
-    for labels, value in values.items():
-        shown = _brace(_render_labels(name.labels, labels))
-        yield f"{name.name}{shown} {format_number(value)}\n"
+                yield f'{name}_bucket{{{shown}{"," if shown else ""}le="{bound}"}} {total}\n'
+            yield f"{name}_sum{_brace(shown)} {format_number(sums[labels])}\n"
+            yield f"{name}_count{_brace(shown)} {total}\n"
 
 
 def format_number(value: float) -> str:
@@ -120,50 +111,13 @@ def format_number(value: float) -> str:
     return str(value) if isinstance(value, int) else repr(value).removesuffix(".0")
 
 
-def _render_head(name: Name, kind: str) -> Iterable[str]:
-    return (f"# HELP {name.name} {name.doc}\n", f"# TYPE {name.name} {kind}\n")
-
-
-def _render_labels(names: Labels, values: Labels) -> str:
-    pairs = zip(names, values, strict=True)
-    return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in pairs)
-
-
 def _brace(labels: str) -> str:
     return f"{{{labels}}}" if labels else ""
 
 
-SECONDS: Final = (
-    0.01,
-    0.02,
-    0.04,
-    0.08,
-    0.16,
-    0.32,
-    0.64,
-    1.28,
-    2.56,
-    5.12,
-    10.24,
-    20.48,
-    40.96,
-    81.92,
-)
-"""The bounds that OpenTelemetry recommends for the durations of models' operations."""
-SHORT_SECONDS: Final = (
-    0.0005,
-    0.001,
-    0.002,
-    0.004,
-    0.008,
-    0.016,
-    0.032,
-    0.064,
-    0.128,
-    0.5,
-    2.0,
-    5.0,
-)
+SECONDS: Final = tuple(0.01 * 2**number for number in range(14))
+"""The bounds that OpenTelemetry recommends for the durations of models' operations: up to 81.92."""
+SHORT_SECONDS: Final = (*(0.0005 * 2**number for number in range(9)), 0.5, 2.0, 5.0)
 """Bounds for what takes milliseconds: the gateway's own work, commits, the event loop's lag."""
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Bounds for the requests of a commit; 512 is the most."""
@@ -190,6 +144,12 @@ _TOKENS: Final = (
     ("cache_write_input", "Input tokens that a provider wrote to its cache"),
 )
 """The classes of tokens in metrics, in the order in which `Metrics` counts them."""
+_OWN: Final = (
+    ("gateway_commit_seconds", "Time of a commit of the ledger", SHORT_SECONDS),
+    ("gateway_commit_requests", "Admissions and settlements in a commit", BATCHES),
+    ("gateway_loop_lag_seconds", "How late the event loop ran what was due", SHORT_SECONDS),
+)
+"""What concerns the process, whatever the requests."""
 
 FAULTS: Final[Mapping[Outcome, str]] = {
     "pending": "gateway",
@@ -207,13 +167,6 @@ FAULTS: Final[Mapping[Outcome, str]] = {
 
 _MODEL: Final = ("gen_ai_request_model", "gen_ai_provider_name")
 _OPERATION: Final = ("gen_ai_operation_name", *_MODEL)
-HOLDS: Final = Name("gateway_holds", (), "Requests whose charge or void is not committed")
-IN_FLIGHT: Final = Name("gateway_in_flight", (), "Requests in flight")
-BREAKERS: Final = Name(
-    "gateway_breaker_open", ("provider",), "1 while a provider, or a model of it, comes last"
-)
-LOG_BYTES: Final = Name("gateway_wal_bytes", (), "Bytes of the ledger's write-ahead log")
-WRITABLE: Final = Name("gateway_ledger_writable", (), "1 while commits of the ledger work")
 
 
 class Metrics:
@@ -228,52 +181,6 @@ class Metrics:
         self._refused = Counter(
             "gateway_refused_total", "Requests refused before a provider had them", ("reason",)
         )
-        self._completions = _Completions()
-        self._commit = Histogram(
-            "gateway_commit_seconds", "Time of a commit of the ledger", SHORT_SECONDS
-        )
-        self._batch = Histogram(
-            "gateway_commit_requests", "Admissions and settlements in a commit", BATCHES
-        )
-        self._lag = Histogram(
-            "gateway_loop_lag_seconds", "How late the event loop ran what was due", SHORT_SECONDS
-        )
-
-    @property
-    def families(self) -> list[Family]:
-        """All that is counted; gauges are read at the scrape."""
-        requests = [self._requests, self._refused, *self._completions.families]
-        return [*requests, self._commit, self._batch, self._lag]
-
-    def note_commit(self, requests: int, seconds: float) -> None:
-        self._commit.observe((), seconds)
-        self._batch.observe((), requests)
-
-    def note_lag(self, seconds: float) -> None:
-        self._lag.observe((), seconds)
-
-    def note_call(self, call: Call, status: int) -> None:
-        """Count a request that ended with this status."""
-        model, fault = _name_model(call), find_fault(call.outcome, status)
-        # Admission names a provider before any is asked.
-        provider = call.provider if call.attempts else ""
-        self._requests.add((call.surface, model, provider, str(status), fault))
-        if call.outcome is not None:
-            self._completions.note(call, model, provider, fault)
-        elif status >= _CLIENT_ERROR:
-            self._refused.add((call.error_code or str(status),))
-
-    def freeze(self, gateway: Gateway) -> Callable[[], str]:
-        """Read everything as it is now; return what makes the text, in any thread."""
-        lines = [family.freeze() for family in self.families]
-        gauges = _read_gauges(gateway)
-        return lambda: "".join(chain(*(make() for make in lines), _render_gauges(gauges)))
-
-
-class _Completions:
-    """The families of requests that were admitted: times, tokens and charges."""
-
-    def __init__(self) -> None:
         self._duration = Histogram(
             "gen_ai_server_request_duration_seconds",
             "Time from a request's head to the end of its reply",
@@ -300,13 +207,41 @@ class _Completions:
         self._charged = Counter("gateway_charged_nano_total", charged, ("model",))
         estimated = "Charges that were estimated, without a usage"
         self._estimated = Counter("gateway_estimated_total", estimated, ("model",))
+        self._commit, self._batch, self._lag = (Histogram(*one) for one in _OWN)
 
     @property
-    def families(self) -> list[Family]:
+    def families(self) -> list[Counter | Histogram]:
+        """All that is counted; gauges are read at the scrape."""
         times = (self._duration, self._first_token, self._overhead)
-        return [*times, *self._tokens, self._charged, self._estimated]
+        counts = (*self._tokens, self._charged, self._estimated)
+        own = (self._commit, self._batch, self._lag)
+        return [self._requests, self._refused, *times, *counts, *own]
 
-    def note(self, call: Call, model: str, provider: str, fault: str) -> None:
+    def note_commit(self, requests: int, seconds: float) -> None:
+        self._commit.observe((), seconds)
+        self._batch.observe((), requests)
+
+    def note_lag(self, seconds: float) -> None:
+        self._lag.observe((), seconds)
+
+    def note_call(self, call: Call, status: int) -> None:
+        """Count a request that ended with this status."""
+        model, fault = _name_model(call), find_fault(call.outcome, status)
+        # Admission names a provider before any is asked.
+        provider = call.provider if call.attempts else ""
+        self._requests.add((call.surface, model, provider, str(status), fault))
+        if call.outcome is not None:
+            self._note_completion(call, model, provider, fault)
+        elif status >= _CLIENT_ERROR:
+            self._refused.add((call.error_code or str(status),))
+
+    def freeze(self, gateway: Gateway) -> Callable[[], str]:
+        """Read everything as it is now; return what makes the text, in any thread."""
+        lines = [family.freeze() for family in self.families]
+        lines += [family.render(read(gateway)) for family, read in GAUGES]
+        return lambda: "".join(chain(*lines))
+
+    def _note_completion(self, call: Call, model: str, provider: str, fault: str) -> None:
         seconds = time.monotonic() - call.started
         operation = OPERATIONS.get(call.surface, "chat")
         labels = (operation, model, provider)
@@ -345,20 +280,34 @@ def _name_model(call: Call) -> str:
     return OTHER if call.error_code == "model_not_found" else ""
 
 
-def _read_gauges(gateway: Gateway) -> list[tuple[Name, dict[Labels, float]]]:
-    ledger = gateway.ledger
-    breakers: dict[Labels, float] = {
+def _read_breakers(gateway: Gateway) -> dict[Labels, float]:
+    return {
         (name,): int(state.describe_breaker()[0] != "closed" or bool(state.list_troubled()))
         for name, state in gateway.routes.providers.items()
     }
-    return [
-        (HOLDS, {(): ledger.open_holds}),
-        (IN_FLIGHT, {(): gateway.in_flight}),
-        (BREAKERS, breakers),
-        (LOG_BYTES, {(): ledger.log_bytes}),
-        (WRITABLE, {(): int(ledger.writable)}),
-    ]
 
 
-def _render_gauges(gauges: Iterable[tuple[Name, Mapping[Labels, float]]]) -> Iterator[str]:
-    return chain.from_iterable(render_gauge(name, values) for name, values in gauges)
+GAUGES: Final[tuple[tuple[Family, Callable[[Gateway], Mapping[Labels, float]]], ...]] = (
+    (
+        Family("gateway_holds", "Requests whose charge or void is not committed"),
+        lambda gateway: {(): gateway.ledger.open_holds},
+    ),
+    (Family("gateway_in_flight", "Requests in flight"), lambda gateway: {(): gateway.in_flight}),
+    (
+        Family(
+            "gateway_breaker_open",
+            "1 while a provider, or a model of it, comes last",
+            ("provider",),
+        ),
+        _read_breakers,
+    ),
+    (
+        Family("gateway_wal_bytes", "Bytes of the ledger's write-ahead log"),
+        lambda gateway: {(): gateway.ledger.log_bytes},
+    ),
+    (
+        Family("gateway_ledger_writable", "1 while commits of the ledger work"),
+        lambda gateway: {(): int(gateway.ledger.writable)},
+    ),
+)
+"""What is read at a scrape."""

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from gateway.ledger.call_records import Outcome
-from gateway.metrics import FAULTS, Counter, Histogram, Metrics, Name, render_gauge
+from gateway.metrics import FAULTS, Counter, Family, Histogram, Metrics
 from gateway.money import Tokens
 from tests.support.records import make_call
 from tests.support.rows import each_row
@@ -134,7 +134,7 @@ def test_commits_and_lags_are_measured() -> None:
 
 
 def text(family: Counter | Histogram) -> str:
-    return "".join(family.freeze()())
+    return "".join(family.freeze())
 
 
 def test_a_counter_has_a_series_for_each_labels() -> None:
@@ -173,7 +173,7 @@ def test_a_family_without_labels_has_no_braces() -> None:
         "gateway_s_seconds_sum 0.5",
         "gateway_s_seconds_count 1",
     ]
-    gauge = render_gauge(Name("gateway_g", (), "How many"), {(): 7})
+    gauge = Family("gateway_g", "How many").render({(): 7})
     assert list(gauge)[1:] == ["# TYPE gateway_g gauge\n", "gateway_g 7\n"]
 
 
@@ -185,5 +185,5 @@ def test_what_is_frozen_does_not_change() -> None:
     frozen = counter.freeze(), histogram.freeze()
     counter.add(())
     histogram.observe((), 1)
-    assert "a 1\n" in "".join(frozen[0]())
-    assert "c_count 1\n" in "".join(frozen[1]())
+    assert "a 1\n" in "".join(frozen[0])
+    assert "c_count 1\n" in "".join(frozen[1])

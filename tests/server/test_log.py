@@ -346,6 +346,6 @@ def test_the_dashboard_asks_by_labels_that_exist(panel: dict[str, Any]) -> None:
 
 def read_labels() -> dict[str, set[str]]:
     metrics = Metrics()
-    found = {family.name.name: set(family.name.labels) for family in metrics.families}
+    found = {family.name: set(family.labels) for family in metrics.families}
     gauges = read_families().keys() - found.keys()
     return found | {name: set[str]() for name in gauges} | {"gateway_breaker_open": {"provider"}}
