@@ -54,11 +54,7 @@ MAY_IMPORT: Final = {
         *LEAVES,
         *("admin", "alerts", "api", "cards", "config", "console", "ledger", "metrics"),
     },
-    "price_lists": {*LEAVES, "config"},
-    "cli": {
-        *LEAVES,
-        *("admin", "alerts", "config", "ledger", "price_lists", "server", "upstream", "__init__"),
-    },
+    "cli": {*LEAVES, *("admin", "alerts", "config", "ledger", "server", "upstream", "__init__")},
     "__main__": {"cli"},
 }
 """The import table: what each place at the top level may use. It has no cycle."""

@@ -23,6 +23,7 @@ REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = (
     "api/routes",
+    "cli/prices",  # fields of a price by name
     "cards/stripe",  # Stripe's objects
     "config/",  # TOML
     "console/",
@@ -32,7 +33,6 @@ JSON_BORDERS: Final = (
     "ledger/sql/audit",  # rows as a driver gives them
     "ledger/sql/database",  # rows as a driver gives them, or as one JSON array
     "ledger/sql/rows",  # the same
-    "price_lists/",
     "upstream/demo",
     "usage",
 )

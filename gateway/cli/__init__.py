@@ -6,8 +6,10 @@
     arguments   parses amounts, durations, times and lists; writes data to stdout, messages to stderr
     process  check  accounts  books  keys  calls  receipts  prices
                 the verbs of these subjects, with their arguments, help and examples
+    price_lists lists that others publish: opens one, names what is wrong with it, finds the entry of
+                a route
 
-May import: the leaves, `config`, `ledger`, `upstream`, `price_lists`, `admin`, `alerts`, `server`.
+May import: the leaves, `config`, `ledger`, `upstream`, `admin`, `alerts`, `server`.
 """
 
 from gateway.cli.command import main

@@ -1,29 +1,274 @@
-"""`price check` and `price propose`: compare gateway.toml with a price list of the operator's."""
+"""`price check` and `price propose`: gateway.toml beside a list of prices, what differs, TOML to paste.
+
+Where a model has a `cost`, that is compared, for each of its providers; else its `price`, with the
+entry of its first route. Nothing is fetched or applied.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from decimal import Context, Decimal
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
 
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
+from gateway.cli.price_lists import Amounts, Listed, PriceFile, find_names, open_list
 from gateway.cli.verbs import arg, verb
+from gateway.config.prices import INHERITED, drop_defaults, fill_defaults
+from gateway.config.records import Config, Model, Route
 from gateway.ledger.records import NotFound
-from gateway.money import describe_amount
-from gateway.price_lists.comparison import (
-    Comparison,
-    Difference,
-    compare,
-    describe_difference,
-    propose,
-)
-from gateway.price_lists.lists import open_list
+from gateway.money import FREE, PRICES, Price, describe_amount, format_amount, format_factor
+from gateway.prices import CONDITIONS, PriceList, PriceRule
 from gateway.process import ExitCode
+from gateway.times import format_iso
+
+Key = Literal["price", "cost"]
+State = Literal["agrees", "drifts", "not in the list", "not compared"]
 
 _TITLES: Final = ("MODEL", "KEY", "ROUTE", "IN THE LIST")
 _LIST_CURRENCY: Final = "USD"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An amount that differs. None stands for a rule that only the other side has."""
+
+    name: str
+    """The name of the amount in gateway.toml, with its rule's condition."""
+    old_nano: int | None
+    new_nano: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The prices of one model at one provider."""
+
+    model: Model
+    key: Key
+    route: Route
+    prices: PriceList
+    """Those of gateway.toml."""
+    state: State = "not in the list"
+    listed: str = ""
+    """The entry's name in the list."""
+    differences: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+    proposed: PriceList | None = None
+    """The prices as the list has them; None where nothing drifts."""
+
+
+def compare(config: Config, file: PriceFile) -> list[Comparison]:
+    """Compare all models, in their order. Raises PriceListError."""
+    return [
+        _compare(config, file, one) for model in config.models.values() for one in _choose(model)
+    ]
+
+
+def _choose(model: Model) -> Iterator[Comparison]:
+    first = {route.provider: route for route in reversed(model.routes)}
+    if not model.costs:
+        yield Comparison(model, "price", model.routes[0], model.prices)
+    for provider, prices in model.costs.items():
+        yield Comparison(model, "cost", first[provider], prices)
+
+
+def _compare(config: Config, file: PriceFile, one: Comparison) -> Comparison:
+    model, prices = one.model, one.prices
+    if one.key == "price" and model.free:
+        return replace(one, state="not compared", notes=("it is free here",))
+    if model.unit != "token":
+        return replace(one, state="not compared", notes=(f"its input is {model.unit}s",))
+    names = find_names(config.providers[one.route.provider].base_url)
+    provider = names and names.pick(file.format)
+    listed = file.find(provider, one.route.upstream_model) if provider else None
+    if listed is None:
+        return one
+    amounts = _pick(listed.amounts, model)
+    if not amounts:
+        notes = ("the list has no price of tokens for it", *listed.notes)
+        return replace(one, state="not compared", listed=listed.name, notes=notes)
+    differences = list(_differ(prices.base, amounts, ""))
+    base = overlay(prices.base, amounts)
+    rules, found, notes = _compare_rules(prices, base, listed, model)
+    differences += found
+    return replace(
+        one,
+        state="drifts" if differences else "agrees",
+        listed=listed.name,
+        differences=tuple(differences),
+        notes=notes,
+        proposed=PriceList(base, tuple(rules)) if differences else None,
+    )
+
+
+def _pick(amounts: Amounts, model: Model) -> Amounts:
+    """Leave out what the model cannot have: embeddings have no output."""
+    return {k: v for k, v in amounts.items() if model.has_output or k != "output"}
+
+
+def _differ(price: Price, amounts: Amounts, rule: str) -> Iterator[Difference]:
+    for name in PRICES:
+        old_nano = getattr(price, name)
+        if amounts.get(name, old_nano) != old_nano:
+            yield Difference(f"{name}{rule}", old_nano, amounts[name])
+
+
+def overlay(price: Price, amounts: Amounts) -> Price:
+    """Put a list's amounts into a price; what it leaves out stays, or follows as a default does."""
+    merged: dict[str, int | None] = {**drop_defaults(price), **amounts}
+    fill_defaults(merged)
+    changes: dict[str, Any] = {name: nano for name, nano in merged.items() if nano is not None}
+    return replace(price, **changes)
+
+
+def _compare_rules(
+    prices: PriceList, base: Price, listed: Listed, model: Model
+) -> tuple[list[PriceRule], list[Difference], tuple[str, ...]]:
+    """Return the rules as the list has them, the differences, and what cannot be compared."""
+    others = [rule.why for rule in prices.rules if not _is_tier(rule)]
+    notes = (*listed.notes, *(f"the rule {why} has no counterpart" for why in others))
+    if listed.tiers is None:
+        return list(prices.rules), [], notes
+    tiers = {above: _pick(amounts, model) for above, amounts in listed.tiers}
+    rules: list[PriceRule] = []
+    differences: list[Difference] = []
+    for rule in prices.rules:
+        amounts = tiers.pop(rule.input_above or 0, None) if _is_tier(rule) else {}
+        if amounts is None:
+            differences.append(Difference(f"output ({rule.why})", rule.price.output, None))
+            continue
+        differences += _differ(rule.price, amounts, f" ({rule.why})")
+        rules.append(replace(rule, price=overlay(rule.price, amounts)))
+    for above, amounts in tiers.items():  # those that the list has and gateway.toml lacks
+        new = PriceRule(overlay(base, amounts), above)
+        differences.append(Difference(f"output ({new.why})", None, new.price.output))
+        rules.insert(_find_place(rules, above), new)
+    return rules, differences, notes
+
+
+def _is_tier(rule: PriceRule) -> bool:
+    """Return whether a rule is about the input alone, as those of the lists are."""
+    return rule == PriceRule(rule.price, rule.input_above) and rule.input_above is not None
+
+
+def _find_place(rules: list[PriceRule], above: int) -> int:
+    """Find the place before the rules for shorter inputs, as the first that holds applies."""
+    return next(
+        (at for at, rule in enumerate(rules) if _is_tier(rule) and (rule.input_above or 0) < above),
+        len(rules),
+    )
+
+
+TENFOLD: Final = 10
+"""A factor beyond which a change is marked: it is as likely a fault of the list."""
+_THREE_DIGITS: Final = Context(prec=3)
+
+
+def propose(compared: Sequence[Comparison], today: date) -> str:
+    """Write the tables of all models with prices that drift, or a comment alone if none does."""
+    drifting = {one.model.id for one in compared if one.proposed is not None}
+    if not drifting:
+        return f"# {today}: nothing drifts from the list."
+    lines = [f"# {today}: replace these keys in the tables of these names."]
+    for model_id, group in groupby(compared, key=lambda one: one.model.id):
+        if model_id in drifting:
+            lines += ["", f"[models.{json.dumps(model_id, ensure_ascii=False)}]", *_write(group)]
+    return "\n".join(lines)
+
+
+def _write(group: Iterator[Comparison]) -> Iterator[str]:
+    found = list(group)
+    for one in found:
+        name = json.dumps(one.listed)
+        if one.differences:
+            yield f"# {one.route.provider}, {name} in the list:"
+        yield from (f"# {describe_difference(difference)}" for difference in one.differences)
+        yield from (f"# Note: {note}." for note in one.notes)
+    first = found[0]
+    rules = [
+        rule
+        for number, one in enumerate(found)
+        for rule in _list_rules(one, first, is_only=len(found) == 1, is_base=number == 0)
+    ]
+    base = (first.proposed or first.prices).base
+    has_output = first.model.has_output
+    price = '"free"' if base == FREE else _write_price(base, FREE, has_output=has_output)
+    yield f"{first.key} = {price}"
+    if rules:
+        yield f"{first.key}_when = ["
+        yield from (f"    {rule}," for rule in rules)
+        yield "]"
+
+
+def _list_rules(
+    one: Comparison, first: Comparison, *, is_only: bool, is_base: bool
+) -> Iterator[str]:
+    """Write one provider's rules; the first one's base price is that of the model."""
+    base = (first.proposed or first.prices).base
+    prices, has_output = one.proposed or one.prices, one.model.has_output
+    own = {} if is_only else {"provider": json.dumps(one.route.provider, ensure_ascii=False)}
+    if base == FREE and one.key == "price":
+        return
+    for rule in prices.rules:
+        price = _write_price(rule.price, base, has_output=has_output)
+        yield _write_rule(own | _write_conditions(rule), one.key, price)
+    if not is_base:
+        yield _write_rule(own, one.key, _write_price(prices.base, base, has_output=has_output))
+
+
+def _write_conditions(rule: PriceRule) -> dict[str, str]:
+    above = {} if rule.input_above is None else {"input_above": str(rule.input_above)}
+    terms = {name: getattr(rule, name) for name in CONDITIONS}
+    window, dates = rule.window, {"from": rule.window.from_ms, "until": rule.window.until_ms}
+    times = {name: value for name, value in window.describe().items() if name not in dates}
+    words = {name: json.dumps(v) for name, v in (terms | times).items() if v is not None}
+    return above | words | {name: format_iso(ms) for name, ms in dates.items() if ms is not None}
+
+
+def _write_rule(conditions: dict[str, str], key: str, price: str) -> str:
+    pairs = [f"{name} = {value}" for name, value in (conditions | {key: price}).items()]
+    return "{ " + ", ".join(pairs) + " }"
+
+
+def _write_price(price: Price, base: Price, *, has_output: bool) -> str:
+    """Write the amounts that are no defaults, and of a rule those that are not its base price's."""
+    kept = drop_defaults(price)
+    kept |= {name: None for name in INHERITED if getattr(price, name) == getattr(base, name)}
+    shown = [(name, kept[name]) for name in PRICES if has_output or name != "output"]
+    pairs = [f"{name} = {format_amount(nano)}" for name, nano in shown if nano is not None]
+    if price.reported not in (None, base.reported):
+        pairs.append(f"reported = {format_factor(price.reported)}")
+    return "{ " + ", ".join(pairs) + " }"
+
+
+def describe_difference(one: Difference) -> str:
+    """Say what changes, by which factor, and whether that is suspicious."""
+    old, new = (None if n is None else format_amount(n) for n in (one.old_nano, one.new_nano))
+    if old is None or new is None:
+        return f"{one.name}: {old or 'no rule'} -> {new or 'no rule'}"
+    factor = f", × {find_factor(one):f}" if one.old_nano else ""
+    return f"{one.name}: {old} -> {new}{factor}{find_mark(one)}"
+
+
+def find_factor(one: Difference) -> Decimal | None:
+    """Return the factor of a change, to three digits; None from zero, and for rules."""
+    if not one.old_nano or one.new_nano is None:
+        return None
+    return _THREE_DIGITS.divide(Decimal(one.new_nano), Decimal(one.old_nano)).normalize()
+
+
+def find_mark(one: Difference) -> str:
+    """Mark a price that becomes zero or changes more than tenfold; "" for any other change."""
+    old, new = one.old_nano or 0, one.new_nano or 0
+    if not new:
+        return ", BECOMES ZERO"
+    return ", CHANGES MORE THAN TENFOLD" if new > TENFOLD * old or old > TENFOLD * new else ""
 
 
 _FILE: Final = arg("file", "FILE", read.new_file, "the price list that you downloaded")
@@ -40,7 +285,7 @@ def price_check(command: Command, file: Path) -> int:
 
     Exits 1 if one drifts, or if the list has none of them.
     """
-    compared = _compare(command, file)
+    compared = _open(command, file)
     drifting = [one for one in compared if one.state == "drifts"]
     rows = [
         (one.model.id, one.key, _name_route(one), said)
@@ -60,13 +305,13 @@ def price_check(command: Command, file: Path) -> int:
 @verb("price propose", "price propose data.json", _FILE)
 def price_propose(command: Command, file: Path) -> None:
     """Print prices of a list as TOML to paste, with the old ones in comments. Changes nothing."""
-    compared = _compare(command, file)
+    compared = _open(command, file)
     toml = propose(compared, _today())
     command.show({"toml": toml, "models": [_describe(one) for one in compared]}, toml)
     command.say("Nothing was changed. Read each line before you paste it.")
 
 
-def _compare(command: Command, path: Path) -> list[Comparison]:
+def _open(command: Command, path: Path) -> list[Comparison]:
     """Raises NotFound, or PriceListError."""
     try:
         listed = open_list(path, _today())

@@ -74,8 +74,10 @@ PACKAGE = Path(gateway.__file__).parent
 FILES = sorted(
     [
         *(PACKAGE / "ledger").rglob("*.py"),
-        *(PACKAGE / "price_lists").rglob("*.py"),
-        *(PACKAGE / name for name in ("money.py", "usage.py")),
+        *(
+            PACKAGE / name
+            for name in ("cli/price_lists.py", "cli/prices.py", "money.py", "usage.py")
+        ),
     ]
 )
 

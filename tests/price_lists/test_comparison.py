@@ -10,16 +10,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.cli.prices import Comparison, Difference, describe_difference, overlay, propose
 from gateway.config.records import Model
 from gateway.config.settings import MAX_PRICE
 from gateway.money import FREE, NANO, Price, format_amount
-from gateway.price_lists.comparison import (
-    Comparison,
-    Difference,
-    describe_difference,
-    overlay,
-    propose,
-)
 from tests.price_lists.kit import PROVIDERS, TODAY, compare_text, genai, litellm, load, model
 from tests.support.rows import each_row
 

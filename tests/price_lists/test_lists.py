@@ -11,10 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.reader import ConfigError
-from gateway.config.settings import MAX_PRICE
-from gateway.money import NANO
-from gateway.price_lists.lists import (
+from gateway.cli.price_lists import (
     HOSTS,
     MAX_BYTES,
     GenaiPrices,
@@ -27,6 +24,9 @@ from gateway.price_lists.lists import (
     read_amount,
     stack_tiers,
 )
+from gateway.config.reader import ConfigError
+from gateway.config.settings import MAX_PRICE
+from gateway.money import NANO
 from tests.price_lists.kit import TODAY, genai, litellm, write
 from tests.support.rows import each_row
 
