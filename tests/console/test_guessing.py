@@ -7,7 +7,6 @@ import base64
 import re
 import sqlite3
 from contextlib import closing
-from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import pytest
 
 from gateway.admin import passwords
 from gateway.console import throttle
-from gateway.console.throttle import ADDRESS_TRIES, find_device, make_cookie, name_cookie
+from gateway.console.throttle import find_device, make_cookie
 from tests import ROOT
 from tests.console.kit import (
     API,
@@ -32,7 +31,6 @@ from tests.console.session import (
     LOG2_N,
     OUTDATED,
     PASSWORD,
-    PUBLIC,
     SESSION,
     SET_HASH,
     STORED,
@@ -42,7 +40,6 @@ from tests.console.session import (
     seed_passwords,
     sign_in,
     sign_in_by_link,
-    use,
 )
 from tests.support.rows import each_row
 from tests.support.waiting import until
@@ -70,23 +67,13 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> Costs:
 # ---- nothing is revealed -------------------------------------------------------------------------
 
 
-async def test_what_is_wrong_is_not_said(console: Console, hashed: Costs) -> None:
-    """The stored hash is no password, and an account without one accepts none. All cost the same."""
-    tries = (
-        *((HOLDER, "wrong"), (HOLDER, STORED), (HOLDER, PASSWORD + " "), (OTHER, PASSWORD)),
-        *(("nobody", PASSWORD), (HOLDER.upper(), PASSWORD), ("' OR 1=1 --", PASSWORD)),
-        *(("nobody\0", PASSWORD), ("n" * 60_000, PASSWORD)),
-    )
-    for name, password in tries:
+async def test_what_is_wrong_costs_the_same(console: Console, hashed: Costs) -> None:
+    """`played/sessions.txt` has what is said."""
+    tries = ((HOLDER, "wrong"), (HOLDER, STORED), (OTHER, PASSWORD), ("nobody", PASSWORD))
+    for name, password in (*tries, ("n" * 60_000, PASSWORD)):
         reply = await sign_in(console, name, password)
         assert reply.refusal == (401, "wrong_credentials", None)
-        assert reply.error["message"] == (
-            "Name or password is wrong. Try again, or ask the operator for a sign-in link."
-        )
-        assert "Set-Cookie" not in reply.headers
-    known = [name if name in {HOLDER, OTHER} else None for name, _ in tries]
-    assert read_events(console) == [("nobody", "session.fail", name) for name in known]
-    assert hashed == [(LOG2_N, passwords.R, P)] * len(tries)
+    assert hashed == [(LOG2_N, passwords.R, P)] * 5
 
 
 def make_body(size: int) -> bytes:
@@ -100,17 +87,10 @@ def make_body(size: int) -> bytes:
     ("body", "status", "field"),
     [
         ({"name": HOLDER, "password": "x" * 1025}, 400, "password"),
-        ({"name": HOLDER, "password": "x\0"}, 400, "password"),
-        ({"name": HOLDER, "password": ""}, 400, "password"),
-        ({"name": HOLDER, "password": None}, 400, "password"),
-        ({"name": HOLDER, "password": ["x"]}, 400, "password"),
-        ({"password": PASSWORD}, 400, "name"),
-        ({"name": HOLDER, "password": PASSWORD, "operator": True}, 400, "operator"),
         (make_body(64 * 1024), 400, "password"),
         (make_body(64 * 1024 + 1), 413, None),
         (b'{"name": "holder", "password": "\xff"}', 400, None),
         (b'{"name": "holder", "password": "\\ud800"}', 400, None),
-        (b"[]", 400, None),
     ],
 )
 async def test_what_cannot_be_is_refused_without_work(
@@ -215,67 +195,3 @@ def test_a_device_cookie_is_of_one_account_and_password() -> None:
     short = ["", "=", "A", "A" * 21, "A" * 22, "A" * 64, value[:-1], f"{value}A", f"{value}AAAA"]
     for text in (*broken, *short, f" {value}", f"{value}\n", "\xff", "x" * 8000):
         assert find_device(text, "alice", HASH) is None
-
-
-def find_cookie(reply: Reply, name: str) -> dict[str, str]:
-    """Return the request header of the device that a reply made known."""
-    (line,) = (one for one in reply.headers.getall("Set-Cookie") if name_cookie(name) in one)
-    return {"Cookie": line.partition(";")[0]}
-
-
-async def lock(console: Console, name: str) -> None:
-    """Try as a stranger until the name has to wait."""
-    while (await sign_in(console, name, "wrong")).status != 429:
-        pass
-
-
-async def test_strangers_do_not_lock_out_a_browser_that_has_signed_in(console: Console) -> None:
-    """Neither by its name nor from its address; another account's cookie is no help."""
-    own = find_cookie(await sign_in(console, OPERATOR), OPERATOR)
-    others = find_cookie(await sign_in(console), HOLDER)
-    await lock(console, OPERATOR)
-    for headers in ({}, others):
-        assert (await sign_in(console, OPERATOR, **headers)).status == 429
-    assert (await sign_in(console, OPERATOR, **own)).status == 200
-    for number in range(ADDRESS_TRIES):
-        await sign_in(console, f"nobody {number}", "wrong")
-    renamed = own["Cookie"].replace(name_cookie(OPERATOR), name_cookie(HOLDER))
-    refused = await sign_in(console, HOLDER, Cookie=renamed)
-    assert refused.refusal[:2] == (429, "too_many_tries")
-    assert (await sign_in(console, OPERATOR, **own)).status == 200
-    assert (await sign_in(console, HOLDER, **others)).status == 200
-    assert (await sign_in(console, OPERATOR)).status == 429, "the name is locked as before"
-
-
-async def test_a_new_password_forgets_devices_but_the_one_that_set_it(console: Console) -> None:
-    """A link makes a browser known, too, if there is a password; a wrong one does not."""
-    assert find_cookie(await sign_in_by_link(console), HOLDER)
-    assert len((await sign_in_by_link(console, OTHER)).headers.getall("Set-Cookie")) == 1
-    old = find_cookie(await sign_in(console), HOLDER)
-    opened = await sign_in(console)
-    body = {"current_password": PASSWORD, "new_password": "another horse battery"}
-    reply = await console.post(f"{API}/settings/password", body, as_=None, headers=use(opened))
-    assert reply.status == 204
-    await lock(console, HOLDER)
-    for headers, expected in ((old, 429), (find_cookie(reply, HOLDER), 200)):
-        again = await sign_in(console, HOLDER, "another horse battery", **headers)
-        assert again.status == expected
-
-
-async def test_the_cookie_is_kept_like_that_of_the_session(tmp_path: Path) -> None:
-    async with open_console(tmp_path, server=PUBLIC, seed=seed_passwords) as console:
-        reply = await sign_in(console)
-        session, device = (SimpleCookie(one) for one in reply.headers.getall("Set-Cookie"))
-        ((name, morsel),) = device.items()
-        assert name == f"__Host-{name_cookie(HOLDER)}"
-        assert morsel["secure"]
-        assert morsel["httponly"]
-        assert (morsel["samesite"], morsel["path"], morsel["domain"]) == ("Lax", "/", "")
-        assert int(morsel["max-age"]) == 400 * 86400
-        assert next(iter(session)).endswith("gateway_session")
-        assert STORED not in str(device)
-        await lock(console, HOLDER)
-        plain = {"Cookie": f"{name_cookie(HOLDER)}={morsel.value}"}
-        assert (await sign_in(console, **plain)).status == 429
-        assert (await sign_in(console, Cookie=f"{name}={morsel.value}")).status == 200
-        assert (await console.get(SESSION, as_=None, headers=plain)).status == 401

@@ -1,33 +1,62 @@
 """Sessions with the console's API, played as they are written in `played/`.
 
     == the title of a session, which begins with the three accounts and nothing else
+    > server: public_url = "https://llm.example.com"     lines for gateway.toml, or `> passwords:`
     $ holder POST keys {"name": "n"} | key.id secret     who, method, path, body; fields to show
     201 key_1 SECRET-1                                   the status and these fields
 
-`$ complete SECRET-1` asks for a completion, `$ signin holder` opens a session, `$ sql` reads the
-database. A path that ends in `#k` has the Idempotency-Key `k`; a token may stand in the place of who
-asks. A refusal shows its code and field. Lines that begin with `#` say why. Ids, secrets and times have names, as in the sessions of the command line. To write the replies anew:
+Headers may follow the body, as in `nobody GET session Cookie: a=b; Origin: null`. `nobody>here POST …`
+keeps the session that is opened under the name `here`, which may ask later; a token or key may stand
+in the place of who asks, and `proxy` asks from another address, 127.0.0.2. A path that ends in `#k`
+has the Idempotency-Key `k`; one that begins with `/` is not the console's. `PAGES keys` reads all
+pages of the list `keys`. A number before who asks sends so many at once and counts the replies.
+
+`.` shows the whole reply, `text` its text, `@Name` a header, `a.#` how many are in `a`, `a.?` the names
+in `a`, and `a.*.b` the `b` of each in `a`. A refusal shows its code and field.
+
+`$ complete SECRET-1 MODEL` asks for a completion, `$ past holder key_1 2023-10-04T12:00:00Z cost_nano=7`
+writes a call that has ended then (or `-3d`, three days ago), `$ link holder` makes a sign-in link,
+`$ signin holder` uses one, `$ gateway WORDS` is the command line, `$ sql` reads or changes the database.
+`CODE(SECRET-1+1)` stands for the next one-time code of a secret. Lines that begin with `#` say why.
+Ids, secrets and times have names, as in the sessions of the command line. To write the replies anew:
 
     WRITE_SESSION=1 python -m pytest tests/console/api/test_played.py && git diff
 """
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 import os
 import re
+import shlex
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import aiohttp
 import pytest
 
-from tests.console.kit import API, Console, Reply, execute
+from gateway.admin import signin
+from gateway.console.fields import parse_moment_ms
+from gateway.console.throttle import SignInThrottle, Tries
+from gateway.times import DAY_MS, unix_ms
+from tests.console.calls import Past, add_calls
+from tests.console.kit import API, Console, Reply, execute, open_console, read_cookie, read_pages
+from tests.console.session import seed_passwords
+from tests.support.cli import run_here
 from tests.support.rows import told_together
 from tests.support.scribe import Scribe
 
 PLAYED: Final = Path(__file__).with_name("played")
 BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:(?![#$] ).*\n?)*)")
 """Comments, a command, and what is told of it."""
+SETTING: Final = re.compile(r"^> (\w+): ?(.*)$", re.MULTILINE)
+PROXY: Final = "127.0.0.2"
+HEADER: Final = re.compile(r"([\w-]+): ([^;]*)(?:; |$)")
+CODE: Final = re.compile(r"CODE\(([A-Z2-7]{32})(\+\d)?\)")
 SESSIONS: Final = {
     f"{path.stem}: {text.splitlines()[0]}": (path, text)
     for path in sorted(PLAYED.iterdir())
@@ -36,14 +65,25 @@ SESSIONS: Final = {
 
 
 async def ask(console: Console, command: str) -> Reply:
-    who, method, target, *rest = command.split(" ", 3)
+    who, method, target, rest = f"{command} ".split(" ", 3)
+    who, _, kept = who.partition(">")
     path, _, key = target.partition("#")
-    body = json.loads(rest[0]) if rest else None
-    headers = {"Authorization": f"Bearer {who}"} if who.startswith("gwt_") else {}
-    as_ = None if headers or who == "nobody" else who
-    return await console.ask(
-        method, f"{API}/{path}", body, as_=as_, key=key or None, headers=headers
-    )
+    body = None
+    if rest.startswith(("{", "[")):
+        body, end = json.JSONDecoder().raw_decode(rest)
+        rest = rest[end:]
+    headers = dict(HEADER.findall(rest.strip()))
+    as_: str | None = who
+    if who.startswith(("gwt_", "sk-ru-")):
+        headers["Authorization"] = f"Bearer {who}"
+        as_ = None
+    elif who in {"nobody", "proxy"}:
+        as_ = None
+    url = path if path.startswith("/") else f"{API}/{path}"
+    reply = await console.ask(method, url, body, as_=as_, key=key or None, headers=headers)
+    if kept:
+        console.cookies[kept] = read_cookie(reply)
+    return reply
 
 
 def show(value: Any) -> str:
@@ -51,47 +91,118 @@ def show(value: Any) -> str:
 
 
 def pick(value: Any, path: str) -> Any:
-    """Follow names and numbers; `*` stands for each of a list."""
     name, _, rest = path.partition(".")
-    if not name:
-        return value
-    if name == "*":
-        return [pick(one, rest) for one in value]
-    return pick(value[int(name)] if isinstance(value, list) else value[name], rest)
+    match name:
+        case "":
+            return value
+        case "*":
+            return [pick(one, rest) for one in value]
+        case "#":
+            return len(value)
+        case "?":
+            return " ".join(value)
+        case _:
+            return pick(value[int(name)] if isinstance(value, list) else value[name], rest)
 
 
-async def answer(console: Console, command: str, fields: str) -> str:
-    word, _, rest = command.partition(" ")
-    if word == "sql":
-        return "\n".join(" | ".join(map(show, row)) for row in execute(console, rest)) or "nothing"
-    if word == "signin":
-        return str((await console.sign_in(rest)).status)
-    if word == "complete":
-        return str((await console.complete(rest)).status)
-    reply = await ask(console, command)
+def tell(reply: Reply, fields: list[str]) -> str:
+    told = [str(reply.status)]
     if reply.status >= 400:
-        told = (
-            reply.error["code"],
-            reply.error.get("field"),
-            *map(reply.error.get, fields.split()),
-        )
-        return " ".join([str(reply.status), *(show(one) for one in told if one is not None)])
-    shown = [show(pick(reply.json, one)) for one in fields.split()]
-    return " ".join([str(reply.status), *shown])
+        told += [show(one) for one in (reply.error["code"], reply.error.get("field")) if one]
+    for field in fields:
+        if field.startswith("@"):
+            told.append(" & ".join(reply.headers.getall(field[1:], ["none"])))
+        elif field == "text":
+            told.append(f"\n{reply.body.decode()}".replace("\r\n", "\n").rstrip("\n"))
+        elif reply.status < 400:
+            told.append(show(pick(reply.json, field)))
+        elif (value := reply.error.get(field)) is not None:
+            told.append(show(value))
+    return " ".join(told)
+
+
+def add_past(console: Console, account: str, key: str, when: str, *terms: str) -> None:
+    given = dict(term.split("=", 1) for term in terms)
+    values: dict[str, Any] = {
+        name: int(one) if one.isdecimal() else one for name, one in given.items()
+    }
+    days_ago = when.endswith("d")
+    ended_ms = unix_ms() + int(when[:-1]) * DAY_MS if days_ago else parse_moment_ms("when", when)
+    started_ms = ended_ms - values.pop("took_ms", 5)
+    past = Past(key, started_ms, None if values.pop("pending", 0) else ended_ms, **values)
+    add_calls(console.database, console.account_id(account), [past])
+
+
+def compute_code(found: re.Match[str]) -> str:
+    """Return the one-time code that an app with this secret shows, perhaps in some steps' time."""
+    step = unix_ms() // signin.STEP_MS + int(found[2] or 0)
+    return signin.compute_code(base64.b32decode(found[1]), step)
+
+
+async def answer(console: Console, command: str, fields: list[str]) -> str:
+    word, _, rest = command.partition(" ")
+    match word:
+        case "sql":
+            rows = [" | ".join(map(show, row)) for row in execute(console, rest)]
+            told = "\n".join(rows) or "nothing"
+        case "past":
+            add_past(console, *rest.split())
+            told = "written"
+        case "link":
+            told = console.make_link_token(rest)
+        case "signin":
+            told = str((await console.sign_in(rest)).status)
+        case "complete":
+            secret, _, model = rest.partition(" ")
+            told = tell(await console.complete(secret, model=model or "demo/echo"), fields)
+        case _ if word.isdecimal():
+            all_told = await asyncio.gather(
+                *(answer(console, rest, fields) for _ in range(int(word)))
+            )
+            told = "\n".join(f"{count} x {one}" for one, count in sorted(Counter(all_told).items()))
+        case _ if rest.startswith("PAGES "):
+            _, name, path = rest.split(" ")
+            rows = await read_pages(console, f"{API}/{path}", name, as_=word)
+            told = " ".join(show(pick(rows, field)) for field in fields)
+        case "gateway":
+            environ = {"GATEWAY_CONFIG": str(console.folder / "gateway.toml")}
+            told = str(run_here(shlex.split(rest), environ).code)
+        case "proxy":
+            connector = aiohttp.TCPConnector(local_addr=(PROXY, 0))
+            async with aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+            ) as client:
+                told = tell(await ask(replace(console, web=client), command), fields)
+        case _:
+            told = tell(await ask(console, CODE.sub(compute_code, command)), fields)
+    return told
 
 
 @pytest.mark.parametrize("name", SESSIONS)
-async def test_a_session_goes_as_it_is_written(console: Console, name: str) -> None:
+async def test_a_session_goes_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """No time passes for the throttles, so waits are as long on a slow machine."""
+    monkeypatch.setattr(SignInThrottle.__init__, "__defaults__", (lambda: 1000.0,))
+    monkeypatch.setattr(Tries.__init__, "__kwdefaults__", {"clock": lambda: 1000.0})
     path, text = SESSIONS[name]
-    scribe, blocks, played = Scribe(console.folder), BLOCK.findall(text), []
-    for _, line, _ in blocks:
-        command, _, fields = scribe.read(line).partition(" | ")
-        played.append(scribe.write(await answer(console, command, fields)))
+    head = text[: next(BLOCK.finditer(text)).start()]
+    settings: dict[str, Any] = {}
+    for setting, line in SETTING.findall(head):
+        settings[setting] = f"{settings.get(setting, '')}{line}\n"
+    if settings.pop("passwords", None):
+        settings["seed"] = seed_passwords
+    scribe, blocks, played = Scribe(tmp_path), BLOCK.findall(text), []
+    async with open_console(tmp_path, **settings) as console:
+        for _, line, _ in blocks:
+            command, _, fields = scribe.read(line.replace("URL", console.root_url)).partition(" | ")
+            told = await answer(console, command, fields.split())
+            played.append(scribe.write(told.replace(console.root_url, "URL")))
     if "WRITE_SESSION" in os.environ:
         new = [
             f"{why}$ {line}\n{told}\n" for (why, line, _), told in zip(blocks, played, strict=True)
         ]
-        written = f"{text.partition(chr(10))[0]}\n{''.join(new)}" + "\n" * text.endswith("\n\n")
+        written = f"{head}{''.join(new)}" + "\n" * text.endswith("\n\n")
         whole = path.read_text(encoding="utf-8")
         path.write_text(whole.replace(text, written), encoding="utf-8")
     with told_together() as row:
