@@ -34,8 +34,9 @@ from tests.api.scene import check_nobody_waits, set_stage
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request
 from tests.support.config import MAX_BODY_MB, Kind
-from tests.support.embeddings import EMBEDDINGS
+from tests.support.embeddings import EMBEDDINGS, embed
 from tests.support.fuzz import fuzz, json_values
+from tests.support.messages import ask
 from tests.support.process import CHAT, COUNT_TOKENS, MESSAGES
 from tests.support.replies import chunked, completion, json_reply
 from tests.support.rows import each_row
@@ -114,21 +115,34 @@ async def test_largest_body_passes(stage: Stage) -> None:
     assert (await stage.chat(padded)).status == 200
 
 
+MESSAGE = json.dumps(ask("messages/0")).encode()
+NESTED = b'{"metadata":' + b'{"a":' * 300 + b"1" + b"}" * 300 + b',"'
+MANY = b'{"metadata":[' + b"0," * MAX_ELEMENTS + b'0],"'
+
+
 @each_row(
-    "headers",
+    ("path", "body", "status"),
     [
-        {"Content-Type": "application/json; charset=utf-7"},
-        {"Content-Type": "Application/JSON"},
-        {"Content-Type": "application/vnd.api+json"},
-        {"Content-Type": "application/json", "Content-Encoding": "identity"},
-        {"Content-Type": "application/json", "Accept": "text/event-stream"},
+        (CHAT, GOOD[:-1] + b', "max_tokens": ' + b"1" * 5000 + b"}", 400),
+        (CHAT, GOOD[:-1] + b', "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
+        (CHAT, GOOD[:-1] + b', "x": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_001, 400),
+        (CHAT, json.dumps(say("m" * 10_000)).encode(), 400),
+        (COUNT_TOKENS, MESSAGE.replace(b'{"', NESTED, 1), 400),
+        (COUNT_TOKENS, MESSAGE.replace(b'{"', MANY, 1), 413),
+        (MESSAGES, b" " * (1 << 20) + b"{}", 413),
+        (EMBEDDINGS, json.dumps(embed("embed/0", "x" * 2**20)).encode(), 413),
     ],
 )
-async def test_json_by_other_names_passes(stage: Stage, headers: dict[str, str]) -> None:
-    stage.alpha.play(json_reply(completion()))
-    body = json.dumps(say(stage.fresh("plain"))).encode()
-    reply = await stage.gateway.ask("POST", CHAT, key=stage.key, headers=headers, body=body)
-    assert reply.status == 200, reply.body
+async def test_giant_bodies_are_refused_and_not_repeated(
+    stage: Stage, path: str, body: bytes, status: int
+) -> None:
+    reply = await stage.gateway.post(path, stage.key, body)
+    assert (reply.status, len(reply.body) < 1000) == (status, True), reply.body
+    assert stage.books.request(reply.request_id) is None
+    assert stage.alpha.connections == 0
+    await stage.check_log(reply)
+    reply = await stage.gateway.post(path, "sk-ru-nobody", body)
+    assert reply.status == 401, "before the size"
 
 
 MIB = 2**20

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests import streams
-from tests.streams import Stream, drop_comments, get_stream
-from tests.support import chat, messages
+from tests.streams import Stream, drop_comments
+from tests.support import chat
 from tests.support.chat import Used, estimate, say, split_events
 from tests.support.client import Call, Reply, request
 from tests.support.config import Kind
@@ -66,25 +66,6 @@ async def test_large_stream_to_a_slow_reader_is_held_back(stage: Stage) -> None:
             await asyncio.wait_for(exchange.played.wait(), 0.5)
         call.reset()
     await asyncio.wait_for(exchange.closed.wait(), 2)
-
-
-async def test_what_a_provider_wants_passes_and_what_a_model_refuses_does_not(stage: Stage) -> None:
-    """`pass_headers` and `leave_out`, between equal dialects and across them."""
-    model = stage.fresh("effort")
-    for path, body in (
-        (CHAT, say(model, temperature=0.5, top_p=0.5)),
-        (MESSAGES, messages.ask(model, temperature=0.5, top_p=0.5)),
-    ):
-        stage.alpha.play(json_reply(completion("Hi.")))
-        headers = {"x-title": "Team", "x-other": "a"}
-        reply = await stage.gateway.post(path, stage.key, body, headers=headers)
-        assert reply.status == 200
-        sent = stage.alpha.last
-        assert (sent.headers["x-title"], "x-other" in sent.headers) == ("Team", False)
-        assert (sent.json["top_p"], "temperature" in sent.json) == (0.5, False)
-    stage.alpha.play(json_reply(completion("Hi.")))
-    await stage.gateway.post(CHAT, stage.key, say(stage.fresh("plain")), headers={"x-title": "a"})
-    assert "x-title" not in stage.alpha.last.headers
 
 
 async def test_an_event_of_many_mebibytes_arrives_whole(stage: Stage) -> None:
@@ -231,10 +212,3 @@ async def test_failing_stream_ends_with_one_error_and_is_paid_as_far_as_it_came(
     assert (row.state, row.outcome) == ("posted", "upstream_error")
     reported = told.used.completion if told.used else 0
     assert row.output == max(estimate(told.text), reported)
-
-
-async def test_upstream_is_always_asked_for_usage(stage: Stage) -> None:
-    await send(stage, "chat", get_stream("openai-text"))
-    assert stage.alpha.last.json["stream_options"]["include_usage"] is True
-    await send(stage, "chat", get_stream("mistral-text"), stage.fresh("no-usage"))
-    assert "stream_options" not in stage.alpha.last.json

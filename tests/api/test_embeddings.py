@@ -15,10 +15,9 @@ from tests.api.endings import EMBEDDED, Ending, late
 from tests.api.in_flight import Happening, open_scene
 from tests.api.scene import check_nobody_waits, set_stage
 from tests.api.test_endings import check_log, check_row, follow
-from tests.api.test_faults import FAULTS, Fault
 from tests.support.chat import Used, check_error
 from tests.support.client import connect, request
-from tests.support.config import EMBEDS, UPSTREAM_NAME, Kind, Places
+from tests.support.config import EMBEDS, Kind, Places
 from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip
 from tests.support.pairs import Clients
 from tests.support.replies import dumps, error_reply, http, json_reply
@@ -30,49 +29,6 @@ from tests.support.waiting import until
 
 async def post(stage: Stage, body: object, *, key: str | None = None) -> Any:
     return await stage.gateway.post(EMBEDDINGS, key or stage.key, body)
-
-
-@each_row(
-    ("value", "tokens"), [("four!", 2), (["a", "four"], 2), ([5, 6, 7], 3), ([[5], [6, 7]], 3)]
-)
-async def test_the_hold_is_the_input_alone_and_stands_in_for_a_usage(
-    stage: Stage, value: object, tokens: int
-) -> None:
-    stage.alpha.play(json_reply(embeddings(usage=None)))
-    reply = await post(stage, embed(stage.fresh("embed"), value))
-    assert reply.json["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
-    assert await stage.charge_nano(reply) == Used(tokens, 0).cost_nano
-    assert stage.books.hold_nano(reply.request_id) == Used(tokens, 0).cost_nano
-    assert stage.alpha.last.json["input"] == value
-
-
-async def test_floats_are_packed_where_the_provider_has_no_base64(stage: Stage) -> None:
-    stage.alpha.always(json_reply(embeddings()))
-    model = stage.fresh("embed-floats")
-    floats = await post(stage, embed(model, encoding_format="float"))
-    assert floats.body == dumps(embeddings(model=model))
-    packed = await post(stage, embed(model, encoding_format="base64"))
-    assert packed.json == embeddings(packed=True, model=model)
-    assert [one.json["encoding_format"] for one in stage.alpha.exchanges[-2:]] == ["float"] * 2
-
-
-async def test_the_next_route_serves_the_same_model(stage: Stage) -> None:
-    model = stage.fresh("embed-pair")
-    stage.alpha.play(error_reply(500))
-    stage.beta.play(json_reply(embeddings()))
-    assert (await post(stage, embed(model))).json == embeddings(model=model)
-    names = [one.last.json["model"] for one in (stage.alpha, stage.beta)]
-    assert names == [UPSTREAM_NAME] * 2
-
-
-@each_row("name", [name for name, fault in FAULTS.items() if fault.code != "upstream_timeout"])
-async def test_a_fault_of_the_provider_is_an_error_and_free(stage: Stage, name: str) -> None:
-    fault: Fault = FAULTS[name]
-    stage.alpha.play(fault.make(stage.secret))
-    reply = await post(stage, embed(stage.fresh("embed-brisk")))
-    check_error(reply, fault.status, fault.code)
-    assert stage.secret not in reply.body.decode()
-    assert await stage.charge_nano(reply) == 0
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from gateway.errors import (
     Overloaded,
 )
 from tests.support import client
-from tests.support.chat import check_error, check_messages_error
+from tests.support.chat import check_messages_error
 from tests.support.records import make_call
 from tests.support.rows import each_row
 from tests.support.stage import Stage
@@ -94,45 +94,6 @@ async def test_methods_that_a_path_does_not_have_are_told_those_it_has() -> None
 
 
 SERVED = [route.path for route in make_routes(CALLERS)]
-CHAT = "/v1/chat/completions"
-
-
-@each_row(
-    ("path", "meant"),
-    [
-        (f"{CHAT}/", CHAT),
-        ("/chat/completions", CHAT),
-        (f"/v1{CHAT}", CHAT),
-        (f"/{CHAT}", CHAT),
-        ("/v1/v1/messages", "/v1/messages"),
-        ("/messages/count_tokens", "/v1/messages/count_tokens"),
-        ("/responses", "/v1/responses"),
-        ("/models", "/v1/models"),
-        ("/models/gpt-4o", "/v1/models/..."),
-        ("/key", "/v1/key"),
-    ],
-)
-def test_a_nearly_right_path_is_told_the_right_one(path: str, meant: str) -> None:
-    assert f" Use {meant}: an OpenAI SDK's base address" in explain_path(path, SERVED)
-
-
-@each_row(
-    ("path", "told"),
-    [
-        ("/v1/completions/x", "/v1/completions/... is not served here; use POST /v1/completions."),
-        ("/v1/audio/translations", "/v1/audio/translations is not served here; this gateway"),
-        ("/v1/images/edits", "/v1/images/edits is not served here; this gateway serves POST"),
-        ("/v1/responses/resp_1/input_items", "/v1/responses/... is not served here; nothing is"),
-        ("/v1/chat/completions/chatcmpl-1", f"{CHAT}/... is not served here; completions are not"),
-        ("/v1/messages/batches/b/results", "/v1/messages/batches is not served here; send each"),
-        ("/v1/complete", "/v1/complete is not served here; use POST /v1/messages."),
-        ("/v1/files", "/v1/files is not served here; send the content within a request"),
-        ("/v1/completionsx", "Unknown URL: this gateway serves POST /v1/chat/completions"),
-        ("/", "The API is under /v1, the console under /console/: this gateway serves POST"),
-    ],
-)
-def test_other_paths_of_the_vendors_are_told_what_to_use(path: str, told: str) -> None:
-    assert explain_path(path, SERVED).startswith(told)
 
 
 def test_no_path_is_both_served_and_not() -> None:
@@ -245,65 +206,8 @@ async def test_a_callers_own_path_goes_by_no_header(caller: Caller) -> None:
 
 SECRET: Final = b"sk-ru-not-to-be-told"
 HOST: Final = b"Host: x\r\n"
-KEY: Final = b"x-api-key: " + SECRET + b"\r\n"
-FRAMED: Final = HOST + b"Transfer-Encoding: chunked\r\n"
 LONG: Final = b"a" * 9000
 MESSAGES: Final = b"POST /v1/messages?" + SECRET
-CHAT_CONNECTION: Final = b"POST /v1/chat/completions?" + SECRET
-
-REFUSED: Final[dict[str, tuple[bytes, str]]] = {
-    "not http": (b"\x00" + SECRET + b"\r\n\r\n", "not valid HTTP"),
-    "tls": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "HTTP, not HTTPS"),
-    "http/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "not valid HTTP"),
-    "method": (b"sk-ru-not-to-be-told / HTTP/1.1\r\n" + HOST + b"\r\n", "not valid HTTP"),
-    "version": (CHAT_CONNECTION + b" HTTP/3.9\r\n" + HOST + b"\r\n", "HTTP version"),
-    "url": (b"GET http://[" + SECRET + b"/ HTTP/1.1\r\n" + HOST + b"\r\n", "not valid HTTP"),
-    "no host": (CHAT_CONNECTION + b" HTTP/1.1\r\n" + KEY + b"\r\n", "one Host"),
-    "long line": (CHAT_CONNECTION + LONG + b" HTTP/1.1\r\n" + HOST + b"\r\n", "longer than"),
-    "long header": (
-        CHAT_CONNECTION + b" HTTP/1.1\r\nX: " + SECRET + LONG + b"\r\n\r\n",
-        "longer than",
-    ),
-    "headers": (
-        CHAT_CONNECTION + b" HTTP/1.1\r\n" + HOST + KEY * 200 + b"\r\n",
-        "too many headers",
-    ),
-    "name": (CHAT_CONNECTION + b" HTTP/1.1\r\nA b: " + SECRET + b"\r\n\r\n", "not valid HTTP"),
-    "length": (
-        CHAT_CONNECTION + b" HTTP/1.1\r\nContent-Length: " + SECRET + b"\r\n\r\n",
-        "Content-Length",
-    ),
-    "two framings": (
-        CHAT_CONNECTION + b" HTTP/1.1\r\n" + FRAMED + b"Content-Length: 3\r\n\r\n",
-        "length",
-    ),
-    "chunk": (
-        CHAT_CONNECTION + b" HTTP/1.1\r\n" + FRAMED + b"\r\nzz" + SECRET + b"\r\n",
-        "chunked encoding",
-    ),
-    "expect": (b"GET /v1/key HTTP/1.1\r\n" + HOST + b"Expect: " + SECRET + b"\r\n\r\n", "Expect"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-async def test_a_malformed_request_gets_an_envelope_that_quotes_nothing(
-    stage: Stage, name: str
-) -> None:
-    sent, told = REFUSED[name]
-    async with client.connect(stage.gateway.port, forbidden=[SECRET]) as call:
-        await call.send(sent)
-        reply = await call.read_all()
-        assert told in check_error(reply, 400, None)
-        assert await call.read_to_close() == b""
-    await stage.check_log(reply)
-
-
-@pytest.mark.parametrize("target", [b"CONNECT x:443", b"OPTIONS *"])
-async def test_a_target_that_is_no_path_is_unknown(stage: Stage, target: bytes) -> None:
-    async with stage.gateway.connect() as call:
-        await call.send(target + b" HTTP/1.1\r\n" + HOST + b"\r\n")
-        check_error(await call.read_all(), 404, "unknown_url")
-        assert await call.read_to_close() == b""
 
 
 @pytest.mark.parametrize(

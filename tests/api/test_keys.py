@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import re
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,7 +17,7 @@ from gateway.api.state import LOOKUPS_PER_MINUTE
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.key_records import EndedKey
 from tests.support.chat import check_error, check_messages_error, say
-from tests.support.client import Cut, request
+from tests.support.client import request
 from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import chunked, completion, json_reply
 from tests.support.rows import each_row
@@ -53,36 +51,6 @@ async def test_expect_is_answered_when_all_is_well(stage: Stage) -> None:
         assert (await call.read_all()).status == 200
 
 
-AUTH = b"Authorization: Bearer %s\r\n"
-FRAMINGS: dict[str, bytes] = {
-    "two CL": b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n%sContent-Length: 5\r\n"
-    b"Content-Length: 6\r\n\r\nhello!" % AUTH,
-    "TE xchunked": b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n%s"
-    b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" % AUTH,
-    "obs-fold": b"GET /v1/models HTTP/1.1\r\nHost: x\r\n%sX-A: b\r\n c\r\n\r\n" % AUTH,
-}
-"""Beside those of `test_front`, whose refusals are told."""
-
-
-@each_row("name", FRAMINGS)
-async def test_malformed_traffic_is_a_400_and_a_closed_connection(stage: Stage, name: str) -> None:
-    """No SDK sends this. Any 400 is right, if the connection closes and no secret is logged."""
-    raw = FRAMINGS[name]
-    before = len(stage.gateway.log.splitlines())
-    async with stage.gateway.connect() as call:
-        await call.send(raw % stage.key.encode() if AUTH in raw else raw)
-        with contextlib.suppress(Cut):  # closed without a word is an answer too
-            reply = await call.read_all()
-            assert reply.status == 400
-            assert reply.headers["server"] == "gateway"
-        await call.read_to_close()
-    assert stage.alpha.connections == 0
-    added = stage.gateway.log.splitlines()[before:]
-    # Lines of requests are written late, and may be those of an earlier test.
-    assert len([line for line in added if " req_" not in line]) <= 1
-    assert stage.key not in stage.gateway.log
-
-
 @each_row("encoding", ["gzip, chunked", "identity, chunked"])
 async def test_only_chunked_is_a_transfer_encoding(stage: Stage, encoding: str) -> None:
     """A body that was compressed on its way would be taken for JSON that is malformed."""
@@ -105,22 +73,7 @@ async def test_body_shorter_than_declared_is_not_forwarded(stage: Stage) -> None
     assert stage.alpha.connections == 0
 
 
-@each_row(
-    ("secret", "told"),
-    [
-        ("", "No API key was provided. Send one as 'Authorization: Bearer sk-ru-...' or"),
-        ("sk-ant-api03-x", "Incorrect API key provided. Keys of this gateway begin with sk-ru-;"),
-        ("sk-ru-x", "Incorrect API key provided. Its header is 'Authorization: Bearer sk-ru-...'"),
-    ],
-)
-async def test_what_is_no_key_of_ours_is_told_why(stage: Stage, secret: str, told: str) -> None:
-    headers = {"x-api-key": secret} if secret else {}
-    reply = await stage.gateway.ask("GET", "/v1/models", headers=headers)
-    assert check_error(reply, 401, "invalid_api_key").startswith(told)
-
-
 UNKNOWN = "Incorrect API key provided. Its header is "
-TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d UTC\. Make another"
 
 
 class FakeLedger:
@@ -180,10 +133,3 @@ async def test_a_ledger_that_hangs_holds_up_no_refusal(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(keys, "LOOKUP_SECONDS", 0)
     assert (await explain(Hanging(None))).startswith(UNKNOWN)
-
-
-@each_row(("account", "end"), [("revoked", "was revoked"), ("expired", "expired")])
-async def test_a_caller_is_told_when_the_key_ended(stage: Stage, account: str, end: str) -> None:
-    reply = await stage.chat(say("plain/0"), key=stage.callers[account].key)
-    message = check_error(reply, 401, "invalid_api_key")
-    assert re.match(rf"Incorrect API key provided\. This key {end} on {TIME}", message)

@@ -27,7 +27,7 @@ from tests.support.config import UPSTREAM_NAME
 from tests.support.records import make_call
 from tests.support.replies import completion, json_reply, sse, sse_start, text_chunks, usage
 from tests.support.rows import each_row
-from tests.support.seed import NANO, PICKY_MODEL, Caller
+from tests.support.seed import NANO, Caller
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
 
@@ -58,28 +58,6 @@ async def test_models_are_those_that_key_and_account_may_use(stage: Stage) -> No
     for model in ("plain/0", "plain/2"):
         check_error(await stage.chat(say(model), key=key), 403, "model_not_allowed", param="model")
         assert (await stage.gateway.ask("GET", f"/v1/models/{model}", key=key)).status == 404
-
-
-@each_row("path", ["plain/0", "plain%2F0", "plain%2f0"])
-async def test_model_is_retrieved_by_its_id(stage: Stage, path: str) -> None:
-    reply = await stage.gateway.ask("GET", f"/v1/models/{path}", key=stage.key)
-    assert reply.status == 200
-    assert reply.json["id"] == "plain/0"
-
-
-@each_row("suffix", ["-20251001", "-2026-03-05", "-latest"])
-async def test_a_dated_name_serves_as_its_model(stage: Stage, suffix: str) -> None:
-    """The reply names the model as the caller did; key and ledger go by the model's id."""
-    name = f"plain/3{suffix}"
-    stage.alpha.play(json_reply(completion("Hello", usage=usage(5, 1))))
-    reply = await stage.chat(say(name))
-    assert (reply.status, reply.json["model"]) == (200, name)
-    receipt = await stage.gateway.ask("GET", f"/v1/receipts/{reply.request_id}", key=stage.key)
-    assert receipt.json["model"] == "plain/3"
-    shown = await stage.gateway.ask("GET", f"/v1/models/{name}", key=stage.key)
-    assert (shown.status, shown.json["id"]) == (200, name)
-    check_error(await stage.chat(say(f"{name}-2")), 400, "model_not_found", param="model")
-    check_error(await stage.chat(say(f"plain{suffix}")), 400, "model_not_found", param="model")
 
 
 TODAY = 20_000
@@ -142,18 +120,6 @@ async def test_key_asks_for_a_key_and_a_rate_and_for_no_balance(stage: Stage) ->
     replies = [await stage.gateway.ask("GET", "/v1/key", key=limited) for _ in range(2)]
     check_error(replies[-1], 429, "rate_limit_exceeded")
     assert "x-ratelimit-limit-requests" in replies[-1].headers
-
-
-async def test_key_tells_its_own_terms(stage: Stage) -> None:
-    """If the key has no limits of its own, the configuration's are shown."""
-    picky = await fetch(stage, stage.callers["picky"].key)
-    assert picky["models"] == [PICKY_MODEL]
-    capped = await fetch(stage, stage.callers["capped"].key)
-    assert capped["cap_nano"] == 1000
-    assert capped["cap_remaining_nano"] == max(1000 - capped["spent_nano"], 0)
-    one = await fetch(stage, stage.callers["one-at-a-time"].key)
-    assert one["concurrency"] == 1
-    assert one["requests_per_minute"] == capped["requests_per_minute"]
 
 
 @each_row(("own", "default", "told"), [(None, 5, 5), (None, 0, None), (0, 5, None), (7, 5, 7)])

@@ -10,22 +10,16 @@ import pytest
 
 from gateway.ledger.opening import open_books
 from gateway.money import format_amount
-from tests.support.chat import (
-    MAX_OUTPUT_TOKENS,
-    Used,
-    check_error,
-    estimate,
-    estimate_sent,
-    read_stream,
-    say,
-)
+from tests.support.chat import MAX_OUTPUT_TOKENS, Used, check_error, estimate_sent, read_stream, say
 from tests.support.client import Reply, request
-from tests.support.process import CHAT
+from tests.support.messages import ask, make_message
+from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import (
     DONE,
     LAST_CHUNK,
     USAGE,
     Json,
+    chunk,
     chunked,
     completion,
     json_reply,
@@ -33,17 +27,14 @@ from tests.support.replies import (
     sse_reply,
     sse_start,
     stream_chunks,
-    text_chunks,
     usage,
 )
 from tests.support.rows import each_row
 from tests.support.running import Launch, Running
 from tests.support.seed import NANO, Caller, Seed
 from tests.support.stage import Stage
-from tests.support.upstream import Exchange, Script, ScriptedUpstream, Wait
+from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Wait
 from tests.support.waiting import until
-
-PROMPT = "Wie spät ist es?"
 
 
 async def test_json_reply_tells_cost_and_balance(stage: Stage, spare: Caller) -> None:
@@ -54,20 +45,6 @@ async def test_json_reply_tells_cost_and_balance(stage: Stage, spare: Caller) ->
     assert int(whole) * NANO + int(fraction.ljust(9, "0")) == cost
     assert reply.headers["x-gateway-balance"].startswith("100.00")
     assert reply.json["usage"] == USAGE
-
-
-@each_row("stream", [False, True])
-async def test_reply_without_usage_is_estimated(stage: Stage, *, stream: bool) -> None:
-    text = "Es ist fünf nach zwölf. 🕛"
-    model = stage.fresh("plain")
-    stage.alpha.play(
-        sse_reply(text_chunks([text])) if stream else json_reply(completion(text, usage=None))
-    )
-    reply = await stage.chat(say(model, PROMPT, stream=stream))
-    assert reply.status == 200
-    expected = Used(estimate_sent(stage.alpha.last.body), estimate(text))
-    assert await stage.charge_nano(reply) == expected.cost_nano
-    assert (await stage.settled(reply)).estimated
 
 
 async def test_spent_cap_of_a_key_is_a_402(stage: Stage) -> None:
@@ -246,3 +223,67 @@ async def test_who_is_shut_out_is_refused_but_a_running_stream_ends(
             books.accounts.resume(spare.account)
         await until_status(stage, spare.key, 200)
     assert len(stage.alpha.exchanges) == 1
+
+
+async def test_a_hold_is_raised_as_soon_as_more_is_known(stage: Stage) -> None:
+    """So that others on the same balance are refused in time."""
+    key = stage.callers["thin"].key
+    reported = chunk({"content": "Hi"}) | {"usage": usage(150_000, 1)}
+    begun = sse_start([reported])
+    go_on = asyncio.Event()
+    end = [chunked(sse(one)) for one in stream_chunks([], usage(150_000, 1))]
+    stage.alpha.play([*begun, Wait(go_on), *end, *sse_reply([])[1:]])
+    async with stage.chatting(say("dear/0", stream=True), key=key) as call:
+        await call.read_until(b"Hi")
+        assert call.status == 200
+        refused = await stage.chat(say("plain/1"), key=key)
+        check_error(refused, 429, "rate_limit_exceeded")
+        go_on.set()
+        await call.read_all()
+    request_id = call.headers["x-request-id"]
+    assert await stage.books.charge_nano(request_id) == 150_001 * NANO // 1000
+
+
+@each_row("stream", [False, True])
+async def test_a_reply_too_large_to_deliver_is_charged_and_not_to_be_tried_again(
+    stage: Stage, *, stream: bool
+) -> None:
+    mebibytes = 9 if stream else 65
+    head = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"padding":"'
+    stage.alpha.play([head, *([b"x" * (1 << 20)] * mebibytes), End.FIN])
+    reply = await stage.chat(say(stage.fresh("plain"), stream=stream))
+    check_error(reply, 502, "upstream_error")
+    assert reply.headers["x-should-retry"] == "false"
+    expected = Used(estimate_sent(stage.alpha.last.body), 1600)
+    assert await stage.charge_nano(reply) == expected.cost_nano
+
+
+async def test_missing_usage_is_logged_once_an_hour(stage: Stage) -> None:
+    model = stage.fresh("messages")
+    message = make_message(usage={})
+    stage.alpha.play(json_reply(message), json_reply(message))
+    for _ in range(2):
+        reply = await stage.gateway.post(MESSAGES, stage.key, ask(model))
+        assert (reply.status, (await stage.settled(reply)).estimated) == (200, True)
+    line = f"reports no usage, or an implausible one, for model {model}:"
+    await until(lambda: line in stage.gateway.log, "a warning")
+    assert stage.gateway.log.count(line) == 1
+
+
+async def test_a_recording_is_held_and_estimated_at_its_own_price(stage: Stage) -> None:
+    """Also where the text beside it is to be cached, and in every way to name a recording."""
+    wav = "UklG" * 200_000
+    for part in (
+        {"type": "input_audio", "input_audio": {"data": wav, "format": "wav"}},
+        {"type": "audio_url", "audio_url": {"url": f"data:audio/wav;base64,{wav}"}},
+    ):
+        stage.alpha.play(json_reply(completion("Hi.", usage=None)))
+        mark = {"type": "text", "text": "Hear.", "cache_control": {"type": "ephemeral"}}
+        message = {"role": "user", "content": [mark, part]}
+        reply = await stage.chat({"model": "media/0", "messages": [message], "max_tokens": 1})
+        assert reply.status == 200
+        url = f"/v1/receipts/{reply.request_id}"
+        receipt = (await stage.gateway.ask("GET", url, key=stage.key)).json
+        assert (receipt["estimated"], receipt["audio_input_tokens"]) == (True, len(wav) // 400)
+        heard = len(wav) // 400 * 30_000
+        assert min(receipt["hold_nano"], await stage.charge_nano(reply)) >= heard

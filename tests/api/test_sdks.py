@@ -6,7 +6,6 @@ What is said by them over every kind of provider is in `test_pairs`, tools are i
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,10 +13,9 @@ import anthropic
 import openai
 import pytest
 
-from tests.support import messages
-from tests.support.chat import Used, say
-from tests.support.config import KINDS, UPSTREAM_NAME
-from tests.support.messages import call, check_reply, make_message, text
+from tests.support.chat import Used
+from tests.support.config import KINDS
+from tests.support.messages import make_message
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Clients, Provider
 from tests.support.replies import completion, error_reply, json_reply
 from tests.support.rows import each_row
@@ -238,92 +236,3 @@ async def test_tool_runner_runs(
     assert sorted(asked) == ["Oslo", "Rome"]
     assert [block.text for block in final.content if block.type == "text"] == ["Sunny."]
     assert "Rome" in stage.alpha.last.body.decode()
-
-
-Json = dict[str, Any]
-MARKED = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-DEVICE = {"device_id": "d" * 64, "session_id": "7c9e6679-7425-40de-944b-e07fc1f90ae7"}
-SCHEMA: Json = {
-    "$schema": "http://json-schema.org/draft-07/schema#",
-    "type": "object",
-    "properties": {"command": {"type": "string"}},
-    "required": ["command"],
-    "additionalProperties": False,
-}
-BETAS = "claude-code-20250219,interleaved-thinking-2025-05-14,effort-2025-11-24"
-BILLING = "x-anthropic-billing-header: cc_version=2.1.329; cch=0a1b2;"
-REMINDER = "<system-reminder>Today.</system-reminder>"
-
-
-def result(identity: str, content: Any, **extra: Any) -> Json:
-    return {"type": "tool_result", "tool_use_id": identity, "content": content} | extra
-
-
-def agent_request(model: str) -> Json:
-    """Make a request of a coding agent in the middle of its work."""
-    ls, false = (
-        call(f"toolu_{number}", "Bash", {"command": command})
-        for number, command in ((1, "ls"), (2, "false"))
-    )
-    thought = {"type": "thinking", "thinking": "I list them.", "signature": "c2ln"}
-    asked = [text(REMINDER), text("List the files.") | MARKED]
-    called = [thought, text("I look."), ls | {"caller": {"type": "direct"}}, false | MARKED]
-    failed = result("toolu_2", "exit 1", is_error=True, **MARKED)
-    told = [result("toolu_1", [text("a.py")]), failed, text("And now?") | MARKED]
-    bash = {"name": "Bash", "description": "Runs.", "input_schema": SCHEMA, **MARKED}
-    late = {"name": "Late", "input_schema": SCHEMA, "defer_loading": True, "type": "custom"}
-    return {
-        "model": model,
-        "max_tokens": 32_000,
-        "stream": True,
-        "system": [text(BILLING), text("You are an agent.") | MARKED, text("Be brief.") | MARKED],
-        "messages": [
-            {"role": "user", "content": asked},
-            {"role": "assistant", "content": called},
-            {"role": "user", "content": told},
-        ],
-        "tools": [bash | {"eager_input_streaming": True}, late],
-        "tool_choice": {"type": "auto"},
-        "thinking": {"type": "adaptive", "display": "summarized"},
-        "output_config": {"effort": "high"},
-        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
-        "metadata": {"user_id": json.dumps(DEVICE)},
-        "diagnostics": {"previous_message_id": None},
-        "service_tier": "auto",
-        "speed": "standard",
-    }
-
-
-async def test_coding_agents_request_passes_whole_to_a_messages_provider(stage: Stage) -> None:
-    stage.alpha.play(json_reply(make_message()))
-    body = agent_request(stage.fresh("messages")) | {"stream": False}
-    assert (await stage.message(body, headers={"anthropic-beta": BETAS})).status == 200
-    assert stage.alpha.last.json == body | {"model": UPSTREAM_NAME}
-    assert stage.alpha.last.headers["anthropic-beta"] == BETAS
-
-
-async def test_effort_and_limit_go_by_the_models_settings(stage: Stage) -> None:
-    """A model that takes a reasoning effort, at a provider with the newer name of the limit."""
-    stage.alpha.always(json_reply(completion()))
-    model = stage.fresh("effort")
-    asked: list[tuple[Json, str | None]] = [
-        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "high"}}, "high"),
-        ({"thinking": {"type": "adaptive"}}, "medium"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 5000}}, "high"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "low"),
-        ({"thinking": {"type": "disabled"}}, None),
-    ]
-    for fields, effort in asked:
-        check_reply(await stage.message(messages.ask(model, **fields)), model)
-        sent = stage.alpha.last.json
-        assert (sent.get("reasoning_effort"), sent["max_completion_tokens"]) == (effort, 100)
-        assert "max_tokens" not in sent
-
-
-async def test_effort_becomes_thinking_at_a_messages_provider(stage: Stage) -> None:
-    stage.alpha.always(json_reply(make_message()))
-    assert (await stage.chat(say(stage.fresh("messages"), reasoning_effort="high"))).status == 200
-    sent = stage.alpha.last.json
-    assert (sent["thinking"], sent["output_config"]) == ({"type": "adaptive"}, {"effort": "high"})
-    assert (await stage.chat(say(stage.fresh("budget"), reasoning_effort="low"))).status == 200
-    assert stage.alpha.last.json["thinking"] == {"type": "enabled", "budget_tokens": 1024}

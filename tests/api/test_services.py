@@ -11,9 +11,8 @@ import pytest
 from tests.support.chat import Used
 from tests.support.pairs import Clients
 from tests.support.replies import json_reply, sse_reply
-from tests.support.rows import each_row
 from tests.support.stage import Stage
-from tests.support.texts import COMPLETIONS, complete, text_completion, text_events
+from tests.support.texts import COMPLETIONS, text_completion, text_events
 
 IMAGES: Final = "/v1/images/generations"
 RERANK: Final = "/v1/rerank"
@@ -31,36 +30,6 @@ async def test_the_sdk_gets_text_and_its_pieces(stage: Stage, clients: Clients) 
     chunks = [chunk async for chunk in stream]
     assert "".join(one.choices[0].text for one in chunks) == "abc"
     assert {one.model for one in chunks} == {model}
-
-
-async def test_a_stream_is_charged_and_its_hold_covers_all_texts(stage: Stage) -> None:
-    stage.alpha.play(sse_reply(text_events("a", "b")))
-    body = complete(stage.fresh("text"), ["1234", "12345678"], n=2, max_tokens=5, stream=True)
-    reply = await stage.gateway.post(COMPLETIONS, stage.key, body)
-    assert reply.body.endswith(b"data: [DONE]\n\n")
-    assert b'"usage"' not in reply.body
-    assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
-    assert stage.books.hold_nano(reply.request_id) == Used(3, 2 * 2 * 5).cost_nano
-
-
-async def test_a_model_is_served_on_the_paths_of_its_kind_alone(
-    stage: Stage, clients: Clients
-) -> None:
-    with pytest.raises(openai.BadRequestError, match="is served at /v1/completions alone"):
-        await clients.chat.embeddings.create(model=stage.fresh("text"), input="a")
-    with pytest.raises(openai.BadRequestError, match="is served at /v1/chat/completions or"):
-        await clients.chat.completions.create(model=stage.fresh("plain"), prompt="a")
-    assert stage.alpha.exchanges == []
-
-
-@each_row("stream", [False, True])
-async def test_the_demo_completes(stage: Stage, *, stream: bool) -> None:
-    body = complete("text-demo/0", ["say this", "back again"], max_tokens=2, stream=stream)
-    reply = await stage.gateway.post(COMPLETIONS, stage.key, body)
-    assert reply.status == 200
-    assert b"say" in reply.body
-    assert b"this" in reply.body
-    assert await stage.charge_nano(reply) == Used(4, 4).cost_nano
 
 
 USAGE: Final = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
@@ -99,19 +68,6 @@ async def test_a_stream_of_images_passes(stage: Stage, clients: Clients) -> None
     )
     events = [one async for one in stream]
     assert [one.b64_json for one in events] == ["QQ==", "QUJD"]
-
-
-@each_row("path", [RERANK, "/v2/rerank"])
-async def test_ranks_are_charged_by_search_units(stage: Stage, path: str) -> None:
-    results = [{"index": 1, "relevance_score": 0.5}, {"index": 0, "relevance_score": 0.1}]
-    reply = {"id": "r", "results": results, "meta": {"billed_units": {"search_units": 3}}}
-    stage.alpha.play(json_reply(reply))
-    ask = {"model": stage.fresh("rerank"), "query": "q", "documents": ["a", "b"], "top_n": 2}
-    raw = await stage.gateway.post(path, stage.key, ask)
-    assert raw.json == reply
-    assert stage.alpha.last.target == RERANK
-    assert await stage.charge_nano(raw) == 3 * 2_000_000
-    assert stage.books.hold_nano(raw.request_id) == 2_000_000
 
 
 async def test_the_demo_draws_and_ranks(stage: Stage, clients: Clients) -> None:

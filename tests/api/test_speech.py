@@ -8,21 +8,17 @@ import wave
 from pathlib import Path
 from typing import Any, Final
 
-import openai
-import pytest
-
 from gateway.dialects.exchanges import SPEECH
 from gateway.dialects.records import ReplyContext
 from gateway.usage import Expected, UsageLimits
-from tests.api.test_faults import FAULTS
 from tests.console.kit import API, open_console
-from tests.support.chat import Used, check_error
+from tests.support.chat import Used
 from tests.support.config import UPSTREAM_NAME, Places
 from tests.support.pairs import Clients
-from tests.support.replies import LAST_CHUNK, chunked, dumps, error_reply, head, http
+from tests.support.replies import LAST_CHUNK, chunked, dumps, head
 from tests.support.rows import each_row
 from tests.support.stage import Stage
-from tests.support.upstream import Drip, End, Script, ScriptedUpstream, Wait
+from tests.support.upstream import Drip, ScriptedUpstream, Wait
 
 PATH: Final = "/v1/audio/speech"
 MP3: Final = "audio/mpeg"
@@ -33,10 +29,6 @@ CHUNKED: Final = head(200, content_type=MP3) + b"Transfer-Encoding: chunked\r\n\
 
 def speak(model: str, text: object = TEXT, **extra: Any) -> dict[str, Any]:
     return {"model": model, "input": text, "voice": "alloy"} | extra
-
-
-def sound(body: bytes = AUDIO, content_type: str = MP3) -> Script:
-    return [http(body, content_type=content_type)]
 
 
 async def test_the_sdk_hears_audio_while_it_is_made(stage: Stage, clients: Clients) -> None:
@@ -59,43 +51,6 @@ async def test_the_sdk_hears_audio_while_it_is_made(stage: Stage, clients: Clien
     assert sent.json == speak(UPSTREAM_NAME, instructions="Slowly.", response_format="mp3")
 
 
-async def test_the_hold_and_the_charge_are_for_the_characters(stage: Stage) -> None:
-    stage.alpha.play(sound())
-    reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech")))
-    assert (reply.status, reply.body, reply.complete) == (200, AUDIO, True)
-    assert await stage.charge_nano(reply) == Used(len(TEXT), 0).cost_nano
-    assert stage.books.hold_nano(reply.request_id) == Used(len(TEXT), 0).cost_nano
-    assert not (await stage.settled(reply)).estimated
-    await stage.check_log(reply)
-
-
-@each_row(
-    "content_type", ["audio/wav; rate=24000", "application/octet-stream", "text/event-stream"]
-)
-async def test_the_type_is_the_providers(stage: Stage, content_type: str) -> None:
-    stage.alpha.play(sound(content_type=content_type))
-    reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech")))
-    assert (reply.headers["content-type"], reply.body) == (content_type, AUDIO)
-
-
-NO_AUDIO: Final = {
-    **{name: one.make("secret") for name, one in FAULTS.items() if one.code == "upstream_error"},
-    "nothing": sound(b""),
-    "one byte": sound(b"a"),
-    "no type": [http(AUDIO, content_type=None)],
-    "a page": sound(content_type="text/html"),
-    "a picture": sound(content_type="image/svg+xml"),
-}
-
-
-@each_row("name", NO_AUDIO)
-async def test_what_is_no_audio_is_an_error_and_free(stage: Stage, name: str) -> None:
-    stage.alpha.play(NO_AUDIO[name])
-    reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech")))
-    check_error(reply, 502, "upstream_error")
-    assert await stage.charge_nano(reply) == 0
-
-
 async def test_no_comment_is_put_into_a_silence(
     tmp_path: Path, alpha: ScriptedUpstream, places: Places
 ) -> None:
@@ -109,48 +64,6 @@ async def test_no_comment_is_put_into_a_silence(
         alpha.play([Drip((b"",) * 4, 0.1), CHUNKED, chunked(AUDIO) + LAST_CHUNK])
         reply = await console.ask("POST", PATH, speak("v"), headers=headers)
     assert (reply.headers["Content-Type"], reply.body) == (MP3, AUDIO)
-
-
-@each_row("end", [End.FIN, End.RST, End.HANG])
-async def test_audio_that_breaks_off_is_cut_without_a_word(stage: Stage, end: End) -> None:
-    """An error event, or a comment in the silence, would be noise."""
-    stage.alpha.play([CHUNKED + chunked(AUDIO[:1000]), end])
-    reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech")))
-    assert (reply.status, reply.complete) == (200, False)
-    assert reply.body == AUDIO[:999]
-    assert await stage.charge_nano(reply) == Used(len(TEXT), 0).cost_nano
-
-
-async def test_the_next_route_speaks(stage: Stage) -> None:
-    stage.alpha.play(error_reply(503))
-    stage.beta.play(sound())
-    reply = await stage.gateway.post(PATH, stage.key, speak(stage.fresh("speech-pair")))
-    assert reply.body == AUDIO
-
-
-@each_row(
-    ("body", "param"),
-    [
-        ({"input": "a"}, "model"),
-        ({"model": "speech/0"}, "input"),
-        ({"model": "speech/0", "input": ""}, "input"),
-        ({"model": "speech/0", "input": ["a"]}, "input"),
-        ({"model": "plain/0", "input": "a"}, "model"),
-    ],
-)
-async def test_what_cannot_be_read_aloud_is_refused(
-    stage: Stage, body: dict[str, Any], param: str
-) -> None:
-    reply = await stage.gateway.post(PATH, stage.key, body)
-    assert (reply.status, reply.json["error"]["param"]) == (400, param)
-    assert stage.alpha.exchanges == []
-
-
-async def test_a_voice_is_not_asked_to_chat(stage: Stage, clients: Clients) -> None:
-    with pytest.raises(
-        openai.BadRequestError, match="is served at /v1/audio/speech or /v1/audio/tr"
-    ):
-        await clients.chat.completions.create(model=stage.fresh("speech"), prompt="a")
 
 
 async def test_the_demo_is_silent_for_a_second(stage: Stage, clients: Clients) -> None:

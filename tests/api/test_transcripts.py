@@ -6,7 +6,7 @@ import asyncio
 import errno
 import struct
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from email.parser import BytesParser
@@ -14,7 +14,6 @@ from email.policy import HTTP
 from pathlib import Path
 from typing import Any, Final
 
-import openai
 import pytest
 
 from gateway.api.uploads import DISK_FACTOR, MEMORY_BYTES, KeptFile
@@ -24,46 +23,26 @@ from gateway.dialects.wire.forms import MAX_PARTS
 from gateway.errors import Overloaded
 from gateway.prices import Asked
 from gateway.usage import Expected, UsageLimits
+from tests.api.language import BOUNDARY, END, SOUND, TRANSCRIPTIONS, make_form, make_part
 from tests.api.scene import Vitals
 from tests.console.kit import API, Console, open_console, start_console
 from tests.support.chat import check_error
 from tests.support.client import Call, Reply, connect, request
 from tests.support.config import UPSTREAM_NAME
 from tests.support.pairs import Clients
-from tests.support.replies import dumps, error_reply, json_reply, sse, sse_reply, sse_start
+from tests.support.replies import dumps, error_reply, json_reply, sse_reply
 from tests.support.rows import each_row
 from tests.support.stage import Stage
-from tests.support.upstream import End, Exchange, Wait
+from tests.support.upstream import Exchange, Wait
 from tests.support.waiting import until
 
-PATH: Final = "/v1/audio/transcriptions"
+PATH: Final = TRANSCRIPTIONS
 SECOND_NANO: Final = 100_000
 """0.006 a minute."""
 BYTES_PER_SECOND: Final = 2000
-SOUND: Final = b"\xff\xf3\x00\r\n--" * 5000
-"""35 kB."""
 LARGE: Final = bytes(range(251)) * 3500
 """878 kB, which do not stay in memory."""
 TEXT: Final = {"text": "Grüße 🎉", "usage": {"type": "duration", "seconds": 9}}
-BOUNDARY: Final = "ex"
-NO_FIELDS: Final[dict[str, str]] = {}
-STREAM: Final = {"stream": "true"}
-
-
-def part(name: str, value: str | bytes, file: str = "", extra: str = "") -> bytes:
-    data = value if isinstance(value, bytes) else value.encode()
-    named = f'; filename="{file}"' if file else ""
-    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"{named}\r\n{extra}\r\n'
-    return head.encode() + data + b"\r\n"
-
-
-def form(model: str, sound: bytes = SOUND, fields: Mapping[str, str] = NO_FIELDS) -> bytes:
-    """Write a form as Node does, whose file may come first."""
-    told = b"".join(part(name, value) for name, value in {"model": model, **fields}.items())
-    return part("file", sound, "a b.mp3", "Content-Type: audio/mpeg\r\n") + told + END
-
-
-END: Final = f"--{BOUNDARY}--\r\n".encode()
 
 
 def headers(stage: Stage, content_type: str = "") -> dict[str, str]:
@@ -124,7 +103,7 @@ async def test_the_sdk_gets_the_text_and_the_provider_the_file(
 
 async def test_the_file_may_come_first_and_slowly(stage: Stage) -> None:
     stage.alpha.play(json_reply(TEXT))
-    body = form(stage.fresh("hearing"))
+    body = make_form(stage.fresh("hearing"))
     async with connect(stage.gateway.port) as call:
         head = headers(stage) | {"Content-Length": str(len(body)), "Expect": "100-continue"}
         await call.send(request("POST", PATH, head))
@@ -150,32 +129,22 @@ def wave(seconds: int) -> bytes:
 async def test_the_hold_for_a_wave_file_is_for_its_length(stage: Stage) -> None:
     """At the rate of the smallest files it would be eight times as much."""
     stage.alpha.play(json_reply({"text": "a"}))
-    reply = await transcribe(stage, form(stage.fresh("hearing"), wave(20)))
+    reply = await transcribe(stage, make_form(stage.fresh("hearing"), wave(20)))
     assert stage.books.hold_nano(reply.request_id) == 21 * SECOND_NANO
     assert await stage.charge_nano(reply) == 21 * SECOND_NANO, "the provider tells nothing"
     assert (await stage.settled(reply)).estimated
 
 
-@each_row(
-    ("told", "seconds"),
-    [
-        ({"usage": {"seconds": 9.1}}, 10),
-        ({"usage": {"type": "duration", "seconds": "9"}}, 9),
-        ({"duration": 8.470000267028809, "segments": []}, 9),
-        ({"duration": "8.47"}, 9),
-        ({"usage": {"seconds": True}}, 18),
-        ({"usage": {"seconds": -1}, "duration": 1e9}, 18),
-        ({"usage": {"type": "tokens", "input_tokens": 5, "output_tokens": 3}}, 18),
-    ],
-)
-async def test_seconds_are_charged_as_they_are_told(
-    stage: Stage, told: dict[str, Any], seconds: int
-) -> None:
-    stage.alpha.play(json_reply({"text": "a", **told}))
-    reply = await transcribe(stage, form(stage.fresh("hearing")))
-    assert reply.status == 200
-    assert await stage.charge_nano(reply) == seconds * SECOND_NANO
-    assert (await stage.settled(reply)).estimated is (seconds == 18)
+async def test_the_sdk_gets_the_pieces_of_a_text(stage: Stage, clients: Clients) -> None:
+    kinds = ["transcript.text.delta", "transcript.text.done"]
+    usage = {"type": "duration", "seconds": 9}
+    told = [{"type": kinds[0], "delta": "Hi"}, {"type": kinds[1], "text": "Hi", "usage": usage}]
+    stage.alpha.play(sse_reply(told, done=False))
+    stream = await clients.chat.audio.transcriptions.create(
+        model=stage.fresh("hearing"), file=("a.mp3", SOUND), stream=True
+    )
+    assert [one.type async for one in stream] == kinds
+    assert read_form(stage.alpha.last)["stream"] == "true"
 
 
 def test_a_provider_s_bill_is_read_and_hidden() -> None:
@@ -187,80 +156,11 @@ def test_a_provider_s_bill_is_read_and_hidden() -> None:
     assert b"cost" not in reply.body
 
 
-USAGE: Final = {
-    "type": "tokens",
-    "input_tokens": 14,
-    "input_token_details": {"text_tokens": 4, "audio_tokens": 10},
-    "output_tokens": 5,
-    "total_tokens": 19,
-}
-USAGE_NANO: Final = 4 * 2500 + 10 * 6000 + 5 * 10_000
-
-
-async def test_tokens_are_charged_where_they_have_a_price(stage: Stage) -> None:
-    stage.alpha.play(json_reply({"text": "abcdefgh", "usage": USAGE}))
-    reply = await transcribe(stage, form(model := stage.fresh("hearing-tokens")))
-    assert await stage.charge_nano(reply) == USAGE_NANO
-    assert not (await stage.settled(reply)).estimated
-    assert stage.books.hold_nano(reply.request_id) > 180 * 6000
-    stage.alpha.play(json_reply({"text": "abcdefgh", "usage": {"seconds": 3}}))
-    reply = await transcribe(stage, form(model))
-    assert await stage.charge_nano(reply) == 30 * 6000 + 2 * 10_000
-    assert (await stage.settled(reply)).estimated
-
-
-def events(usage: object) -> list[object]:
-    deltas = [{"type": "transcript.text.delta", "delta": one} for one in ("Grüße ", "🎉")]
-    return [*deltas, {"type": "transcript.text.done", "text": "Grüße 🎉", "usage": usage}]
-
-
-async def test_a_stream_passes_and_is_charged_by_its_last_event(
-    stage: Stage, clients: Clients
-) -> None:
-    model = stage.fresh("hearing-tokens")
-    stage.alpha.play(sse_reply(events(USAGE), done=False))
-    stream = await clients.chat.audio.transcriptions.create(
-        model=model, file=("a.mp3", SOUND), stream=True
-    )
-    got = [one.type async for one in stream]
-    assert got == ["transcript.text.delta"] * 2 + ["transcript.text.done"]
-    assert read_form(stage.alpha.last)["stream"] == "true"
-    stage.alpha.play(sse_reply(events(USAGE), done=False))
-    reply = await transcribe(stage, form(model, fields=STREAM))
-    assert reply.body == b"".join(map(sse, events(USAGE))), "byte for byte"
-    assert await stage.charge_nano(reply) == USAGE_NANO
-    stage.alpha.play(json_reply(TEXT | {"usage": USAGE}))
-    reply = await transcribe(stage, form(model, fields=STREAM))
-    assert b'"type":"transcript.text.done"' in reply.body, "some providers do not stream"
-    assert await stage.charge_nano(reply) == USAGE_NANO
-
-
-async def test_a_stream_in_the_form_of_chat_passes(stage: Stage) -> None:
-    """As vLLM's, with the provider's name of the model in each."""
-    head = {"object": "transcription.chunk", "model": UPSTREAM_NAME}
-    chunks = [{**head, "choices": [{"delta": {"content": "abcd"}}]}]
-    stage.alpha.play(sse_reply([*chunks, {**head, "choices": [], "usage": {"seconds": 4}}]))
-    reply = await transcribe(
-        stage, form(model := stage.fresh("hearing"), fields={"stream": "True"})
-    )
-    assert reply.body.endswith(b"data: [DONE]\n\n")
-    assert UPSTREAM_NAME.encode() not in reply.body
-    assert model.encode() in reply.body
-    assert await stage.charge_nano(reply) == 4 * SECOND_NANO
-
-
-async def test_a_stream_that_breaks_off_is_charged_for_its_file(stage: Stage) -> None:
-    stage.alpha.play([*sse_start(events(USAGE)[:-1]), End.FIN])
-    reply = await transcribe(stage, form(stage.fresh("hearing"), fields=STREAM))
-    assert b'"error"' in reply.body
-    assert await stage.charge_nano(reply) == 18 * SECOND_NANO
-
-
 @each_row("sound", [SOUND, LARGE])
 async def test_the_next_route_gets_the_file_again(stage: Stage, sound: bytes) -> None:
     stage.alpha.play(error_reply(503))
     stage.beta.play(json_reply(TEXT))
-    reply = await transcribe(stage, form(stage.fresh("hearing-pair"), sound))
+    reply = await transcribe(stage, make_form(stage.fresh("hearing-pair"), sound))
     assert reply.json == TEXT
     first, second = stage.alpha.last, stage.beta.last
     assert read_form(first) == read_form(second)
@@ -268,98 +168,26 @@ async def test_the_next_route_gets_the_file_again(stage: Stage, sound: bytes) ->
     assert first.headers["content-type"] != second.headers["content-type"], "a new boundary"
 
 
+NAMED: Final = make_part("file", b"a", "a.mp3")
+ENDLESS: Final = f"--{BOUNDARY}\r\n".encode() + b"y" * 10_000
+LONG: Final = make_part("a", "", extra="X: " + "y" * 9000 + "\r\n")
+
+
 @each_row(
-    ("fields", "param"),
+    ("body", "status", "said"),
     [
-        ({"response_format": "srt"}, "response_format"),
-        ({"response_format": "text"}, "response_format"),
-        ({"stream": "perhaps"}, "stream"),
-        ({"model[]": "dear"}, "model[]"),
-        ({"stream[x]": "true"}, "stream[x]"),
-        ({"file_id": "file-1"}, "file_id"),
-        ({"url": "https://example.com/a.mp3"}, "url"),
-        ({"service_tier": "priority"}, "service_tier"),
-        ({"provider[order]": "dear"}, "provider"),
+        (make_part("a[]", "") * (MAX_PARTS + 1) + NAMED + END, 400, "more than 256 parts"),
+        (LONG + NAMED, 400, "large a head"),
+        (ENDLESS, 400, "large a head"),
+        (make_form("hearing/0", bytes(2**20)), 413, "larger than 1 MiB"),
     ],
 )
-async def test_fields_that_change_what_is_owed_are_refused(
-    stage: Stage, fields: dict[str, str], param: str
+async def test_giant_forms_are_refused_and_free(
+    stage: Stage, body: bytes, status: int, said: str
 ) -> None:
-    reply = await transcribe(stage, form("hearing/0", fields=fields))
-    assert (reply.status, reply.json["error"]["param"]) == (400, param)
-    assert stage.alpha.exchanges == []
-
-
-FILE: Final = part("file", b"a", "a.mp3")
-MODEL: Final = part("model", "hearing/0")
-HOSTILE: Final[dict[str, tuple[bytes, int, str]]] = {
-    "no file": (MODEL + END, 400, "Missing required parameter: 'file'"),
-    "no model": (FILE + END, 400, "Missing required parameter: 'model'"),
-    "a file without a name": (MODEL + part("file", b"a") + END, 400, "has to be a file"),
-    "another file": (MODEL + FILE + part("mask", b"a", "b") + END, 400, "no other part"),
-    "two files": (MODEL + FILE + FILE + END, 400, "more than one file"),
-    "two models": (MODEL + MODEL + FILE + END, 400, "Invalid type for 'model'"),
-    "no end": (MODEL + FILE, 400, "ends before"),
-    "nothing": (b"", 400, "ends before"),
-    "no boundary first": (b"x" + MODEL + FILE + END, 400, "does not begin"),
-    "many parts": (part("a[]", "") * (MAX_PARTS + 1) + FILE + END, 400, "more than 256 parts"),
-    "a giant head": (part("a", "", extra="X: " + "y" * 9000 + "\r\n") + FILE, 400, "large a head"),
-    "a head without end": (f"--{BOUNDARY}\r\n".encode() + b"y" * 10_000, 400, "large a head"),
-    "a line break in a name": (part("file", b"a", "a\nb"), 400, "control character"),
-    "a strange name": (part("mödel", "a") + FILE + END, 400, "no name"),
-    "no name": (f"--{BOUNDARY}\r\n\r\na\r\n".encode() + END, 400, "no name"),
-    "no UTF-8": (part("prompt", b"\xff") + FILE + END, 400, "is not UTF-8"),
-    "base64": (
-        part("file", b"a", "a", "Content-Transfer-Encoding: base64\r\n"),
-        400,
-        "a part is encoded",
-    ),
-    "a boundary within": (f"--{BOUNDARY}x".encode() + MODEL, 400, "followed by something else"),
-    "too large": (form("hearing/0", bytes(2**20)), 413, "larger than 1 MiB"),
-    "an unknown model": (part("model", "none") + FILE + END, 400, "does not exist"),
-    "a voice": (part("model", "speech/0") + FILE + END, 400, "reads texts aloud"),
-    "a chat model": (part("model", "plain/0") + FILE + END, 400, "/v1/chat/completions"),
-}
-
-
-@each_row("name", HOSTILE)
-async def test_hostile_forms_are_refused_and_free(stage: Stage, name: str) -> None:
-    body, status, said = HOSTILE[name]
     reply = await transcribe(stage, body)
     assert (reply.status, said in reply.json["error"]["message"]) == (status, True), reply.body
-    assert reply.json["error"].keys() == {"message", "type", "param", "code"}
     assert stage.alpha.exchanges == []
-
-
-@each_row(
-    "content_type",
-    [
-        "application/json",
-        "multipart/form-data",
-        "multipart/form-data; boundary=",
-        f"multipart/form-data; boundary={'x' * 300}",
-        "multipart/mixed; boundary=ex",
-    ],
-)
-async def test_what_is_no_form_is_refused(stage: Stage, content_type: str) -> None:
-    reply = await transcribe(stage, form("hearing/0"), content_type)
-    check_error(reply, 415, "unsupported_media_type")
-    assert "multipart/form-data; boundary" in reply.json["error"]["message"]
-
-
-@each_row("body", [[], b"no JSON", {"error": {"message": "no"}}, {"segments": []}])
-async def test_what_is_no_transcript_is_an_error_and_free(stage: Stage, body: object) -> None:
-    stage.alpha.play(json_reply(body) if not isinstance(body, bytes) else sse_reply([]))
-    reply = await transcribe(stage, form(stage.fresh("hearing")))
-    check_error(reply, 502, "upstream_error")
-    assert await stage.charge_nano(reply) == 0
-
-
-async def test_a_model_that_hears_does_not_speak(stage: Stage, clients: Clients) -> None:
-    with pytest.raises(openai.BadRequestError, match="/v1/audio/transcriptions alone"):
-        await clients.chat.audio.speech.create(
-            model=stage.fresh("hearing"), input="a", voice="alloy"
-        )
 
 
 async def test_the_demo_says_how_long_a_recording_is(stage: Stage, clients: Clients) -> None:
@@ -388,7 +216,7 @@ def list_open(stage: Stage) -> Iterator[Path]:
 async def test_nothing_is_left_of_a_caller_that_leaves(stage: Stage, stage_of: str) -> None:
     go_on = asyncio.Event()
     stage.alpha.play([Wait(go_on), *json_reply(TEXT)])
-    body = form(stage.fresh("hearing"), LARGE)
+    body = make_form(stage.fresh("hearing"), LARGE)
     sent = {"in the file": body[:600_000], "before the end": body[:-1]}.get(stage_of, body)
     async with connect(stage.gateway.port) as call:
         head = headers(stage) | {"Content-Length": str(len(body))}
@@ -465,7 +293,7 @@ async def test_bytes_on_disk_count_against_the_account_for_an_eighth(tmp_path: P
     server = "max_body_mb = 8\nmax_bodies_mb = 4"
     async with open_console(tmp_path, server=server, more=EAR) as console:
         secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]
-        gateway, body = console.gateway, form("ear", bytes(5 << 20))
+        gateway, body = console.gateway, make_form("ear", bytes(5 << 20))
         assert gateway is not None
         calls = [await begin_upload(console, secret, body, len(body) - 1) for _ in range(2)]
         both = 2 * (MEMORY_BYTES + (len(body) - MEMORY_BYTES) // DISK_FACTOR) - 1000
@@ -483,7 +311,7 @@ async def test_memory_stays_flat_under_large_uploads(tmp_path: Path) -> None:
         assert console.process is not None
         vitals = Vitals(console.process)
         secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]
-        body, before = form("ear", bytes(24 << 20)), vitals.rss_bytes
+        body, before = make_form("ear", bytes(24 << 20)), vitals.rss_bytes
         calls = [await begin_upload(console, secret, body, len(body) - 1) for _ in range(20)]
         grown = vitals.rss_bytes - before
         await end_uploads(calls, body[-1:])

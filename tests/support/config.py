@@ -67,6 +67,36 @@ price_image = [
   { size = "1024x1024", quality = "high", price = 0.17 }, { size = "1024x1024", price = 0.01 }
 ]"""
 
+
+PRICE: Final = (
+    "{ input = 1.00, cached_input = 0.10, cache_write = 1.25, cache_write_1h = 2.00, output = 5.00"
+)
+BASE: Final = PRICE + ", web_search = 10.00 }"
+MEDIA: Final = (
+    PRICE
+    + ", audio_input = 30.00, image_input = 3.00, audio_output = 60.00, image_output = 40.00 }"
+)
+BILLED: Final = "{ reported = 1.2, input = 1.00, output = 5.00, request = 0.01 }"
+TOOLS: Final = "tool_prices = { file_search = 0.0025, x_search = 0.005, google_maps = 0.025 }"
+RULES: Final = """
+price_when = [
+    { service_tier = "priority", price = { input = 2.00, output = 4.00 } },
+    { speed = "fast", price = { input = 6.00, output = 9.00 } },
+    { input_above = 5000, price = { input = 1.00, output = 3.00, web_search = 20.00 } },
+]
+"""
+COST: Final = """
+cost = { input = 0.10, output = 0.30 }
+cost_when = [{ service_tier = "priority", cost = { input = 1, output = 3 } }]
+price_when = [{ service_tier = "priority", price = { input = 2, output = 4 } }]
+"""
+TALKING: Final[tuple[Dialect, ...]] = ("chat", "messages", "responses")
+
+
+def _price(price: str, dialect: Dialect = "chat", options: str = "") -> Kind:
+    return Kind(("alpha",), 1, PATIENT, (dialect,), options, price=price)
+
+
 KINDS: Final[dict[str, Kind]] = {
     "plain": Kind(("alpha",), 700),
     "brisk": Kind(("alpha",), 700, BRISK),
@@ -118,6 +148,28 @@ KINDS: Final[dict[str, Kind]] = {
     "embed-responses": Kind(("alpha",), 4, dialects=("responses",), makes=EMBEDS),
     "embed-pair": Kind(("alpha", "beta"), 8, BRISK, makes=EMBEDS),
     "embed-demo": Kind(("demo",), 1, "", ("demo",), makes=EMBEDS),
+    **{f"base-{dialect}": _price(BASE, dialect) for dialect in TALKING},
+    **{f"tools-{dialect}": _price(BASE, dialect, TOOLS) for dialect in TALKING},
+    **{f"billed-{dialect}": _price(BILLED, dialect) for dialect in TALKING},
+    "media": _price(MEDIA),
+    "vast": _price("{ input = 1_000_000_000_000, output = 1_000_000_000_000 }"),
+    "always": _price(
+        BASE,
+        options="price_when = [{ hours = '00:00-24:00', weekdays = 'mon-sun', from = 2020-01-01,"
+        " price = { input = 7.00, output = 7.00 } }]",
+    ),
+    "over": _price(
+        BASE,
+        options="price_when = [{ until = 2020-01-01, price = { input = 7.00, output = 7.00 } }]",
+    ),
+    "ruled": _price("", options=RULES),
+    "searching": _price("", "messages", 'allow = ["web_search"]\n' + RULES),
+    "dear": _price(
+        "",
+        options="price_when = [{ input_above = 1000, price = { input = 1000.00, output = 1000.00 } }]"
+        "\nmax_input_tokens = 200_000",
+    ),
+    "costly": _price("", options=COST),
 }
 
 NO_LIMITS: Final = "account_in_flight = 0"

@@ -48,8 +48,10 @@ class Seed:
 SPARES: Final = 60
 SEEDS: Final = (
     Seed("rich", 10**6 * NANO),
+    Seed("tycoon", 10**8 * NANO),
     *(Seed(f"spare-{number}") for number in range(SPARES)),
     Seed("empty", 0),
+    Seed("thin", NANO),
     Seed("suspended", suspended=True),
     Seed("suspended-empty", 0, suspended=True),
     Seed("picky", models=(PICKY_MODEL,)),
