@@ -30,9 +30,8 @@ JSON_BORDERS: Final = (
     "dialects/",
     "ledger/postgres/messages",  # rounds as JSON
     "ledger/postgres/session",  # rows as the driver gives them
-    "ledger/sql/database",  # rows that come as one JSON array
     "ledger/sql/audit",  # rows as a driver gives them
-    "ledger/sql/connection",  # the same
+    "ledger/sql/database",  # rows as a driver gives them, or as one JSON array
     "ledger/sql/rows",  # the same
     "upstream/demo",
     "usage",

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import pytest
-
 from gateway.dialects.exchanges import COMPLETIONS
-from gateway.dialects.records import Inputs, ReplyContext, Target
-from gateway.errors import BadRequest
+from gateway.dialects.records import ReplyContext
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.replies import sse
@@ -84,47 +81,3 @@ def test_a_reply_keeps_its_form() -> None:
 def test_a_reply_in_place_of_a_stream_becomes_one() -> None:
     out = COMPLETIONS.replay_reply(dump(text_completion("a", "b")))
     assert out == sse(text_completion("a", "b")) + DONE
-
-
-@each_row(
-    ("asked", "inputs", "n"),
-    [
-        ({"prompt": "12345678"}, (1, 2), 1),
-        ({"prompt": ""}, (1, 0), 1),
-        ({"prompt": "1234", "suffix": "1234"}, (1, 2), 1),
-        ({"prompt": ["1234", "1"], "n": 3}, (2, 2), 6),
-        ({"prompt": [[1, 2], [3]], "best_of": 5, "n": 2}, (2, 3), 10),
-        ({"prompt": [1, 2, 3], "echo": True}, (1, 3), 1),
-    ],
-)
-def test_all_prompts_and_all_texts_are_expected(
-    asked: dict[str, Any], inputs: tuple[int, int], n: int
-) -> None:
-    request = COMPLETIONS.caller.parse_request(dump(complete("m") | asked))
-    assert (request.inputs, request.n) == (Inputs(*inputs), n)
-
-
-@each_row(
-    ("asked", "param", "code"),
-    [
-        ({"prompt": None}, "prompt", "missing_required_parameter"),
-        ({"prompt": 1}, "prompt", "invalid_type"),
-        ({"prompt": ["a", 1]}, "prompt[1]", "invalid_type"),
-        ({"prompt": []}, "prompt", "empty_array"),
-        ({"suffix": 1}, "suffix", "invalid_type"),
-        ({"echo": "yes"}, "echo", "invalid_type"),
-        ({"best_of": 21}, "best_of", "integer_above_max_value"),
-        ({"stream": 1}, "stream", "invalid_type"),
-    ],
-)
-def test_what_is_malformed_is_named(asked: dict[str, Any], param: str, code: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        COMPLETIONS.caller.parse_request(dump(complete("m") | asked))
-    assert (caught.value.param, caught.value.code) == (param, code)
-
-
-def test_the_usage_of_a_stream_is_asked_for() -> None:
-    asked = COMPLETIONS.upstream.ask(complete("m", stream=True, best_of=2), Target("theirs"))
-    assert asked == complete(
-        "theirs", stream=True, best_of=2, stream_options={"include_usage": True}
-    )

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.embeddings import (
-    MAX_DIMENSIONS,
     MAX_FRAME_BYTES,
     MAX_INPUTS,
     MAX_VECTOR_BYTES,
@@ -19,7 +18,7 @@ from gateway.dialects.embeddings import (
     pack_vectors,
 )
 from gateway.dialects.exchanges import CALLERS, EMBEDDINGS
-from gateway.dialects.records import Inputs, ReplyContext, Target
+from gateway.dialects.records import Inputs, ReplyContext
 from gateway.errors import BadRequest, InvalidKey, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import BillTerms
@@ -107,40 +106,11 @@ def test_what_are_no_numbers_is_an_upstreams_error(text: bytes) -> None:
 CALLER = EMBEDDINGS.caller
 
 
-@each_row(
-    ("value", "count", "tokens"),
-    [
-        ("a", 1, 1),
-        ("four", 1, 1),
-        ("four!", 1, 2),
-        ("ééé", 1, 2),
-        (["a", "b", "c"], 3, 3),
-        (["four", "four!"], 2, 3),
-        ([1, 2, 3], 1, 3),
-        ([1] * (MAX_INPUTS + 1), 1, MAX_INPUTS + 1),
-        ([[1, 2], [3]], 2, 3),
-        (["x"] * MAX_INPUTS, MAX_INPUTS, MAX_INPUTS),
-    ],
-)
-def test_inputs_are_counted(value: Any, count: int, tokens: int) -> None:
-    """Texts at four bytes per token, each at least one; tokens exactly."""
-    request = CALLER.parse_request(dump({"model": "m", "input": value}))
-    assert request.inputs == Inputs(count, tokens)
-    assert (request.model, request.stream) == ("m", False)
-
-
-def test_what_the_gateway_does_not_know_passes() -> None:
-    body = {
-        "model": "m", "input": "a", "input_type": "query", "dimensions": MAX_DIMENSIONS,
-        "encoding_format": "base64", "user": "u", "stream": False, "vendor": {"x": None},
-    }  # fmt: skip
-    assert CALLER.parse_request(dump(body)).body == body
-    nulls = {"model": "m", "input": "a", "dimensions": None, "encoding_format": None}
-    assert CALLER.parse_request(dump(nulls)).body == nulls
-
-
 def test_inputs_are_no_more_than_so_many() -> None:
-    CALLER.parse_request(dump({"model": "m", "input": ["a"] * MAX_INPUTS}))
+    """An array of tokens is one input."""
+    for value, count in ((["a"] * MAX_INPUTS, MAX_INPUTS), ([1] * (MAX_INPUTS + 1), 1)):
+        request = CALLER.parse_request(dump({"model": "m", "input": value}))
+        assert request.inputs == Inputs(count, len(value))
     with pytest.raises(BadRequest, match="array too long"):
         CALLER.parse_request(dump({"model": "m", "input": ["a"] * (MAX_INPUTS + 1)}))
 
@@ -169,35 +139,6 @@ GUESSED = 5
 def make_context(**fields: Any) -> ReplyContext:
     request = EMBEDDINGS.caller.parse_request(dump(embed("ours", **fields)))
     return ReplyContext(request, "req_1", Expected(GUESSED, UsageLimits(100, 0, 0)))
-
-
-def ask(target: Target, **fields: Any) -> Any:
-    request = EMBEDDINGS.caller.parse_request(dump(embed("ours", **fields)))
-    return json.loads(EMBEDDINGS.write_request(request, target).data)
-
-
-def test_the_provider_is_asked_as_the_caller_asks() -> None:
-    fields = {"dimensions": 3, "encoding_format": "base64", "user": "u", "vendor": {"x": 1}}
-    assert ask(Target("theirs"), **fields) == embed("theirs", **fields)
-
-
-@each_row(
-    ("asked", "sent"),
-    [
-        ({}, {}),
-        ({"encoding_format": "float"}, {"encoding_format": "float"}),
-        ({"encoding_format": "base64"}, {"encoding_format": "float"}),
-    ],
-)
-def test_a_provider_without_base64_is_asked_for_floats(
-    asked: dict[str, str], sent: dict[str, str]
-) -> None:
-    assert ask(Target("theirs", embeddings_base64=False), **asked) == embed("theirs", **sent)
-
-
-def test_what_changes_the_bill_is_refused() -> None:
-    with pytest.raises(BadRequest, match="service_tier"):
-        ask(Target("theirs"), service_tier="priority")
 
 
 @each_row("packed", [False, True])
@@ -245,33 +186,6 @@ def test_a_model_that_is_missing_is_added() -> None:
     del value["model"]
     told = json.loads(EMBEDDINGS.read_reply(dump(value), make_context()).body)
     assert told == embeddings(model="ours")
-
-
-@each_row(
-    ("usage", "tokens"),
-    [
-        ({"prompt_tokens": 9, "total_tokens": 12}, 9),
-        ({"prompt_tokens": 9}, 9),
-        ({"total_tokens": 12}, 12),
-        ({"prompt_tokens": None, "total_tokens": 12}, 12),
-        ({"prompt_tokens": 0, "total_tokens": 12}, 12),
-        ({"prompt_tokens": 100}, 100),
-        ({"prompt_tokens": 101}, None),
-        ({"prompt_tokens": -1}, None),
-        ({"prompt_tokens": 1.5}, None),
-        ({"prompt_tokens": 0, "total_tokens": 0}, None),
-        ({}, None),
-        (None, None),
-        ("many", None),
-    ],
-)
-def test_the_input_is_what_the_provider_reports_or_an_estimate(
-    usage: object, tokens: int | None
-) -> None:
-    value = embeddings(usage=usage)
-    metered = EMBEDDINGS.read_reply(dump(value), make_context()).metered
-    assert metered.tokens == Tokens(GUESSED if tokens is None else tokens)
-    assert (metered.estimated, metered.unreported) == (tokens is None, tokens is None)
 
 
 def test_a_caller_gets_the_estimate_where_there_is_no_usage() -> None:

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import pytest
-from orjson import dumps
 
 from gateway.dialects.base import format_duration
 from gateway.dialects.exchanges import CALLERS, EXCHANGES, UPSTREAMS
-from gateway.dialects.records import DIALECTS, LIMITED, OPENAI_LIKE, ListedModel, Target
+from gateway.dialects.records import DIALECTS, LIMITED, OPENAI_LIKE, ListedModel
 from gateway.errors import BadRequest
 from tests import streams
 from tests.dialects.chat.kit import Played, each_byte, make_context, play, read_chunks
@@ -64,32 +63,6 @@ def test_a_failing_stream_hands_on_its_text_and_fails_with_its_message(
     assert played.delivered
     assert b"[DONE]" not in played.out
     assert b"message_stop" not in played.out
-
-
-TOOL: Final = {"type": "function", "name": "f", "parameters": {"type": "object"}}
-BUDGET: Final = Target("theirs", reasoning="budget")
-CALL_F: Final = {"tools": [TOOL], "tool_choice": {"type": "function", "name": "f"}}
-
-
-@each_row(
-    ("dialect", "target", "fields", "sent"),
-    [
-        ("chat", Target("theirs"), {}, True),
-        ("chat", Target("theirs", reasoning="none"), {}, False),
-        ("messages", Target("theirs"), {}, True),
-        ("messages", BUDGET, {}, True),
-        ("messages", BUDGET, CALL_F, False),
-        ("responses", Target("gpt-5.4"), {}, True),
-        ("responses", Target("gpt-5.4", leave_out=frozenset({"reasoning"})), {}, False),
-    ],
-)
-def test_an_effort_that_was_not_sent_is_not_told_back(
-    dialect: str, target: Target, fields: dict[str, Any], sent: bool
-) -> None:
-    exchange = EXCHANGES["responses"][dialect]
-    body = {"model": "m", "input": "Hi", "reasoning": {"effort": "medium"}, **fields}
-    request = exchange.caller.parse_request(dumps(body))
-    assert exchange.write_request(request, target).effort_sent is sent
 
 
 def test_the_names_of_dialects_are_known_without_importing_them() -> None:

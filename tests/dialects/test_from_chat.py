@@ -16,7 +16,6 @@ from openai.types.chat.completion_create_params import (
 
 from gateway.dialects.chat import over_messages_request as to_messages
 from gateway.dialects.chat import over_responses_request as to_responses
-from tests.dialects.chat.kit import Json
 from tests.dialects.chat_over_messages import kit as messages
 from tests.dialects.chat_over_responses import kit as responses
 from tests.support.rows import each_row
@@ -25,14 +24,6 @@ PAIRS: Final[list[tuple[Any, ModuleType]]] = [(messages, to_messages), (response
 each_pair = each_row(("kit", "module"), PAIRS)
 each_kit = each_row("kit", [messages, responses])
 TOOL: Final = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
-HARMLESS: Final = {
-    "metadata": {"a": "b"},
-    "prompt_cache_options": {"mode": "explicit"},
-    "prompt_cache_retention": "24h",
-    "seed": 7,
-    "stream_options": {"include_usage": True, "include_obfuscation": False},
-    "verbosity": "low",
-}
 
 
 @each_pair
@@ -46,24 +37,6 @@ def test_every_field_of_the_chat_schema_is_in_one_table(kit: Any, module: Any) -
     tables = [*module.CARRIED, *module.DROPPED, *module.REFUSED]
     assert sorted(tables) == sorted(schema)
     assert not module.PASSED & schema
-
-
-@each_pair
-def test_fields_at_their_default_and_harmless_ones_are_left_out(kit: Any, module: Any) -> None:
-    plain = kit.translate()
-    for name, values in module.REFUSED.items():
-        for value in (None, *values):
-            assert kit.translate(**{name: value}) == plain
-    for name in module.DROPPED:
-        assert kit.translate(**{name: HARMLESS[name]}) == plain
-
-
-@each_kit
-@each_row(
-    "body", [{}, {"tools": {}}, {"tools": [], "tool_choice": "auto"}, {"tool_choice": "none"}]
-)
-def test_nothing_is_said_of_no_tools(kit: Any, body: Json) -> None:
-    assert kit.translate(**body, parallel_tool_calls=False) == kit.translate()
 
 
 @each_kit

@@ -10,7 +10,7 @@ import pytest
 from gateway.dialects.exchanges import IMAGES
 from gateway.dialects.images import MAX_CUTS, cut_images
 from gateway.dialects.records import ReplyContext, Target
-from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
+from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import FREE
 from gateway.prices import Asked, PriceList
 from gateway.usage import Expected, UsageLimits
@@ -145,22 +145,6 @@ def test_a_stream_says_what_an_image_is(text: str) -> None:
     assert pipeline.measure().tool_calls == {"images_1024x1024": 1}
 
 
-def test_one_image_is_asked_for_unless_a_request_says_more() -> None:
-    for asked, n in (({}, 1), ({"n": None}, 1), ({"n": 1}, 1), ({"n": 10}, 10)):
-        context = make_context({"images": 1}, **asked)
-        assert (context.request.n, context.expected.asked.tool_calls) == (n, {"images": n})
-
-
-def test_a_size_without_a_price_is_refused() -> None:
-    for asked, param in (({"size": "512x512"}, "size"), ({"quality": "ultra"}, "quality")):
-        prices = {"images_1024x1024_high": 2}
-        with pytest.raises(BadRequest, match="no price here") as caught:
-            make_context(prices, **asked)
-        assert caught.value.param == param
-    context = make_context({"images": 1}, size="1x1", quality="high")
-    assert context.expected.asked.tool_calls == {"images": 1}
-
-
 def frame(kind: str, text: str, **more: Any) -> bytes:
     event = {"type": f"image_generation.{kind}", "b64_json": text} | more
     return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), dump(event))
@@ -216,18 +200,3 @@ def test_a_stream_that_breaks_off_is_not_complete(cut: int) -> None:
         pipeline.feed(data)
         pipeline.end()
         assert pipeline.complete is (cut == 1 and text == "QQ==")
-
-
-@each_row(
-    ("asked", "param"),
-    [
-        ({"prompt": None}, "prompt"),
-        ({"n": 11}, "n"),
-        ({"size": 5}, "size"),
-        ({"stream": 1}, "stream"),
-    ],
-)
-def test_what_is_malformed_is_named(asked: dict[str, Any], param: str) -> None:
-    with pytest.raises(BadRequest) as caught:
-        make_context(**asked)
-    assert caught.value.param == param

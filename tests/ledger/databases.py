@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.ledger.sql.connection import Values
+from gateway.ledger.sql.database import Values
 from tests.support.postgres import ROLE, Cluster, name_of
 
 if TYPE_CHECKING:  # psycopg is an extra

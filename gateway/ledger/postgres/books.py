@@ -34,7 +34,7 @@ from gateway.ledger.records import (
 )
 from gateway.ledger.sql.audit import prove, read_last_entry, write_checkpoint
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.connection import Connection
+from gateway.ledger.sql.database import Connection
 from gateway.times import unix_ms
 
 TABLES: Final = (

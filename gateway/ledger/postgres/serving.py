@@ -31,7 +31,7 @@ from gateway.ledger.postgres.store import PostgresStore
 from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot
-from gateway.ledger.sql.connection import Rows, Values
+from gateway.ledger.sql.database import Rows, Values
 from gateway.ledger.sql.rows import Lookups
 from gateway.times import unix_ms
 

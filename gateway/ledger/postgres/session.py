@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL: `sql.connection.Connection` by psycopg 3.
+"""A connection to PostgreSQL: `sql.database.Connection` by psycopg 3.
 
 Values of the books' statements are bound by the client, so that a NULL needs no type. No statement is
 prepared, so PgBouncer may hand the connection from transaction to transaction.
@@ -25,7 +25,7 @@ from psycopg.types.string import StrDumperUnknown, TextLoader
 
 from gateway.ledger.postgres.statements import Parameter, fetch_value, translate
 from gateway.ledger.records import DatabaseUrl, LedgerError
-from gateway.ledger.sql.connection import Values
+from gateway.ledger.sql.database import Values
 
 CONNECT_SECONDS: Final = 5
 """How long a connection may take to come about."""

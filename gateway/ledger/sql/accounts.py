@@ -34,29 +34,29 @@ from gateway.ledger.records import (
     count_days_left,
 )
 from gateway.ledger.signin_records import SCRIPT_ACTOR
-from gateway.ledger.sql.connection import (
-    PART,
-    Connection,
-    Value,
-    insert_numbered,
-    join_parts,
-    read_rows,
-    sum_parts,
-)
 from gateway.ledger.sql.database import (
     ACCOUNT_COLUMNS,
     EACH_ACCOUNT,
     KEY_WORKS,
+    PART,
+    SET_TERMS,
     AccountColumns,
+    Connection,
     Part,
+    Value,
     append_change,
     describe_changes,
+    insert_numbered,
+    join_parts,
     read_account,
     read_account_name,
+    read_rows,
+    sum_parts,
     view_account,
+    write_terms,
 )
 from gateway.ledger.sql.people import require_free_name
-from gateway.ledger.sql.rows import SET_TERMS, Draft, post_entry, write_terms
+from gateway.ledger.sql.rows import Draft, post_entry
 from gateway.ledger.sql.signins import end_sessions
 from gateway.money import format_amount
 from gateway.times import DAY_MS

@@ -18,8 +18,7 @@ from gateway.ledger.alert_records import (
     make_alert_id,
     write_alert,
 )
-from gateway.ledger.sql.connection import Connection
-from gateway.ledger.sql.database import Part, read_account_name
+from gateway.ledger.sql.database import Connection, Part, read_account_name
 from gateway.money import format_amount
 
 MAX_AT_ONCE: Final = 500

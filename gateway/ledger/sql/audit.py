@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from gateway.ids import find_first_id
 from gateway.ledger.records import AuditReport, InterruptedView
-from gateway.ledger.sql.connection import Connection
+from gateway.ledger.sql.database import Connection
 from gateway.ledger.sql.rows import read_used
 from gateway.money import Price, compute_cost_nano
 from gateway.prices import AppliedPrice, read_price

@@ -40,8 +40,7 @@ from gateway.ledger.sql.alerts import AlertBook
 from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.calls import CallBook
 from gateway.ledger.sql.codes import CodeBook
-from gateway.ledger.sql.connection import Connection, Value, Values, insert
-from gateway.ledger.sql.database import Database, Part
+from gateway.ledger.sql.database import Connection, Database, Part, Value, Values, insert
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
 from gateway.ledger.sql.observations import ObservationBook

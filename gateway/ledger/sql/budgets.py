@@ -17,9 +17,15 @@ from gateway.ledger.key_records import (
     show_budget,
 )
 from gateway.ledger.records import Conflict, NotFound, Refused
-from gateway.ledger.sql.connection import Connection, insert_numbered
-from gateway.ledger.sql.database import Part, append_change, read_account
-from gateway.ledger.sql.rows import KEY_LIVES, sum_charges
+from gateway.ledger.sql.database import (
+    KEY_LIVES,
+    Connection,
+    Part,
+    append_change,
+    insert_numbered,
+    read_account,
+)
+from gateway.ledger.sql.rows import sum_charges
 from gateway.money import format_amount
 from gateway.times import DAY_MS
 

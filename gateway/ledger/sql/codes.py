@@ -15,8 +15,7 @@ from gateway.ledger.records import (
     NotFound,
     StoredSecret,
 )
-from gateway.ledger.sql.connection import MAX_ROWS, Connection, Value
-from gateway.ledger.sql.database import Database, Part, read_account
+from gateway.ledger.sql.database import MAX_ROWS, Connection, Database, Part, Value, read_account
 from gateway.ledger.sql.entries import EntryBook
 from gateway.money import format_amount
 

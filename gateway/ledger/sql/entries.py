@@ -30,8 +30,15 @@ from gateway.ledger.records import (
     NotFound,
     Refused,
 )
-from gateway.ledger.sql.connection import Connection, join_parts, sum_parts
-from gateway.ledger.sql.database import Part, append_change, read_account, read_account_name
+from gateway.ledger.sql.database import (
+    Connection,
+    Part,
+    append_change,
+    join_parts,
+    read_account,
+    read_account_name,
+    sum_parts,
+)
 from gateway.ledger.sql.rows import FILED_ENTRIES, Draft, post_entry
 from gateway.money import format_amount
 

@@ -20,13 +20,17 @@ from gateway.ledger.sql.budgets import (
     set_own_budget,
     view_standing,
 )
-from gateway.ledger.sql.connection import Connection, insert
-from gateway.ledger.sql.database import Part, append_change, describe_changes, read_account
-from gateway.ledger.sql.rows import (
+from gateway.ledger.sql.database import (
     KEY_LIVES,
     KEY_TERMS,
     SET_KEY_TERMS,
+    Connection,
     KeyTermsColumns,
+    Part,
+    append_change,
+    describe_changes,
+    insert,
+    read_account,
     read_key_terms,
     write_terms,
 )

@@ -36,8 +36,7 @@ from gateway.ledger.serving.queue import (
     RefusalSum,
     RefusedRow,
 )
-from gateway.ledger.sql.connection import Connection
-from gateway.ledger.sql.database import Part
+from gateway.ledger.sql.database import Connection, Part
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 Row = tuple[int | str | None, ...]

@@ -12,8 +12,7 @@ from typing import Final
 
 from gateway.ledger.order_records import Fee, FeeSums, OrderState, OrderView, Payment, Reversal
 from gateway.ledger.records import Conflict, NotFound
-from gateway.ledger.sql.connection import Connection, Value, insert
-from gateway.ledger.sql.database import Database, Part, read_account
+from gateway.ledger.sql.database import Connection, Database, Part, Value, insert, read_account
 from gateway.ledger.sql.entries import EntryBook
 from gateway.money import format_amount
 

@@ -20,8 +20,7 @@ from gateway.ledger.signin_records import (
     SignInView,
     StoredPassword,
 )
-from gateway.ledger.sql.connection import Connection, Value
-from gateway.ledger.sql.database import Database, Part, read_account
+from gateway.ledger.sql.database import Connection, Database, Part, Value, read_account
 
 MAX_PEOPLE: Final = 50
 """People with a name in an account: holders invite them, and each leaves rows."""

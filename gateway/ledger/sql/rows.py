@@ -1,4 +1,4 @@
-"""Columns and the records made of them: terms, entries, receipts, what budgets were charged, costs.
+"""Columns and the records made of them: entries, receipts, what budgets were charged, costs.
 
 At the end, the reads of a serving process: what it keeps in memory; receipts, spending and keys that
 ended.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, Literal
 
@@ -22,62 +21,30 @@ from gateway.ledger.key_records import (
     Allowance,
     Budget,
     EndedKey,
-    KeyTerms,
     Period,
     Span,
     Spending,
-    Terms,
     find_span,
 )
 from gateway.ledger.records import EntryKind
 from gateway.ledger.serving.memory import KeyRow, Snapshot
-from gateway.ledger.sql.connection import Connection, Rows, Values, join_parts, sum_parts
+from gateway.ledger.sql.database import (
+    KEY_LIVES,
+    KEY_TERMS,
+    TERMS,
+    Connection,
+    KeyTermsColumns,
+    Rows,
+    TermsColumns,
+    Values,
+    join_parts,
+    read_key_terms,
+    read_terms,
+    sum_parts,
+)
 from gateway.money import NONE, Tokens
 from gateway.prices import read_price
 from gateway.times import DAY_MS
-
-TermsColumns = tuple[str | None, int | None, int | None, int | None]
-"""A row of `TERMS`: the fields of `Terms`, with the models as a JSON array."""
-KeyTermsColumns = tuple[*TermsColumns, str, int | None, int | None, int | None]
-"""A row of `KEY_TERMS`: the fields of `KeyTerms`."""
-TERMS: Final = ", ".join(f"accounts.{field.name}" for field in fields(Terms))
-KEY_TERMS: Final = ", ".join(f"keys.{field.name}" for field in fields(KeyTerms))
-SET_TERMS: Final = ", ".join(f"{field.name} = :{field.name}" for field in fields(Terms))
-"""The assignments of an UPDATE, for the columns of `write_terms`."""
-SET_KEY_TERMS: Final = ", ".join(f"{field.name} = :{field.name}" for field in fields(KeyTerms))
-KEY_LIVES: Final = "keys.revoked_ms IS NULL AND (keys.expires_ms IS NULL OR keys.expires_ms > :now)"
-"""The condition under which `KeyView.status` is neither revoked nor expired."""
-
-
-def read_terms(columns: TermsColumns) -> Terms:
-    return _make_terms(*columns)
-
-
-def read_key_terms(columns: KeyTermsColumns) -> KeyTerms:
-    models, requests, tokens, concurrency, name, cap_nano, expires_ms, budget_id = columns
-    limits = (requests, tokens, concurrency)
-    return KeyTerms(_read_models(models), *limits, name, cap_nano, expires_ms, budget_id)
-
-
-def write_terms(terms: Terms) -> dict[str, int | str | None]:
-    """Return the columns of terms by name; a model is named once."""
-    # One column for each field, so a new term needs a column and nothing here.
-    columns = asdict(terms)
-    if terms.models is not None:
-        columns["models"] = orjson.dumps(list(dict.fromkeys(terms.models))).decode()
-    return columns
-
-
-@lru_cache(maxsize=256)
-def _make_terms(models: str | None, *limits: int | None) -> Terms:
-    """Return the same object for the same terms: most accounts have no others."""
-    return Terms(_read_models(models), *limits)
-
-
-@lru_cache(maxsize=256)
-def _read_models(column: str | None) -> tuple[str, ...] | None:
-    return None if column is None else tuple(orjson.loads(column))
-
 
 _BALANCE: Final = "SELECT balance_nano FROM accounts WHERE id = ?"
 _INSERT_ENTRY: Final = (

@@ -23,12 +23,14 @@ from gateway.ledger.signin_records import (
     SignIn,
     StoredPassword,
 )
-from gateway.ledger.sql.connection import Connection, Value, insert
 from gateway.ledger.sql.database import (
     ACCOUNT_COLUMNS,
     AccountColumns,
+    Connection,
     Database,
     Part,
+    Value,
+    insert,
     read_account,
     read_account_name,
     view_account,

@@ -28,16 +28,18 @@ from gateway.ledger.call_records import (
     UsageReport,
 )
 from gateway.ledger.records import Refused
-from gateway.ledger.sql.connection import (
+from gateway.ledger.sql.database import (
+    KEY_WORKS,
     Columns,
     Connection,
+    Part,
     Value,
     join_parts,
+    read_account,
     read_columns,
     read_rows,
     sum_parts,
 )
-from gateway.ledger.sql.database import KEY_WORKS, Part, read_account
 from gateway.ledger.sql.rows import COSTS_OF_REQUESTS, HAS_COST, is_amount, name_parts, read_costs
 from gateway.times import DAY_MS, HOURS_PER_DAY, format_day
 

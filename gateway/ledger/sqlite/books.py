@@ -28,7 +28,7 @@ from gateway.ledger.sql.audit import (
     write_checkpoint,
 )
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.connection import Connection
+from gateway.ledger.sql.database import Connection
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
 from gateway.ledger.sqlite.folds import (

@@ -22,7 +22,7 @@ import aiosqlite
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.serving.memory import Snapshot
-from gateway.ledger.sql.connection import Rows, Values
+from gateway.ledger.sql.database import Rows, Values
 from gateway.ledger.sql.rows import SPENT, Lookups, read_all, read_changed
 from gateway.ledger.sqlite.files import explain
 from gateway.ledger.sqlite.schema import BUSY_MS, transaction

@@ -34,7 +34,7 @@ import orjson
 from gateway.ledger.base import Hold
 from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.serving.queue import Item
-from gateway.ledger.sql.connection import PART, sum_parts
+from gateway.ledger.sql.database import PART, sum_parts
 from gateway.ledger.sql.rows import BILLED, DAY_SUMS, SUMS, TOTALS, is_amount, name_parts
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import (

@@ -24,7 +24,7 @@ import orjson
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.key_records import Period, Spending, find_span
-from gateway.ledger.sql.connection import PART
+from gateway.ledger.sql.database import PART
 from gateway.ledger.sql.rows import DAY_SUMS, SUMS, TOTALS, is_amount, sum_charges
 from gateway.times import HOUR_MS, HOURS_PER_DAY
 

@@ -1,4 +1,4 @@
-"""Schemas of tools and of replies, adapted as Anthropic's SDK does. `written.txt` has the rest."""
+"""Schemas of tools and of replies, adapted as Anthropic's SDK does. `requests` has the rest."""
 
 from __future__ import annotations
 
@@ -45,6 +45,15 @@ class Page(BaseModel):
         TEXT,
         {"type": "string", "format": "email"},
         {"type": "string", "format": "binary"},
+        {
+            "type": "object",
+            "properties": {
+                name: {"type": "string", "format": name}
+                for name in ("date", "date-time", "duration", "hostname", "ipv4", "ipv6", "time")
+            },
+        },
+        {"type": "array", "items": {"type": "string", "format": "uri"}},
+        {"type": "array", "items": {"type": "string", "format": "uuid"}},
         {"type": "string", "pattern": "^a", "minLength": 1, "maxLength": 2, "title": "T"},
         {"type": "number", "exclusiveMinimum": 0, "description": "d"},
         {"type": "integer", "minimum": 1, "maximum": 10, "multipleOf": 2, "default": 4},

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.chat.state import seal, tag_provider
 from gateway.dialects.exchanges import CALLERS, COUNT_TOKENS, EXCHANGES
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import (
@@ -21,7 +20,7 @@ from gateway.dialects.messages.upstream import (
     read_input,
     wrap_arguments,
 )
-from gateway.dialects.records import ListedModel, Target
+from gateway.dialects.records import ListedModel
 from gateway.errors import BadRequest
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
@@ -29,95 +28,17 @@ from tests.support.rows import each_row
 Json = dict[str, Any]
 
 USER = {"role": "user", "content": "Hi"}
-PNG = {"type": "base64", "media_type": "image/png", "data": "iVBO"}
 MESSAGES = CALLERS["messages"]
-
-
-def body(**fields: Any) -> Json:
-    return {"model": "m", "max_tokens": 5, "messages": [USER], **fields}
-
-
-def blocks(*items: Any) -> Json:
-    return body(messages=[{"role": "user", "content": list(items)}])
 
 
 def dump(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-VALID: dict[str, Json] = {
-    "least": body(),
-    "nulls are absence": body(stream=None, temperature=None, tools=None, thinking=None),
-    "bounds": body(max_tokens=0, temperature=0, top_p=1, top_k=0, stop_sequences=[]),
-    "unknown fields": body(novelty=1, betas=["x"]),
-    "system in blocks": body(system=[{"type": "text", "text": "s"}]),
-    "every role": body(messages=[USER, {"role": "assistant", "content": []}, {"role": "system", "content": "s"}]),
-    "unknown blocks": blocks({"type": "novelty", "x": 1}),
-}  # fmt: skip
-
-
-@each_row("value", VALID.values())
-def test_what_is_valid_passes_but_for_the_model(value: Json) -> None:
-    request = MESSAGES.parse_request(dump(value))
-    assert request.body == value
-    written = EXCHANGES["messages"]["messages"].write_request(request, Target("theirs")).data
-    assert json.loads(written) == {**value, "model": "theirs"}
-
-
 @each_row("data", [b"", b" ", b"{", b"[]", b"7", b"\xff", b'{"a":"\\ud800"}'])
 def test_what_is_no_object_is_refused(data: bytes) -> None:
     with pytest.raises(BadRequest):
         MESSAGES.parse_request(data)
-
-
-PDF = {"type": "base64", "media_type": "application/pdf", "data": "A" * 80_000}
-LINK = {"type": "url", "url": "https://x/y.pdf"}
-TEXT = {"type": "text", "media_type": "text/plain", "data": "A" * 80}
-IMAGE = {"type": "image", "source": PNG}
-
-
-@each_row(
-    ("value", "base64_chars", "tokens"),
-    [
-        (body(), 0, 0),
-        (blocks({"type": "text", "text": "abc"}, IMAGE), 4, 1600),
-        (blocks({"type": "document", "source": PDF}), 80_000, 10_000),
-        (blocks({"type": "document", "source": PNG}), 4, 1500),
-        (blocks({"type": "document", "source": LINK}), 0, 20_000),
-        (blocks({"type": "document", "source": TEXT}), 0, 0),
-        (blocks({"type": "document", "source": {"type": "content", "content": [IMAGE]}}), 4, 1600),
-        (blocks({"type": "document", "source": {"type": "content", "content": "A"}}), 0, 0),
-        (blocks({"type": "tool_result", "content": [IMAGE]}), 4, 1600),
-        (blocks({"type": "mcp_tool_result", "content": [1, {"a": 1}, IMAGE]}), 4, 1600),
-    ],
-)
-def test_files_are_estimated_by_kind_and_size(value: Json, base64_chars: int, tokens: int) -> None:
-    """All else of the body is text."""
-    request = MESSAGES.parse_request(dump(value))
-    assert (request.base64_chars, request.file_tokens) == (base64_chars, tokens)
-
-
-@each_row(
-    "block",
-    [
-        {"type": "document", "source": {"type": "file", "file_id": "file_1"}},
-        {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
-        {"type": "container_upload", "file_id": "file_1"},
-        {"type": "tool_result", "content": [{"type": "image", "source": {"file_id": "f"}}]},
-        {"type": "mcp_tool_result", "content": [{"type": "image", "source": {"type": "file"}}]},
-        {"type": "search_result", "content": [{"type": "document", "source": {"type": "file"}}]},
-    ],
-)
-def test_files_of_the_operators_account_cannot_be_named(block: Json) -> None:
-    with pytest.raises(BadRequest, match="operator's own account"):
-        MESSAGES.parse_request(dump(blocks(block)))
-
-
-def test_what_the_gateway_has_to_know_is_read() -> None:
-    request = MESSAGES.parse_request(dump(body(stream=True, max_tokens=9)))
-    assert (request.model, request.stream, request.max_tokens, request.n) == ("m", True, 9, 1)
-    assert request.wants_usage
-    assert MESSAGES.parse_request(dump(body(max_tokens=0))).max_tokens is None
 
 
 def test_counting_needs_no_limit_and_has_a_path_of_its_own() -> None:
@@ -228,90 +149,9 @@ def test_what_is_no_json_is_none() -> None:
     assert (wrap_arguments({"a": 1}), wrap_arguments(7)) == ({"a": 1}, {"arguments": 7})
 
 
-TAG = tag_provider("alpha", "https://alpha.example/v1")
 SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "sig"}
 REDACTED = {"type": "redacted_thinking", "data": "x"}
 CALL = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
-ENABLED = {"type": "enabled", "budget_tokens": 1024}
-
-
-def write(content: list[Any], **fields: Any) -> Json:
-    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": content}]
-    body = {"model": "m", "max_tokens": 9, "messages": turns, **fields}
-    request = CALLERS["messages"].parse_request(json.dumps(body).encode())
-    target = Target("theirs", provider_tag=TAG)
-    written: Json = json.loads(
-        EXCHANGES["messages"]["messages"].write_request(request, target).data
-    )
-    return written
-
-
-@each_row(
-    "foreign",
-    [
-        {"type": "thinking", "thinking": "Hm.", "signature": seal(None, TAG)},
-        {"type": "thinking", "thinking": "Hm.", "signature": ""},
-        {"type": "thinking", "thinking": "Hm."},
-        {"type": "redacted_thinking", "data": seal([], TAG)},
-    ],
-)
-def test_what_another_provider_made_is_left_out(foreign: Json) -> None:
-    """Anthropic would refuse it at every further turn; thinking with a budget needs its own."""
-    written = write([foreign, CALL], thinking=ENABLED)
-    assert written["messages"][1]["content"] == [CALL]
-    assert "thinking" not in written
-    assert len(write([foreign])["messages"]) == 1
-    text = {"type": "text", "text": "Hi"}
-    assert write([foreign, text], thinking=ENABLED)["thinking"] == ENABLED
-
-
-def test_pages_that_another_provider_found_are_left_out() -> None:
-    """Their index is what Anthropic encrypts, to know them again."""
-    page = {
-        "type": "web_search_result_location",
-        "cited_text": "x",
-        "title": "",
-        "url": "https://x",
-    }
-    own = {**page, "encrypted_index": "Eo8B"}
-    text = {"type": "text", "text": "Hi"}
-    for citations, kept in (([own, {**page, "encrypted_index": ""}], [own]), ([own], [own])):
-        written = write([{**text, "citations": citations}])
-        assert written["messages"][1]["content"] == [{**text, "citations": kept}]
-    written = write([{**text, "citations": [{**page, "encrypted_index": ""}]}])
-    assert written["messages"][1]["content"] == [{**text, "citations": None}]
-
-
-def test_a_turn_of_another_provider_needs_no_thinking() -> None:
-    """Anthropic would want thinking before its calls."""
-    written = write([CALL], thinking=ENABLED)
-    assert (written["messages"][1]["content"], "thinking" in written) == ([CALL], False)
-    edits = [
-        {"type": "clear_thinking_20251015", "keep": "all"},
-        {"type": "clear_tool_uses_20250919"},
-    ]
-    context = {"context_management": {"edits": edits}}
-    without = write([CALL], thinking=ENABLED, **context)
-    assert without["context_management"] == {"edits": edits[1:]}
-    assert (
-        write([SIGNED, CALL], thinking=ENABLED, **context)["context_management"]["edits"] == edits
-    )
-    assert write([CALL], thinking={"type": "adaptive"})["thinking"] == {"type": "adaptive"}
-
-
-def test_ids_of_other_providers_are_written_in_its_characters() -> None:
-    call = CALL | {"id": "functions.get:0"}
-    result = {"type": "tool_result", "tool_use_id": "functions.get:0", "content": "x"}
-    assert write([call])["messages"][1]["content"] == [call | {"id": "functions_2eget_3a0"}]
-    assert write([result])["messages"][1]["content"] == [
-        result | {"tool_use_id": "functions_2eget_3a0"}
-    ]
-
-
-@each_row("content", [[SIGNED, CALL], [REDACTED, CALL], []])
-def test_all_else_passes_as_it_came(content: list[Any]) -> None:
-    written = write(content, thinking=ENABLED)
-    assert (written["messages"][1]["content"], written["thinking"]) == (content, ENABLED)
 
 
 def test_only_a_last_turn_with_calls_has_to_begin_with_thinking() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from typing import Any
 
 import orjson
@@ -11,67 +9,11 @@ import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 
 from gateway.dialects.messages.over_chat_conversation import is_strict
-from gateway.dialects.messages.over_chat_request import (
-    CARRIED,
-    DROPPED,
-    MAX_USER_CHARS,
-    PASSED,
-    REFUSED,
-)
-from gateway.dialects.records import Taken
+from gateway.dialects.messages.over_chat_request import CARRIED, DROPPED, PASSED, REFUSED
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
-from tests.dialects.messages_over_chat.kit import (
-    BILLING,
-    EXCHANGE,
-    TARGET,
-    USER,
-    assistant,
-    tool_use,
-    user,
-    write,
-)
+from tests.dialects.messages_over_chat.kit import EXCHANGE, assistant, tool_use, user, write
 from tests.support.rows import each_row
-
-
-def test_what_few_chat_providers_take_goes_to_those_alone() -> None:
-    session = "user_0_session_" + "1" * 60
-    asked = {"top_k": 5, "metadata": {"user_id": session}}
-    takes: frozenset[Taken] = frozenset({"top_k", "prompt_cache_key"})
-    written = write(dataclasses.replace(TARGET, takes=takes), **asked)
-    assert written.pop("top_k") == 5
-    key = written.pop("prompt_cache_key")
-    assert len(key) == MAX_USER_CHARS
-    assert key != session[:64]
-    assert written == write()
-    again = write(dataclasses.replace(TARGET, takes=takes), metadata={"user_id": "me"})
-    assert (again["prompt_cache_key"], again["user"]) == ("me", "me")
-
-
-def test_least_request() -> None:
-    assert write() == {"model": "theirs", "messages": [USER], "max_tokens": 9}
-
-
-def test_what_a_coding_agent_always_sends_is_accepted() -> None:
-    advice: Json = {
-        "betas": ["x"],
-        "cache_control": {"type": "ephemeral"},
-        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
-        "diagnostics": {"previous_message_id": None},
-        "inference_geo": "us",
-        "service_tier": "auto",
-        "thread": {"type": "create"},
-    }
-    assert set(advice) == DROPPED
-    agent = {
-        **advice,
-        "metadata": {"user_id": json.dumps({"device_id": "d" * 64, "session_id": "s" * 36})},
-        "speed": "standard",
-        "container": None,
-        "mcp_servers": [],
-        "system": [BILLING],
-    }
-    assert write(**agent) == write()
 
 
 def test_every_field_of_the_sdk_is_decided_on() -> None:
@@ -86,12 +28,6 @@ def test_key_goes_where_a_chat_upstream_wants_it() -> None:
     assert EXCHANGE.upstream.path == "/chat/completions"
     assert EXCHANGE.upstream.auth_headers("k") == {"Authorization": "Bearer k"}
     assert EXCHANGE.upstream.auth_headers("") == {}
-
-
-def test_tool_choice_without_tools_is_left_out_where_it_asks_for_none() -> None:
-    assert write(tool_choice={"type": "auto", "disable_parallel_tool_use": True}) == write()
-    with pytest.raises(BadRequest, match="tool_choice"):
-        write(tool_choice={"type": "any"})
 
 
 TEXT: Json = {"type": "string"}
@@ -144,13 +80,6 @@ DEEP: Any = {}
 
 for _ in range(300):
     DEEP = {"a": DEEP}
-
-
-def test_no_content_is_repeated_in_an_error() -> None:
-    """A type that is no word may be a prompt in the wrong field."""
-    with pytest.raises(BadRequest) as caught:
-        write(messages=[user({"type": "my secret prompt"})])
-    assert "secret" not in caught.value.message
 
 
 def test_arguments_nested_too_deeply_to_write_are_the_callers_fault() -> None:

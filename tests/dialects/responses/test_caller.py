@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
-import orjson
-import pytest
 from openai.types.responses import ResponseFailedEvent
 
 from gateway.dialects.records import ReplyUsage
@@ -27,81 +25,6 @@ from tests.dialects.responses.kit import Json, read_events
 from tests.support.rows import each_row
 
 CALLER = ResponsesCaller()
-USER = {"role": "user", "content": "Hi"}
-PNG = "data:image/png;base64,AAAA"
-
-
-def parse(**fields: Any) -> Any:
-    return CALLER.parse_request(orjson.dumps({"model": "m", "input": "Hi", **fields}))
-
-
-def refuse(**fields: Any) -> BadRequest:
-    with pytest.raises(BadRequest) as caught:
-        parse(**fields)
-    return caught.value
-
-
-def test_what_the_gateway_has_to_know_is_read() -> None:
-    request = parse(stream=True, max_output_tokens=9)
-    assert (request.model, request.stream, request.max_tokens) == ("m", True, 9)
-    assert (request.n, request.wants_usage) == (1, True)
-    assert parse(max_output_tokens=None).max_tokens is None
-
-
-@each_row(
-    "fields",
-    [
-        {"store": False, "previous_response_id": None, "conversation": None, "background": False},
-        {"prompt": None, "truncation": "disabled", "include": ["reasoning.encrypted_content"]},
-        {"reasoning": {"effort": "low"}, "text": {"verbosity": "low"}, "client_metadata": {}},
-        {"tools": [{"type": "web_search"}, {"type": "namespace"}], "top_logprobs": 0},
-        {"stream_options": {"include_obfuscation": False}, "metadata": {}, "what_comes": 1},
-        {"input": [USER, {**USER, "type": "message"}, {"role": "assistant", "content": []}]},
-        {"input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}]},
-        {"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]},
-        {"input": [{"type": "shell_call_output", "output": [{"stdout": "", "outcome": {}}]}]},
-        {"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]},
-        {"input": [{"type": "compaction_trigger"}, {"type": "additional_tools", "tools": []}]},
-    ],
-)  # fmt: skip
-def test_what_clients_send_is_taken(fields: Json) -> None:
-    assert parse(**fields).body == {"model": "m", "input": "Hi", **fields}
-
-
-@each_row("kind", [{"type": "item_reference"}, {}])
-def test_a_reference_is_refused_and_the_setting_named_that_sends_items(kind: Json) -> None:
-    refusal = refuse(input=[USER, {"id": "msg_1", **kind}])
-    assert (refusal.param, refusal.code) == ("input[1]", "unsupported_parameter")
-    assert "`providerOptions.openai.store: false`" in refusal.message
-    assert refusal.message.startswith("Unsupported parameter: 'input[1]' refers to an item")
-
-
-@each_row(
-    ("part", "chars", "tokens"),
-    [
-        ({"type": "input_image", "image_url": PNG}, 4, 1600),
-        ({"type": "input_image", "image_url": "https://x/y.png"}, 0, 1600),
-        ({"type": "input_file", "file_url": "https://x/y.pdf"}, 0, 20_000),
-        ({"type": "input_file", "file_data": "data:application/pdf;base64,AAAA"}, 4, 1500),
-        ({"type": "input_file", "file_data": "AAAA"}, 4, 1500),
-        ({"type": "input_audio", "input_audio": {"data": "AAAA"}}, 4, 1500),
-        ({"type": "input_text", "text": "x"}, 0, 0),
-    ],
-)
-def test_files_are_counted_in_messages_and_in_outputs(part: Json, chars: int, tokens: int) -> None:
-    output = {"type": "function_call_output", "call_id": "c", "output": [part]}
-    request = parse(input=[{"role": "user", "content": [part]}, output])
-    assert (request.base64_chars, request.file_tokens) == (2 * chars, 2 * tokens)
-
-
-def test_pictures_made_earlier_are_counted() -> None:
-    shot = {"type": "computer_screenshot", "image_url": PNG}
-    items = [
-        {"type": "image_generation_call", "id": "ig", "result": "AAAA"},
-        {"type": "computer_call_output", "call_id": "c", "output": shot},
-    ]
-    request = parse(input=items)
-    assert (request.base64_chars, request.file_tokens) == (8, 3200)
 
 
 def name_code(error: UpstreamError, code: str) -> UpstreamError:

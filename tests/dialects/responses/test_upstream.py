@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import Any
 
-import orjson
 import pytest
 
-from gateway.dialects.exchanges import CALLERS, COUNTERS, EXCHANGES
-from gateway.dialects.records import Target
-from gateway.dialects.responses.stream import (
-    count_item_text,
-    find_tool,
-    is_made,
-    read_items,
-    read_responses_usage,
-)
+from gateway.dialects.exchanges import CALLERS, EXCHANGES
+from gateway.dialects.responses.stream import find_tool, is_made, read_items, read_responses_usage
 from gateway.dialects.responses.upstream import ResponsesUpstream, replay_response
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
@@ -25,7 +15,6 @@ from gateway.prices import UNSAID, BillTerms
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import play
 from tests.dialects.responses.kit import (
-    OTHER_TAG,
     TAG,
     Json,
     call,
@@ -87,92 +76,6 @@ def test_a_caller_of_a_stream_gets_one() -> None:
 
 UPSTREAM = ResponsesUpstream()
 EXCHANGE = EXCHANGES["responses"]["responses"]
-TARGET = Target("theirs", provider_tag=TAG)
-ENCRYPTED = "reasoning.encrypted_content"
-
-
-def write(target: Target = TARGET, exchange: Any = EXCHANGE, /, **fields: Any) -> Json:
-    data = orjson.dumps({"model": "m", "input": "Hi", **fields})
-    written: Json = json.loads(
-        exchange.write_request(exchange.caller.parse_request(data), target).data
-    )
-    return written
-
-
-def test_a_request_passes_but_for_its_model_and_is_never_stored() -> None:
-    fields = {
-        "instructions": "Be brief.",
-        "reasoning": None,
-        "prompt_cache_key": "k",
-        "new": {"a": 1},
-    }
-    added = {"store": False, "include": ["reasoning.encrypted_content"]}
-    assert write(**fields) == {"model": "theirs", "input": "Hi", **fields, **added}
-    assert "client_metadata" not in write(client_metadata={"x": "y"})
-
-
-@each_row(
-    ("fields", "target", "included"),
-    [
-        ({}, TARGET, [ENCRYPTED]),
-        ({"include": ["a"]}, TARGET, ["a", ENCRYPTED]),
-        ({"include": [ENCRYPTED]}, TARGET, [ENCRYPTED]),
-        ({"store": False}, TARGET, None),
-        ({"store": False, "include": ["a"]}, TARGET, ["a"]),
-        ({}, replace(TARGET, reasoning="none"), None),
-        ({}, replace(TARGET, upstream_model="gpt-4.1-mini"), None),
-        ({}, replace(TARGET, upstream_model="openai/gpt-5-chat-latest"), None),
-        ({}, replace(TARGET, upstream_model="gpt-5.5"), [ENCRYPTED]),
-    ],
-)
-def test_reasoning_is_asked_for_where_the_gateway_lets_it_not_be_stored(
-    fields: Json, target: Target, included: object
-) -> None:
-    assert write(target, **fields).get("include") == included
-
-
-def test_items_behind_no_reasoning_lose_their_ids() -> None:
-    """OpenAI would not find the reasoning by its id, nor take what was made with it."""
-    call = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}
-    output = {"type": "function_call_output", "id": "o", "call_id": "c", "output": ""}
-    bare = {"type": "reasoning", "id": "rs_1", "summary": []}
-    said = {"id": "msg_1", "role": "assistant", "content": "Hi"}
-    written = write(input=[bare, said, call, output])["input"]
-    assert written == [
-        {"role": "assistant", "content": "Hi"},
-        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
-        output,
-    ]
-    kept = {**bare, "encrypted_content": TAG + "x"}
-    behind = write(input=[kept, said, call, output, call])["input"]
-    assert behind == [{**bare, "encrypted_content": "x"}, said, call, output, written[1]]
-
-
-def test_a_model_that_does_not_reason_gets_no_reasoning_of_its_providers_others() -> None:
-    item = {"type": "reasoning", "summary": [], "encrypted_content": TAG + "a"}
-    said = {"role": "user", "content": "Hi"}
-    plain = replace(TARGET, upstream_model="ft:gpt-4.1-mini:org::1")
-    assert write(plain, input=[item, said])["input"] == [said]
-    assert len(write(input=[item, said])["input"]) == len([item, said])
-
-
-def test_reasoning_returns_to_its_provider_alone() -> None:
-    def reason(sealed: str) -> Json:
-        return {"type": "reasoning", "summary": [], "encrypted_content": sealed}
-
-    items = [reason(TAG + "a"), reason(OTHER_TAG + "b"), reason("c")]
-    assert write(input=items)["input"] == [reason("a")]
-
-
-def test_a_count_is_asked_with_what_counts_alone() -> None:
-    [counter] = [one for one in COUNTERS if one.exchange.caller.name == "responses"]
-    extra = {"stream": True, "store": False, "include": [], "service_tier": "priority"}
-    asked = write(TARGET, counter.exchange, **extra)
-    assert asked == {"model": "theirs", "input": "Hi"}
-    counted = dict.fromkeys(("instructions", "parallel_tool_calls", "reasoning", "text"))
-    counted |= {"tool_choice": None, "tools": None, "truncation": "auto"}
-    assert write(TARGET, counter.exchange, **counted) == {**asked, **counted}
-    assert counter.exchange.upstream.path == counter.path == "/responses/input_tokens"
 
 
 def test_the_key_is_a_bearer() -> None:
@@ -224,23 +127,6 @@ def test_the_tier_and_the_calls_are_read() -> None:
     reported = read_responses_usage(None, "priority", {"web_search": 9}, EXPECTED)
     assert (reported.terms, reported.tool_calls) == (BillTerms("priority"), {"web_search": 9})
     assert read_responses_usage(None, None, {}, EXPECTED).terms is UNSAID
-
-
-@each_row(
-    ("item", "count"),
-    [
-        (message("äb"), 3),
-        (call('{"a":1}'), 7),
-        ({"type": "custom_tool_call", "input": "abc"}, 3),
-        ({"type": "message", "content": [{"type": "refusal", "refusal": "no"}, "odd"]}, 2),
-        ({"type": "reasoning", "summary": [{"text": "ab"}], "content": [{"text": "c"}]}, 3),
-        ({"type": "code_interpreter_call", "code": "1+1"}, 3),
-        ({"type": "image_generation_call", "result": "eA=="}, 6400),
-        ({"type": "web_search_call"}, 0),
-    ],
-)
-def test_text_is_counted_wherever_an_item_has_it(item: Json, count: int) -> None:
-    assert count_item_text(item) == count
 
 
 def test_items_that_bring_more_than_text() -> None:

@@ -18,66 +18,16 @@ from gateway.dialects.responses.over_chat_tools import (
     read_input,
     read_tool_names,
 )
-from gateway.errors import BadRequest
 from tests.dialects.chat.kit import Json
 from tests.dialects.responses_over_chat.kit import PATCH, SPACE, TOOL, write
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
 SEARCH: Json = {"type": "web_search"}
-HOSTED = (
-    *("web_search", "web_search_preview", "file_search", "code_interpreter", "mcp", "shell"),
-    *("image_generation", "computer", "computer_use_preview", "local_shell", "tool_search"),
-    *("apply_patch", "programmatic_tool_calling", "novelty"),
-)
-NAMED: Json = {"type": "function", "function": {"name": "f"}}
 
 
 def names_of(written: Json) -> list[str]:
     return [tool["function"]["name"] for tool in written["tools"]]
-
-
-@each_row("kind", HOSTED)
-def test_hosted_tools_are_left_out(kind: str) -> None:
-    assert names_of(write(tools=[{"type": kind}, TOOL])) == ["f"]
-    assert write(tools=[{"type": kind}], tool_choice="auto", parallel_tool_calls=True) == write()
-
-
-@each_row("kind", HOSTED)
-@each_row("tools", [[], [TOOL]])
-def test_hosted_tools_cannot_be_forced(kind: str, tools: list[Json]) -> None:
-    with pytest.raises(BadRequest, match="provider can"):
-        write(tools=[{"type": kind}, *tools], tool_choice={"type": kind})
-
-
-@each_row(
-    ("choice", "expected"),
-    [
-        (None, None),
-        ("auto", "auto"),
-        ("none", "none"),
-        ("required", "required"),
-        ({"type": "function", "name": "f"}, NAMED),
-        ({"type": "custom", "name": "patch"}, {**NAMED, "function": {"name": "patch"}}),
-        ({"type": "function", "name": "f", "namespace": "ns"}, {**NAMED, "function": {"name": "ns__f"}}),
-    ],
-)  # fmt: skip
-def test_tool_choice(choice: object, expected: object) -> None:
-    written = write(tools=[TOOL, PATCH, SPACE], tool_choice=choice)
-    assert written.get("tool_choice") == expected
-
-
-def test_allowed_tools_are_the_only_ones_sent() -> None:
-    allowed: list[Json] = [
-        {"type": "custom", "name": "patch"},
-        {"type": "function", "name": "f", "namespace": "ns"},
-        {"type": "image_generation"},
-    ]
-    choice = {"type": "allowed_tools", "mode": "required", "tools": allowed}
-    written = write(tools=[TOOL, PATCH, SPACE], tool_choice=choice)
-    assert (names_of(written), written["tool_choice"]) == (["patch", "ns__f"], "required")
-    choice |= {"tools": [SEARCH], "mode": "auto"}
-    assert write(tools=[TOOL, SEARCH], tool_choice=choice) == write()
 
 
 def test_long_names_are_cut_and_told_apart() -> None:

@@ -18,7 +18,7 @@ from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import ChangeFeed, Listener, Node, Upkeep, register
 from gateway.ledger.postgres.session import Cursor, Session, connect
 from gateway.ledger.records import LedgerError
-from gateway.ledger.sql.connection import Values
+from gateway.ledger.sql.database import Values
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.databases import CUT_OFF, ask, stop_clock, wait_for_lock
 from tests.ledger.postgres.test_months import END, ROW

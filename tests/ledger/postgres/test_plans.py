@@ -10,7 +10,7 @@ from gateway.ledger.call_records import CallFilter
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.sql.accounts import RANKS
 from gateway.ledger.sql.calls import LATEST, Index, choose_index, make_parameters
-from gateway.ledger.sql.connection import Values
+from gateway.ledger.sql.database import Values
 from gateway.ledger.sql.entries import LATEST_ENTRIES
 from gateway.ledger.sql.usage import ONE, USAGE, write_sums
 from tests.long.million import ACCOUNT, KEY, MODEL

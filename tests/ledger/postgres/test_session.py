@@ -21,7 +21,7 @@ from gateway.ledger.postgres.session import (
 )
 from gateway.ledger.postgres.statements import translate
 from gateway.ledger.records import LedgerError
-from gateway.ledger.sql.connection import Values
+from gateway.ledger.sql.database import Values
 from gateway.times import unix_ms
 from tests.ledger.databases import ask
 from tests.support.postgres import Cluster

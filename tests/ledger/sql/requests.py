@@ -11,7 +11,7 @@ from gateway.ids import find_first_id
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.queue import Item
-from gateway.ledger.sql.connection import Connection
+from gateway.ledger.sql.database import Connection
 from gateway.ledger.sqlite.batch import Known, commit_requests
 from tests.ledger.contract.kit import admission
 

@@ -9,8 +9,16 @@ from contextlib import closing
 import pytest
 
 from gateway.ledger.key_records import KeyTerms, Terms
-from gateway.ledger.sql.connection import MAX_ROWS, insert, insert_numbered, read_columns, read_rows
-from gateway.ledger.sql.rows import read_key_terms, read_terms, write_terms
+from gateway.ledger.sql.database import (
+    MAX_ROWS,
+    insert,
+    insert_numbered,
+    read_columns,
+    read_key_terms,
+    read_rows,
+    read_terms,
+    write_terms,
+)
 
 READ = "SELECT json_group_array(json_array(id, name, n)) FROM numbers WHERE id > :above LIMIT :most"
 

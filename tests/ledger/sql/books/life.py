@@ -13,7 +13,7 @@ from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.key_records import Allowance, KeyTerms, Period
 from gateway.ledger.records import CodeTerms, EntryFilter, EntryKind, Refused, StoredSecret
 from gateway.ledger.signin_records import Opening, StoredPassword, TokenTerms
-from gateway.ledger.sql.connection import Value, insert
+from gateway.ledger.sql.database import Value, insert
 from gateway.ledger.sql.rows import read_receipt
 from gateway.money import Price
 from gateway.prices import AppliedPrice

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.ledger.alert_records import KEPT_MS, Alert, Hook
 from gateway.ledger.sql.alerts import PER_RECEIVER
-from gateway.ledger.sql.connection import Connection
+from gateway.ledger.sql.database import Connection
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.places import AnyBooks, BooksPlace

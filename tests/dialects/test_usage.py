@@ -1,0 +1,387 @@
+"""Usage: each shape in `usage.toml` is read for what it means, and no caller sees a bill; what counts as text."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.dialects.chat.repair import count_message_text as count_chat_text
+from gateway.dialects.exchanges import CALLERS, EMBEDDINGS, EXCHANGES, RERANK, Exchange
+from gateway.dialects.messages.stream import count_message_text, read_messages_usage
+from gateway.dialects.records import CompletionRequest, ReplyContext
+from gateway.dialects.responses.stream import count_item_text
+from gateway.dialects.wire.passing import maybe_find_end_usage
+from gateway.dialects.wire.usage import (
+    hide_bill,
+    make_chat_usage,
+    maybe_repair_chat_usage,
+    read_openai_usage,
+)
+from gateway.money import Tokens
+from gateway.prices import Asked, BillTerms
+from gateway.usage import Expected, Metered, Reported, UsageLimits
+from tests.dialects.chat_over_messages.kit import frame, start
+from tests.dialects.messages_over_chat.kit import make_context
+from tests.support.fuzz import fuzz, json_values
+from tests.support.rows import each_row
+
+Json = dict[str, Any]
+CHAT_EXCHANGE, MESSAGES, RESPONSES = (EXCHANGES[name][name] for name in CALLERS)
+DONE: Final = b"data: [DONE]\n\n"
+SHAPES: Final[dict[str, list[Json]]] = tomllib.loads(
+    Path(__file__).with_name("usage.toml").read_text(encoding="utf-8")
+)
+EXPECTED: Final = Expected(7, UsageLimits(10**8, 10**6, 64))
+BILLS: Final = (b"cost", b"is_byok")
+CHOICE: Final = {
+    "index": 0,
+    "message": {"role": "assistant", "content": "Yes."},
+    "finish_reason": "stop",
+}
+CHAT: Final = {"id": "a", "object": "chat.completion", "created": 1, "model": "m"}
+CHAT_SAYS: Final = (
+    {**CHAT, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Yes."}}]},
+    {**CHAT, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+)
+MESSAGE: Final = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [{"type": "text", "text": "Yes."}],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+}
+PART: Final = {"type": "output_text", "text": "Yes.", "annotations": []}
+SAID: Final = {"id": "msg_1", "type": "message", "role": "assistant", "content": [PART]}
+RESPONSE: Final = {"id": "resp_1", "object": "response", "model": "m", "status": "completed"}
+VECTORS: Final = {
+    "object": "list",
+    "model": "m",
+    "data": [{"object": "embedding", "index": 0, "embedding": [0.5, -1.25e-7]}],
+}
+RANKS: Final = {"id": "r", "results": [{"index": 0, "relevance_score": 0.9}]}
+
+
+def list_response_events(told: Json) -> list[Json]:
+    items = [*told.get("output", ()), SAID]
+    begun: Json = {**RESPONSE, "status": "in_progress", "output": [], "usage": None}
+    events: list[Json] = [
+        {"type": "response.created", "response": begun},
+        *(
+            {"type": f"response.output_item.{end}", "output_index": index, "item": item}
+            for index, item in enumerate(items)
+            for end in ("added", "done")
+        ),
+        {"type": "response.completed", "response": {**RESPONSE, **told, "output": items}},
+    ]
+    return [{**one, "sequence_number": at} for at, one in enumerate(events)]
+
+
+WAYS: Final[list[tuple[str, Exchange, Callable[[Any], Json | list[Json]]]]] = [
+    ("chat", CHAT_EXCHANGE, lambda usage: {**CHAT, "choices": [CHOICE], "usage": usage}),
+    ("chat", CHAT_EXCHANGE, lambda usage: [*CHAT_SAYS, {**CHAT, "choices": [], "usage": usage}]),
+    ("chat_stream", CHAT_EXCHANGE, list),
+    ("messages", MESSAGES, lambda usage: {**MESSAGE, "usage": usage}),
+    ("messages_stream", MESSAGES, list),
+    (
+        "responses",
+        RESPONSES,
+        lambda told: {**RESPONSE, **told, "output": [*told.get("output", ()), SAID]},
+    ),
+    ("responses", RESPONSES, list_response_events),
+    ("embeddings", EMBEDDINGS, lambda usage: VECTORS | {"usage": usage}),
+    ("embeddings", EMBEDDINGS, lambda usage: {"usage": usage} | VECTORS),
+    ("rerank", RERANK, lambda told: RANKS | told),
+]
+"""The tables of the file, and how a provider sends what is in them: as a reply, or as events."""
+
+
+def measure(exchange: Exchange, sent: Json | list[Json], asked: Json) -> tuple[Metered, bytes]:
+    """Return what is metered, and what the caller is sent."""
+    request = CompletionRequest(body={}, model="ours", stream=True, wants_usage=True)
+    context = ReplyContext(request, "req_1", replace(EXPECTED, asked=Asked(**asked)))
+    if isinstance(sent, dict):
+        reply = exchange.read_reply(orjson.dumps(sent), context)
+        assert reply.failure is None
+        return reply.metered, reply.body
+    pipeline = exchange.open_stream(context)
+    data = b"".join(
+        (b"event: %b\n" % str(one["type"]).encode() if "type" in one else b"")
+        + b"data: %b\n\n" % orjson.dumps(one)
+        for one in sent
+    )
+    out = pipeline.feed(data + DONE * (exchange is CHAT_EXCHANGE)) + pipeline.end()
+    assert pipeline.complete, pipeline.failure
+    return pipeline.measure(), out + pipeline.finish()
+
+
+def play(shape: Json, exchange: Exchange, way: Callable[[Any], Json | list[Json]]) -> bytes:
+    """Check what is metered; return what the caller is sent."""
+    told = [orjson.loads(line) for line in shape["sent"].splitlines()]
+    sent = way(told if len(told) > 1 else told[0])
+    metered, out = measure(exchange, sent, shape.get("asked", {}))
+    assert metered.tokens == Tokens(**shape["tokens"])
+    assert dict(metered.tool_calls) == shape.get("tool_calls", {})
+    assert metered.reported_cost_nano == shape.get("bill_nano")
+    assert metered.terms == BillTerms(**shape.get("terms", {}))
+    estimated = shape.get("estimated", False)
+    assert (metered.estimated, metered.unreported) == (
+        estimated,
+        shape.get("unreported", estimated),
+    )
+    assert not any(word in out for word in BILLS)
+    return out
+
+
+@each_row(
+    ("shape", "exchange", "way"),
+    [(shape, exchange, way) for table, exchange, way in WAYS for shape in SHAPES.get(table, [])],
+)
+def test_a_usage_means_what_its_provider_says(shape: Json, exchange: Exchange, way: Any) -> None:
+    play(shape, exchange, way)
+
+
+@each_row("shape", SHAPES["chat"])
+def test_a_chat_callers_usage_adds_up(shape: Json) -> None:
+    told = orjson.loads(play(shape, *WAYS[0][1:]))["usage"]
+    if not shape.get("estimated") and "total_tokens" in told and "prompt_tokens" in told:
+        tokens = Tokens(**shape["tokens"])
+        assert told["prompt_tokens"] + told["completion_tokens"] == told["total_tokens"]
+        assert (told["prompt_tokens"], told["completion_tokens"]) == (
+            tokens.all_input,
+            tokens.output,
+        )
+
+
+@each_row("shape", SHAPES["chat_stream"])
+def test_a_chat_callers_last_usage_is_the_one_that_counts(shape: Json) -> None:
+    out = play(shape, CHAT_EXCHANGE, list)
+    told = [orjson.loads(line[6:]) for line in out.splitlines() if line.startswith(b"data: {")]
+    shown = [one["usage"] for one in told if one.get("usage")]
+    assert shown[-1]["completion_tokens"] in (shape["tokens"]["output"], 0)
+
+
+ROOMY: Final = Expected(7, UsageLimits(10**6, 10**6, 10**6))
+OPENAI_FIELDS: Final = ("prompt_tokens", "completion_tokens", "total_tokens")
+FIELDS: Final = {
+    "chat": (*OPENAI_FIELDS, "prompt_tokens_details"),
+    "messages": (
+        *("input_tokens", "output_tokens", "cache_read_input_tokens"),
+        "cache_creation_input_tokens",
+    ),
+}
+READ: Final[dict[str, Callable[[Any], Reported]]] = {
+    "chat": lambda usage: read_openai_usage(usage, None, EXPECTED),
+    "messages": lambda usage: read_messages_usage(usage, EXPECTED),
+}
+counts = st.integers(0, 2_000)
+plausible = st.fixed_dictionaries(
+    {"prompt_tokens": counts, "completion_tokens": counts},
+    optional={
+        "total_tokens": counts,
+        "prompt_cache_hit_tokens": counts,
+        "prompt_tokens_details": st.fixed_dictionaries(
+            {}, optional={"cached_tokens": counts, "cache_write_tokens": counts}
+        ),
+    },
+)
+
+
+@fuzz(150)
+@given(plausible)
+def test_input_classes_sum_to_the_prompt_and_none_is_negative(reported: Json) -> None:
+    """Caches stand beside the prompt where they exceed it, or where the total says so."""
+    read = read_openai_usage(reported, None, ROOMY)
+    tokens, prompt = read.tokens, reported["prompt_tokens"]
+    assert read.has_input
+    assert read.has_output
+    assert min(tokens.input, tokens.cached_input, tokens.cache_write, tokens.output) >= 0
+    cached, written, beside = tokens.cached_input, tokens.cache_write, tokens.all_input - prompt
+    assert beside in (0, cached, written, cached + written)
+    assert beside or cached + written <= prompt
+    assert tokens.output >= reported["completion_tokens"]
+    expected = tokens.all_input + reported["completion_tokens"]
+    assert tokens.total == max(reported.get("total_tokens", 0), expected)
+
+
+@each_row("dialect", READ)
+def test_no_json_breaks_a_reader(dialect: str) -> None:
+    @fuzz(80)
+    @given(st.dictionaries(st.sampled_from(FIELDS[dialect]), json_values))
+    def check(usage: Json) -> None:
+        read = READ[dialect](usage)
+        tokens = read.tokens
+        assert min(tokens.input, tokens.cached_input, tokens.cache_write, tokens.output) >= 0
+        assert read.has_input or tokens.all_input == 0
+        assert read.has_output or tokens.output == 0
+        if dialect == "chat":
+            repaired = maybe_repair_chat_usage(usage)
+            assert repaired is None or maybe_repair_chat_usage(repaired) is None
+
+    check()
+
+
+@fuzz(100)
+@given(st.builds(Tokens, counts, counts, counts, counts))
+def test_a_made_usage_is_read_as_the_same_total(tokens: Tokens) -> None:
+    made = make_chat_usage(tokens)
+    assert made["prompt_tokens"] + made["completion_tokens"] == made["total_tokens"]
+    read = read_openai_usage(made, None, ROOMY).tokens
+    assert read == Tokens(tokens.total - tokens.output, output=tokens.output)
+
+
+@each_row(
+    ("counts", "repaired"),
+    [
+        ((12, 1, 303), (12, 291, 303)),
+        ((12, 9, 3), (12, 9, 21)),
+        ((12, 9, None), (12, 9, 21)),
+        ((10, 5, 15.0), (10, 5, 15)),
+        ((10, 5, "15"), (10, 5, 15)),
+        ((10, 5, 15), None),
+        ((-1, 5, 15), None),
+        (("x", 5, 15), None),
+        ((10, None, None), None),
+        ((), None),
+    ],
+)
+def test_a_total_is_made_the_sum_where_it_can_be(counts: Any, repaired: Any) -> None:
+    """All other fields and their order stay."""
+    reported = dict(zip(OPENAI_FIELDS, counts, strict=False)) | {"num_sources_used": 7}
+    before = json.dumps(reported)
+    made = maybe_repair_chat_usage(reported)
+    assert json.dumps(reported) == before
+    if repaired is None:
+        assert made is None
+    else:
+        told = dict(zip(OPENAI_FIELDS, repaired, strict=True)) | {"num_sources_used": 7}
+        assert json.dumps(made) == json.dumps(told)
+
+
+@each_row(
+    ("told", "shown"),
+    [
+        ({"usage": {"cost": 1, "prompt_tokens": 2}}, {"usage": {"prompt_tokens": 2}}),
+        ({"usage": {"is_byok": True, "totalCost": 1, "num": 7}}, {"usage": {"num": 7}}),
+        ({"usage": {"more": [{"request_pricing": {}}, 1]}}, {"usage": {"more": [{}, 1]}}),
+        ({"cost": "$0.10", "id": "a"}, {"id": "a"}),
+        ({"choices": [{"usage": {"cost": 1}, "n": 0}]}, {"choices": [{"usage": {}, "n": 0}]}),
+        ({"x_groq": {"usage": {"cost": 1}}}, {"x_groq": {"usage": {}}}),
+        ({"message": {"usage": {"cost_details": {}}}}, {"message": {"usage": {}}}),
+        (
+            {"provider_metadata": {"gateway": {"marketCost": "0.1", "routing": 1}}},
+            {"provider_metadata": {"gateway": {"routing": 1}}},
+        ),
+        ({"usage": {"prompt_tokens": 1}}, None),
+        ({"choices": [{"message": {"content": '"cost": 1', "tools": [{"cost": 2}]}}]}, None),
+        ({"output": [{"type": "message", "content": [{"cost": 1}]}]}, None),
+    ],
+)
+def test_the_providers_bill_is_shown_to_nobody(told: Json, shown: Json | None) -> None:
+    """What has no bill stays the same object."""
+    made = hide_bill(told, json.dumps(told).encode())
+    assert made is told if shown is None else made == shown
+
+
+def test_a_bill_whose_name_is_escaped_is_not_shown() -> None:
+    text = rb'{"usage":{"c\u006fst":0.5}}'
+    assert hide_bill(json.loads(text), text) == {"usage": {}}
+
+
+@each_row(
+    ("end", "found"),
+    [
+        (b'x"}],"usage": {"a":{"b":1}},"z":1}\n\n', {"a": {"b": 1}}),
+        (b'"usage":{"a":1},"usage":{"a":2}}', {"a": 2}),
+        (b'\xff\xc3","usage":{"a":"\xc3\xa4"}}', {"a": "ä"}),
+        (b'\\"usage\\":{\\"a\\":1}', None),
+        (b'"usage":{"a":', None),
+        (b'"usage":null', None),
+        (b"", None),
+    ],
+)
+def test_the_usage_at_the_end_of_an_event(end: bytes, found: object) -> None:
+    place = maybe_find_end_usage(end)
+    assert (place and place[2]) == found
+    if place is not None:
+        assert json.loads(end[place[0] : place[1]]) == found
+
+
+def test_searches_that_a_broken_stream_did_not_count_are_counted() -> None:
+    result = {"type": "web_search_tool_result", "tool_use_id": "t", "content": []}
+    found = {"type": "content_block_start", "index": 0, "content_block": result}
+    for used in ({}, {"server_tool_use": {"web_search_requests": 0}}):
+        pipeline = MESSAGES.open_stream(make_context())
+        pipeline.feed(frame(start(input_tokens=10, output_tokens=1, **used), found, found))
+        assert pipeline.measure().tool_calls == {"web_search": 2}
+
+
+def call(arguments: Any) -> Json:
+    return {"function": {"name": "f", "arguments": arguments}}
+
+
+THOUGHT: Final = {"type": "thinking", "thinking": [{"type": "text", "text": "abc"}]}
+
+
+@each_row(
+    ("message", "count"),
+    [
+        ({}, 0),
+        ({"content": None, "refusal": None, "tool_calls": None}, 0),
+        ({"content": "abé"}, 4),
+        ({"content": "\ud800"}, 3),
+        ({"content": 7, "refusal": [], "tool_calls": "x", "function_call": "y"}, 0),
+        ({"content": "a", "refusal": "bc"}, 3),
+        ({"reasoning_content": "abc", "reasoning": "abc"}, 3),
+        ({"content": "a", "reasoning": "bc"}, 3),
+        ({"tool_calls": [call("{}"), call('{"a":1}'), call(None), {}, 7]}, 9),
+        ({"tool_calls": [call({"a": 1})]}, 7),
+        ({"function_call": {"name": "f", "arguments": "{}"}}, 2),
+        ({"content": [{"type": "text", "text": "ab"}, {"type": "image_url"}, 7]}, 2 + 6400),
+        ({"content": [THOUGHT, {"type": "text", "text": "d"}]}, 4),
+    ],
+)
+def test_text_reasoning_and_arguments_of_chat_are_counted_once(message: Json, count: int) -> None:
+    """Texts in lists count too; reasoning under both of its names counts once."""
+    assert count_chat_text(message) == count
+
+
+@each_row(
+    ("block", "count"),
+    [
+        ({"type": "text", "text": "é", "citations": None}, 2),
+        ({"type": "thinking", "thinking": "abc", "signature": "not counted"}, 3),
+        ({"type": "redacted_thinking", "data": "not counted"}, 0),
+        ({"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}, 7),
+        ({"type": "tool_use", "id": "t", "name": "f", "input": {}}, 2),
+        (7, 0),
+    ],
+)
+def test_text_of_a_message_is_counted_in_its_blocks(block: Any, count: int) -> None:
+    assert count_message_text({"content": [block]}) == count
+
+
+@each_row(
+    ("item", "count"),
+    [
+        ({"type": "message", "content": [{"type": "output_text", "text": "äb"}]}, 3),
+        ({"type": "function_call", "arguments": '{"a":1}'}, 7),
+        ({"type": "custom_tool_call", "input": "abc"}, 3),
+        ({"type": "message", "content": [{"type": "refusal", "refusal": "no"}, "odd"]}, 2),
+        ({"type": "reasoning", "summary": [{"text": "ab"}], "content": [{"text": "c"}]}, 3),
+        ({"type": "code_interpreter_call", "code": "1+1"}, 3),
+        ({"type": "image_generation_call", "result": "eA=="}, 6400),
+        ({"type": "web_search_call"}, 0),
+    ],
+)
+def test_text_of_a_response_is_counted_wherever_an_item_has_it(item: Json, count: int) -> None:
+    assert count_item_text(item) == count
