@@ -37,7 +37,7 @@ from gateway.ledger.records import LedgerError, NodeView
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.serving.queue import Observations
 from gateway.ledger.sql.database import Connection
-from gateway.ledger.sql.observations import Insert, Row, write_observations
+from gateway.ledger.sql.observations import Row, write_observations
 from gateway.ledger.sql.rows import read_all, read_changed
 from gateway.process import find_version
 
@@ -156,12 +156,10 @@ def write_aside(session: Session, observed: Observations, now_ms: int) -> None:
         write_observations(session, observed, now_ms, _insert_rows)
 
 
-def _insert_rows(connection: Connection, insert: Insert, rows: Sequence[Row]) -> None:
+def _insert_rows(connection: Connection, sql: str, rows: Sequence[Row]) -> None:
     if rows:  # in one order, so that nodes which write the same sums do not wait for each other
         marks = "(" + ", ".join("?" * len(rows[0])) + ")"
-        connection.executemany(
-            f"{insert.into} VALUES {marks} {insert.then}", sorted(rows, key=repr)
-        )
+        connection.executemany(sql.replace("VALUES", f"VALUES {marks}"), sorted(rows, key=repr))
 
 
 log = logging.getLogger("gateway.ledger")

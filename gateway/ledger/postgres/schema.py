@@ -222,7 +222,7 @@ CHECKS: Final = (
         _COUNT_MESSAGE.format(what="account"),
     ),
     Check(_IN_FLIGHT.format(table="keys", column="key_id"), _COUNT_MESSAGE.format(what="key")),
-    *read_checks(Path(__file__).with_name("proof.sql")),
+    *read_checks(__file__),
 )
 
 

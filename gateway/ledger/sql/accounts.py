@@ -51,6 +51,7 @@ from gateway.ledger.sql.database import (
     read_account,
     read_account_name,
     read_rows,
+    read_script,
     sum_parts,
     view_account,
     write_terms,
@@ -61,6 +62,7 @@ from gateway.ledger.sql.signins import end_sessions
 from gateway.money import format_amount
 from gateway.times import DAY_MS
 
+_SQL: Final = read_script(__file__)
 _NAMES: Final = "SELECT json_group_array(json_array(name, id)) FROM accounts"
 _SPENT: Final = """
     coalesce((
@@ -86,34 +88,13 @@ _STANDINGS: Final = f"""
     FROM accounts WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
 """  # noqa: S608 - built from constants
 _RANKED: Final = "SELECT json_group_array(json_array(id, 0, {amount})) FROM accounts"
-_RANKED_BY_SPENT: Final = f"""
-    SELECT json_group_array(json_array(id, wholes, rests)) FROM (
-        SELECT accounts.id, coalesce(sum(cost_nano / {PART}), 0) AS wholes,
-            coalesce(sum(cost_nano % {PART}), 0) AS rests
-        FROM accounts LEFT JOIN daily ON account_id = accounts.id AND day > :today - {{days}}
-        GROUP BY accounts.id
-    ) AS spent
-"""  # noqa: S608 - built from constants
-"""A join, because PostgreSQL then reads these days once, not each account's for itself."""
-_TOP: Final = f"""
-    SELECT accounts.name FROM accounts CROSS JOIN daily ON account_id = accounts.id
-    WHERE day >= ? AND requests > 0 GROUP BY accounts.name
-    ORDER BY sum(cost_nano / {PART}) + sum(cost_nano % {PART}) / {PART} DESC,
-        sum(cost_nano % {PART}) % {PART} DESC, accounts.name
-    LIMIT ?
-"""  # noqa: S608 - built from constants
 RANKS: Final[Mapping[str, str]] = {
     "name": _RANKED.format(amount="0"),
     "balance": _RANKED.format(amount="balance_nano"),
-    "held": _RANKED.format(
-        amount="""coalesce((
-            SELECT sum(hold_nano) FROM requests
-            WHERE requests.account_id = accounts.id AND state = 'pending'
-        ), 0)"""
-    ),
-    "spent_today": _RANKED_BY_SPENT.format(days=1),
-    "spent_7d": _RANKED_BY_SPENT.format(days=7),
-    "spent_30d": _RANKED_BY_SPENT.format(days=30),
+    "held": _SQL["rank by held"],
+    "spent_today": _SQL["rank by spent"].format(days=1),
+    "spent_7d": _SQL["rank by spent"].format(days=7),
+    "spent_30d": _SQL["rank by spent"].format(days=30),
 }
 """SQL of the amount by which accounts are ranked."""
 _ALL_BALANCES: Final = f"SELECT {sum_parts('balance_nano')} FROM accounts"  # noqa: S608
@@ -155,7 +136,7 @@ class AccountBook(Part):
     def find_top(self, first_day: int, count: int) -> list[str]:
         """Return the names of the accounts with calls since a day that spent most."""
         with self._database.reading() as connection:
-            return [name for (name,) in connection.execute(_TOP, (first_day, count))]
+            return [name for (name,) in connection.execute(_SQL["top"], (first_day, count))]
 
     def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
         """Return a number of each account by its id, the largest first; by name it is 0."""
@@ -300,24 +281,6 @@ def _make_standing(
 _ACCOUNTS: Final = """
     SELECT id, name, created_ms FROM accounts WHERE name = coalesce(:account, name) ORDER BY name
 """
-_MOVES: Final = f"""
-    SELECT account_id, CASE WHEN entries.created_ms < :since THEN 'before' ELSE kind END,
-        {sum_parts("amount_nano")}
-    FROM accounts CROSS JOIN entries ON account_id = accounts.id
-    WHERE kind <> 'charge' AND entries.created_ms < :until
-        AND name = coalesce(:account, name)
-    GROUP BY 1, 2
-"""  # noqa: S608 - built from constants
-_CHARGES: Final = " UNION ALL ".join(
-    f"""
-    SELECT accounts.id, '{kind}', {sum_parts("-cost_nano")}
-    FROM accounts CROSS JOIN daily ON account_id = accounts.id
-    WHERE {days} AND name = coalesce(:account, name)
-    GROUP BY accounts.id
-    """  # noqa: S608 - built from constants
-    for kind, days in (("before", "day < :first"), ("charge", "day >= :first AND day < :end"))
-)
-"""Two sums, each read in the order of its table's key: to group by account and kind takes twice as long."""
 _KINDS: Final[Sequence[EntryKind]] = ("credit", "code", "card", "charge", "correction")
 
 
@@ -333,8 +296,8 @@ class StatementBook(Part):
             accounts = connection.execute(_ACCOUNTS, {"account": account}).fetchall()
             of_days = {"account": account, "first": first_day, "end": end_day}
             for rows in (
-                connection.execute(_MOVES, wanted).fetchall(),
-                connection.execute(_CHARGES, of_days).fetchall(),
+                connection.execute(_SQL["moves"], wanted).fetchall(),
+                connection.execute(_SQL["charges"], of_days).fetchall(),
             ):
                 for account_id, kind, *parts in rows:
                     sums[account_id, kind] += join_parts(*parts)

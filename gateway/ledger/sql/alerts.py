@@ -1,4 +1,4 @@
-"""Alerts: raised once, queued until delivered. Rows come as one JSON array, see `connection.read_rows`."""
+"""Alerts: raised once, queued until delivered. Rows come as one JSON array, see `database.read_rows`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gateway.ledger.alert_records import (
     make_alert_id,
     write_alert,
 )
-from gateway.ledger.sql.database import Connection, Part, read_account_name
+from gateway.ledger.sql.database import Connection, Part, read_account_name, read_script
 from gateway.money import format_amount
 
 MAX_AT_ONCE: Final = 500
@@ -26,84 +26,7 @@ MAX_AT_ONCE: Final = 500
 PER_RECEIVER: Final = 4
 """Alerts of one receiver that are due at once: one that hangs holds no others up."""
 
-_RAISE: Final = (
-    "INSERT INTO alerts (id, key, channel, kind, account_id, body, created_ms, next_try_ms)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key, channel) DO NOTHING"
-)
-_FORGET: Final = "DELETE FROM alerts WHERE created_ms < ? AND next_try_ms IS NULL"
-_CONDITIONS: Final = "SELECT json_group_array(subject) FROM alert_conditions WHERE kind = ?"
-# Of two processes that see the same, one begins or ends it: it is the one that tells.
-_BEGIN: Final = (
-    "INSERT INTO alert_conditions (kind, subject, since_ms) VALUES (?, ?, ?)"
-    " ON CONFLICT (kind, subject) DO NOTHING"
-)
-_END: Final = "DELETE FROM alert_conditions WHERE kind = ? AND subject = ?"
-_THRESHOLD: Final = "coalesce(alert_hooks.low_balance_nano, :default)"
-# An account that never had an entry has not fallen; its first one is no charge.
-_FALLEN: Final = f"""
-    SELECT json_group_array(json_array(id, name, balance_nano, threshold)) FROM (
-        SELECT accounts.id, name, balance_nano, {_THRESHOLD} AS threshold
-        FROM accounts LEFT JOIN alert_hooks ON alert_hooks.account_id = accounts.id
-        WHERE balance_nano < {_THRESHOLD} AND suspended = 0
-            AND EXISTS (
-                SELECT 1 FROM entries WHERE entries.account_id = accounts.id AND kind <> 'charge'
-            )
-            AND NOT EXISTS (
-                SELECT 1 FROM alert_conditions
-                WHERE kind = 'low_balance' AND subject = CAST(accounts.id AS TEXT)
-            )
-        ORDER BY accounts.id LIMIT {MAX_AT_ONCE}
-    ) AS fallen
-"""  # noqa: S608 - built from constants
-# Subjects of other kinds are no numbers, and PostgreSQL may compare before it looks at the kind.
-_RISEN: Final = f"""
-    SELECT json_group_array(subject) FROM alert_conditions
-    JOIN accounts ON accounts.id = CASE kind WHEN 'low_balance' THEN CAST(subject AS BIGINT) END
-    LEFT JOIN alert_hooks ON alert_hooks.account_id = accounts.id
-    WHERE kind = 'low_balance' AND ({_THRESHOLD} IS NULL OR balance_nano >= {_THRESHOLD})
-"""  # noqa: S608 - built from constants
-# The first of each receiver come first, and the operator's before those of holders.
-_DUE: Final = f"""
-    SELECT json_group_array(json_array(
-        place, channel = 'holder', next_try_ms,
-        id, channel, account_id, body, created_ms, attempts, url, secret, low_balance_nano
-    ))
-    FROM (
-        SELECT alerts.*, url, secret, low_balance_nano, row_number() OVER (
-            PARTITION BY channel, CASE channel WHEN 'holder' THEN alerts.account_id ELSE 0 END
-            ORDER BY next_try_ms, id
-        ) AS place
-        FROM alerts LEFT JOIN alert_hooks ON alert_hooks.account_id = alerts.account_id
-        WHERE next_try_ms <= :now
-    ) AS due
-    WHERE place <= {PER_RECEIVER}
-"""  # noqa: S608 - built from constants
-_LATEST: Final = """
-    SELECT json_group_array(json_array(
-        id, channel, kind, body, created_ms, next_try_ms, attempts, delivered_ms, reason
-    ))
-    FROM (
-        SELECT * FROM alerts
-        WHERE CASE WHEN :account IS NULL THEN channel <> 'holder'
-            ELSE channel = 'holder' AND account_id = :account END
-        ORDER BY created_ms DESC, id DESC LIMIT :limit
-    ) AS latest
-"""
-_DELIVERED: Final = (
-    "UPDATE alerts SET attempts = attempts + 1, delivered_ms = ?, next_try_ms = NULL, reason = NULL"
-    " WHERE id = ?"
-)
-_FAILED: Final = (
-    "UPDATE alerts SET attempts = attempts + 1, next_try_ms = ?, reason = ?"
-    " WHERE id = ? AND delivered_ms IS NULL"
-)
-_CLAIM: Final = "UPDATE alerts SET next_try_ms = ? WHERE id = ? AND next_try_ms <= ?"
-_HOOK: Final = "SELECT url, secret, low_balance_nano FROM alert_hooks WHERE account_id = ?"
-_SET_HOOK: Final = (
-    "INSERT INTO alert_hooks (account_id, url, secret, low_balance_nano) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (account_id) DO UPDATE SET url = excluded.url, secret = excluded.secret,"
-    " low_balance_nano = excluded.low_balance_nano"
-)
+_SQL: Final = read_script(__file__)
 
 
 class AlertBook(Part):
@@ -114,7 +37,7 @@ class AlertBook(Part):
         if not alerts:
             return
         with self._database.changing() as connection:
-            connection.execute(_FORGET, (self._database.clock() - KEPT_MS,))
+            connection.execute(_SQL["forget"], (self._database.clock() - KEPT_MS,))
             for alert in alerts:
                 self._raise(connection, alert, channels)
 
@@ -137,7 +60,7 @@ class AlertBook(Part):
         cannot judge are `unknown`: they stay as they are. What is in none of them is forgotten.
         """
         # Read outside a change, which would wait for others: nearly every look finds nothing new.
-        told = set(self._database.read_rows(_CONDITIONS, (kind,)))
+        told = set(self._database.read_rows(_SQL["conditions"], (kind,)))
         begun, over = standing.keys() - told, told - standing.keys() - set(unknown)
         if not begun and not over:
             return
@@ -147,7 +70,7 @@ class AlertBook(Part):
                     alert = Alert(kind, subject, str(now_ms), standing[subject])
                     self._raise(connection, alert, channels)
             for subject in over:
-                is_mine = connection.execute(_END, (kind, subject)).rowcount
+                is_mine = connection.execute(_SQL["end"], (kind, subject)).rowcount
                 if is_mine and (text := ended.get(subject)):
                     end = Alert(kind, subject, f"{self._database.clock()} end", text, state="ended")
                     self._raise(connection, end, channels)
@@ -156,15 +79,15 @@ class AlertBook(Part):
         self, default_nano: int | None, currency: str, channels: Collection[Channel]
     ) -> None:
         """Raise an alert for each account that fell below its threshold since it was last above."""
-        wanted = {"default": default_nano}
+        wanted = {"default": default_nano, "most": MAX_AT_ONCE}
         with self._database.snapshot():
-            risen = self._database.read_rows(_RISEN, wanted)
-            fallen = self._database.read_rows(_FALLEN, wanted)
+            risen = self._database.read_rows(_SQL["risen"], wanted)
+            fallen = self._database.read_rows(_SQL["fallen"], wanted)
         if not risen and not fallen:
             return
         with self._database.changing() as connection:
             for subject in risen:
-                connection.execute(_END, ("low_balance", subject))
+                connection.execute(_SQL["end"], ("low_balance", subject))
             for account_id, name, balance_nano, threshold_nano in fallen:
                 now_ms = self._begin(connection, "low_balance", str(account_id))
                 if not now_ms:
@@ -179,7 +102,8 @@ class AlertBook(Part):
     def read_due(self, limit: int) -> list[Due]:
         """Return what is due, those of each receiver in turn."""
         # SQLite promises no order within json_group_array; rows begin with what they are sorted by.
-        rows = sorted(self._database.read_rows(_DUE, {"now": self._database.clock()}))
+        wanted = {"now": self._database.clock(), "most": PER_RECEIVER}
+        rows = sorted(self._database.read_rows(_SQL["due"], wanted))
         return [
             Due(*(*row, Hook(*hook) if row[1] == "holder" and hook[0] else None))
             for row, hook in ((one[3:9], one[9:]) for one in rows[:limit])
@@ -195,12 +119,12 @@ class AlertBook(Part):
             return {
                 alert_id
                 for alert_id in alert_ids
-                if connection.execute(_CLAIM, (until_ms, alert_id, now_ms)).rowcount
+                if connection.execute(_SQL["claim"], (until_ms, alert_id, now_ms)).rowcount
             }
 
     def note_delivered(self, alert_id: str) -> None:
         with self._database.changing() as connection:
-            connection.execute(_DELIVERED, (self._database.clock(), alert_id))
+            connection.execute(_SQL["delivered"], (self._database.clock(), alert_id))
 
     def note_failure(self, alert_id: str, reason: str, next_try_ms: int | None) -> None:
         """Keep why a try failed, and when the next one is; None: it was the last.
@@ -208,11 +132,11 @@ class AlertBook(Part):
         It changes nothing if another process delivered the alert meanwhile.
         """
         with self._database.changing() as connection:
-            connection.execute(_FAILED, (next_try_ms, reason, alert_id))
+            connection.execute(_SQL["failed"], (next_try_ms, reason, alert_id))
 
     def read_latest(self, limit: int, account_id: int | None = None) -> list[AlertView]:
         """Return the latest alerts to the operator, or to an account's holder."""
-        rows = self._database.read_rows(_LATEST, {"account": account_id, "limit": limit})
+        rows = self._database.read_rows(_SQL["latest"], {"account": account_id, "limit": limit})
         views = [
             AlertView(id_, channel, kind, orjson.loads(body)["text"], *rest)
             for id_, channel, kind, body, *rest in rows
@@ -220,13 +144,13 @@ class AlertBook(Part):
         return sorted(views, key=lambda one: (one.created_ms, one.id), reverse=True)
 
     def read_hook(self, account_id: int) -> Hook:
-        row = self._database.read_one(_HOOK, (account_id,))
+        row = self._database.read_one(_SQL["hook"], (account_id,))
         return Hook(*row) if row else Hook(None, None, None)
 
     def set_hook(self, account_id: int, hook: Hook) -> None:
         with self._database.changing() as connection:
             row = (account_id, hook.url, hook.secret, hook.low_balance_nano)
-            connection.execute(_SET_HOOK, row)
+            connection.execute(_SQL["set hook"], row)
             # The address may hold a secret, so that it is no part of the event.
             said = "without a webhook" if hook.url is None else "with a webhook"
             name = read_account_name(connection, account_id)
@@ -235,7 +159,7 @@ class AlertBook(Part):
     def _begin(self, connection: Connection, kind: AlertKind, subject: str) -> int:
         """Begin a condition; return since when it stands, or 0 if it does already."""
         now_ms = self._database.clock()
-        return now_ms if connection.execute(_BEGIN, (kind, subject, now_ms)).rowcount else 0
+        return now_ms if connection.execute(_SQL["begin"], (kind, subject, now_ms)).rowcount else 0
 
     def _raise(self, connection: Connection, alert: Alert, channels: Collection[Channel]) -> None:
         """Queue an alert for each receiver; a test goes to one only."""
@@ -243,7 +167,7 @@ class AlertBook(Part):
         if alert.account_id is not None:
             if alert.kind == "test":
                 receivers = []
-            row = connection.execute(_HOOK, (alert.account_id,)).fetchone()
+            row = connection.execute(_SQL["hook"], (alert.account_id,)).fetchone()
             if row is not None and row[0] is not None:
                 receivers.append("holder")
         now_ms = self._database.clock()
@@ -255,4 +179,4 @@ class AlertBook(Part):
             alert_id = make_alert_id()
             body = write_alert(alert, alert_id, name, now_ms)
             row = (alert_id, key, channel, alert.kind, account_id, body, now_ms, now_ms)
-            connection.execute(_RAISE, row)
+            connection.execute(_SQL["raise"], row)

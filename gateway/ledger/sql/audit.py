@@ -5,16 +5,14 @@ Each check is a query that finds rows which contradict others; `*.sql` has them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from string import Formatter
 from typing import Final, NamedTuple
 
 from gateway.ids import find_first_id
 from gateway.ledger.records import AuditReport, InterruptedView
-from gateway.ledger.sql.database import Connection
+from gateway.ledger.sql.database import Connection, read_script
 from gateway.ledger.sql.rows import read_used
 from gateway.money import Price, compute_cost_nano
 from gateway.prices import AppliedPrice, read_price
@@ -37,16 +35,12 @@ class Check(NamedTuple):
     text: str
 
 
-_CHECK: Final = re.compile(r"((?:^--: .+\n)+)([^;]+);", re.MULTILINE)
+def read_checks(module: str, name: str = "proof.sql") -> tuple[Check, ...]:
+    return tuple(Check(sql, text) for text, sql in read_script(module, name).items())
 
 
-def read_checks(script: Path) -> tuple[Check, ...]:
-    found = _CHECK.findall(script.read_text(encoding="utf-8"))
-    return tuple(Check(sql, text.strip().replace("\n--:", "")[4:]) for text, sql in found)
-
-
-AT_START: Final = read_checks(Path(__file__).with_name("proof_at_start.sql"))
-IN_FULL: Final = read_checks(Path(__file__).with_name("proof.sql"))
+AT_START: Final = read_checks(__file__, "proof_at_start.sql")
+IN_FULL: Final = read_checks(__file__)
 
 
 class _Formatter(Formatter):

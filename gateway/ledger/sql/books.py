@@ -40,7 +40,15 @@ from gateway.ledger.sql.alerts import AlertBook
 from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.calls import CallBook
 from gateway.ledger.sql.codes import CodeBook
-from gateway.ledger.sql.database import Connection, Database, Part, Value, Values, insert
+from gateway.ledger.sql.database import (
+    Connection,
+    Database,
+    Part,
+    Value,
+    Values,
+    insert,
+    read_script,
+)
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
 from gateway.ledger.sql.observations import ObservationBook
@@ -49,6 +57,7 @@ from gateway.ledger.sql.people import PeopleBook, find_hash, note_signin
 from gateway.ledger.sql.signins import SignInBook
 from gateway.ledger.sql.usage import UsageBook
 
+_SQL: Final = read_script(__file__)
 _LAST_CHECKPOINT: Final = "SELECT max(created_ms) FROM checkpoints"
 
 
@@ -114,61 +123,41 @@ class Books(Database):
         self.close()
 
 
-_MATCHING: Final = """
-    (:part IS NULL OR actor LIKE :part ESCAPE '\\' OR action LIKE :part ESCAPE '\\'
-        OR account LIKE :part ESCAPE '\\' OR target LIKE :part ESCAPE '\\')
-"""
-_PAGE: Final = f"""
-    SELECT json_group_array(
-        json_array(id, at_ms, actor, action, account, target, detail, address)
-    )
-    FROM (
-        SELECT * FROM events WHERE id < coalesce(:before, {MAX_INTEGER}) AND {_MATCHING}
-        ORDER BY id DESC LIMIT :limit
-    ) AS page
-"""  # noqa: S608 - built from constants
-_COUNT_EVENTS: Final = "SELECT count(*) FROM events"
-_MATCHING_COUNT: Final = f"{_COUNT_EVENTS} WHERE {_MATCHING}"
-_LAST_EVENT: Final = """
-    SELECT id, at_ms, actor, action, account, target, detail, address FROM events
-    WHERE action = :action AND (:address IS NULL OR address = :address)
-    ORDER BY id DESC LIMIT 1
-"""
 MAX_AT_ONCE: Final = 500
 """Events that are read at once; the rest is behind them."""
-_AFTER: Final = f"""
-    SELECT id, at_ms, actor, action, account, target, detail, address FROM events
-    WHERE action = :action AND id > :after AND at_ms >= :since ORDER BY id LIMIT {MAX_AT_ONCE}
-"""  # noqa: S608 - built from constants
-
-
-_KEEP_PRICES: Final = """
-    INSERT INTO model_prices (model, prices) VALUES (?, ?)
-    ON CONFLICT (model) DO UPDATE SET prices = excluded.prices
-"""
 
 
 class EventBook(Part):
     def read_page(self, search: str | None, before_id: int | None, limit: int) -> list[EventView]:
         """Return the latest first; `search` is a part of actor, action, account or target."""
-        wanted = {"part": _make_pattern(search), "before": before_id, "limit": limit}
-        events = [EventView(*row) for row in self._database.read_rows(_PAGE, wanted)]
+        before = MAX_INTEGER if before_id is None else before_id
+        wanted = {"part": _make_pattern(search), "before": before, "limit": limit}
+        events = [
+            EventView(*row) for row in self._database.read_rows(_SQL["page of events"], wanted)
+        ]
         return sorted(events, key=lambda event: event.id, reverse=True)
 
     def count(self, search: str | None) -> int:
-        sql = _COUNT_EVENTS if search is None else _MATCHING_COUNT
-        return self._database.read_number(sql, {"part": _make_pattern(search)})
+        if search is None:
+            return self._database.read_number("SELECT count(*) FROM events")
+        wanted = {"part": _make_pattern(search)}
+        return self._database.read_number(_SQL["count events"], wanted)
 
     def find_last(self, action: str, address: str | None = None) -> EventView | None:
         """Return the last event of an action, of anybody or from an address, or None."""
-        row = self._database.read_one(_LAST_EVENT, {"action": action, "address": address})
+        row = self._database.read_one(_SQL["last event"], {"action": action, "address": address})
         return None if row is None else EventView(*row)
 
     def read_after(self, action: str, after_id: int, since_ms: int) -> list[EventView]:
         """Return the events of an action behind an id and from a time on, the earliest first."""
-        wanted: Values = {"action": action, "after": after_id, "since": since_ms}
+        wanted: Values = {
+            "action": action,
+            "after": after_id,
+            "since": since_ms,
+            "limit": MAX_AT_ONCE,
+        }
         with self._database.reading() as connection:
-            return [EventView(*row) for row in connection.execute(_AFTER, wanted).fetchall()]
+            return [EventView(*row) for row in connection.execute(_SQL["events after"], wanted)]
 
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
         """Note what a process did to itself, and when. It must not contain a secret."""
@@ -181,7 +170,7 @@ class EventBook(Part):
 
     def keep_prices(self, model: str, prices: str) -> None:
         with self._database.changing() as connection:
-            connection.execute(_KEEP_PRICES, (model, prices))
+            connection.execute(_SQL["keep prices"], (model, prices))
 
 
 def _make_pattern(part: str | None) -> str | None:
@@ -191,16 +180,6 @@ def _make_pattern(part: str | None) -> str | None:
     # The backslash first, as it is what escapes the other two.
     literal = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{literal}%"
-
-
-_FIND_REPLY: Final = (
-    "SELECT request, status, reply FROM replays"
-    " WHERE caller = ? AND route = ? AND idempotency_key = ?"
-)
-_KEEP_REPLY: Final = (
-    "INSERT INTO replays (caller, route, idempotency_key, request, status, reply, created_ms)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
-)
 
 
 class ReplayBook(Part):
@@ -214,7 +193,7 @@ class ReplayBook(Part):
         """
         where = (repeatable.caller, repeatable.route, repeatable.idempotency_key)
         with self._database.changing() as connection:
-            row = connection.execute(_FIND_REPLY, where).fetchone()
+            row = connection.execute(_SQL["find reply"], where).fetchone()
             if row is not None:
                 request, status, reply = row
                 if request != repeatable.request:
@@ -223,33 +202,12 @@ class ReplayBook(Part):
             # Inside this transaction: a crash leaves neither an effect without its reply, nor the reverse.
             kept = do()
             connection.execute(
-                _KEEP_REPLY,
+                _SQL["keep reply"],
                 (*where, repeatable.request, kept.status, kept.reply, self._database.clock()),
             )
             return kept, False
 
 
-_READ_TOTP: Final = """
-    SELECT secret, last_step, confirmed_ms, (
-        SELECT count(*) FROM recovery_codes
-        WHERE recovery_codes.account_id = totp.account_id AND recovery_codes.person = totp.person
-    )
-    FROM totp WHERE account_id = ? AND person = ?
-"""
-_PROPOSE: Final = """
-    INSERT INTO totp (account_id, person, secret, last_step, created_ms) VALUES (?, ?, ?, 0, ?)
-    ON CONFLICT (account_id, person) DO UPDATE SET
-        secret = excluded.secret, last_step = 0, created_ms = excluded.created_ms
-    WHERE totp.confirmed_ms IS NULL
-"""
-_CONFIRM: Final = """
-    UPDATE totp SET confirmed_ms = ?, last_step = ?
-    WHERE account_id = ? AND person = ? AND secret = ? AND confirmed_ms IS NULL
-"""
-_USE_STEP: Final = """
-    UPDATE totp SET last_step = ?
-    WHERE account_id = ? AND person = ? AND last_step < ? AND confirmed_ms IS NOT NULL
-"""
 _USE_CODE: Final = "DELETE FROM recovery_codes WHERE account_id = ? AND person = ? AND digest = ?"
 _ADD_CODE: Final = "INSERT INTO recovery_codes (account_id, person, digest) VALUES (?, ?, ?)"
 _REMOVE_TOTP: Final = (
@@ -262,7 +220,7 @@ class TotpBook(Part):
     """Keys of apps are kept in the clear, recovery codes by their SHA-256."""
 
     def read(self, signin: SignIn) -> TotpView | None:
-        row = self._database.read_one(_READ_TOTP, signin.key)
+        row = self._database.read_one(_SQL["totp"], signin.key)
         return None if row is None else TotpView(bytes(row[0]), *row[1:])
 
     def propose(self, signin: SignIn, secret: bytes) -> None:
@@ -274,7 +232,7 @@ class TotpBook(Part):
             if signin.person and find_hash(connection, signin) is None:
                 raise Conflict("one-time codes are asked for beside a password; set one first")
             row = (*signin.key, secret, self._database.clock())
-            if not connection.execute(_PROPOSE, row).rowcount:
+            if not connection.execute(_SQL["propose"], row).rowcount:
                 raise Conflict("one-time codes are set up already; remove them first")
 
     def confirm(self, signin: SignIn, secret: bytes, step: int, digests: Sequence[bytes]) -> None:
@@ -284,7 +242,7 @@ class TotpBook(Part):
         """
         with self._database.changing() as connection:
             row = (self._database.clock(), step, *signin.key, secret)
-            if not connection.execute(_CONFIRM, row).rowcount:
+            if not connection.execute(_SQL["confirm"], row).rowcount:
                 raise Conflict("the set-up was begun anew meanwhile, or has been finished")
             connection.executemany(_ADD_CODE, [(*signin.key, digest) for digest in digests])
             note_signin(self._database, "account.totp", signin, "set up")
@@ -292,7 +250,7 @@ class TotpBook(Part):
     def use_step(self, signin: SignIn, step: int) -> bool:
         """Use a time step up; return False if it, or a later one, was used before."""
         with self._database.changing() as connection:
-            return bool(connection.execute(_USE_STEP, (step, *signin.key, step)).rowcount)
+            return bool(connection.execute(_SQL["use step"], (step, *signin.key, step)).rowcount)
 
     def use_recovery_code(self, signin: SignIn, digest: bytes) -> bool:
         """Use a recovery code up; return False if there is none."""

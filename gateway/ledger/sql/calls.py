@@ -11,7 +11,7 @@ calls (see `sqlite.folds`). What is chosen decides which index is used:
 
 An account's calls of one key or one model may be few among many. The sums by hour tell in which hours they
 ended; calls that ended in another hour than they began in have an index of their own, and so have
-pending ones. Only those hours are searched. Rows come as one JSON array, see `connection.read_rows`.
+pending ones. Only those hours are searched. Rows come as one JSON array, see `database.read_rows`.
 """
 
 from __future__ import annotations

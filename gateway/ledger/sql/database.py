@@ -3,7 +3,8 @@
 The statements of this folder are written in the SQL that both databases understand. Parameters are `?` or
 `:name`. Rows may come as one JSON array, by `json_group_array(json_array(...))`; a list is passed as
 JSON and read by `SELECT CAST(value AS BIGINT) FROM json_each(:ids)`. Truth is 0 or 1, and a subquery
-in FROM has a name. `postgres.statements` tells what is written in other words for PostgreSQL.
+in FROM has a name. `postgres.statements` tells what is written in other words for PostgreSQL. Statements
+that need nothing put in are in a script beside their module, such as `orders.sql`.
 
 The books' connection is synchronous, and each change is a short transaction of its own. The command line
 uses it beside the gateways that serve, and the console uses it inside one. So every change is also
@@ -12,11 +13,13 @@ appended to `changes`, for the memory of serving processes, and to `events`.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, fields
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 import orjson
@@ -92,6 +95,19 @@ class Connection(Protocol):
     def execute(self, sql: str, values: Values = ..., /) -> Cursor: ...
 
     def executemany(self, sql: str, rows: Iterable[Values], /) -> object: ...
+
+
+_STATEMENT: Final = re.compile(r"((?:^--: .+\n)+)([^;]+);", re.MULTILINE)
+
+
+def read_script(module: str, name: str = "") -> dict[str, str]:
+    """Return the statements of a script by what stands above each, in lines that begin with `--:`.
+
+    The script is beside a module and has its name, unless another is given.
+    """
+    path = Path(module).with_suffix(".sql")
+    script = (path.with_name(name) if name else path).read_text(encoding="utf-8")
+    return {text.strip().replace("\n--:", "")[4:]: sql for text, sql in _STATEMENT.findall(script)}
 
 
 def read_rows(connection: Connection, sql: str, values: Values = ()) -> list[Any]:

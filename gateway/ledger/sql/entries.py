@@ -1,6 +1,6 @@
 """Entries, appended once.
 
-Rows come as one JSON array, see `connection.read_rows`.
+Rows come as one JSON array, see `database.read_rows`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.ids import find_first_id
@@ -36,83 +35,18 @@ from gateway.ledger.serving.queue import (
     RefusalSum,
     RefusedRow,
 )
-from gateway.ledger.sql.database import Connection, Part
+from gateway.ledger.sql.database import Connection, Part, read_script
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 Row = tuple[int | str | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """The SQL before and after the rows of an INSERT."""
-
-    into: str
-    then: str = ""
-
-
-InsertRows = Callable[[Connection, Insert, Sequence[Row]], None]
-"""Each database has its own quick way for many rows."""
-
-
-def _take_latest(table: str, time: str, names: Sequence[str]) -> str:
-    """Write assignments that leave what is stored, unless the new row is as late or later.
-
-    Several gateways write their sums when they get to it.
-    """
-    is_later = f"excluded.{time} >= coalesce({table}.{time}, 0)"
-    return ", ".join(
-        f" {name} = CASE WHEN {is_later} THEN excluded.{name} ELSE {table}.{name} END"
-        for name in names
-    )
-
-
-_ADD_REFUSALS: Final = Insert(
-    "INSERT INTO refusals (hour, account_id, code, model, refused, last_ms, last_request_id)",
-    "ON CONFLICT (hour, coalesce(account_id, 0), code, model) DO UPDATE SET"
-    " refused = refusals.refused + excluded.refused,"
-    + _take_latest("refusals", "last_ms", ("last_ms", "last_request_id")),
-)
-_ADD_REFUSED: Final = Insert(
-    "INSERT INTO refused (request_id, refused_ms, account_id, key_id, code, model)",
-    "ON CONFLICT (request_id) DO NOTHING",
-)
+InsertRows = Callable[[Connection, str, Sequence[Row]], None]
+"""Puts rows in behind the VALUES of a statement; each database has its own quick way for many."""
+_SQL: Final = read_script(__file__)
 _FORGET_REFUSED: Final = "DELETE FROM refused WHERE request_id < ?"
-_LIMIT_REFUSED: Final = """
-    DELETE FROM refused WHERE {chosen} AND request_id >= :first AND request_id <= (
-        SELECT request_id FROM refused
-        WHERE {chosen} AND request_id >= :first AND request_id < :after
-        ORDER BY request_id DESC LIMIT 1 OFFSET :kept
-    )
-"""
-_LIMIT_REFUSED_OF_ACCOUNT: Final = _LIMIT_REFUSED.format(chosen="account_id = :account")
-_LIMIT_REFUSED_OF_ALL: Final = _LIMIT_REFUSED.format(chosen="TRUE")
-_ADD_CALLS: Final = Insert(
-    "INSERT INTO upstream_calls (slot, provider, upstream_model, calls, failures, failed_ms,"
-    " failed_request_id, failed_status, reason, url)",
-    "ON CONFLICT (slot, provider, upstream_model) DO UPDATE SET"
-    " calls = upstream_calls.calls + excluded.calls,"
-    " failures = upstream_calls.failures + excluded.failures,"
-    + _take_latest(
-        "upstream_calls",
-        "failed_ms",
-        ("failed_ms", "failed_request_id", "failed_status", "reason", "url"),
-    ),
-)
-_ADD_FAILURES: Final = Insert(
-    "INSERT INTO upstream_failures (failed_ms, request_id, status, reason, url, type, code, param,"
-    " rejected)"
-)
-_ADD_LATENCIES: Final = Insert(
-    "INSERT INTO latencies (scope, hour, account_id, provider, upstream_model, bucket, firsts, totals)",
-    "ON CONFLICT (scope, hour, account_id, provider, upstream_model, bucket) DO UPDATE SET"
-    " firsts = latencies.firsts + excluded.firsts, totals = latencies.totals + excluded.totals",
-)
-_FORGET_FAILURES: Final = """
-    DELETE FROM upstream_failures WHERE rejected = :rejected AND id <= (
-        SELECT id FROM upstream_failures WHERE rejected = :rejected
-        ORDER BY id DESC LIMIT 1 OFFSET :kept
-    )
-"""
+_LIMIT_REFUSED_OF_ACCOUNT: Final = _SQL["limit refused"].format(chosen="account_id = :account")
+_LIMIT_REFUSED_OF_ALL: Final = _SQL["limit refused"].format(chosen="TRUE")
 _FORGET: Final = (
     ("DELETE FROM refusals WHERE hour < ?", HOUR_MS),
     ("DELETE FROM upstream_calls WHERE slot < ?", SLOT_MS),
@@ -124,14 +58,14 @@ def write_observations(
     connection: Connection, observed: Observations, now_ms: int, insert_rows: InsertRows
 ) -> None:
     """Add the sums to what is stored, inside a transaction, and forget what is old."""
-    insert_rows(connection, _ADD_REFUSALS, _make_refusal_rows(observed.refusals))
+    insert_rows(connection, _SQL["add refusals"], _make_refusal_rows(observed.refusals))
     _write_refused(connection, observed.refused, now_ms, insert_rows)
-    insert_rows(connection, _ADD_CALLS, _make_call_rows(observed.calls))
-    insert_rows(connection, _ADD_FAILURES, _make_failure_rows(observed.failures))
-    insert_rows(connection, _ADD_LATENCIES, _make_latency_rows(observed.latencies))
+    insert_rows(connection, _SQL["add calls"], _make_call_rows(observed.calls))
+    insert_rows(connection, _SQL["add failures"], _make_failure_rows(observed.failures))
+    insert_rows(connection, _SQL["add latencies"], _make_latency_rows(observed.latencies))
     # Each kind by itself: callers make rejections, which must not push out what providers failed at.
     for rejected in {int(one.rejected) for one in observed.failures}:
-        connection.execute(_FORGET_FAILURES, {"rejected": rejected, "kept": KEPT_FAILURES})
+        connection.execute(_SQL["forget failures"], {"rejected": rejected, "kept": KEPT_FAILURES})
     for statement, unit_ms in _FORGET:
         connection.execute(statement, ((now_ms - KEPT_MS) // unit_ms,))
 
@@ -140,7 +74,7 @@ def _write_refused(
     connection: Connection, refused: Sequence[RefusedRow], now_ms: int, insert_rows: InsertRows
 ) -> None:
     """Add refused requests, and forget what is old or too many of a day: ids are ordered by time."""
-    insert_rows(connection, _ADD_REFUSED, refused)
+    insert_rows(connection, _SQL["add refused"], refused)
     connection.execute(_FORGET_REFUSED, (find_first_id(now_ms - KEPT_REFUSED_MS),))
     for day in {at_ms // DAY_MS for _, at_ms, *_ in refused}:
         span = {"first": find_first_id(day * DAY_MS), "after": find_first_id((day + 1) * DAY_MS)}
@@ -192,79 +126,13 @@ def _make_failure_cells(failure: UpstreamFailure | None) -> Row:
     )  # fmt: skip
 
 
-_REFUSALS: Final = """
-    SELECT json_group_array(json_array(name, code, model, refused, last_ms, last_request_id))
-    FROM (
-        SELECT account_id, code, model, last_ms, last_request_id,
-            sum(refused) OVER (PARTITION BY account_id, code, model) AS refused,
-            row_number() OVER (
-                PARTITION BY account_id, code, model ORDER BY last_ms DESC, hour DESC
-            ) AS place
-        FROM refusals WHERE hour >= :hour AND (:account IS NULL OR account_id = :account)
-    ) AS ranked LEFT JOIN accounts ON accounts.id = account_id
-    WHERE place = 1
-"""
-_REFUSED: Final = """
-    SELECT json_group_array(json_array(request_id, name, refused_ms, code, model))
-    FROM (
-        SELECT request_id, account_id, refused_ms, code, model FROM refused
-        WHERE request_id BETWEEN :first AND :last
-            AND (:account IS NULL OR account_id = :account)
-        ORDER BY request_id DESC LIMIT :limit
-    ) AS latest JOIN accounts ON accounts.id = account_id
-"""
 _AFTER_ALL: Final = "req_g"
 """Greater than all request ids."""
-_CALLS: Final = """
-    SELECT json_group_array(json_array(
-        sums.provider, sums.upstream_model, hour_calls, hour_failures, day_calls, day_failures,
-        calls, failures
-    ))
-    FROM (
-        SELECT provider, upstream_model, max(slot) AS latest,
-            coalesce(sum(calls) FILTER (WHERE slot >= :hour), 0) AS hour_calls,
-            coalesce(sum(failures) FILTER (WHERE slot >= :hour), 0) AS hour_failures,
-            coalesce(sum(calls) FILTER (WHERE slot >= :day), 0) AS day_calls,
-            coalesce(sum(failures) FILTER (WHERE slot >= :day), 0) AS day_failures
-        FROM upstream_calls GROUP BY provider, upstream_model
-    ) AS sums CROSS JOIN upstream_calls ON slot = latest
-        AND upstream_calls.provider = sums.provider
-        AND upstream_calls.upstream_model = sums.upstream_model
-"""
-_FAILURES: Final = """
-    SELECT json_group_array(json_array(
-        sums.provider, sums.upstream_model, upstream_calls.failed_ms, failed_request_id,
-        failed_status, upstream_calls.reason, upstream_calls.url, coalesce(type, ''), coalesce(code, ''), coalesce(param, '')
-    ))
-    FROM (
-        SELECT provider, upstream_model, max(slot) AS latest FROM upstream_calls
-        WHERE failed_ms IS NOT NULL GROUP BY provider, upstream_model
-    ) AS sums CROSS JOIN upstream_calls ON slot = latest
-        AND upstream_calls.provider = sums.provider
-        AND upstream_calls.upstream_model = sums.upstream_model
-    LEFT JOIN upstream_failures AS named ON named.request_id = failed_request_id AND rejected = 0
-        AND named.failed_ms = upstream_calls.failed_ms AND named.url = upstream_calls.url
-"""
-_OF_REQUESTS: Final = """
-    SELECT failed_ms, request_id, status, reason, url, type, code, param, rejected
-    FROM upstream_failures WHERE request_id BETWEEN :first AND :last ORDER BY id
-"""
-_LATENCIES: Final = """
-    SELECT json_group_array(json_array(name, provider, upstream_model, bucket, firsts, totals))
-    FROM (
-        SELECT account_id, provider, upstream_model, bucket, sum(firsts) AS firsts,
-            sum(totals) AS totals
-        FROM latencies
-        WHERE scope = :scope AND hour >= :first AND hour < :end
-            AND (:account IS NULL OR account_id = :account)
-        GROUP BY account_id, provider, upstream_model, bucket
-    ) AS sums LEFT JOIN accounts ON accounts.id = account_id
-"""
 
 
 def read_failures(connection: Connection, first: str, last: str) -> tuple[UpstreamFailure, ...]:
     """Return the failed and rejected attempts of a range of request ids, the first one first."""
-    rows = connection.execute(_OF_REQUESTS, {"first": first, "last": last})
+    rows = connection.execute(_SQL["failures of requests"], {"first": first, "last": last})
     return tuple(UpstreamFailure(*row[:8], *map(bool, row[8:])) for row in rows)
 
 
@@ -272,7 +140,7 @@ class ObservationBook(Part):
     def read_refusals(self, account_id: int | None, since_ms: int) -> list[RefusalView]:
         """Sum the refusals since the hour of a time, the latest first; None: those of everybody."""
         wanted = {"account": account_id, "hour": since_ms // HOUR_MS}
-        refusals = [RefusalView(*row) for row in self._database.read_rows(_REFUSALS, wanted)]
+        refusals = [RefusalView(*row) for row in self._database.read_rows(_SQL["refusals"], wanted)]
         return sorted(refusals, key=lambda one: one.last_ms, reverse=True)
 
     def read_latencies(
@@ -282,7 +150,7 @@ class ObservationBook(Part):
         wanted = {"scope": scope, "first": first_hour, "end": end_hour, "account": account_id}
         return [
             LatencyCount(tuple(filter(None, name)), bucket, firsts, totals)
-            for *name, bucket, firsts, totals in self._database.read_rows(_LATENCIES, wanted)
+            for *name, bucket, firsts, totals in self._database.read_rows(_SQL["latencies"], wanted)
         ]
 
     def read_refused(self, account_id: int | None, since_ms: int, limit: int) -> list[RefusedView]:
@@ -301,7 +169,7 @@ class ObservationBook(Part):
         self, first: str, last: str, account_id: int | None, limit: int
     ) -> list[RefusedView]:
         wanted = {"first": first, "last": last, "account": account_id, "limit": limit}
-        refused = [RefusedView(*row) for row in self._database.read_rows(_REFUSED, wanted)]
+        refused = [RefusedView(*row) for row in self._database.read_rows(_SQL["refused"], wanted)]
         return sorted(refused, key=lambda one: one.request_id, reverse=True)
 
     def read_last_failures(self, calls: Sequence[CallView]) -> dict[str, UpstreamFailure]:
@@ -321,8 +189,8 @@ class ObservationBook(Part):
             "day": now_ms // DAY_MS * DAY_MS // SLOT_MS,
         }
         with self._database.snapshot():
-            calls = self._database.read_rows(_CALLS, slots)
-            failed = self._database.read_rows(_FAILURES, ())
+            calls = self._database.read_rows(_SQL["calls"], slots)
+            failed = self._database.read_rows(_SQL["failures"], ())
         failures = {(provider, model): UpstreamFailure(*row) for provider, model, *row in failed}
         return sorted(
             (

@@ -12,7 +12,15 @@ from typing import Final
 
 from gateway.ledger.order_records import Fee, FeeSums, OrderState, OrderView, Payment, Reversal
 from gateway.ledger.records import Conflict, NotFound
-from gateway.ledger.sql.database import Connection, Database, Part, Value, insert, read_account
+from gateway.ledger.sql.database import (
+    Connection,
+    Database,
+    Part,
+    Value,
+    insert,
+    read_account,
+    read_script,
+)
 from gateway.ledger.sql.entries import EntryBook
 from gateway.money import format_amount
 
@@ -21,17 +29,8 @@ MAX_OPEN: Final = 20
 _ID_BYTES: Final = 8
 """Random bytes of an id, behind its time."""
 
-_FEE: Final = """(
-    SELECT CASE count(DISTINCT order_fees.currency) WHEN 1 THEN {} END
-    FROM order_fees WHERE order_id = orders.id
-)"""
-_EACH: Final = f"""
-    SELECT orders.id, accounts.name, amount_nano, currency, state, session_id, payment_id, taken_nano,
-        orders.created_ms, changed_ms, entry_id,
-        {_FEE.format("CAST(sum(order_fees.amount_nano) AS BIGINT)")},
-        {_FEE.format("max(order_fees.currency)")}
-    FROM orders JOIN accounts ON accounts.id = account_id
-"""  # noqa: S608 - built from constants
+_SQL: Final = read_script(__file__)
+_EACH: Final = _SQL["each"]
 _ONE: Final = f"{_EACH} WHERE orders.id = ?"
 _OF_PAGE: Final = f"{_EACH} WHERE session_id = ?"
 _OF_PAYMENT: Final = f"{_EACH} WHERE payment_id = ?"
@@ -45,52 +44,21 @@ _OPEN: Final = f"{_EACH} WHERE state = 'made' AND orders.created_ms >= ? ORDER B
 _COUNT_OPEN: Final = "SELECT count(*) FROM orders WHERE state = 'made' AND account_id = ?"
 _SAVE_PAGE: Final = "UPDATE orders SET session_id = ? WHERE id = ? AND session_id IS NULL"
 _END: Final = "UPDATE orders SET state = :state, changed_ms = :now WHERE id = :id"
-_PAY: Final = """
-    UPDATE orders SET state = 'paid', session_id = coalesce(session_id, :page),
-        payment_id = :payment, entry_id = :entry, changed_ms = :now
-    WHERE id = :id
-"""
 _TAKE: Final = "UPDATE orders SET state = ?, taken_nano = ?, changed_ms = ? WHERE id = ?"
 _IS_REFUSED: Final = (
     "SELECT 1 FROM events WHERE action = 'order.refuse' AND target = ? AND detail = ?"
 )
-# A refund that failed, or a dispute that was won, stays so whatever older message comes behind it.
-_KEEP_REVERSAL: Final = """
-    INSERT INTO order_reversals (id, order_id, kind, amount_nano, stands) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (id) DO UPDATE SET
-        stands = CASE WHEN excluded.stands < order_reversals.stands
-            THEN excluded.stands ELSE order_reversals.stands END,
-        amount_nano = CASE WHEN excluded.amount_nano > order_reversals.amount_nano
-            THEN excluded.amount_nano ELSE order_reversals.amount_nano END
-"""
-_KEEP_FEE: Final = """
-    INSERT INTO order_fees (id, order_id, kind, amount_nano, currency, created_ms)
-    VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING
-"""
 _LACKS_FEE: Final = """
     state IN ('paid', 'refunded') AND payment_id IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM order_fees WHERE order_id = orders.id AND kind = 'payment'
     )
 """
 _WITHOUT_FEE: Final = f"{_EACH} WHERE {_LACKS_FEE} AND changed_ms >= ? ORDER BY orders.id DESC"
-_OF_ACCOUNT: Final = "JOIN accounts ON accounts.id = account_id AND name = coalesce(:account, name)"
 _COUNT_UNKNOWN: Final = f"""
-    SELECT count(*) FROM orders {_OF_ACCOUNT}
+    SELECT count(*) FROM orders
+    JOIN accounts ON accounts.id = account_id AND name = coalesce(:account, name)
     WHERE {_LACKS_FEE} AND orders.created_ms >= :since AND orders.created_ms < :until
 """  # noqa: S608 - built from constants
-_SUM_FEES: Final = f"""
-    SELECT order_fees.currency, count(DISTINCT order_id), CAST(sum(order_fees.amount_nano) AS BIGINT)
-    FROM order_fees JOIN orders ON orders.id = order_id {_OF_ACCOUNT}
-    WHERE order_fees.created_ms >= :since AND order_fees.created_ms < :until
-    GROUP BY order_fees.currency ORDER BY order_fees.currency
-"""  # noqa: S608 - built from constants
-_SUM_REVERSALS: Final = """
-    SELECT coalesce(sum(amount_nano) FILTER (WHERE kind = 'dispute' AND stands = 1), 0),
-        coalesce(sum(amount_nano) FILTER (WHERE kind = 'refund' AND stands = 1), 0),
-        coalesce(sum(amount_nano) FILTER (WHERE kind = 'refund' AND stands = 0), 0),
-        coalesce(sum(amount_nano) FILTER (WHERE kind = 'refunds'), 0)
-    FROM order_reversals WHERE order_id = ?
-"""
 
 
 class OrderBook(Part):
@@ -177,7 +145,7 @@ class OrderBook(Part):
                 words = f"{reversal.id} is in {reversal.currency}"
                 return self._refuse(connection, order, words)
             row = (reversal.kind, reversal.amount_nano, int(reversal.stands))
-            connection.execute(_KEEP_REVERSAL, (reversal.id, order.id, *row))
+            connection.execute(_SQL["keep reversal"], (reversal.id, order.id, *row))
             self._correct(connection, order, reversal)
             for fee in reversal.fees:
                 self._keep_fee(connection, order, fee)
@@ -209,7 +177,7 @@ class OrderBook(Part):
         """Sum up the fees of a time, of one account or of all."""
         wanted = {"account": account, "since": since_ms, "until": until_ms}
         with self._database.reading() as connection:
-            sums = connection.execute(_SUM_FEES, wanted).fetchall()
+            sums = connection.execute(_SQL["sum fees"], wanted).fetchall()
             (unknown,) = connection.execute(_COUNT_UNKNOWN, wanted).fetchone()
         return FeeSums(
             tuple((str(one), int(orders), int(nano)) for one, orders, nano in sums), unknown
@@ -240,12 +208,12 @@ class OrderBook(Part):
             target=order.id,
         )
         values = {"page": payment.session_id, "payment": payment.payment_id, "entry": entry.id}
-        connection.execute(_PAY, {**values, "now": self._database.clock(), "id": order.id})
+        connection.execute(_SQL["pay"], {**values, "now": self._database.clock(), "id": order.id})
 
     def _correct(self, connection: Connection, order: OrderView, reversal: Reversal) -> None:
         """Post what is missing between what was taken back and what should be."""
         disputed, refunded, failed, told = connection.execute(
-            _SUM_REVERSALS, (order.id,)
+            _SQL["sum reversals"], (order.id,)
         ).fetchone()
         # What is told of a charge has the refunds that failed later, and may be older than others.
         taken_nano = int(disputed) + max(int(refunded), int(told) - int(failed))
@@ -267,7 +235,7 @@ class OrderBook(Part):
 
     def _keep_fee(self, connection: Connection, order: OrderView, fee: Fee) -> None:
         row = (fee.id, order.id, fee.kind, fee.amount_nano, fee.currency, fee.created_ms)
-        if connection.execute(_KEEP_FEE, row).rowcount:
+        if connection.execute(_SQL["keep fee"], row).rowcount:
             words = f"{fee.kind} {fee.id}: {format_amount(fee.amount_nano)} {fee.currency}"
             self._note("order.fee", order, words)
 

@@ -39,6 +39,7 @@ from gateway.ledger.sql.database import (
     Values,
     join_parts,
     read_key_terms,
+    read_script,
     read_terms,
     sum_parts,
 )
@@ -46,11 +47,8 @@ from gateway.money import NONE, Tokens
 from gateway.prices import read_price
 from gateway.times import DAY_MS
 
+SQL: Final = read_script(__file__)
 _BALANCE: Final = "SELECT balance_nano FROM accounts WHERE id = ?"
-_INSERT_ENTRY: Final = (
-    "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, request_id,"
-    " idempotency_key, note, created_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
 _ASSIGN: Final = "UPDATE accounts SET balance_nano = ? WHERE id = ?"
 
 
@@ -74,25 +72,13 @@ def post_entry(connection: Connection, draft: Draft) -> None:
     balance_nano = before_nano + draft.amount_nano
     row = (draft.account_id, draft.kind, draft.amount_nano, balance_nano)
     about = (draft.request_id, draft.idempotency_key, draft.note, draft.created_ms)
-    connection.execute(_INSERT_ENTRY, (*row, *about))
+    connection.execute(SQL["post entry"], (*row, *about))
     connection.execute(_ASSIGN, (balance_nano, draft.account_id))
 
 
 FILED_ENTRIES: Final = "entries_by_account AS filed CROSS JOIN entries ON entries.id = filed.id"
 """Entries found by the account and id of `filed`. In PostgreSQL that is an index of entries."""
 
-RECEIPT: Final = """
-    SELECT requests.id, key_id, state, outcome, model, provider, stream, price, hold_nano,
-        started_ms, CASE WHEN status IS NOT NULL THEN attempts END, status,
-        input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
-        cache_write_1h_tokens, extras, cost_nano, estimated, first_byte_ms, ended_ms
-    FROM requests JOIN prices ON prices.id = price_id WHERE requests.id = :id
-"""
-"""The columns that `make_receipt` takes, in the order of the record's fields."""
-CORRECTIONS: Final = """
-    SELECT amount_nano, note, created_ms
-    FROM entries WHERE kind = 'correction' AND request_id = :id ORDER BY id
-"""
 _ReceiptColumns = tuple[
     str, str, Literal["pending", "posted", "voided"], Outcome, str, str, int, str,
     int, int, int | None, int | None, int, int, int, int, int, str | None, int, int,
@@ -102,10 +88,10 @@ _ReceiptColumns = tuple[
 
 def read_receipt(connection: Connection, *, request_id: str) -> Receipt | None:
     wanted = {"id": request_id}
-    row = connection.execute(RECEIPT, wanted).fetchone()
+    row = connection.execute(SQL["receipt"], wanted).fetchone()
     if row is None:
         return None
-    return make_receipt(row, connection.execute(CORRECTIONS, wanted).fetchall())
+    return make_receipt(row, connection.execute(SQL["corrections"], wanted).fetchall())
 
 
 def make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) -> Receipt:
@@ -173,17 +159,10 @@ def read_used(row: tuple[int, int, int, int, int, str | None]) -> tuple[Tokens, 
     return tokens, told.get("tools", NONE)
 
 
-BUDGET_SUM: Final = (
-    "SELECT coalesce(sum(cost_nano), 0) FROM requests"
-    " WHERE budget_id = ? AND ended_ms >= ? AND ended_ms < ?"
-)
-"""Voided requests are among them, at a cost of 0: so the index alone is read."""
-
-
 def sum_charges(connection: Connection, budget_id: int, span: Span) -> int:
     """Return what a budget was charged for requests that ended in a period."""
     values = (budget_id, span.starts_ms, span.ends_ms)
-    return int(connection.execute(BUDGET_SUM, values).fetchone()[0])
+    return int(connection.execute(SQL["sum of a budget"], values).fetchone()[0])
 
 
 def end_period(period: Period, first_day: int) -> int:
@@ -255,9 +234,6 @@ _KEYS: Final = f"""
         origins.spent_nano, {KEY_TERMS}
     FROM keys JOIN keys AS origins ON origins.id = keys.origin_id
 """  # noqa: S608
-_BUDGETS: Final = (
-    "SELECT id, account_id, name, amount_nano, period, spent_nano, period_day FROM budgets"
-)
 _LIVE_KEYS: Final = f"{_KEYS} WHERE {KEY_LIVES}"
 _NUMBERS: Final = " WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))"
 _NAMES: Final = " WHERE keys.id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
@@ -286,7 +262,7 @@ def _read_budgets(
 ) -> tuple[Budget, ...]:
     """Return the budgets of these keys, and others."""
     ids = {key.terms.budget_id for key in keys if key.terms.budget_id is not None}.union(others)
-    return tuple(_budget_row(row) for row in _select(connection, _BUDGETS + _NUMBERS, ids))
+    return tuple(_budget_row(row) for row in _select(connection, SQL["budgets"], ids))
 
 
 def _select(connection: Connection, sql: str, ids: Collection[str] | Collection[int]) -> list[Any]:
@@ -310,35 +286,25 @@ def _key_row(row: tuple[str, int, bytes, int | None, str, int, *KeyTermsColumns]
     return KeyRow(*row[:3], read_key_terms(row[6:]), *row[3:6])
 
 
-SPENT: Final = """
-    SELECT
-        coalesce(sum(cost_nano) FILTER (WHERE day >= :today), 0),
-        coalesce(sum(cost_nano) FILTER (WHERE day > :today - 7), 0),
-        coalesce(sum(cost_nano), 0)
-    FROM {daily} WHERE account_id = :account AND day > :today - 30 AND key_id = :key
-"""
-_REFUSED: Final = """
-    SELECT request_id, name, refused_ms, code, refused.model
-    FROM refused JOIN accounts ON accounts.id = account_id
-    WHERE request_id = :id AND key_id = :key
-"""
 _ENDED_KEY: Final = "SELECT revoked_ms, expires_ms FROM keys WHERE digest = ?"
 
 
 class Lookups(ABC):
     """Implements `serving.ledger.Reader`; each database has its own connection and thread for it."""
 
-    _SPENT = SPENT.format(daily="daily")
+    _SPENT = SQL["spent"].format(daily="daily")
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
         wanted = {"id": request_id}
-        rows = await self._fetch(RECEIPT, wanted)
+        rows = await self._fetch(SQL["receipt"], wanted)
         # The corrections are read behind it: none is older than what it corrects.
-        return make_receipt(rows[0], await self._fetch(CORRECTIONS, wanted)) if rows else None
+        return (
+            make_receipt(rows[0], await self._fetch(SQL["corrections"], wanted)) if rows else None
+        )
 
     async def read_refused(self, request_id: str, key_id: str) -> RefusedView | None:
         """Return a request of a key if the gateway refused it in the last days, and still has it."""
-        rows = await self._fetch(_REFUSED, {"id": request_id, "key": key_id})
+        rows = await self._fetch(SQL["refused"], {"id": request_id, "key": key_id})
         return RefusedView(*rows[0]) if rows else None
 
     async def read_spent(self, key: Key, today: int) -> Spent:

@@ -33,6 +33,7 @@ from gateway.ledger.sql.database import (
     insert,
     read_account,
     read_account_name,
+    read_script,
     view_account,
 )
 from gateway.ledger.sql.people import (
@@ -50,6 +51,7 @@ SEEN_EVERY_MS: Final = 60_000
 MAX_SESSIONS: Final = 100
 """Sessions of a person. One more ends the session that was not used for longest."""
 
+_SQL: Final = read_script(__file__)
 _COLUMNS: Final = f"""
     SELECT {ACCOUNT_COLUMNS}, sessions.id, person, opened_by, device, address,
         sessions.created_ms, last_seen_ms, sessions.expires_ms
@@ -70,22 +72,6 @@ _SEEN: Final = "UPDATE sessions SET last_seen_ms = ? WHERE id = ?"
 _DELETE: Final = "DELETE FROM sessions"
 _END: Final = f"{_DELETE} WHERE id = ?"
 _SWEEP: Final = f"{_DELETE} WHERE id NOT IN ({_ID} {LIVE})"
-_CROWD_OUT: Final = """
-    DELETE FROM sessions WHERE account_id = :account AND person = :person AND id NOT IN (
-        SELECT id FROM sessions WHERE account_id = :account AND person = :person
-        ORDER BY last_seen_ms DESC, created_ms DESC, id LIMIT :most
-    )
-"""
-_SET_LINK: Final = (
-    "INSERT INTO signin_links (account_id, person, digest, created_ms, expires_ms)"
-    " VALUES (?, ?, ?, ?, ?) ON CONFLICT (account_id, person) DO UPDATE SET"
-    " digest = excluded.digest, created_ms = excluded.created_ms, expires_ms = excluded.expires_ms"
-)
-_SET_HASH: Final = (
-    "INSERT INTO passwords (account_id, person, hash, created_ms, changed_ms) VALUES (?, ?, ?, ?, ?)"
-    " ON CONFLICT (account_id, person) DO UPDATE SET"
-    " hash = excluded.hash, changed_ms = excluded.changed_ms"
-)
 _RENEW_HASH: Final = "UPDATE passwords SET hash = ? WHERE account_id = ? AND person = ?"
 _SIGNED_IN: Final = "UPDATE passwords SET signed_in_ms = ? WHERE account_id = ? AND person = ?"
 _END_OWN: Final = (
@@ -151,7 +137,7 @@ class SignInBook(Part):
                     field="person",
                 )
             now_ms = self._database.clock()
-            connection.execute(_SET_LINK, (*signin.key, digest, now_ms, expires_ms))
+            connection.execute(_SQL["set link"], (*signin.key, digest, now_ms, expires_ms))
             note_signin(self._database, "account.signin_link", signin)
 
     def open_by_link(self, digest: bytes, opening: Opening) -> SessionView | None:
@@ -264,7 +250,7 @@ class SignInBook(Part):
 
     def _set_password(self, connection: Connection, signin: SignIn, password_hash: str) -> int:
         ended, now_ms = len(self.read_own_sessions(signin)), self._database.clock()
-        connection.execute(_SET_HASH, (*signin.key, password_hash, now_ms, now_ms))
+        connection.execute(_SQL["set hash"], (*signin.key, password_hash, now_ms, now_ms))
         for sql in _END_OWN:
             connection.execute(sql, signin.key)
         note_signin(self._database, "account.password", signin, f"ended {count_sessions(ended)}")
@@ -298,7 +284,7 @@ class SignInBook(Part):
             self._end(connection, [opening.replaces])
         # Behind the end of the browser's earlier session, which takes no place any more.
         own: dict[str, Value] = {"account": signin.account_id, "person": signin.person}
-        connection.execute(_CROWD_OUT, {**own, "most": MAX_SESSIONS - 1})
+        connection.execute(_SQL["crowd out"], {**own, "most": MAX_SESSIONS - 1})
         session: dict[str, Value] = {
             "id": opening.id,
             "account_id": signin.account_id,

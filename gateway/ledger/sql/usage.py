@@ -1,7 +1,7 @@
 """Sums of usage and costs, read from the sums by hour and day.
 
 Requests are read only for periods that are not whole days. Rows come as one JSON array, and sums
-that a chart is made of, which may be thousands, as its columns (see `connection`).
+that a chart is made of, which may be thousands, as its columns (see `database`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from gateway.ledger.sql.database import (
     read_account,
     read_columns,
     read_rows,
+    read_script,
     sum_parts,
 )
 from gateway.ledger.sql.rows import COSTS_OF_REQUESTS, HAS_COST, is_amount, name_parts, read_costs
@@ -125,14 +126,7 @@ _GROUPS: Final[Mapping[UsageGroup, str]] = {
 """Columns of what usage is grouped by; days are UTC and numbered, see `_name`."""
 UNKNOWN: Final = "unknown"
 """The provider of requests that were dropped before sums had one."""
-_NAMES: Final = """
-    SELECT json_group_array(json_array(id, name)) FROM accounts
-    WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
-"""
-_LABELS: Final = (
-    "SELECT json_group_array(json_array(id, name, last4)) FROM keys"
-    " WHERE id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
-)
+_SQL: Final = read_script(__file__)
 _STANDING: Final = f"""
     SELECT
         (
@@ -141,27 +135,6 @@ _STANDING: Final = f"""
         EXISTS (SELECT 1 FROM keys WHERE account_id = :account),
         EXISTS (SELECT 1 FROM daily WHERE account_id = :account AND requests > 0)
 """  # noqa: S608 - built from constants
-_EXPIRING: Final = """
-    SELECT id, name, last4, expires_ms FROM keys
-    WHERE account_id = :account AND revoked_ms IS NULL AND replaced_by IS NULL
-        AND expires_ms > :now AND expires_ms <= :soon
-    ORDER BY expires_ms, id
-"""
-_FAILED: Final = """
-    SELECT json_group_array(json_array(day, failed)) FROM (
-        SELECT day, sum(failed) AS failed FROM daily_totals WHERE day >= ? GROUP BY day
-    ) AS sums
-"""
-_CREDITED: Final = f"""
-    SELECT created_ms / {DAY_MS}, {sum_parts("amount_nano")} FROM entries
-    WHERE kind <> 'charge' AND kind IN ('credit', 'code', 'card') AND created_ms >= ?
-    GROUP BY 1
-"""  # noqa: S608 - of constants
-_BALANCES: Final = f"""
-    SELECT {sum_parts("CASE WHEN balance_nano > 0 THEN balance_nano ELSE 0 END")},
-        {sum_parts("CASE WHEN balance_nano < 0 THEN -balance_nano ELSE 0 END")}
-    FROM accounts
-"""  # noqa: S608 - of constants
 
 
 class UsageBook(Part):
@@ -267,9 +240,9 @@ class UsageBook(Part):
     def read_gateway(self, first_day: int) -> GatewayView:
         """Return the failures and credits since a day, and the balances."""
         with self._database.snapshot() as connection:
-            failed = read_rows(connection, _FAILED, (first_day,))
-            credited = connection.execute(_CREDITED, (first_day * DAY_MS,)).fetchall()
-            owed, owed_rest, over, over_rest = connection.execute(_BALANCES).fetchone()
+            failed = read_rows(connection, _SQL["failed"], (first_day,))
+            credited = connection.execute(_SQL["credited"], (first_day * DAY_MS,)).fetchall()
+            owed, owed_rest, over, over_rest = connection.execute(_SQL["balances"]).fetchone()
         return GatewayView(
             dict(failed),
             {day: join_parts(*parts) for day, *parts in credited},
@@ -285,7 +258,7 @@ class UsageBook(Part):
             chosen = UsageFilter(account_id, first_day, now_ms // DAY_MS)
             days, *columns = _read(connection, USAGE, "daily", ("day",), _select(chosen))
             active_keys, has_key, has_call = connection.execute(_STANDING, values).fetchone()
-            expiring = connection.execute(_EXPIRING, values).fetchall()
+            expiring = connection.execute(_SQL["expiring"], values).fetchall()
         return OverviewView(
             dict(zip(days, _make_usages(columns), strict=True)),
             active_keys,
@@ -360,12 +333,12 @@ def _read_accounts(connection: Connection, values: Mapping[str, Value]) -> list[
 def _read_keys(connection: Connection, values: Mapping[str, Value]) -> list[tuple[KeyLabel, Usage]]:
     found, *columns = _read(connection, USAGE, "daily", ("key_id",), values)
     usages = dict(zip(found, _make_usages(columns), strict=True))
-    labels = read_rows(connection, _LABELS, {"ids": orjson.dumps(found).decode()})
+    labels = read_rows(connection, _SQL["labels"], {"ids": orjson.dumps(found).decode()})
     return [(_label(*row), usages[row[0]]) for row in labels]
 
 
 def _read_names(connection: Connection, account_ids: list[int]) -> dict[int, str]:
-    return dict(read_rows(connection, _NAMES, {"ids": orjson.dumps(account_ids).decode()}))
+    return dict(read_rows(connection, _SQL["names"], {"ids": orjson.dumps(account_ids).decode()}))
 
 
 def _label(key_id: str, name: str, last4: str) -> KeyLabel:

@@ -19,7 +19,7 @@ from gateway.ledger.key_records import Spending
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.queue import Item, NotPendingError, Observations
 from gateway.ledger.sql.database import Connection
-from gateway.ledger.sql.observations import Insert, Row, write_observations
+from gateway.ledger.sql.observations import Row, write_observations
 from gateway.ledger.sql.rows import ENDED, write_end
 from gateway.ledger.sqlite.folds import file_calls, transaction_aside
 from gateway.ledger.sqlite.schema import transaction
@@ -220,6 +220,7 @@ def write_aside(connection: sqlite3.Connection, observed: Observations, now_ms: 
         write_observations(connection, observed, now_ms, _insert_rows)
 
 
-def _insert_rows(connection: Connection, insert: Insert, rows: Sequence[Row]) -> None:
-    statement = Statement(f"{insert.into} SELECT * FROM", f"WHERE column1 NOT NULL {insert.then}")
+def _insert_rows(connection: Connection, sql: str, rows: Sequence[Row]) -> None:
+    into, then = sql.split("VALUES")
+    statement = Statement(f"{into} SELECT * FROM", f"WHERE column1 NOT NULL {then}")
     run_all_rows(cast("sqlite3.Connection", connection), statement, rows)

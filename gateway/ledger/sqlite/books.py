@@ -66,7 +66,7 @@ follows from the others."""
 CHARGE_COLUMN: Final = "charge_id"
 """It follows from the entries, and PostgreSQL has no such column."""
 _CHECKS: Final = (
-    *read_checks(Path(__file__).with_name("proof.sql")),
+    *read_checks(__file__),
     Check(WRONG_TOTALS, "day {0}, model {1}, provider {2}: the sums of all accounts are wrong"),
 )
 _TABLES: Final = (

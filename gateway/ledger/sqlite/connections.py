@@ -23,7 +23,7 @@ import aiosqlite
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sql.database import Rows, Values
-from gateway.ledger.sql.rows import SPENT, Lookups, read_all, read_changed
+from gateway.ledger.sql.rows import SQL, Lookups, read_all, read_changed
 from gateway.ledger.sqlite.files import explain
 from gateway.ledger.sqlite.schema import BUSY_MS, transaction
 
@@ -186,7 +186,7 @@ class SqliteReader(Lookups):
     """
 
     # It cannot fold, as it only reads; so it adds what is not in the sums yet.
-    _SPENT = SPENT.format(
+    _SPENT = SQL["spent"].format(
         daily="(SELECT account_id, day, key_id, cost_nano FROM daily UNION ALL"
         " SELECT account_id, ended_ms / 86400000, key_id, cost_nano FROM unfolded)"
     )

@@ -23,7 +23,7 @@ from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spen
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.queue import Item
-from gateway.ledger.sql.rows import BUDGET_SUM, SUMS
+from gateway.ledger.sql.rows import SQL, SUMS
 from gateway.ledger.sqlite.batch import Committed, Known, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks, read_records, run_audit
 from gateway.ledger.sqlite.folds import fold, see_all_charges
@@ -418,5 +418,7 @@ def test_budgets_are_kept(ledger: Ledger) -> None:
 def test_a_sum_is_read_from_an_index(ledger: Ledger) -> None:
     """A period that begins must not read all requests of an account."""
     with closing(connect(ledger.path)) as connection:
-        plan = connection.execute(f"EXPLAIN QUERY PLAN {BUDGET_SUM}", (1, 0, 1)).fetchall()
+        plan = connection.execute(
+            f"EXPLAIN QUERY PLAN {SQL['sum of a budget']}", (1, 0, 1)
+        ).fetchall()
     assert "COVERING INDEX requests_by_budget" in plan[0][3]

@@ -1,0 +1,39 @@
+-- Statements of `rows`.
+
+-- In the order of the fields of `Receipt`.
+--: receipt
+SELECT requests.id, key_id, state, outcome, model, provider, stream, price, hold_nano,
+    started_ms, CASE WHEN status IS NOT NULL THEN attempts END, status,
+    input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
+    cache_write_1h_tokens, extras, cost_nano, estimated, first_byte_ms, ended_ms
+FROM requests JOIN prices ON prices.id = price_id WHERE requests.id = :id;
+
+--: corrections
+SELECT amount_nano, note, created_ms
+FROM entries WHERE kind = 'correction' AND request_id = :id ORDER BY id;
+
+--: post entry
+INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, request_id, idempotency_key,
+    note, created_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- Voided requests are among them, at a cost of 0: so the index alone is read.
+--: sum of a budget
+SELECT coalesce(sum(cost_nano), 0) FROM requests
+WHERE budget_id = ? AND ended_ms >= ? AND ended_ms < ?;
+
+--: budgets
+SELECT id, account_id, name, amount_nano, period, spent_nano, period_day FROM budgets
+WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids));
+
+--: spent
+SELECT
+    coalesce(sum(cost_nano) FILTER (WHERE day >= :today), 0),
+    coalesce(sum(cost_nano) FILTER (WHERE day > :today - 7), 0),
+    coalesce(sum(cost_nano), 0)
+FROM {daily} WHERE account_id = :account AND day > :today - 30 AND key_id = :key;
+
+--: refused
+SELECT request_id, name, refused_ms, code, refused.model
+FROM refused JOIN accounts ON accounts.id = account_id
+WHERE request_id = :id AND key_id = :key;
