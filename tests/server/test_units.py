@@ -1,14 +1,23 @@
-"""The unit files: their settings for an installation, and systemd's own verification."""
+"""The unit files: their settings for an installation, and systemd's own verification.
+
+`units.txt` has the settings of each unit, and how they change with the installation and the
+configuration: what differs from the unit of that kind above. They follow systemd.service(5),
+systemd.exec(5), systemd.resource-control(5) and podman-systemd.unit(5). To write them anew, after a look at
+what that would change:
+
+    WRITE_UNITS=1 python -m pytest tests/server/test_units.py && git diff tests/server/units.txt
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from difflib import ndiff
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,148 +25,72 @@ import pytest
 
 from gateway.cli.process import explain
 from gateway.config.records import Server
-from gateway.server.systemd import (
-    GRACE_SECONDS,
-    MIN_STOP_SECONDS,
-    Installation,
-    make_container,
-    make_service,
-    make_socket,
-)
-from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
-from tests.support.rows import each_row
+from gateway.server.systemd import Installation, make_container, make_service, make_socket
+from tests.server.unit_files import PLACE, SERVER, STATE
+from tests.support.rows import each_row, told_together
 from tests.support.settings import SHIPPED
 
+UNITS: Final = Path(__file__).with_name("units.txt")
 DEPLOY: Final = SHIPPED.with_name("gateway") / "docs/deploy.md"
 WORST_EXPOSURE: Final = 3.0
 ANALYZE: Final = shutil.which("systemd-analyze")
 needs_systemd: Final = pytest.mark.skipif(ANALYZE is None, reason="there is no systemd-analyze")
 
 
-def service_of(changes: Mapping[str, Any] | None = None, **server: Any) -> dict[str, list[str]]:
-    place = dataclasses.replace(PLACE, **(changes or {}))
-    return read_unit(make_service(place, with_server(**server)))
+def change(place: dict[str, str | None]) -> Installation:
+    """Return the installation with other paths; the owner is no path."""
+    paths: dict[str, Any] = {
+        name: value if name == "owner" or value is None else Path(value)
+        for name, value in place.items()
+    }
+    return dataclasses.replace(PLACE, **paths)
 
 
 def with_server(**changes: Any) -> Server:
     return dataclasses.replace(SERVER, **changes)
 
 
-def test_the_service_notifies_is_watched_restarts_and_is_confined() -> None:
-    """The settings follow systemd.service(5), systemd.exec(5) and systemd.resource-control(5)."""
-    unit = service_of()
-    for name, value in {
-        "Type": "notify",
-        "ExecStart": "/opt/gateway/.venv/bin/python -m gateway serve"
-        " --config /etc/gateway/gateway.toml",
-        "ExecReload": "/opt/gateway/.venv/bin/python -m gateway reload"
-        " --config /etc/gateway/gateway.toml",
-        "WorkingDirectory": "/opt/gateway",
-        "EnvironmentFile": "-/etc/gateway/gateway.env",
-        "User": "keeper",
-        "ReadWritePaths": "/srv/books",
-        "ReadOnlyPaths": "/opt/gateway/gateway /opt/gateway/.venv /etc/gateway/gateway.toml"
-        " -/etc/gateway/gateway.env",
-        "WatchdogSec": "30",
-        "TimeoutStopSec": "90",
-        "Restart": "on-failure",
-        "RestartPreventExitStatus": "3 78",
-        "LimitNOFILE": "65536",
-        "MemoryMax": "1792M",
-        "ProtectSystem": "strict",
-        "NoNewPrivileges": "yes",
-        "PrivateTmp": "yes",
-        "ProtectHome": "yes",
-        "CapabilityBoundingSet": "",
-    }.items():
-        assert unit[name] == [value], name
-    assert unit["SystemCallFilter"][0] == "@system-service"
-    assert "StateDirectory" not in unit
-    assert "#LoadCredential=openai:/etc/gateway/openai.key" in make_service(PLACE, SERVER)
+def make_unit(kind: str, place: dict[str, Any], server: dict[str, Any]) -> list[str]:
+    """Return the lines of a unit without its comments, but for those of examples."""
+    if kind == "service":
+        text = make_service(change(place), with_server(**server))
+    elif kind == "container":
+        config = Path(place.get("config", "/home/keeper/100% mine/gateway.toml"))
+        text = make_container(config, with_server(**server), has_database="database" not in place)
+    else:
+        text = make_socket([tuple(one) for one in place["addresses"]])
+    return [line for line in text.splitlines() if re.match(r"[^#\s]|#\w+=", line)]
 
 
-@each_row(("drain_seconds", "stop_seconds"), [(0, "90"), (30, "90"), (75.5, "91"), (600, "615")])
-def test_stopping_may_take_as_long_as_the_drain(drain_seconds: float, stop_seconds: str) -> None:
-    assert service_of(drain_seconds=drain_seconds)["TimeoutStopSec"] == [stop_seconds]
-
-
-def test_memory_suffices_for_what_is_admitted() -> None:
-    assert service_of(max_in_flight=10_000, max_bodies_mb=1024)["MemoryMax"] == ["10240M"]
-
-
-@each_row(
-    ("changes", "said"),
-    [
-        ({"database": STATE}, {"StateDirectory": "gateway", "User": "keeper"}),
-        ({"database": STATE, "owner": ""}, {"StateDirectory": "gateway", "DynamicUser": "yes"}),
-        ({"database": Path("/var/lib/a/b/g.db")}, {"StateDirectory": "a/b"}),
-        ({"database": Path("/var/lib/g.db")}, {"ReadWritePaths": "/var/lib"}),
-        ({"database": Path("/my books/g.db")}, {"ReadWritePaths": '"/my books"'}),
-    ],
-)
-def test_the_database_can_be_written(changes: dict[str, object], said: dict[str, str]) -> None:
-    unit = service_of(changes)
-    for name, value in said.items():
-        assert unit[name] == [value]
-    assert ("StateDirectory" in unit) != ("ReadWritePaths" in unit)
-    assert ("User" in unit) != ("DynamicUser" in unit)
-
-
-@each_row(("owner", "user"), [("", {"DynamicUser": ["yes"]}), ("keeper", {"User": ["keeper"]})])
-def test_a_database_elsewhere_needs_no_folder(owner: str, user: dict[str, list[str]]) -> None:
-    """Only the first start writes a file; nothing has to be owned by anybody."""
-    unit = service_of({"database": None, "owner": owner})
-    assert {name: unit[name] for name in ("User", "DynamicUser") if name in unit} == user
-    assert "ReadWritePaths" not in unit
-    assert (unit["StateDirectory"], unit["StateDirectoryMode"]) == (["gateway"], ["0700"])
-    assert unit["ReadOnlyPaths"] == service_of()["ReadOnlyPaths"]
-    assert unit["After"] == ["network-online.target gateway.socket postgresql.service"]
-    assert unit["Wants"] == service_of()["Wants"] == ["network-online.target gateway.socket"]
-    assert service_of()["After"] == ["network-online.target gateway.socket"]
-    assert (unit["ProtectHome"], unit["PrivateTmp"]) == (["yes"], ["yes"])
+def test_units() -> None:
+    """Each heading is a kind, and the changes of the installation and of `[server]` as JSON."""
+    whole, plain, new = UNITS.read_text(encoding="utf-8"), dict[str, list[str]](), list[str]()
+    with told_together() as row:
+        for block in whole.split("== ")[1:]:
+            heading, *lines = block.strip("\n").split("\n")
+            kind, *changes = heading.split(" ", 1)
+            place, server = json.loads(f"[{changes[0]}]") if changes else ({}, {})
+            made = make_unit(kind, place, server)
+            told = [one for one in ndiff(plain.get(kind, []), made) if one[0] in "+-"]
+            told = told if plain.setdefault(kind, made) is not made else made
+            new.append("".join(f"{line}\n" for line in (f"== {heading}", *told)))
+            with row(heading):
+                assert "WRITE_UNITS" in os.environ or told == lines
+    if "WRITE_UNITS" in os.environ:
+        UNITS.write_text("\n".join(new), encoding="utf-8")
 
 
 @each_row("name", ["python", "environment", "package", "config", "folder", "database"])
 @each_row(
-    ("root", "setting", "value"),
+    ("root", "setting"),
     [
-        ("/home/ann", "ProtectHome", "read-only"),
-        ("/root", "ProtectHome", "read-only"),
-        ("/tmp/x", "PrivateTmp", "no"),
+        ("/home/ann", "ProtectHome=read-only"),
+        ("/root", "ProtectHome=read-only"),
+        ("/tmp/x", "PrivateTmp=no"),
     ],
 )
-def test_nothing_needed_is_hidden(name: str, root: str, setting: str, value: str) -> None:
-    assert service_of({name: Path(root, "one")})[setting] == [value]
-
-
-def test_a_low_port_needs_one_capability() -> None:
-    unit = service_of(port=443)
-    assert unit["AmbientCapabilities"] == unit["CapabilityBoundingSet"] == ["CAP_NET_BIND_SERVICE"]
-    assert "PrivateUsers" not in unit
-
-
-def test_what_systemd_would_replace_is_escaped() -> None:
-    unit = service_of(
-        {
-            "config": Path("/my 100%/$HOME/it's.toml"),
-            "folder": Path("/my 100%"),
-            "database": Path("/my 100%/g.db"),
-        }
-    )
-    assert unit["ExecStart"][0].endswith(' --config "/my 100%%/$$HOME/it\'s.toml"')
-    assert unit["WorkingDirectory"] == ["/my 100%%"]
-    assert unit["ReadOnlyPaths"][0].endswith(
-        """ "/my 100%%/$HOME/it's.toml" "-/my 100%%/$HOME/it's.env\""""
-    )
-    assert unit["ReadWritePaths"] == ['"/my 100%%"']
-
-
-def test_the_socket_queues_where_the_gateway_would_listen() -> None:
-    unit = read_unit(make_socket([("127.0.0.1", 8080), ("::1", 8080)]))
-    assert unit["ListenStream"] == ["127.0.0.1:8080", "[::1]:8080"]
-    assert unit["BindIPv6Only"] == ["ipv6-only"]
-    assert unit["Backlog"] == ["4096"]
-    assert "BindIPv6Only" not in read_unit(make_socket([("0.0.0.0", 80)]))
+def test_nothing_needed_is_hidden(name: str, root: str, setting: str) -> None:
+    assert setting in make_unit("service", {name: f"{root}/one"}, {})
 
 
 # ---- systemd's own opinion -----------------------------------------------------------------------
@@ -221,57 +154,9 @@ def test_the_documents_have_the_commands() -> None:
     assert ".venv/bin/gateway --config /etc/gateway/gateway.toml unit" in told
 
 
-CONFIG: Final = Path("/home/keeper/100% mine/gateway.toml")
 GENERATOR: Final = shutil.which(
     "podman-system-generator", path="/usr/lib/systemd/system-generators:/usr/libexec/podman"
 )
-
-
-def test_nothing_but_the_volume_can_be_written() -> None:
-    """The settings follow podman-systemd.unit(5)."""
-    unit = read_unit(make_container(CONFIG, SERVER))
-    assert unit["ReadOnly"] == ["true"]
-    assert unit["Volume"] == [
-        "/home/keeper/100%% mine/gateway.toml:/etc/gateway/gateway.toml:ro",
-        "gateway:/var/lib/gateway:U",
-    ]
-    assert unit["DropCapability"] == ["all"]
-    assert unit["NoNewPrivileges"] == ["true"]
-    assert unit["User"] == ["10001"], "not root"
-    assert unit["UserNS"] == ["keep-id:uid=10001,gid=10001"]
-    assert "Secret" not in unit, "an example, as a comment"
-
-
-def test_with_a_database_elsewhere_the_volume_has_the_first_key() -> None:
-    text = make_container(CONFIG, SERVER, has_database=False)
-    unit = read_unit(text)
-    assert unit.pop("Environment") == ["STATE_DIRECTORY=/var/lib/gateway"]
-    assert unit == read_unit(make_container(CONFIG, SERVER))
-    assert "the volume has the database" not in text
-    assert "#Secret=database_url,type=env,target=DATABASE_URL" in text
-
-
-def test_requests_in_flight_have_time_to_end() -> None:
-    """Podman kills what has not ended by its time, systemd a while later."""
-    for drain_seconds in (0, 600):
-        server = dataclasses.replace(SERVER, drain_seconds=drain_seconds)
-        unit = read_unit(make_container(CONFIG, server))
-        seconds = max(MIN_STOP_SECONDS, drain_seconds + GRACE_SECONDS)
-        assert unit["PodmanArgs"] == [f"--stop-timeout={seconds}"]
-        assert int(unit["TimeoutStopSec"][0]) > seconds
-
-
-def test_it_is_ready_when_the_gateway_says_so_and_keeps_the_socket() -> None:
-    unit = read_unit(make_container(CONFIG, SERVER))
-    assert (unit["Notify"], unit["Requires"]) == (["true"], ["gateway.socket"])
-    assert unit["RestartPreventExitStatus"] == ["3 78"]
-
-
-def test_a_reload_runs_the_verb_where_the_configuration_is() -> None:
-    unit = read_unit(make_container(CONFIG, SERVER))
-    verb = "gateway --config /etc/gateway/gateway.toml reload"
-    assert unit["ExecReload"] == [f"podman exec gateway {verb}"]
-    assert unit["ContainerName"] == ["gateway"]
 
 
 @pytest.mark.skipif(GENERATOR is None, reason="there is no Podman with Quadlet")
