@@ -136,7 +136,7 @@ def make_socket(addresses: Sequence[tuple[str, int]]) -> str:
     return _fill("gateway.socket", listen="\n".join(lines), backlog=SOCKET_BACKLOG)
 
 
-def make_container(config: Path, server: Server, *, has_database: bool = True) -> str:
+def make_container(config: Path, server: Server, *, has_database: bool) -> str:
     """Return the text of gateway.container, a Quadlet unit for a user's own systemd.
 
     Its keys are those of podman-systemd.unit(5), Podman 4.5 or newer. `has_database`: whether the

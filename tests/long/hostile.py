@@ -24,19 +24,23 @@ from tests.support import running as runs
 from tests.support.chat import say
 from tests.support.client import Cut, request
 from tests.support.config import COMPLETES, DRAWS, EMBEDS, HEARS, RANKS, SPEAKS, Kind, make_places
-from tests.support.embeddings import EMBEDDINGS
+from tests.support.embeddings import EMBEDDINGS, embeddings
 from tests.support.process import CHAT, RESPONSES
 from tests.support.replies import (
+    LAST_CHUNK,
     chunk,
     chunked,
     completion,
+    dumps,
     json_reply,
     sse,
     sse_start,
+    stream_head,
     text_chunks,
 )
 from tests.support.seed import NANO, Seed
 from tests.support.stage import Stage
+from tests.support.texts import COMPLETIONS, text_completion, text_events
 from tests.support.upstream import End, Exchange, Script, listen, port_of, serve_scripts
 
 PROBE: Final = "GATEWAY_TURNS_FILE"
@@ -252,54 +256,6 @@ async def many(count: int, ask: Callable[[], Awaitable[Any]], seconds: float) ->
     await asyncio.gather(*(go_on() for _ in range(count)))
 
 
-async def send_responses(stage: Stage) -> None:
-    """A holder sends 50 bodies at once of as many values as are translated on the loop at most."""
-    items = [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}] * 3900
-    body = json.dumps({"model": "chat/0", "input": items}, separators=(",", ":")).encode()
-    await many(50, lambda: stage.gateway.post(RESPONSES, stage.key, body), 5.0)
-
-
-async def send_strings(stage: Stage) -> None:
-    """A holder sends 28 MiB of empty objects in the arguments of a call."""
-    arguments = "[" + "{}," * (28 * MIB // 3)
-    call = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": arguments}}
-    body = say("messages/0")
-    body["messages"] += [
-        {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "x"},
-    ]
-    data = json.dumps(body).encode()
-    await many(2, lambda: stage.gateway.chat(stage.key, data), 5.0)
-
-
-async def send_quotes(stage: Stage) -> None:
-    """A holder sends 26 MB with as many escaped quotes as are read, no JSON and so free of charge."""
-    quotes, text = b'"' + b'\\"' * (16 << 10) + b'",', b'"' + b"x" * (32 << 10) + b'",'
-    body = b"[" + quotes * 122 + text * 678
-    await many(2, lambda: stage.gateway.chat(stage.key, body), 5.0)
-
-
-async def receive_quotes(stage: Stage) -> None:
-    """A provider's replies are 80 kB of quotes, as of a program."""
-    await many(4, lambda: stage.gateway.chat(stage.key, say("chat/0", "quotes")), 5.0)
-
-
-async def receive_nothing(stage: Stage, what: str) -> None:
-    """A provider sends 6 MB that say nothing, in ten streams."""
-    body = say("chat/0", what, stream=True)
-    await many(10, lambda: stage.gateway.chat(stage.key, body), 5.0)
-
-
-def receive(what: str) -> Attack:
-    return lambda stage: receive_nothing(stage, what)
-
-
-async def leave_embeddings(stage: Stage) -> None:
-    """A holder asks for 9 × 33 MiB of vectors and reads nothing."""
-    body = {"model": "embed/0", "input": ["a"] * 2048}
-    await leave_unread(stage, EMBEDDINGS, body, 9)
-
-
 async def leave_unread(stage: Stage, path: str, body: object, count: int) -> None:
     data = json.dumps(body).encode()
     head = [("Content-Type", "application/json"), ("Authorization", f"Bearer {stage.key}")]
@@ -315,19 +271,6 @@ async def leave_unread(stage: Stage, path: str, body: object, count: int) -> Non
         await asyncio.sleep(5)
 
 
-async def send_large(stage: Stage) -> None:
-    """A holder sends bodies of 8 MB, one after another."""
-    text = "word " * (8 * MIB // 5)
-    body = json.dumps(say("chat/0", text)).encode()
-    await many(1, lambda: stage.gateway.chat(stage.key, body), 5.0)
-
-
-async def receive_large(stage: Stage) -> None:
-    """A provider's JSON replies have as many values as one may have, for callers of two dialects."""
-    await many(4, lambda: stage.gateway.chat(stage.key, say("chat/0", "large")), 5.0)
-
-
-COMPLETIONS: Final = "/v1/completions"
 IMAGES: Final = "/v1/images/generations"
 RERANK: Final = "/v1/rerank"
 SPEECH: Final = "/v1/audio/speech"
@@ -335,9 +278,9 @@ TRANSCRIPTS: Final = "/v1/audio/transcriptions"
 BOUNDARY: Final = "hostile"
 
 
-def send(path: str, count: int, **body: Any) -> Attack:
-    """So many callers of a holder send a body again and again."""
-    data = json.dumps(body, separators=(",", ":")).encode()
+def send(path: str, count: int, body: Any = None, **fields: Any) -> Attack:
+    """So many callers of a holder send a body again and again; bytes are sent unchanged."""
+    data = body if isinstance(body, bytes) else dumps(fields)
     return lambda stage: many(count, lambda: stage.gateway.post(path, stage.key, data), 5.0)
 
 
@@ -368,6 +311,47 @@ def make_part(name: str, value: bytes, file: str = "") -> bytes:
 
 LARGE: Final = 28 * MIB
 """Bytes of a body that is nearly as large as one may be."""
+CALL: Final = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "f", "arguments": "[" + "{}," * (LARGE // 3)},
+}
+QUOTES: Final = b'"' + b'\\"' * (16 << 10) + b'",'
+"""As many escaped quotes as are read."""
+OF_CHATS: Final[dict[str, Attack]] = {
+    # As many values as are translated on the loop at most:
+    "Responses bodies x50": send(
+        RESPONSES,
+        50,
+        model="chat/0",
+        input=[{"role": "user", "content": [{"type": "input_text", "text": "a"}]}] * 3900,
+    ),
+    "JSON in a string": send(
+        CHAT,
+        2,
+        model="messages/0",
+        messages=[
+            *say("messages/0")["messages"],
+            {"role": "assistant", "tool_calls": [CALL]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "x"},
+        ],
+    ),
+    # No JSON, and so free of charge:
+    "quotes in strings": send(
+        CHAT, 2, b"[" + QUOTES * 122 + (b'"' + b"x" * (32 << 10) + b'",') * 678
+    ),
+    # As of a program:
+    "quotes in replies": send(CHAT, 4, **say("chat/0", "quotes")),
+    "comments": send(CHAT, 10, **say("chat/0", "comments", stream=True)),
+    "comment lines": send(CHAT, 10, **say("chat/0", "lines", stream=True)),
+    "empty events": send(CHAT, 10, **say("chat/0", "empty", stream=True)),
+    "small deltas": send(CHAT, 10, **say("chat/0", "deltas", stream=True)),
+    # 9 × 33 MiB of vectors:
+    "unread embeddings": leave(EMBEDDINGS, 9, model="embed/0", input=["a"] * 2048),
+    "8 MB bodies": send(CHAT, 1, **say("chat/0", "word " * (8 * MIB // 5))),
+    # As many values as a reply may have:
+    "large replies": send(CHAT, 4, **say("chat/0", "large")),
+}
 OF_SERVICES: Final[dict[str, Attack]] = {
     "prompts": send(COMPLETIONS, 4, model="text/0", prompt=["a"] * (LARGE // 4)),
     "some prompts": send(COMPLETIONS, 50, model="text/0", prompt=["a"] * 2000),
@@ -404,17 +388,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "chunks x1": send_chunks(1),
     "chunks x100": send_chunks(100),
     "chunks x890": send_chunks(890),
-    "Responses bodies x50": send_responses,
-    "JSON in a string": send_strings,
-    "quotes in strings": send_quotes,
-    "quotes in replies": receive_quotes,
-    "comments": receive("comments"),
-    "comment lines": receive("lines"),
-    "empty events": receive("empty"),
-    "small deltas": receive("deltas"),
-    "unread embeddings": leave_embeddings,
-    "8 MB bodies": send_large,
-    "large replies": receive_large,
+    **OF_CHATS,
     **OF_SERVICES,
 }
 FLOODS: Final = {
@@ -442,101 +416,62 @@ def choose(exchange: Exchange) -> Script:
     if reply := REPLIES.get(exchange.target):
         return reply(exchange)
     body = exchange.json
-    if not body.get("stream"):
-        if _asked(body) == "large":
-            return [LARGE_REPLY]
-        return json_reply(completion('"' * 80_000 if _asked(body) == "quotes" else "Hello"))
-    start = sse_start(text_chunks(["Hello"], finish=None))
-    flood = FLOODS[_asked(body)]
-    piece = chunked(flood * (60_000 // len(flood)))
-    return [*start, *[piece] * 100, End.FIN]
+    asked = body["messages"][-1]["content"]
+    if body.get("stream"):
+        start = sse_start(text_chunks(["Hello"], finish=None))
+        return [*start, *flood(FLOODS[asked]), End.FIN]
+    if asked == "large":
+        return LARGE_CHAT
+    return json_reply(completion('"' * 80_000 if asked == "quotes" else "Hello"))
 
 
-def _asked(body: dict[str, Any]) -> Any:
-    return body["messages"][-1]["content"]
-
-
-def _make_json(body: bytes) -> bytes:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    return head % len(body) + body
-
-
-def _make_vectors() -> bytes:
-    vector = {"object": "embedding", "index": 0, "embedding": "A" * 16_900}
-    usage = {"prompt_tokens": 2048, "total_tokens": 2048}
-    body = {"object": "list", "model": "up", "data": [vector] * 2048, "usage": usage}
-    return _make_json(json.dumps(body).encode())
-
-
-def _make_large_reply() -> bytes:
-    body = completion()
-    token = {"token": "a", "logprob": -1, "bytes": [97]}
-    body["choices"][0]["logprobs"] = {"content": [{**token, "top_logprobs": [token] * 20}] * 3000}
-    return _make_json(json.dumps(body, separators=(",", ":")).encode())
-
-
-VECTORS: Final = _make_vectors()
-LARGE_REPLY: Final = _make_large_reply()
-
-
-def answer_texts(exchange: Exchange) -> Script:
-    event = {"id": "cmpl_1", "object": "text_completion", "created": 1, "model": "up"}
-    if not exchange.json.get("stream"):
-        choice = {"index": 0, "text": "Hello", "finish_reason": "stop"}
-        return json_reply(
-            {**event, "choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
-        )
-    flood = sse({**event, "choices": [{"index": 0, "text": "a", "finish_reason": None}]})
-    return [*sse_start([]), *[chunked(flood * (60_000 // len(flood)))] * 100, End.FIN]
-
-
-def answer_images(exchange: Exchange) -> Script:
-    return [IMAGE_EVENTS] if exchange.json.get("stream") else [LARGE_IMAGES]
-
-
-def answer_ranks(exchange: Exchange) -> Script:
-    return [RANKING] if exchange.json["query"] == "ranks" else json_reply({"results": [RANK]})
-
-
-def answer_speech(_: Exchange) -> Script:
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\nTransfer-Encoding: chunked\r\n\r\n"
-    return [head, *[chunked(b"\xff\xf3" * 100) * 300] * 100, chunked(b"")]
-
-
-def answer_transcripts(exchange: Exchange) -> Script:
-    return [SEGMENTS] if b"\r\nsegments\r\n" in exchange.body else json_reply({"text": "a"})
-
-
+TOKEN: Final = {"token": "a", "logprob": -1, "bytes": [97]}
+LARGE_REPLY: Final = completion()
+LARGE_REPLY["choices"][0]["logprobs"] = {
+    "content": [{**TOKEN, "top_logprobs": [TOKEN] * 20}] * 3000
+}
+LARGE_CHAT: Final = json_reply(LARGE_REPLY)
+VECTORS: Final = json_reply(embeddings([[0.5] * 3169] * 2048, packed=True))
 RANK: Final = {"index": 0, "relevance_score": 0.5}
-RANKING: Final = _make_json(
-    json.dumps(
-        {"model": "up", "results": [RANK] * 200_000, "meta": {"billed_units": {"search_units": 1}}}
-    ).encode()
+RANKING: Final = json_reply(
+    {"model": "up", "results": [RANK] * 200_000, "meta": {"billed_units": {"search_units": 1}}}
 )
-LARGE_IMAGES: Final = _make_json(
-    json.dumps({"created": 1, "model": "up", "data": [{"b64_json": "QUJD" * MIB}] * 10}).encode()
-)
-IMAGE_EVENTS: Final = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-    + sse({"type": "image_generation.partial_image", "b64_json": "QUJD" * MIB}) * 9
-    + sse({"type": "image_generation.completed", "b64_json": "QUJD" * MIB})
-)
-SEGMENTS: Final = _make_json(
-    json.dumps(
-        {
-            "text": "a",
-            "duration": 9,
-            "segments": [{"start": 0, "text": "a", "tokens": [1, 2]}] * 100_000,
-        }
-    ).encode()
-)
+IMAGE: Final = {"b64_json": "QUJD" * MIB}
+IMAGES_REPLY: Final = json_reply({"created": 1, "model": "up", "data": [IMAGE] * 10})
+IMAGE_EVENTS: Final = [
+    stream_head(framing="close")
+    + sse({"type": "image_generation.partial_image", **IMAGE}) * 9
+    + sse({"type": "image_generation.completed", **IMAGE})
+]
+SEGMENT: Final = {"start": 0, "text": "a", "tokens": [1, 2]}
+SEGMENTS: Final = json_reply({"text": "a", "duration": 9, "segments": [SEGMENT] * 100_000})
+SOUND: Final = [
+    stream_head().replace(b"text/event-stream; charset=utf-8", b"audio/mpeg"),
+    *[chunked(b"\xff\xf3" * 100) * 300] * 100,
+    LAST_CHUNK,
+]
+
+
+def flood(event: bytes) -> list[bytes]:
+    """Make 6 MB of an event."""
+    return [chunked(event * (60_000 // len(event)))] * 100
+
+
 REPLIES: Final[dict[str, Callable[[Exchange], Script]]] = {
-    EMBEDDINGS: lambda _: [VECTORS],
-    COMPLETIONS: answer_texts,
-    IMAGES: answer_images,
-    RERANK: answer_ranks,
-    SPEECH: answer_speech,
-    TRANSCRIPTS: answer_transcripts,
+    EMBEDDINGS: lambda _: VECTORS,
+    COMPLETIONS: lambda asked: (
+        [*sse_start([]), *flood(sse(text_events("a")[0])), End.FIN]
+        if asked.json.get("stream")
+        else json_reply(text_completion("Hello"))
+    ),
+    IMAGES: lambda asked: IMAGE_EVENTS if asked.json.get("stream") else IMAGES_REPLY,
+    RERANK: lambda asked: (
+        RANKING if asked.json["query"] == "ranks" else json_reply({"results": [RANK]})
+    ),
+    SPEECH: lambda _: SOUND,
+    TRANSCRIPTS: lambda asked: (
+        SEGMENTS if b"\r\nsegments\r\n" in asked.body else json_reply({"text": "a"})
+    ),
 }
 
 

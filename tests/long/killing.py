@@ -15,7 +15,7 @@ import sqlite3
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -238,6 +238,16 @@ class Load:
             record.complete |= not record.stream or kind not in {"plain", "text"}
 
 
+ROWS: Final = """
+    SELECT requests.id, input_tokens, state, outcome, cost_nano, estimated,
+        count(entries.id) FILTER (WHERE kind = 'charge'),
+        CAST(coalesce(-sum(amount_nano) FILTER (WHERE kind = 'charge'), 0) AS BIGINT),
+        CAST(coalesce(sum(amount_nano) FILTER (WHERE kind = 'correction'), 0) AS BIGINT)
+    FROM requests LEFT JOIN entries ON entries.request_id = requests.id GROUP BY requests.id
+"""
+"""The columns of `Row`, in the SQL of both databases."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """The ledger's row of one request."""
@@ -248,20 +258,14 @@ class Row:
     outcome: str
     cost_nano: int
     estimated: int
-    entries: int
+    charges: int
     charged_nano: int
+    corrected_nano: int = 0
 
 
 def read_rows(path: Path) -> list[Row]:
     with contextlib.closing(sqlite3.connect(path)) as database:
-        return [
-            Row(*row)
-            for row in database.execute(
-                "SELECT requests.id, input_tokens, state, outcome, cost_nano, estimated,"
-                " count(entries.id), coalesce(-sum(amount_nano), 0) FROM requests"
-                " LEFT JOIN entries ON entries.request_id = requests.id GROUP BY requests.id"
-            )
-        ]
+        return [Row(*row) for row in database.execute(ROWS)]
 
 
 def summarise(path: Path) -> list[Any]:
@@ -301,14 +305,39 @@ def judge(load: Load, rows: list[Row], balance_nano: int, figures: Figures) -> N
     figures.interrupted = sum(row.outcome == "interrupted" for row in rows)
     for record in load.records:
         _judge_record(record, by_id.get(record.request_id), figures)
+    judge_rows(rows, balance_nano, figures, lambda number: expect(number).cost_nano, "interrupted")
     complete = {record.number for record in load.records if record.complete}
-    posted = [row for row in rows if row.state == "posted"]
+    figures.charged_not_whole = sum(
+        row.state == "posted" and row.number not in complete for row in rows
+    )
+
+
+def judge_rows(
+    rows: list[Row],
+    balance_nano: int,
+    figures: Findings,
+    find_cost: Callable[[int], int],
+    void: str = "",
+) -> None:
+    """Check each row: posted at its exact cost with one charge, or voided with none.
+
+    `void` is the only outcome of what is voided. A charge that was taken back whole does not count.
+    """
     for row in rows:
-        _judge_row(row, figures)
-    figures.charged_not_whole = sum(row.number not in complete for row in posted)
-    numbers = Counter(row.number for row in posted)
-    figures.doubled += [f"number {number}" for number, count in numbers.items() if count > 1]
-    expected_nano = CREDIT_NANO - sum(expect(row.number).cost_nano for row in posted)
+        cost_nano = find_cost(row.number)
+        if row.charges > 1:
+            figures.doubled.append(f"{row}")
+        elif row.state == "posted":
+            is_exact = (row.cost_nano, row.charged_nano, row.estimated) == (cost_nano, cost_nano, 0)
+            if not is_exact or row.corrected_nano not in {0, cost_nano}:
+                figures.wrong.append(f"{row} should cost {cost_nano}")
+        elif (row.state, row.charges, row.corrected_nano) != ("voided", 0, 0) or (
+            void and row.outcome != void
+        ):
+            figures.wrong.append(f"{row}")
+    kept = Counter(row.number for row in rows if row.state == "posted" and not row.corrected_nano)
+    figures.doubled += [f"number {number}" for number, count in kept.items() if count > 1]
+    expected_nano = CREDIT_NANO - sum(row.charged_nano - row.corrected_nano for row in rows)
     if balance_nano != expected_nano:
         figures.wrong.append(f"balance {balance_nano}, expected {expected_nano}")
 
@@ -328,18 +357,6 @@ def _judge_record(record: Record, row: Row | None, figures: Figures) -> None:
         figures.cut += 1
         if row.state != "posted" and row.outcome != "interrupted":
             figures.wrong.append(f"{record} is {row}")
-
-
-def _judge_row(row: Row, figures: Figures) -> None:
-    """Check a row: posted at its exact cost with one charge, or interrupted with none."""
-    if row.entries > 1:
-        figures.doubled.append(f"{row}")
-    elif row.state == "posted":
-        cost_nano = expect(row.number).cost_nano
-        if (row.cost_nano, row.charged_nano, row.estimated) != (cost_nano, cost_nano, 0):
-            figures.wrong.append(f"{row} should cost {cost_nano}")
-    elif (row.state, row.outcome, row.entries) != ("voided", "interrupted", 0):
-        figures.wrong.append(f"{row}")
 
 
 async def kill_and_restart(

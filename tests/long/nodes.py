@@ -12,12 +12,12 @@ import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import psycopg
 
-from tests.long.killing import CREDIT_NANO, RICH, Findings, answer, used
+from tests.long.killing import RICH, ROWS, Findings, Record, Row, answer, judge_rows, used
 from tests.support import replies
 from tests.support.chat import say
 from tests.support.client import Cut
@@ -44,49 +44,15 @@ LOCKS: Final = (
 )
 PAUSE_SECONDS: Final = 0.02
 """A caller's pause after a refusal."""
-ROWS: Final = """
-    SELECT requests.id, input_tokens, state, outcome, cost_nano,
-        count(entries.id) FILTER (WHERE kind = 'charge'),
-        coalesce(-sum(amount_nano) FILTER (WHERE kind = 'charge'), 0)::bigint,
-        coalesce(sum(amount_nano) FILTER (WHERE kind = 'correction'), 0)::bigint
-    FROM requests LEFT JOIN entries ON entries.request_id = requests.id GROUP BY requests.id
-"""
 
 
 @dataclass(slots=True)
-class Record:
-    """A request as its caller saw it."""
+class NodeRecord(Record):
+    """A request to one of the nodes."""
 
-    number: int
-    stream: bool
-    node: Node
-    request_id: str = ""
-    status: int = 0
-    whole: bool = False
-    """The reply ended as HTTP says."""
-    done: bool = False
-    """A JSON body, or a stream with its last event."""
+    node: Node = field(kw_only=True)
     told: bool = False
     """A stream that had an error event."""
-    seconds: float = 0
-
-    @property
-    def complete(self) -> bool:
-        return self.status == 200 and self.whole and self.done
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The ledger's row of one request."""
-
-    id: str
-    number: int
-    state: str
-    outcome: str
-    cost_nano: int
-    charges: int
-    charged_nano: int
-    corrected_nano: int
 
 
 @dataclass(slots=True)
@@ -119,7 +85,7 @@ class Load:
     """Callers that never stop, on all nodes that are alive, and their records."""
 
     def __init__(self, fleet: Fleet) -> None:
-        self.records: list[Record] = []
+        self.records: list[NodeRecord] = []
         self.is_on = True
         self._fleet = fleet
         self._key = fleet.callers["rich"].key
@@ -130,16 +96,14 @@ class Load:
             if record.status != 200:
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    async def call(self, node: Node, *, stream: bool) -> Record:
-        record = Record(len(self.records) + 1, stream, node)
+    async def call(self, node: Node, *, stream: bool) -> NodeRecord:
+        record = NodeRecord(len(self.records) + 1, stream, node=node)
         self.records.append(record)
-        started = time.monotonic()
         with contextlib.suppress(Cut, OSError):
             await self._call(record)
-        record.seconds = time.monotonic() - started
         return record
 
-    async def _call(self, record: Record) -> None:
+    async def _call(self, record: NodeRecord) -> None:
         body = say(MODEL, f"number {record.number}", stream=record.stream)
         async with record.node.chatting(self._key, body) as call:
             await call.read_head()
@@ -147,9 +111,9 @@ class Load:
             seen = b""
             while piece := await call.read_piece():
                 seen += piece
-                record.done = not record.stream or seen.endswith(replies.DONE)
                 record.told = record.stream and b'"error"' in seen
-            record.whole = True
+            is_done = not record.stream or seen.endswith(replies.DONE)
+            record.complete = record.status == 200 and is_done
 
 
 @contextlib.asynccontextmanager
@@ -187,20 +151,13 @@ def judge(fleet: Fleet, load: Load, figures: Figures, *, refusals: bool) -> None
     figures.interrupted = sum(row.outcome == "interrupted" for row in rows)
     for record in load.records:
         _judge_record(record, by_id.get(record.request_id), figures, refusals=refusals)
-    for row in rows:
-        _judge_row(row, figures)
-    posted = [row for row in rows if row.state == "posted"]
-    kept = Counter(row.number for row in posted if not row.corrected_nano)
-    figures.doubled += [f"number {number}" for number, count in kept.items() if count > 1]
-    figures.withdrawn = sum(row.corrected_nano > 0 for row in posted)
-    _judge_calls(fleet, rows, figures)
-    expected_nano = CREDIT_NANO - sum(one.charged_nano - one.corrected_nano for one in rows)
     ((balance_nano,),) = fleet.query("SELECT balance_nano FROM accounts WHERE name = 'rich'")
-    if balance_nano != expected_nano:
-        figures.wrong.append(f"balance {balance_nano}, expected {expected_nano}")
+    judge_rows(rows, balance_nano, figures, lambda number: used(number).cost_nano)
+    figures.withdrawn = sum(row.corrected_nano > 0 for row in rows)
+    _judge_calls(fleet, rows, figures)
 
 
-def _judge_record(record: Record, row: Row | None, figures: Figures, *, refusals: bool) -> None:
+def _judge_record(record: NodeRecord, row: Row | None, figures: Figures, *, refusals: bool) -> None:
     figures.complete += record.complete
     figures.cut += record.status == 200 and not record.complete
     is_free = row is None or row.state == "voided" or row.corrected_nano == row.cost_nano
@@ -218,19 +175,6 @@ def _judge_record(record: Record, row: Row | None, figures: Figures, *, refusals
             figures.wrong.append(f"{record} is {row}")
     elif not record.node.dead:
         figures.wrong.append(f"{record} had no reply of a node that served on")
-
-
-def _judge_row(row: Row, figures: Figures) -> None:
-    """Check a row: posted at its exact cost with one charge, or voided with none."""
-    if row.charges > 1:
-        figures.doubled.append(f"{row}")
-    elif row.state == "posted":
-        cost_nano = used(row.number).cost_nano
-        is_exact = (row.cost_nano, row.charged_nano) == (cost_nano, cost_nano)
-        if not is_exact or row.corrected_nano not in {0, cost_nano}:
-            figures.wrong.append(f"{row} should cost {cost_nano}")
-    elif (row.state, row.charges, row.corrected_nano) != ("voided", 0, 0):
-        figures.wrong.append(f"{row}")
 
 
 def _judge_calls(fleet: Fleet, rows: list[Row], figures: Figures) -> None:

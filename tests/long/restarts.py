@@ -19,7 +19,16 @@ import httpx2
 import openai
 
 from gateway.ledger.opening import open_books
-from tests.long.killing import CREDIT_NANO, KINDS, MODEL, answer, read_rows, used
+from tests.long.killing import (
+    CREDIT_NANO,
+    KINDS,
+    MODEL,
+    Findings,
+    answer,
+    judge_rows,
+    read_rows,
+    used,
+)
 from tests.server.manager import Service, queueing, service
 from tests.support import config
 from tests.support.books import Books
@@ -58,7 +67,7 @@ class Witness(httpx2.AsyncHTTPTransport):
 
 
 @dataclass(slots=True)
-class Figures:
+class Figures(Findings):
     """The results of a run."""
 
     restarts: int = 0
@@ -72,8 +81,6 @@ class Figures:
     """Times from STOPPING to the next READY."""
     lags_seconds: list[float] = field(default_factory=list)
     """The delay of each ping under steady load, which is the event loop's lag."""
-    wrong: list[str] = field(default_factory=list)
-    """Differences between the ledger and the calls."""
 
     @property
     def refused(self) -> int:
@@ -86,7 +93,7 @@ class Figures:
 
     def check(self) -> None:
         assert not self.failed, self.failed[:10]
-        assert not self.wrong, self.wrong[:10]
+        assert self.ok, self.problems
         assert not self.refused, self.troubles
         assert len(self.complete) == self.calls
 
@@ -95,7 +102,8 @@ class Figures:
         return (
             f"{self.restarts} restarts, {self.calls} calls: {len(self.complete)} complete,"
             f" {len(self.failed)} failed, {self.refused} refused, tried again"
-            f" {self.troubles.total()} {dict(self.troubles)}; ledger wrong {len(self.wrong)};"
+            f" {self.troubles.total()} {dict(self.troubles)};"
+            f" ledger wrong {len(self.lost + self.doubled + self.wrong)};"
             f" stopping to ready {downs[len(downs) // 2]:.2f} s (most {downs[-1]:.2f});"
             f" slowest call {self.slowest_call_seconds:.2f} s;"
             f" loop lag p99 {self.lag_p99_seconds * 1000:.1f} ms"
@@ -168,17 +176,10 @@ def judge(path: Path, figures: Figures) -> None:
     If the provider is too busy to reply, a try is voided, costs nothing and is repeated.
     """
     rows = read_rows(path)
-    posted = Counter(row.number for row in rows if row.state == "posted")
-    figures.wrong += [f"number {one} is lost" for one in sorted(figures.complete - set(posted))]
-    figures.wrong += [f"number {one}: {count} times" for one, count in posted.items() if count > 1]
-    for row in rows:
-        cost_nano = used(row.number).cost_nano
-        is_void = (row.state, row.outcome, row.entries) == ("voided", "upstream_error", 0)
-        if (row.state, row.entries, row.charged_nano) != ("posted", 1, cost_nano) and not is_void:
-            figures.wrong.append(f"{row}")
-    expected_nano = CREDIT_NANO - sum(used(row.number).cost_nano for row in rows if row.number)
-    if Books(path).balance_nano("rich") != expected_nano:
-        figures.wrong.append(f"the balance is not {expected_nano}")
+    posted = {row.number for row in rows if row.state == "posted"}
+    figures.lost += [f"number {one}" for one in sorted(figures.complete - posted)]
+    balance_nano = Books(path).balance_nano("rich")
+    judge_rows(rows, balance_nano, figures, lambda number: used(number).cost_nano, "upstream_error")
     with open_books(path) as books:
         figures.wrong += books.audit().problems
 

@@ -35,7 +35,7 @@ def posted(number: int, /, **changes: Any) -> Row:
     cost = used(number).cost_nano
     whole = Row(
         id=f"req_{number}", number=number, state="posted", outcome="complete",
-        cost_nano=cost, estimated=0, entries=1, charged_nano=cost,
+        cost_nano=cost, estimated=0, charges=1, charged_nano=cost,
     )  # fmt: skip
     return replace(whole, **changes)
 
@@ -45,7 +45,7 @@ VOIDED: dict[str, Any] = {
     "number": 0,
     "cost_nano": 0,
     "charged_nano": 0,
-    "entries": 0,
+    "charges": 0,
 }
 
 
@@ -58,7 +58,7 @@ VOIDED: dict[str, Any] = {
         ([posted(1, **VOIDED, outcome="interrupted")], "lost"),
         ([posted(1, number=2)], "lost"),
         ([posted(1), posted(1, id="req_2")], "doubled"),
-        ([posted(1, entries=2)], "doubled"),
+        ([posted(1, charges=2)], "doubled"),
         ([posted(1, cost_nano=5)], "wrong"),
         ([posted(1), posted(2, **VOIDED, outcome="pending")], "wrong"),
     ],

@@ -162,7 +162,9 @@ GENERATOR: Final = shutil.which(
 @pytest.mark.skipif(GENERATOR is None, reason="there is no Podman with Quadlet")
 def test_podman_understands_it(tmp_path: Path) -> None:
     assert GENERATOR is not None
-    (tmp_path / "gateway.container").write_text(make_container(Path("/x/gateway.toml"), SERVER))
+    (tmp_path / "gateway.container").write_text(
+        make_container(Path("/x/gateway.toml"), SERVER, has_database=True)
+    )
     made = subprocess.run(
         [GENERATOR, "-user", "-dryrun"],
         env={**os.environ, "QUADLET_UNIT_DIRS": str(tmp_path)},
