@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
+import inspect
 import os
 import resource
 import socket
@@ -12,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 import pytest
 from yarl import URL
@@ -85,6 +87,7 @@ class Server:
 
     said: bytes = b"hello"
     heard: bytes = b""
+    hangs_up: bool = False
     address: Address = (V4, ())
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -92,7 +95,7 @@ class Server:
             self.heard += await reader.read(1 << 16)
         writer.write(self.said)
         try:
-            while data := await reader.read(1 << 16):
+            while not self.hangs_up and (data := await reader.read(1 << 16)):
                 self.heard += data
         except ConnectionError:
             pass
@@ -100,26 +103,32 @@ class Server:
             writer.close()
 
 
-Scene = Callable[[Server], Awaitable[None]]
+def on_each_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Play a test with a server on a new loop; it must leave no socket open."""
+    names = inspect.signature(test).parameters
 
+    def play(loop: str, **fixtures: Any) -> None:
+        async def act() -> None:
+            server = Server()
+            async with asyncio.timeout(SECONDS):
+                listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+                server.address = (V4, listener.sockets[0].getsockname())
+                before = count_sockets()
+                try:
+                    await test(**fixtures, **({"server": server} if "server" in names else {}))
+                    await until(lambda: count_sockets() == before, "all sockets to be closed")
+                finally:
+                    listener.close()
+                    await listener.wait_closed()
 
-def play(loop: str, scene: Scene, said: bytes = b"hello") -> None:
-    """Play a scene with a server on a new loop; it must leave no socket open."""
+        run_on(loop, act())
 
-    async def act() -> None:
-        server = Server(said)
-        async with asyncio.timeout(SECONDS):
-            listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-            server.address = (V4, listener.sockets[0].getsockname())
-            before = count_sockets()
-            try:
-                await scene(server)
-                await until(lambda: count_sockets() == before, "all sockets to be closed")
-            finally:
-                listener.close()
-                await listener.wait_closed()
-
-    run_on(loop, act())
+    made: Any = functools.wraps(test)(play)
+    kept = [one for name, one in names.items() if name != "server"]
+    loop = inspect.Parameter("loop", inspect.Parameter.KEYWORD_ONLY)
+    made.__signature__ = inspect.Signature([*kept, loop])
+    del made.__wrapped__  # pytest would take the test for a coroutine
+    return cast("Callable[..., None]", made)
 
 
 def count_sockets() -> int:
@@ -145,63 +154,53 @@ async def find_failure(dialer: Dialer) -> Exception:
 # ---- the race ------------------------------------------------------------------------------------
 
 
-def test_a_black_hole_does_not_hold_up_the_address_behind_it(loop: str, at: Places) -> None:
-    async def scene(server: Server) -> None:
-        before = count_sockets()
-        dialer = make_dialer(at.black_hole, at.black_hole, server.address)
-        heard = await dialer.dial(Heard)
-        await until(lambda: heard.heard == b"hello", "the server's word")
-        await until(lambda: count_sockets() == before + 2, "the losers to be closed")  # both ends
-        await heard.close()
+@on_each_loop
+async def test_a_black_hole_does_not_hold_up_the_address_behind_it(
+    server: Server, at: Places
+) -> None:
+    before = count_sockets()
+    dialer = make_dialer(at.black_hole, at.black_hole, server.address)
+    heard = await dialer.dial(Heard)
+    await until(lambda: heard.heard == b"hello", "the server's word")
+    await until(lambda: count_sockets() == before + 2, "the losers to be closed")  # both ends
+    await heard.close()
 
-    play(loop, scene)
 
-
-def test_the_next_address_is_tried_as_soon_as_one_fails(loop: str, at: Places) -> None:
+@on_each_loop
+async def test_the_next_address_is_tried_as_soon_as_one_fails(server: Server, at: Places) -> None:
     """With the usual head start for each of them, the last one would have its turn after 50 s."""
-
-    async def scene(server: Server) -> None:
-        heard = await make_dialer(*[at.refused] * 200, server.address).dial(Heard)
-        await heard.close()
-
-    play(loop, scene)
+    heard = await make_dialer(*[at.refused] * 200, server.address).dial(Heard)
+    await heard.close()
 
 
-def test_the_first_failure_is_told_where_no_address_works(loop: str, at: Places) -> None:
-    async def scene(_: Server) -> None:
-        failure = await find_failure(make_dialer(at.refused, (9999, ()), at.refused))
-        assert (type(failure), str(failure)) == (Unreachable, "Connection refused")
-
-    play(loop, scene)
+@on_each_loop
+async def test_the_first_failure_is_told_where_no_address_works(at: Places) -> None:
+    failure = await find_failure(make_dialer(at.refused, (9999, ()), at.refused))
+    assert (type(failure), str(failure)) == (Unreachable, "Connection refused")
 
 
-def test_a_race_that_is_cancelled_leaves_nothing(loop: str, at: Places) -> None:
-    async def scene(_: Server) -> None:
-        before = count_sockets()
-        dialer = make_dialer(at.black_hole, at.black_hole)
-        race = asyncio.get_running_loop().create_task(dialer.dial(Heard))
-        await until(lambda: count_sockets() == before + 2, "both to be tried")
-        race.cancel()
-        await asyncio.wait((race,))
-        assert race.cancelled()
-
-    play(loop, scene)
+@on_each_loop
+async def test_a_race_that_is_cancelled_leaves_nothing(at: Places) -> None:
+    before = count_sockets()
+    dialer = make_dialer(at.black_hole, at.black_hole)
+    race = asyncio.get_running_loop().create_task(dialer.dial(Heard))
+    await until(lambda: count_sockets() == before + 2, "both to be tried")
+    race.cancel()
+    await asyncio.wait((race,))
+    assert race.cancelled()
 
 
-def test_a_race_may_be_cancelled_at_any_step(loop: str) -> None:
+@on_each_loop
+async def test_a_race_may_be_cancelled_at_any_step(server: Server) -> None:
     """Also between the moment a connection is there and the moment it is handed over."""
-
-    async def scene(server: Server) -> None:
-        for steps in range(12):
-            racing = asyncio.get_running_loop().create_task(race([server.address] * 2))
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            racing.cancel()
-            await asyncio.wait((racing,))
-            if not racing.cancelled():
-                racing.result().close()
-
-    play(loop, scene)
+    for steps in range(12):
+        racing = asyncio.get_running_loop().create_task(race([server.address] * 2))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        racing.cancel()
+        await asyncio.wait((racing,))
+        if not racing.cancelled():
+            racing.result().close()
 
 
 def test_families_take_turns(loop: str) -> None:
@@ -215,61 +214,54 @@ def test_families_take_turns(loop: str) -> None:
 # ---- the time to connect -------------------------------------------------------------------------
 
 
-def test_the_time_to_connect_is_over_addresses(loop: str, at: Places) -> None:
-    async def scene(_: Server) -> None:
-        failure = await find_failure(make_dialer(at.black_hole, seconds=SHORT_SECONDS))
-        assert (type(failure), str(failure)) == (Unreachable, "no connection in time")
-
-    play(loop, scene)
+@on_each_loop
+async def test_the_time_to_connect_is_over_addresses(at: Places) -> None:
+    failure = await find_failure(make_dialer(at.black_hole, seconds=SHORT_SECONDS))
+    assert (type(failure), str(failure)) == (Unreachable, "no connection in time")
 
 
-def test_the_time_to_connect_is_over_names(loop: str) -> None:
+@on_each_loop
+async def test_the_time_to_connect_is_over_names() -> None:
     awake = threading.Event()
 
     def hang(_host: str, _port: int) -> Sequence[Address]:
         awake.wait(SECONDS)
         return ()
 
-    async def scene(_: Server) -> None:
-        failure = await find_failure(Dialer(URLS["http"], SHORT_SECONDS, ask=hang))
-        assert isinstance(failure, Unreachable)
-
-    play(loop, scene)
+    failure = await find_failure(Dialer(URLS["http"], SHORT_SECONDS, ask=hang))
+    assert isinstance(failure, Unreachable)
     awake.set()
 
 
 @pytest.mark.parametrize("proxied", [False, True])
-def test_the_time_to_connect_is_over_handshakes(loop: str, proxied: bool) -> None:
+@on_each_loop
+async def test_the_time_to_connect_is_over_handshakes(server: Server, proxied: bool) -> None:
     """A server that accepts and never says a word, as a provider and as a proxy."""
+    server.said = b""
+    proxy = URL("http://proxy.test:3128") if proxied else None
+    dialer = make_dialer(server.address, kind="https", seconds=SHORT_SECONDS, proxy=proxy)
+    assert isinstance(await find_failure(dialer), Unreachable)
 
-    async def scene(server: Server) -> None:
-        proxy = URL("http://proxy.test:3128") if proxied else None
-        dialer = make_dialer(server.address, kind="https", seconds=SHORT_SECONDS, proxy=proxy)
+
+@on_each_loop
+async def test_what_is_no_tls_is_no_secure_connection(server: Server) -> None:
+    server.said = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+    failure = await find_failure(make_dialer(server.address, kind="https"))
+    assert isinstance(failure, InsecureConnection)
+    # The name that the certificate is for:
+    await until(lambda: b"provider.test" in server.heard, "the hello")
+
+
+@on_each_loop
+async def test_a_provider_that_moved_is_found_by_the_next_request(
+    server: Server, at: Places
+) -> None:
+    found = [[at.refused], [at.black_hole], [server.address]]
+    dialer = Dialer(URLS["http"], SHORT_SECONDS, ask=lambda _host, _port: found.pop(0))
+    for _ in range(2):
         assert isinstance(await find_failure(dialer), Unreachable)
-
-    play(loop, scene, said=b"")
-
-
-def test_what_is_no_tls_is_no_secure_connection(loop: str) -> None:
-    async def scene(server: Server) -> None:
-        failure = await find_failure(make_dialer(server.address, kind="https"))
-        assert isinstance(failure, InsecureConnection)
-        # The name that the certificate is for:
-        await until(lambda: b"provider.test" in server.heard, "the hello")
-
-    play(loop, scene, said=b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-
-def test_a_provider_that_moved_is_found_by_the_next_request(loop: str, at: Places) -> None:
-    async def scene(server: Server) -> None:
-        found = [[at.refused], [at.black_hole], [server.address]]
-        dialer = Dialer(URLS["http"], SHORT_SECONDS, ask=lambda _host, _port: found.pop(0))
-        for _ in range(2):
-            assert isinstance(await find_failure(dialer), Unreachable)
-        dialer._seconds = SECONDS  # a busy machine may take more than the short time
-        await (await dialer.dial(Heard)).close()
-
-    play(loop, scene)
+    dialer._seconds = SECONDS  # a busy machine may take more than the short time
+    await (await dialer.dial(Heard)).close()
 
 
 # ---- our own faults ------------------------------------------------------------------------------
@@ -285,55 +277,44 @@ def no_descriptor() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_lack_of_descriptors_is_our_own_fault_and_logged_once(
-    loop: str, at: Places, caplog: pytest.LogCaptureFixture
+@on_each_loop
+async def test_a_lack_of_descriptors_is_our_own_fault_and_logged_once(
+    at: Places, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also where a resolver cannot ask for lack of one, and says only that it failed."""
 
     def fail(_host: str, _port: int) -> Sequence[Address]:
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 
-    async def scene(_: Server) -> None:
-        failing, unresolved = make_dialer(at.refused), Dialer(URLS["http"], SECONDS, ask=fail)
-        assert isinstance(await find_failure(failing), Unreachable)
-        with no_descriptor():
-            found = [await find_failure(one) for one in (failing, failing, failing, unresolved)]
-        assert [(type(one), str(one)) for one in found] == [
-            (LocalFault, os.strerror(errno.EMFILE))
-        ] * 4
-        failure = await find_failure(unresolved)
-        assert str(failure) == "unknown host: Temporary failure in name resolution"
-
-    play(loop, scene)
+    failing, unresolved = make_dialer(at.refused), Dialer(URLS["http"], SECONDS, ask=fail)
+    assert isinstance(await find_failure(failing), Unreachable)
+    with no_descriptor():
+        found = [await find_failure(one) for one in (failing, failing, failing, unresolved)]
+    assert [(type(one), str(one)) for one in found] == [(LocalFault, os.strerror(errno.EMFILE))] * 4
+    failure = await find_failure(unresolved)
+    assert str(failure) == "unknown host: Temporary failure in name resolution"
     logged = [one.message for one in caplog.records if one.name == "gateway.dial"]
     assert len(logged) == 2  # one for each provider
     assert all("provider.test" in one and "Too many open files" in one for one in logged)
 
 
-def test_an_address_that_fails_by_itself_counts_before_a_lack_of_our_own(
-    loop: str, at: Places
-) -> None:
+@on_each_loop
+async def test_an_address_that_fails_by_itself_counts_before_a_lack_of_our_own(at: Places) -> None:
     """An IPv6 address on a machine that has no IPv6, say: the IPv4 address tells more."""
-
-    async def scene(_: Server) -> None:
-        with no_descriptor():
-            failure = await find_failure(make_dialer(at.refused, (9999, ())))
-        assert (type(failure), str(failure)) == (Unreachable, os.strerror(errno.EAFNOSUPPORT))
-
-    play(loop, scene)
+    with no_descriptor():
+        failure = await find_failure(make_dialer(at.refused, (9999, ())))
+    assert (type(failure), str(failure)) == (Unreachable, os.strerror(errno.EAFNOSUPPORT))
 
 
-def test_whose_fault_an_error_is(loop: str) -> None:
-    async def scene(_: Server) -> None:
-        for number in (*sorted(OWN_ERRNOS), errno.ECONNREFUSED, errno.ENETUNREACH):
+@on_each_loop
+async def test_whose_fault_an_error_is() -> None:
+    for number in (*sorted(OWN_ERRNOS), errno.ECONNREFUSED, errno.ENETUNREACH):
 
-            def fail(_host: str, _port: int, number: int = number) -> Sequence[Address]:
-                raise OSError(number, "M")
+        def fail(_host: str, _port: int, number: int = number) -> Sequence[Address]:
+            raise OSError(number, "M")
 
-            failure = await find_failure(Dialer(URLS["http"], SECONDS, ask=fail))
-            assert isinstance(failure, LocalFault) == (number in OWN_ERRNOS)
-
-    play(loop, scene)
+        failure = await find_failure(Dialer(URLS["http"], SECONDS, ask=fail))
+        assert isinstance(failure, LocalFault) == (number in OWN_ERRNOS)
 
 
 # ---- proxies -------------------------------------------------------------------------------------
@@ -344,35 +325,33 @@ OPEN: Final = b"HTTP/1.1 200 Connection established\r\nContent-Length: 5\r\n\r\n
 
 @pytest.mark.parametrize("proxy", [PROXY, PROXY.with_user(None)])
 @pytest.mark.parametrize("kind", URLS)
-def test_a_proxy_is_asked_for_the_provider_and_told_who_asks(
-    loop: str, kind: str, proxy: URL
+@on_each_loop
+async def test_a_proxy_is_asked_for_the_provider_and_told_who_asks(
+    server: Server, kind: str, proxy: URL
 ) -> None:
     """Behind its 200, which has no body, come the provider's bytes: here what is no TLS."""
-    asked: list[tuple[str, int]] = []
+    server.said, asked = OPEN, list[tuple[str, int]]()
 
-    async def scene(server: Server) -> None:
-        def ask(host: str, port: int) -> Sequence[Address]:
-            asked.append((host, port))
-            return [server.address]
+    def ask(host: str, port: int) -> Sequence[Address]:
+        asked.append((host, port))
+        return [server.address]
 
-        dialer = Dialer(URLS[kind], SECONDS, proxy=proxy, ask=ask)
-        if kind == "http":
-            await (await dialer.dial(Heard)).close()
-        else:
-            dialing = asyncio.get_running_loop().create_task(dialer.dial(Heard))
-            await until(lambda: b"\x16\x03" in server.heard, "TLS within the tunnel")
-            dialing.cancel()
-            await asyncio.wait((dialing,))
-        port = URLS[kind].port
-        head, _, rest = server.heard.partition(b"\r\n\r\n")
-        assert head.decode().split("\r\n") == [
-            f"CONNECT provider.test:{port} HTTP/1.1",
-            f"Host: provider.test:{port}",
-            *["Proxy-Authorization: Basic dXNAZXI6cGFzczp3b3Jk"] * (proxy is PROXY),
-        ]
-        assert (b"provider.test" in rest) == (kind == "https")
-
-    play(loop, scene, said=OPEN)
+    dialer = Dialer(URLS[kind], SECONDS, proxy=proxy, ask=ask)
+    if kind == "http":
+        await (await dialer.dial(Heard)).close()
+    else:
+        dialing = asyncio.get_running_loop().create_task(dialer.dial(Heard))
+        await until(lambda: b"\x16\x03" in server.heard, "TLS within the tunnel")
+        dialing.cancel()
+        await asyncio.wait((dialing,))
+    port = URLS[kind].port
+    head, _, rest = server.heard.partition(b"\r\n\r\n")
+    assert head.decode().split("\r\n") == [
+        f"CONNECT provider.test:{port} HTTP/1.1",
+        f"Host: provider.test:{port}",
+        *["Proxy-Authorization: Basic dXNAZXI6cGFzczp3b3Jk"] * (proxy is PROXY),
+    ]
+    assert (b"provider.test" in rest) == (kind == "https")
     assert asked == [("proxy.test", 3128)]
 
 
@@ -385,53 +364,37 @@ REFUSALS: Final = {
 
 
 @pytest.mark.parametrize("said", REFUSALS)
-def test_a_proxy_that_opens_no_tunnel(loop: str, said: bytes) -> None:
-    async def scene(server: Server) -> None:
-        failure = await find_failure(make_dialer(server.address, proxy=PROXY))
-        assert isinstance(failure, Unreachable)
-        assert str(failure) == REFUSALS[said]
-        assert (failure.alarm is not None) == (b"407" in said)
+@on_each_loop
+async def test_a_proxy_that_opens_no_tunnel(server: Server, said: bytes) -> None:
+    server.said = said
+    failure = await find_failure(make_dialer(server.address, proxy=PROXY))
+    assert isinstance(failure, Unreachable)
+    assert str(failure) == REFUSALS[said]
+    assert (failure.alarm is not None) == (b"407" in said)
 
-    play(loop, scene, said=said)
 
-
-def test_a_proxy_that_hangs_up(loop: str) -> None:
-    async def scene(_: Server) -> None:
-        hung_up = asyncio.Event()
-
-        async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"HTTP/1.1 200")
-            writer.close()
-            hung_up.set()
-
-        listener = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-        address = (V4, listener.sockets[0].getsockname())
-        failure = await find_failure(make_dialer(address, proxy=PROXY))
-        assert str(failure).startswith("the proxy")
-        await hung_up.wait()
-        listener.close()
-        await listener.wait_closed()
-
-    play(loop, scene)
+@on_each_loop
+async def test_a_proxy_that_hangs_up(server: Server) -> None:
+    server.said, server.hangs_up = b"HTTP/1.1 200", True
+    failure = await find_failure(make_dialer(server.address, proxy=PROXY))
+    assert str(failure).startswith("the proxy")
 
 
 # ---- the response --------------------------------------------------------------------------------
 
 
-def test_a_pause_before_delivery_ends_as_soon_as_the_early_bytes_are_taken(loop: str) -> None:
-    body = bytes(range(256)) * (EARLY_BYTES // 256 * 16)
-
-    async def scene(server: Server) -> None:
-        connection = await make_dialer(server.address).dial(
-            lambda: Connection(lambda one: one._abort(), lambda _: None)
-        )
-        connection.start(b"GET")
-        await connection.read_head()
-        await until(lambda: connection.paused, "the pause")
-        taker = Taker()
-        await connection.deliver(taker)
-        assert taker.body == body
-        connection.close()
-
-    said = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
-    play(loop, scene, said=said + body)
+@on_each_loop
+async def test_a_pause_before_delivery_ends_as_soon_as_the_early_bytes_are_taken(
+    server: Server,
+) -> None:
+    body, taker = bytes(range(256)) * (EARLY_BYTES // 256 * 16), Taker()
+    server.said = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    connection = await make_dialer(server.address).dial(
+        lambda: Connection(lambda one: one._abort(), lambda _: None)
+    )
+    connection.start(b"GET")
+    await connection.read_head()
+    await until(lambda: connection.paused, "the pause")
+    await connection.deliver(taker)
+    assert taker.body == body
+    connection.close()
