@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import re
 from importlib import import_module
+from inspect import signature
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -26,15 +28,24 @@ LINE: Final = re.compile(r"(.*) ([=!]) (.*)")
 def test_examples(name: str) -> None:
     module, _, function = name.rpartition(".")
     work = getattr(import_module(module), function)
+    is_bytes = [one.annotation == "bytes" for one in signature(work).parameters.values()]
     with told_together() as row:
-        for line in filter(None, SECTIONS[name].split("\n")):
+        for line in SECTIONS[name].split("\n"):
+            if not line or line.startswith("# "):
+                continue
             found = LINE.fullmatch(line)
             assert found is not None, line
             arguments, kind, expected = json.loads(f"[{found[1]}]"), found[2], found[3]
+            arguments = [
+                value.encode("latin-1") if encoded else value
+                for value, encoded in zip_longest(arguments, is_bytes[: len(arguments)])
+            ]
             with row(line):
                 if kind == "=":
                     # As text, in which 1, 1.0 and true are not the same.
                     assert json.dumps(work(*arguments)) == json.dumps(json.loads(expected))
                 else:
-                    with pytest.raises(ValueError, match=re.escape(expected)):
+                    with pytest.raises(ValueError, match=re.escape(expected)) as caught:
                         work(*arguments)
+                    assert "secret" not in str(caught.value)
+                    assert caught.value.__suppress_context__ or caught.value.__context__ is None

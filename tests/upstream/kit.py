@@ -1,9 +1,18 @@
-"""A receiver of a reply's body."""
+"""Receivers of a reply's body, and requests to a scripted provider."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gateway.dialects.exchanges import EXCHANGES
+from gateway.upstream.attempt import Attempt, CollectedBody, Response
+from gateway.upstream.forwarder import HttpForwarder
+from tests.support.upstream import ScriptedUpstream
+
+EXCHANGE: Final = EXCHANGES["chat"]["chat"]
 
 
 @dataclass(slots=True)
@@ -27,3 +36,41 @@ class Taker:
         self.asked.set()
         await self.room.wait()
         self.full = False
+
+
+@dataclass(slots=True)
+class Way:
+    """A forwarder to a scripted provider."""
+
+    forwarder: HttpForwarder
+    scripted: ScriptedUpstream
+
+    def make_attempt(self, **facts: Any) -> Attempt:
+        return Attempt(self.forwarder.provider, **facts)
+
+    def open(self, attempt: Attempt | None = None) -> Coroutine[Any, Any, Response]:
+        return self.forwarder.open(EXCHANGE, b"{}", {}, attempt or self.make_attempt())
+
+    def begin(self, attempt: Attempt | None = None) -> asyncio.Task[Response]:
+        return asyncio.get_running_loop().create_task(self.open(attempt))
+
+    async def ask(self, **facts: Any) -> bytes:
+        """Send a request and read its whole reply."""
+        answer, body = await self.open(self.make_attempt(**facts)), CollectedBody()
+        try:
+            await answer.deliver(body)
+        finally:
+            answer.close()
+        return body.take()
+
+    @property
+    def used(self) -> list[str]:
+        """The keys by which requests came, in order."""
+        return [
+            one.headers["authorization"].removeprefix("Bearer ") for one in self.scripted.exchanges
+        ]
+
+    @property
+    def in_flight(self) -> int:
+        """The requests that the keys count."""
+        return sum(key.in_flight for key in self.forwarder.keys)

@@ -10,17 +10,8 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import GatewayError, InternalError, Overloaded, UpstreamError, UpstreamTimeout
-from gateway.upstream.attempt import (
-    Attempt,
-    CheckedBody,
-    CollectedBody,
-    Response,
-    Ticker,
-    begins_reply,
-    is_reply_type,
-)
+from gateway.upstream.attempt import Attempt, CheckedBody, CollectedBody, Ticker, begins_reply
 from gateway.upstream.forwarder import HttpForwarder
 from tests.support.config import Places
 from tests.support.records import make_provider
@@ -28,7 +19,7 @@ from tests.support.replies import completion, dumps, http
 from tests.support.rows import each_row
 from tests.support.upstream import ScriptedUpstream, Wait
 from tests.support.waiting import until
-from tests.upstream.kit import Taker
+from tests.upstream.kit import Taker, Way
 
 FIRST_BYTE: Final = 10.0
 IDLE: Final = 3.0
@@ -48,71 +39,46 @@ class FakeConnection:
         self.errors.append(error)
 
 
-@dataclass(slots=True)
-class Scene:
-    """An attempt whose request was sent at `started`."""
+LATE: Final = (
+    # The first byte has a deadline, and silence behind it a shorter one, which each read starts anew.
+    "9.9 10.1!",
+    "read 5 7.9 8.1!",
+    "read 2.5 read 5 read 7.5 read 10 12.9 13.1!",
+    # The whole try has a deadline, whatever comes.
+    "read 30 read 59.9 read 60.1!",
+    # A slow caller is not the provider's silence: the clock starts again when the caller reads.
+    "read 1 pause 7 resume 9.9 10.1!",
+)
+"""Reads, pauses and ticks at so many seconds; `!` is the tick at which it is too late."""
 
-    attempt: Attempt
-    connection: FakeConnection
-    started: float
 
-    def tick(self, seconds: float) -> bool:
-        """Look at the clock so long after the start; return whether it failed."""
-        self.attempt.tick(self.started + seconds)
-        return bool(self.connection.errors)
-
-
-@pytest.fixture
-async def scene() -> Scene:
-    attempt, connection = Attempt(PROVIDER), FakeConnection()
-    started = asyncio.get_running_loop().time()
+def attach(attempt: Attempt, connection: FakeConnection) -> float:
     attempt.attach(cast("Any", connection))
-    return Scene(attempt, connection, started)
+    return asyncio.get_running_loop().time()
 
 
-async def test_the_first_byte_has_a_deadline(scene: Scene) -> None:
-    assert not scene.tick(FIRST_BYTE - 0.1)
-    assert scene.tick(FIRST_BYTE + 0.1)
-    assert isinstance(scene.connection.errors[0], UpstreamTimeout)
-
-
-async def test_silence_behind_the_first_byte_has_a_shorter_deadline(scene: Scene) -> None:
-    scene.connection.body_reads += 1
-    assert not scene.tick(5.0)
-    assert not scene.tick(5.0 + IDLE - 0.1)
-    assert scene.tick(5.0 + IDLE + 0.1)
-
-
-async def test_each_read_starts_the_silence_anew(scene: Scene) -> None:
-    for seconds in range(1, 20):
-        scene.connection.body_reads += 1
-        assert not scene.tick(seconds * (IDLE - 0.5))
-
-
-async def test_the_whole_try_has_a_deadline_whatever_comes(scene: Scene) -> None:
-    scene.connection.body_reads += 1
-    assert not scene.tick(TOTAL - 0.1)
-    scene.connection.body_reads += 1
-    assert scene.tick(TOTAL + 0.1)
-
-
-async def test_a_slow_caller_is_not_the_providers_silence(scene: Scene) -> None:
-    """While the caller does not read, the provider cannot send; its clock starts again after."""
-    scene.connection.body_reads += 1
-    scene.tick(1.0)
-    scene.connection.paused = True
-    assert not scene.tick(1.0 + 2 * IDLE)
-    scene.connection.paused = False
-    assert not scene.tick(1.0 + 3 * IDLE - 0.1)
-    assert scene.tick(1.0 + 3 * IDLE + 0.1)
+@each_row("steps", LATE)
+async def test_each_deadline_ends_an_attempt_at_its_time(steps: str) -> None:
+    attempt, connection = Attempt(PROVIDER), FakeConnection()
+    started = attach(attempt, connection)
+    for step in steps.split():
+        if step == "read":
+            connection.body_reads += 1
+        elif step in {"pause", "resume"}:
+            connection.paused = step == "pause"
+        else:
+            attempt.tick(started + float(step.rstrip("!")))
+            kinds = [type(error) for error in connection.errors]
+            assert kinds == [UpstreamTimeout] * step.count("!"), step
 
 
 async def test_the_bytes_of_an_earlier_response_are_no_first_byte() -> None:
     attempt, connection = Attempt(PROVIDER), FakeConnection(body_reads=7)
-    scene = Scene(attempt, connection, asyncio.get_running_loop().time())
-    attempt.attach(cast("Any", connection))
-    assert not scene.tick(IDLE + 1)
-    assert scene.tick(FIRST_BYTE + 1)
+    started = attach(attempt, connection)
+    attempt.tick(started + IDLE + 1)
+    assert connection.errors == []
+    attempt.tick(started + FIRST_BYTE + 1)
+    assert connection.errors
 
 
 async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
@@ -122,19 +88,21 @@ async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
     attempt.stop(error)
     attempt.fail(UpstreamTimeout("later"))
     with pytest.raises(Overloaded) as raised:
-        attempt.attach(cast("Any", FakeConnection()))
+        attach(attempt, FakeConnection())
     assert raised.value is error
     assert sent == []
 
 
-async def test_a_stale_connection_is_left_alone(scene: Scene) -> None:
+async def test_a_stale_connection_is_left_alone() -> None:
     """It may serve another request by now: an error is kept for the connection after it."""
-    scene.attempt.detach()
-    scene.attempt.fail(UpstreamTimeout("late"))
-    scene.tick(TOTAL + 1)
-    assert scene.connection.errors == []
+    attempt, connection = Attempt(PROVIDER), FakeConnection()
+    started = attach(attempt, connection)
+    attempt.detach()
+    attempt.fail(UpstreamTimeout("late"))
+    attempt.tick(started + TOTAL + 1)
+    assert connection.errors == []
     with pytest.raises(UpstreamTimeout):
-        scene.attempt.attach(cast("Any", FakeConnection()))
+        attach(attempt, FakeConnection())
 
 
 @dataclass(eq=False)
@@ -249,18 +217,6 @@ async def test_a_tick_that_the_loop_delayed_judges_nobody_but_the_next_does(
 
 
 BOM: Final = b"\xef\xbb\xbf"
-TYPES: Final = {
-    "text/event-stream": True,
-    "Text/Event-Stream ; charset=utf-8": True,
-    "application/json": True,
-    "application/json;charset=UTF-8": True,
-    "application/problem+json": True,
-    "": False,
-    "text/plain": False,
-    "text/html; x=application/json": False,
-    "application/x-ndjson": False,
-    "application/jsonp": False,
-}
 REPLIES: Final = (b'{"id"', b"data: {", b"event: x", b"id: 1", b"retry: 5", b": hi", b"data:")
 NO_REPLIES: Final = (
     b"<html>",
@@ -272,11 +228,6 @@ NO_REPLIES: Final = (
     b'"x"',
     b"dat\n",
 )
-
-
-@each_row("content_type", TYPES)
-def test_events_and_json_are_told_by_their_type(content_type: str) -> None:
-    assert is_reply_type(content_type.encode()) is TYPES[content_type]
 
 
 @each_row("prefix", [b"", b"\r\n \n", BOM, BOM + b"\n"])
@@ -325,62 +276,44 @@ KEYS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb")
 
 
 @pytest.fixture
-async def forwarder(
-    places: Places,
-    alpha: ScriptedUpstream,  # noqa: ARG001 - it listens
-) -> AsyncIterator[HttpForwarder]:
-    one = HttpForwarder(make_provider(base_url=places.urls["alpha"], api_keys=KEYS))
-    yield one
-    one.close()
+async def way(places: Places, alpha: ScriptedUpstream) -> AsyncIterator[Way]:
+    provider = make_provider(base_url=places.urls["alpha"], api_keys=KEYS)
+    yield (way := Way(HttpForwarder(provider), alpha))
+    way.forwarder.close()
 
 
-async def open_answer(forwarder: HttpForwarder) -> Response:
-    attempt = Attempt(forwarder.provider, affinity="a")
-    return await forwarder.open(EXCHANGES["chat"]["chat"], b"{}", {}, attempt)
-
-
-def count(forwarder: HttpForwarder) -> int:
-    return sum(key.in_flight for key in forwarder.keys)
-
-
-async def test_it_counts_for_its_key_until_it_is_closed(
-    forwarder: HttpForwarder, alpha: ScriptedUpstream
-) -> None:
-    alpha.always([http(dumps(completion()))])
-    first, second = await open_answer(forwarder), await open_answer(forwarder)
-    assert sorted(key.in_flight for key in forwarder.keys) == [0, 2], "one affinity, one key"
+async def test_it_counts_for_its_key_until_it_is_closed(way: Way) -> None:
+    way.scripted.always([http(dumps(completion()))])
+    first, second = [await way.open(way.make_attempt(affinity="a")) for _ in range(2)]
+    assert sorted(key.in_flight for key in way.forwarder.keys) == [0, 2], "one affinity, one key"
     await first.deliver(CollectedBody())
     for _ in range(2):  # closing again changes nothing
         first.close()
-        assert count(forwarder) == 1
+        assert way.in_flight == 1
     second.close()
-    assert count(forwarder) == 0
+    assert way.in_flight == 0
 
 
-async def test_it_counts_while_its_head_is_waited_for(
-    forwarder: HttpForwarder, alpha: ScriptedUpstream
-) -> None:
+async def test_it_counts_while_its_head_is_waited_for(way: Way) -> None:
     """A JSON reply has its head only when the model is done."""
     go_on = asyncio.Event()
-    alpha.always([Wait(go_on), http(dumps(completion()))])
-    opening = asyncio.get_running_loop().create_task(open_answer(forwarder))
-    await until(lambda: alpha.exchanges, "the request")
-    assert count(forwarder) == 1
+    way.scripted.always([Wait(go_on), http(dumps(completion()))])
+    opening = way.begin()
+    await until(lambda: way.used, "the request")
+    assert way.in_flight == 1
     go_on.set()
     (await opening).close()
-    assert count(forwarder) == 0
+    assert way.in_flight == 0
     go_on.clear()
-    left = asyncio.get_running_loop().create_task(open_answer(forwarder))
-    await until(lambda: len(alpha.exchanges) > 1, "the next request")
+    left = way.begin()
+    await until(lambda: len(way.used) > 1, "the next request")
     left.cancel()
     await asyncio.wait([left])
-    assert count(forwarder) == 0
+    assert way.in_flight == 0
 
 
-async def test_a_strange_encoding_is_refused_and_counted_no_more(
-    forwarder: HttpForwarder, alpha: ScriptedUpstream
-) -> None:
-    alpha.always([http(b"\x1f\x8b", headers={"Content-Encoding": "gzip"})])
+async def test_a_strange_encoding_is_refused_and_counted_no_more(way: Way) -> None:
+    way.scripted.always([http(b"\x1f\x8b", headers={"Content-Encoding": "gzip"})])
     with pytest.raises(UpstreamError, match="an encoding nobody asked for"):
-        await open_answer(forwarder)
-    assert count(forwarder) == 0
+        await way.open()
+    assert way.in_flight == 0

@@ -7,12 +7,11 @@ import errno
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
 
 import pytest
 from yarl import URL
 
-from gateway.dialects.exchanges import EXCHANGES, TRANSCRIPTS
+from gateway.dialects.exchanges import TRANSCRIPTS
 from gateway.dialects.wire.forms import Form
 from gateway.errors import (
     BadRequest,
@@ -33,46 +32,39 @@ from tests.support.replies import completion, head, http, json_reply
 from tests.support.rows import each_row
 from tests.support.upstream import End, ScriptedUpstream, Wait
 from tests.support.waiting import until
+from tests.upstream.kit import EXCHANGE, Way
 
-EXCHANGE: Final = EXCHANGES["chat"]["chat"]
 
+@dataclass(slots=True)
+class Pooled(Way):
+    """A forwarder whose connections may be idle."""
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A forwarder to a scripted provider."""
-
-    forwarder: HttpForwarder
-    scripted: ScriptedUpstream
-    ticker: Ticker
-
-    async def ask(self) -> bytes:
-        return await fetch(self.forwarder, EXCHANGE, b"{}", {}, self.ticker)
-
-    async def open_both(self) -> None:
-        """Leave two idle connections in the pool."""
+    async def open_both(self) -> int:
+        """Leave two idle connections in the pool; return how many requests were sent."""
         self.scripted.play(json_reply(completion()), json_reply(completion()))
-        answers = [
-            await self.forwarder.open(EXCHANGE, b"{}", {}, Attempt(self.forwarder.provider))
-            for _ in range(2)
-        ]
-        for answer in answers:
+        for answer in [await self.open() for _ in range(2)]:
             await answer.deliver(CollectedBody())
             answer.close()
         assert self.scripted.connections == 2
+        return len(self.scripted.exchanges)
 
 
 @pytest.fixture
-async def way(alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Way]:
+async def way(alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Pooled]:
     provider = make_provider(
         base_url=places.urls["alpha"], first_byte_timeout=0.3, idle_timeout=0.2
     )
-    ticker = Ticker()
-    yield Way(forwarder := HttpForwarder(provider), alpha, ticker)
-    forwarder.close()
+    yield (way := Pooled(HttpForwarder(provider), alpha))
+    way.forwarder.close()
+
+
+@pytest.fixture
+async def ticker() -> AsyncIterator[Ticker]:
+    yield (ticker := Ticker())
     ticker.close()
 
 
-async def test_a_request_on_a_stale_connection_is_sent_once_more_by_a_new_one(way: Way) -> None:
+async def test_a_request_on_a_stale_connection_is_sent_once_more_by_a_new_one(way: Pooled) -> None:
     """Both idle connections are stale: the second attempt must not take the other one."""
     await way.open_both()
     way.scripted.play([End.RST], json_reply(completion()))
@@ -80,24 +72,20 @@ async def test_a_request_on_a_stale_connection_is_sent_once_more_by_a_new_one(wa
     assert way.scripted.connections == 3
 
 
-async def test_a_request_is_never_sent_a_third_time(way: Way) -> None:
-    await way.open_both()
-    before = len(way.scripted.exchanges)
+async def test_a_request_is_never_sent_a_third_time(way: Pooled) -> None:
+    before = await way.open_both()
     way.scripted.play([End.RST], [End.RST], json_reply(completion()))
     with pytest.raises(UpstreamError):
         await way.ask()
     assert len(way.scripted.exchanges) - before == 2
 
 
-async def test_a_connection_that_breaks_late_is_not_stale(way: Way) -> None:
+async def test_a_connection_that_breaks_late_is_not_stale(way: Pooled) -> None:
     """After two seconds the provider may have done the work, so nothing is sent again."""
-    await way.open_both()
-    before, go_on = len(way.scripted.exchanges), asyncio.Event()
+    before, go_on = await way.open_both(), asyncio.Event()
     way.scripted.play([Wait(go_on), End.RST], json_reply(completion()))
-    attempt = Attempt(way.forwarder.provider)
-    opening = asyncio.get_running_loop().create_task(
-        way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
-    )
+    attempt = way.make_attempt()
+    opening = way.begin(attempt)
     await until(lambda: len(way.scripted.exchanges) > before, "the request to arrive")
     connection = attempt._connection
     assert isinstance(connection, Connection)
@@ -108,7 +96,9 @@ async def test_a_connection_that_breaks_late_is_not_stale(way: Way) -> None:
     assert len(way.scripted.exchanges) - before == 1
 
 
-async def test_a_request_that_met_an_idle_connection_timing_out_is_sent_once_more(way: Way) -> None:
+async def test_a_request_that_met_an_idle_connection_timing_out_is_sent_once_more(
+    way: Pooled,
+) -> None:
     await way.open_both()
     timed_out = head(408) + b"Content-Length: 0\r\nConnection: close\r\n\r\n"
     way.scripted.play([timed_out, End.FIN], json_reply(completion()))
@@ -120,11 +110,10 @@ async def test_a_request_that_met_an_idle_connection_timing_out_is_sent_once_mor
 
 
 async def test_a_request_that_ends_while_it_is_sent_once_more_is_not_sent(
-    way: Way, monkeypatch: pytest.MonkeyPatch
+    way: Pooled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await way.open_both()
-    before = len(way.scripted.exchanges)
-    attempt, connect = Attempt(way.forwarder.provider), way.forwarder._pool.connect
+    before = await way.open_both()
+    attempt, connect = way.make_attempt(), way.forwarder._pool.connect
 
     async def connect_late() -> Connection:
         attempt.fail(Overloaded("The gateway is stopped."))
@@ -133,7 +122,7 @@ async def test_a_request_that_ends_while_it_is_sent_once_more_is_not_sent(
     monkeypatch.setattr(way.forwarder._pool, "connect", connect_late)
     way.scripted.play([End.RST], json_reply(completion()))
     with pytest.raises(Overloaded):
-        await way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+        await way.open(attempt)
     assert len(way.scripted.exchanges) - before == 1
 
 
@@ -202,7 +191,7 @@ async def test_a_form_is_sent_no_further_than_it_is_taken_or_an_answer_comes(ans
     assert notes == ([] if error is None else ["refused"])
 
 
-async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(way: Way) -> None:
+async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(way: Pooled) -> None:
     way.scripted.play([head(500) + b"Content-Length: 100\r\n\r\n", End.HANG])
     notes: list[str] = []
 
@@ -213,19 +202,19 @@ async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(wa
 
     attempt = Attempt(way.forwarder.provider, lambda: notes.append("sent"), end)
     with pytest.raises(Overloaded):
-        await way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+        await way.open(attempt)
     assert notes == ["sent", "refused"]
 
 
 async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_routes_turn(
-    way: Way, places: Places
+    way: Pooled, ticker: Ticker, places: Places
 ) -> None:
     """The scripted server plays the proxy, and behind its 200 the provider."""
     proxy = places.urls["alpha"].removesuffix("/v1").replace("//", "//user:canary@")
     provider = replace(way.forwarder.provider, proxy=proxy, base_url="http://provider.test/v1")
     forwarder = HttpForwarder(provider)
     way.scripted.play([b"HTTP/1.1 200 Go on\r\n\r\n"], json_reply(completion()))
-    assert await fetch(forwarder, EXCHANGE, b"{}", {}, way.ticker)
+    assert await fetch(forwarder, EXCHANGE, b"{}", {}, ticker)
     tunnel, asked = way.scripted.exchanges[-2:]
     assert (tunnel.method, tunnel.target) == ("CONNECT", "provider.test:80")
     assert (asked.target, asked.headers["host"]) == ("/v1/chat/completions", "provider.test")
@@ -234,7 +223,7 @@ async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_rout
 
     way.scripted.play([b"HTTP/1.1 407 Who?\r\n\r\n"])
     with pytest.raises(UpstreamUnavailable) as refusal:
-        await fetch(forwarder, EXCHANGE, b"{}", {}, way.ticker)
+        await fetch(forwarder, EXCHANGE, b"{}", {}, ticker)
     error = refusal.value
     assert (error.next_route, error.blame) == (True, "provider")
     assert error.cause == "connect: the proxy answers with status 407"
@@ -242,21 +231,21 @@ async def test_a_request_goes_through_the_proxy_and_its_refusal_is_the_next_rout
     assert "canary" not in f"{error} {error.cause} {error.alarm} {provider!r}"
 
 
-async def test_nothing_at_all_is_a_reply_only_where_a_type_says_what_it_is(way: Way) -> None:
+async def test_nothing_at_all_is_a_reply_only_where_a_type_says_what_it_is(way: Pooled) -> None:
     way.scripted.play([http(b"")], [http(b"", content_type="text/plain")])
     assert await way.ask() == b""
     with pytest.raises(UpstreamError, match="neither events nor JSON"):
         await way.ask()
 
 
-async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Way) -> None:
+async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Pooled, ticker: Ticker) -> None:
     def fail(_host: str, _port: int) -> Sequence[Address]:
         raise OSError(errno.EMFILE, "M")
 
     forwarder = HttpForwarder(way.forwarder.provider)
     forwarder._pool = Pool(Dialer(URL("http://provider.test"), 5.0, ask=fail))
     with pytest.raises(OutOfResources) as failure:
-        await fetch(forwarder, EXCHANGE, b"{}", {}, way.ticker)
+        await fetch(forwarder, EXCHANGE, b"{}", {}, ticker)
     assert failure.value.next_route
     assert failure.value.cause == "not tried: this machine: Too many open files"
 
@@ -267,7 +256,7 @@ async def test_a_lack_of_our_own_is_no_failure_of_the_provider(way: Way) -> None
      ("http://[::1]:8000/v1", "[::1]:8000"), ("http://xn--bcher-kva.test", "xn--bcher-kva.test"),
      ("http://b\xfccher.test", "xn--bcher-kva.test")],
 )  # fmt: skip
-async def test_host_is_as_a_server_expects_it(base_url: str, host: str, way: Way) -> None:
+async def test_host_is_as_a_server_expects_it(base_url: str, host: str, way: Pooled) -> None:
     """In ASCII, without the scheme's own port, IPv6 in brackets (RFC 9112 §3.2)."""
     forwarder = HttpForwarder(replace(way.forwarder.provider, base_url=base_url))
     written = forwarder._write_head(EXCHANGE.upstream, "/chat", forwarder.keys[0], {})
@@ -276,7 +265,7 @@ async def test_host_is_as_a_server_expects_it(base_url: str, host: str, way: Way
 
 
 async def test_a_shutdown_while_connecting_sends_nothing(
-    way: Way, monkeypatch: pytest.MonkeyPatch
+    way: Pooled, ticker: Ticker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection that comes too late is closed, and kept for nobody."""
     connecting, go_on = asyncio.Event(), asyncio.Event()
@@ -291,17 +280,15 @@ async def test_a_shutdown_while_connecting_sends_nothing(
 
     monkeypatch.setattr(pool, "connect", connect_late)
     sent: list[bool] = []
-    attempt = Attempt(way.forwarder.provider, lambda: sent.append(True))
-    way.ticker.add(attempt)
-    opening = asyncio.get_running_loop().create_task(
-        way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
-    )
+    attempt = way.make_attempt(on_sent=lambda: sent.append(True))
+    ticker.add(attempt)
+    opening = way.begin(attempt)
     await connecting.wait()
-    way.ticker.stop_all(Overloaded("The gateway is stopped."))
+    ticker.stop_all(Overloaded("The gateway is stopped."))
     go_on.set()
     with pytest.raises(Overloaded):
         await opening
-    way.ticker.remove(attempt)
+    ticker.remove(attempt)
     assert sent == []
     assert way.scripted.exchanges == []
     assert pool._idle == {}

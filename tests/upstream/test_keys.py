@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from gateway.config.records import KeySource
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
-from gateway.upstream.attempt import Attempt, CollectedBody
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.rests import REST_SECONDS, KeyRing, ProviderKey
 from tests.support.config import Places
 from tests.support.records import make_provider
 from tests.support.replies import completion, error_reply, json_reply
 from tests.support.upstream import ScriptedUpstream
+from tests.upstream.kit import Way
 
-EXCHANGE: Final = EXCHANGES["chat"]["chat"]
 SECRETS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb", "sk-third-0123456789cccc")
 AFFINITIES: Final = tuple(f"key_{number:04}" for number in range(900))
 
@@ -126,46 +123,17 @@ def test_an_only_key_never_rests() -> None:
 # ---- requests ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A forwarder with three keys to a scripted provider."""
-
-    forwarder: HttpForwarder
-    scripted: ScriptedUpstream
-
-    async def ask(self, affinity: str = "a") -> bytes:
-        attempt = Attempt(self.forwarder.provider, affinity=affinity)
-        answer = await self.forwarder.open(EXCHANGE, b"{}", {}, attempt)
-        body = CollectedBody()
-        try:
-            await answer.deliver(body)
-        finally:
-            answer.close()
-        return body.take()
-
-    @property
-    def used(self) -> list[str]:
-        """The keys by which requests came, in order."""
-        return [
-            exchange.headers["authorization"].removeprefix("Bearer ")
-            for exchange in self.scripted.exchanges
-        ]
-
-    def first(self, affinity: str = "a") -> ProviderKey:
-        return choose(self.forwarder._ring, affinity)
-
-
 @pytest.fixture
 async def way(places: Places, alpha: ScriptedUpstream) -> AsyncIterator[Way]:
-    forwarder = HttpForwarder(make_provider(base_url=places.urls["alpha"], api_keys=SECRETS))
-    yield Way(forwarder, alpha)
-    forwarder.close()
+    provider = make_provider(base_url=places.urls["alpha"], api_keys=SECRETS)
+    yield (way := Way(HttpForwarder(provider), alpha))
+    way.forwarder.close()
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 429])
 async def test_a_key_that_is_refused_is_followed_by_another(way: Way, status: int) -> None:
     """In the same request; the next one does not try it again."""
-    refused = way.first()
+    refused = choose(way.forwarder._ring, "")
     way.scripted.play(error_reply(status), json_reply(completion()), json_reply(completion()))
     assert b"choices" in await way.ask()
     assert b"choices" in await way.ask()
@@ -173,7 +141,7 @@ async def test_a_key_that_is_refused_is_followed_by_another(way: Way, status: in
     assert (first, third) == (refused.secret, second)
     assert second != first
     assert refused.rest_seconds > 0
-    assert [key.in_flight for key in way.forwarder.keys] == [0, 0, 0]
+    assert way.in_flight == 0
 
 
 @pytest.mark.parametrize("status", [400, 404, 500, 503])
@@ -188,9 +156,8 @@ async def test_other_failures_are_not_tried_by_another_key(way: Way, status: int
 async def test_no_other_key_is_tried_for_a_caller_who_left(way: Way) -> None:
     """The provider has declined, so nothing is owed; another key would begin the work anew."""
     way.scripted.play(error_reply(429))
-    attempt = Attempt(way.forwarder.provider, is_wanted=lambda: False, affinity="a")
     with pytest.raises(UpstreamUnavailable):
-        await way.forwarder.open(EXCHANGE, b"{}", {}, attempt)
+        await way.ask(is_wanted=lambda: False)
     assert len(way.used) == 1
 
 
