@@ -9,7 +9,7 @@
     )
     REFUSAL.describe(row)               the object for JSON
     REFUSAL.names                       the names of its members: the header of a CSV file
-    write_csv_cells(described, names)   one row of CSV, from the object for JSON
+    write_csv(described, names)         rows of CSV, from objects for JSON
     REFUSAL.columns                     titles and functions, as `cli.arguments.render` takes them
 
 The suffix of a name is the unit of its value: `…_nano` is an amount, which JSON has twice, as a
@@ -151,40 +151,29 @@ _BEHIND: Final = re.compile(rf"[;|][\s\"]*(?=[{_SIGNS}{_WIDE}])")
 a semicolon, and quotes do not keep a text together."""
 
 
-class Figure(str):
-    """A number as text that is left as it is in CSV, such as `-0.25`."""
-
-    __slots__ = ()
-
-
-def write_csv_cells(
-    described: Mapping[str, object], names: Iterable[str]
-) -> list[str | int | None]:
-    """Return these members of an object for JSON as the cells of a row."""
-    return [_write_csv_cell(described, name) for name in names]
+def write_csv(
+    rows: Iterable[Mapping[str, object]], names: Sequence[str], *, header: bool = True
+) -> str:
+    """Return these members of objects for JSON as lines of CSV, in which no text cell is a formula."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    if header:
+        writer.writerow(names)
+    writer.writerows([_write_csv_cell(row, name) for name in names] for row in rows)
+    return buffer.getvalue()
 
 
 def _write_csv_cell(described: Mapping[str, object], name: str) -> str | int | None:
+    """Write a cell; None is an empty one, and an amount, such as `-0.25`, is left as it is."""
     value = described[name]
     if isinstance(value, bool):
         return "true" if value else "false"
     assert value is None or isinstance(value, str | int)
-    is_amount = isinstance(value, str) and f"{name}_nano" in described
-    return Figure(value) if is_amount else value
-
-
-def csv_lines(rows: Iterable[Sequence[str | int | None]]) -> str:
-    """Return lines of CSV in which no text cell is a formula; None is an empty cell."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    for row in rows:
-        writer.writerow([_guard(cell) if isinstance(cell, str) else cell for cell in row])
-    return buffer.getvalue()
+    is_text = isinstance(value, str) and f"{name}_nano" not in described
+    return _guard(str(value)) if is_text else value
 
 
 def _guard(cell: str) -> str:
-    if isinstance(cell, Figure):
-        return cell
     mark = "'" if _FORMULA.match(cell) else ""
     return printable(mark + _BEHIND.sub(r"\g<0>'", cell))
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, Unpack, get_args
 
 from gateway.addresses import make_tunnel_command
 from gateway.admin import signin, views
-from gateway.admin.fields import csv_lines, write_csv_cells
+from gateway.admin.fields import write_csv
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_fields, render_table
 from gateway.cli.books import COLUMNS, MADE, add_accounts, read_accounts
@@ -96,7 +96,7 @@ def account_import(command: Command, file: Path) -> None:
     made = add_accounts(command.open_books(create=True), found)
     command.say(f"Accounts added: {len(made)}. Their keys, shown this once:")
     rows = [MADE.describe(one) for one in made]
-    command.show(rows, csv_lines([MADE.names, *(write_csv_cells(row, MADE.names) for row in rows)]))
+    command.show(rows, write_csv(rows, MADE.names))
 
 
 Order = Literal["name", "balance", "lasts"]

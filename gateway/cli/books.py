@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final, TypeVar, get_args
 
 from gateway.admin import moves, observations, views
-from gateway.admin.fields import Fields, csv_lines, write_csv_cells
+from gateway.admin.fields import Fields, write_csv
 from gateway.admin.keys import add_key
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render
 from gateway.cli.command import Command
-from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
+from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
 from gateway.ledger.call_records import sum_statement
 from gateway.ledger.key_records import KeyTerms, NewKey, Terms
 from gateway.ledger.order_records import OrderState
@@ -252,8 +252,7 @@ _RUN: Final = 5000
     SINCE,
     UNTIL,
     LIMIT,
-    json=False,
-    either=(JSON, flag("--csv", "write all of them as CSV to stdout")),
+    csv="write all of them as CSV to stdout",
 )
 def entries(
     command: Command,
@@ -263,17 +262,15 @@ def entries(
     since: int | None,
     until: int | None,
     limit: int,
-    csv: bool,
 ) -> None:
     books = command.open_books()
     account_id = None if account is None else books.accounts.find_id(account)
     chosen = EntryFilter(account_id, kind, since, until)
-    if csv:
-        names = views.ENTRY.names
-        command.output.print(csv_lines([names]))
+    if command.as_csv:
+        command.output.print(write_csv((), views.ENTRY.names))
         for run in _read_runs(books, chosen):
-            rows = (write_csv_cells(views.ENTRY.describe(one), names) for one in run)
-            if text := csv_lines(rows):
+            rows = map(views.ENTRY.describe, run)
+            if text := write_csv(rows, views.ENTRY.names, header=False):
                 command.output.print(text)
         return
     found: list[EntryView] = []
@@ -325,18 +322,10 @@ def _read_runs(books: Books, chosen: EntryFilter) -> Iterator[tuple[EntryView, .
     "statement --month 2026-10 --csv > october.csv",
     arg("--month", "MONTH", read.month, "the calendar month (UTC), such as 2026-10", required=True),
     ACCOUNT,
-    json=False,
-    either=(JSON, flag("--csv", "write CSV to stdout")),
+    csv="write CSV to stdout",
 )
-def statement(command: Command, month: tuple[int, int], account: str | None, *, csv: bool) -> None:
+def statement(command: Command, month: tuple[int, int], account: str | None) -> None:
     lines = command.open_books().statements.read(*month, account)
     if account is None:
         lines.append(sum_statement(lines))
-    described = [views.STATEMENT.describe(line) for line in lines]
-    names = views.STATEMENT.names
-    table = (
-        csv_lines([names, *(write_csv_cells(row, names) for row in described)])
-        if csv
-        else render(views.STATEMENT.columns, lines, command.currency)
-    )
-    command.show(described, table)
+    command.show_list(lines, views.STATEMENT)

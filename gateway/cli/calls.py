@@ -7,13 +7,13 @@ from functools import partial
 from typing import Final, get_args
 
 from gateway.admin import observations, views
-from gateway.admin.fields import Columns, Fields, csv_lines, write_csv_cells
+from gateway.admin.fields import Columns, Fields, write_csv
 from gateway.admin.observations import LatencyRow, UpstreamState
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_table
 from gateway.cli.command import Command
 from gateway.cli.receipts import describe_failure
-from gateway.cli.verbs import ACCOUNT, JSON, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
+from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
 from gateway.config.load import load_config
 from gateway.ledger.alert_records import Alert, CallSums, Latency, UpstreamFailure, make_alert_id
 from gateway.ledger.call_records import (
@@ -122,17 +122,10 @@ _ERROR: Final = Fields[UpstreamFailure]("status", "type", "code", "param")
     choice("--by", get_args(UsageGroup), "one line for each", default="day"),
     SINCE,
     UNTIL,
-    json=False,
-    either=(JSON, flag("--csv", "write CSV to stdout")),
+    csv="write CSV to stdout",
 )
 def usage(
-    command: Command,
-    account: str | None,
-    by: UsageGroup,
-    since: int | None,
-    until: int | None,
-    *,
-    csv: bool,
+    command: Command, account: str | None, by: UsageGroup, since: int | None, until: int | None
 ) -> None:
     books = command.open_books()
     rows = books.usage.sum_with_costs(account=account, by=by, since_ms=since, until_ms=until)
@@ -142,9 +135,8 @@ def usage(
         {**names, **views.USAGE.describe(sums), **views.COSTS.describe(costs)}
         for names, sums, costs in lines
     ]
-    if csv:
-        header = (*_GROUPS[by], *views.USAGE.names, *views.COSTS.names)
-        table = csv_lines([header, *(write_csv_cells(row, header) for row in described)])
+    if command.as_csv:
+        table = write_csv(described, (*_GROUPS[by], *views.USAGE.names, *views.COSTS.names))
     else:
         table = table_usage(lines, by, command.currency)
     command.show(described, table)

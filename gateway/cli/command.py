@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, TextIO, TypeVar
 
-from gateway.admin.fields import Fields
+from gateway.admin.fields import Fields, write_csv
 from gateway.cli.arguments import Json, Output, render
 from gateway.cli.verbs import DEFAULT_CONFIG, parse
 from gateway.config.reader import ConfigError
@@ -44,6 +44,8 @@ class Command:
     """The one under whose name changes are kept as events."""
     as_json: bool
     """Data are written as JSON, not as text."""
+    as_csv: bool
+    """Lists are written as CSV, not as tables."""
     closing: ExitStack
     """Closes what the verb opens, when it has ended."""
 
@@ -79,10 +81,13 @@ class Command:
             self.output.print(text)
 
     def show_list(self, rows: Sequence[Row], fields: Fields[Row]) -> None:
-        """Write rows to stdout: as JSON if it was asked for, else as a table."""
+        """Write rows to stdout: as JSON or CSV if it was asked for, else as a table."""
         now_ms = unix_ms()
-        table = render(fields.columns, rows, self.currency)
-        self.show([fields.describe(row, now_ms) for row in rows], table)
+        described = [fields.describe(row, now_ms) for row in rows]
+        if self.as_csv:
+            self.output.print(write_csv(described, fields.names))
+        else:
+            self.show(described, render(fields.columns, rows, self.currency))
 
     def show_latest(self, what: str, rows: Sequence[Row], fields: Fields[Row], limit: int) -> None:
         """Write as many rows as `--limit` allows, and say so if there are more."""
@@ -156,7 +161,8 @@ def _run(words: Sequence[str], environ: Mapping[str, str], output: Output) -> in
     try:
         config = options.verb.load(path, environ)
         with ExitStack() as closing:
-            command = Command(config, output, find_actor(environ), options.json, closing)
+            actor = find_actor(environ)
+            command = Command(config, output, actor, options.json, options.csv, closing)
             code = options.verb.run(command, **options.find_arguments())
     except tuple(kind for kind, _ in FAILURES) as error:
         for line in str(error).splitlines():

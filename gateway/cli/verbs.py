@@ -171,7 +171,7 @@ def choice(name: str, words: Sequence[str], what: str, **others: Unpack[Presence
 
 
 JSON: Final = flag("--json", "write JSON to stdout")
-"""Makes `Command.show` write JSON; the verbs' functions do not get it."""
+"""Makes `Command.show` write JSON; the verbs' functions get neither it nor `--csv`."""
 _TIME: Final = "7d or 24h ago, today, yesterday, 2026-11-01, or 2026-11-01T18:00 (UTC)"
 SINCE: Final = arg("--since", "TIME", read.start, f"only from this time on: {_TIME}")
 UNTIL: Final = arg("--until", "TIME", read.end, "only before this time; a day is included")
@@ -222,13 +222,15 @@ def verb(
     *parts: str | Argument,
     either: tuple[Argument, ...] = (),
     json: bool = True,
+    csv: str = "",
     load: Callable[[Path, Mapping[str, str]], Config] = _read_config,
 ) -> Callable[
     [Callable[Concatenate[Command, P], int | None]], Callable[Concatenate[Command, P], int | None]
 ]:
     """Make a verb of a function, whose docstring says what it does unless `WORDS` does.
 
-    `parts` are examples, by default the verb alone, and arguments; `json` adds `--json` to them.
+    `parts` are examples, by default the verb alone, and arguments. `json` adds `--json` to them, and
+    `csv`, a help text, `--csv` beside it.
     """
 
     def add(
@@ -237,8 +239,10 @@ def verb(
         said = WORDS[path][1] if path in WORDS else " ".join((inspect.getdoc(run) or "").split())
         examples = tuple(one for one in parts if isinstance(one, str)) or (path,)
         arguments = [one for one in parts if isinstance(one, Argument)]
-        arguments += [JSON] if json else []
-        VERBS[path] = Verb(path, said, run, examples, tuple(arguments), either, load)
+        written = (JSON,) if json else ()
+        shared = (*written, flag("--csv", csv)) if csv else either
+        arguments += () if csv else written
+        VERBS[path] = Verb(path, said, run, examples, tuple(arguments), shared, load)
         return run
 
     return add
@@ -248,6 +252,7 @@ class Options(argparse.Namespace):
     """The parsed words."""
 
     config: str | None
+    csv: bool = False
     json: bool = False
     version: bool
     verb: Verb
@@ -255,7 +260,7 @@ class Options(argparse.Namespace):
 
     def find_arguments(self) -> dict[str, object]:
         """Return the parameters of the verb's function."""
-        own = {"config", "json", "version", "verb", "parser"}
+        own = {"config", "csv", "json", "version", "verb", "parser"}
         return {name: value for name, value in vars(self).items() if name not in own}
 
 

@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode
 import orjson
 from aiohttp import hdrs, web
 
-from gateway.admin.fields import csv_lines, write_csv_cells
+from gateway.admin.fields import write_csv
 from gateway.api.state import make_headers
 from gateway.console.callers import API_HEADERS
 from gateway.console.fields import invalid_field
@@ -146,7 +146,7 @@ async def stream_csv(
     async def render(after: Place | None) -> tuple[str, Place | None]:
         def render_in_thread(books: Books) -> tuple[str, Place | None]:
             rows, last = read(books, after)
-            return csv_lines(write_csv_cells(row, columns) for row in rows), last
+            return write_csv(rows, columns, header=after is None), last
 
         return await request.run(render_in_thread)
 
@@ -154,7 +154,7 @@ async def stream_csv(
     response = _make_response(request, topic)
     with _whole_or_cut(request):
         await response.prepare(request.http)
-        await response.write((csv_lines([columns]) + text).encode())
+        await response.write(text.encode())
         while after is not None:
             text, after = await render(after)
             await response.write(text.encode())
