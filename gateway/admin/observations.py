@@ -77,7 +77,10 @@ def list_upstream(books: Books, config: Config) -> list[UpstreamRow]:
     seen = {(one.provider, one.upstream_model): one for one in books.observations.read_upstream()}
     return [
         UpstreamRow(
-            provider, model, seen.get((provider.name, model)) or _make_unseen(provider.name, model)
+            provider,
+            model,
+            seen.get((provider.name, model))
+            or UpstreamView(provider.name, model, _NOTHING, _NOTHING, _NOTHING, None),
         )
         for provider in config.providers.values()
         for model in config.upstream_models_of(provider)
@@ -212,10 +215,6 @@ def list_refused(books: Books, account: str | None, since_ms: int) -> list[Refus
 
 
 _NOTHING: Final = CallSums()
-
-
-def _make_unseen(provider: str, upstream_model: str) -> UpstreamView:
-    return UpstreamView(provider, upstream_model, _NOTHING, _NOTHING, _NOTHING, None)
 
 
 def _sum(sums: Iterable[CallSums]) -> CallSums:

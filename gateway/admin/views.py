@@ -117,14 +117,11 @@ ENTRY: Final = Fields[EntryView](
 )
 LEDGER_ENTRY: Final = Fields[EntryView](*ENTRY.members, table=("account", *ENTRY.columns))
 """An entry in a list of several accounts."""
-STATEMENT: Final = Fields[StatementLine](
+_LINE: Final = (
     *("account", "opening_nano", "credit_nano", "codes_nano", "cards_nano"),
     *("charges_nano", "corrections_nano", "closing_nano"),
-    table=(
-        *("account", "opening_nano", "credit_nano", "codes_nano", "cards_nano"),
-        *("charges_nano", "corrections_nano", "closing_nano"),
-    ),
 )
+STATEMENT: Final = Fields[StatementLine](*_LINE, table=_LINE)
 EVENT: Final = Fields[EventView](
     *("id", "at_ms", "actor", "action", "account", "target", "detail", "address"),
     table=(

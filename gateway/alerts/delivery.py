@@ -16,7 +16,6 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from ipaddress import ip_address
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -333,9 +332,7 @@ class Deliveries:
         try:
             await send(due, config)
         except Exception as error:  # noqa: BLE001 - whatever fails is tried again
-            self._results[due.id] = partial(
-                _note_failure, due, self._explain(error), self._find_next(due, error)
-            )
+            self._results[due.id] = self._note_failure(due, error)
         else:
             self._results[due.id] = lambda books: books.alerts.note_delivered(due.id)
         try:
@@ -343,16 +340,15 @@ class Deliveries:
         except LedgerError as error:
             log.warning("the delivery of an alert could not be noted yet: %s", error)
 
-    def _find_next(self, due: Due, error: Exception) -> int | None:
-        if isinstance(error, Unwanted):
-            return None
-        return find_next_try_ms(due.attempts + 1, due.created_ms, self._clock())
-
-    def _explain(self, error: Exception) -> str:
-        if isinstance(error, Undelivered):
-            return str(error)
-        log.error("an alert could not be sent", exc_info=error)
-        return "the gateway failed; see its log"
+    def _note_failure(self, due: Due, error: Exception) -> Callable[[Books], None]:
+        """Return what writes down why it failed, and when it is tried again, if ever."""
+        reason = str(error)
+        if not isinstance(error, Undelivered):
+            log.error("an alert could not be sent", exc_info=error)
+            reason = "the gateway failed; see its log"
+        next_ms = find_next_try_ms(due.attempts + 1, due.created_ms, self._clock())
+        next_ms = None if isinstance(error, Unwanted) else next_ms
+        return lambda books: books.alerts.note_failure(due.id, reason, next_ms)
 
     async def _write_results(self) -> None:
         async with self._writing:  # two writers would note a result twice
@@ -369,7 +365,3 @@ class Deliveries:
             for alert_id in results:
                 del self._results[alert_id]
                 self._busy.pop(alert_id, None)
-
-
-def _note_failure(due: Due, reason: str, next_ms: int | None, books: Books) -> None:
-    books.alerts.note_failure(due.id, reason, next_ms)

@@ -251,14 +251,10 @@ def judge_providers(books: Books, config: Config) -> Providers:
                 found.failing[name] = f"Provider {name} is {words}."
             else:
                 found.unknown.add(name)
-        elif judged.state == "working" and not _fails(lately.values()):
+        elif judged.state == "working" and observations.judge(lately.values()).state != "failing":
             found.working[name] = f"Provider {name} works again."
     found.unknown -= found.failing.keys() | found.working.keys()
     return found
-
-
-def _fails(seen: Iterable[UpstreamView]) -> bool:
-    return observations.judge(seen).state == "failing"
 
 
 def find_key_problems(

@@ -271,11 +271,7 @@ def account_signin_link(command: Command, name: str, person: str | None) -> None
 @verb("account signins", "account signins alice", "account signins alice --json", _NAME)
 def account_signins(command: Command, name: str) -> None:
     """List who signs in to an account: its own sign-in, and people with one of their own."""
-    found = command.open_books().people.read_all(name)
-    command.show(
-        [signin.SIGNIN.describe(one) for one in found],
-        render(signin.SIGNIN.columns, found, command.currency),
-    )
+    command.show_list(command.open_books().people.read_all(name), signin.SIGNIN)
 
 
 @verb(

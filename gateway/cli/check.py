@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from gateway.addresses import join_address
 from gateway.admin.fields import Fields
 from gateway.admin.views import describe_limits
 from gateway.cli.arguments import render, render_fields, render_table
@@ -74,7 +75,7 @@ def check(command: Command, *, live: bool) -> int:
     findings = look(config) if live else []
     summary, page = describe_config(config), page_config(config)
     if live:
-        summary["live"] = describe_findings(findings)
+        summary["live"] = [{**asdict(one), "usable": one.is_usable} for one in findings]
         page = f"{page}\n\n{page_findings(findings)}"
     command.show(summary, page)
     if not command.config.active_models():
@@ -140,7 +141,7 @@ def describe_config(config: Config) -> dict[str, object]:
     """Return the summary as JSON for tools."""
     return {
         "config": str(config.path),
-        "listen": listen_address(config),
+        "listen": join_address(config.server.host, config.server.port),
         "database": str(config.storage.location),
         "currency": config.billing.currency,
         "limits": asdict(config.limits),
@@ -156,7 +157,7 @@ def _describe_model(config: Config, model: Model) -> dict[str, object]:
         "aliases": list(model.aliases),
         "owned_by": model.owned_by,
         "kind": model.kind,
-        "on": _is_on(config, model),
+        "on": model.id in config.active_models(),
         "routes": [f"{route.provider}/{route.upstream_model}" for route in model.routes],
         "max_input_tokens": model.max_input_tokens,
         "max_output_tokens": model.max_output_tokens,
@@ -193,7 +194,7 @@ def page_config(config: Config) -> str:
     """Return the summary as text for people."""
     fields = (
         ("config", str(config.path)),
-        ("listen", listen_address(config)),
+        ("listen", join_address(config.server.host, config.server.port)),
         ("database", str(config.storage.location)),
         ("currency", config.billing.currency),
         ("keys", f"by default {_describe_limits(config.limits)}"),
@@ -217,14 +218,8 @@ def _table_models(config: Config) -> str:
     names = [
         n for n in PRICES if n not in MEDIA or any(getattr(one, n) is not None for one in told)
     ]
-    titles = (
-        "MODEL",
-        "KIND",
-        "STATE",
-        *(f">{_PRICES[name]}" for name in names),
-        ">OVERDRAFT",
-        "ROUTES",
-    )
+    prices_titles = (f">{_PRICES[name]}" for name in names)
+    titles = ("MODEL", "KIND", "STATE", *prices_titles, ">OVERDRAFT", "ROUTES")
     rows = [row for model in config.models.values() for row in _model_rows(config, model, names)]
     heading = (
         f"Prices in {config.billing.currency} per million tokens, per request, and per thousand searches\n"
@@ -235,31 +230,29 @@ def _table_models(config: Config) -> str:
 
 def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Make the row of a model, and those below it for aliases, rules of its prices and tools."""
-    state = "on" if _is_on(config, model) else "off"
+    state = "on" if model.id in config.active_models() else "off"
     routes = ", ".join(f"{route.provider}/{route.upstream_model}" for route in model.routes)
     nothing = "-" * (len(names) - 1)
     cells = ("free", *nothing) if model.free else _price_cells(model.prices.base, names)
     worst = "-" if model.free else format_amount(find_worst_overdraft_nano(config, model))
     yield (model.id, model.kind, state, *cells, worst, routes)
+
+    def below(said: str, cells: Sequence[str] = ("-", *nothing)) -> tuple[str, ...]:
+        return ("", "", "", *cells, "", said)
+
     if model.aliases:
-        yield ("", "", "", "-", *nothing, "", f"also called: {', '.join(model.aliases)}")
+        yield below(f"also called: {', '.join(model.aliases)}")
     for rule in model.prices.rules:
-        yield (
-            "",
-            "",
-            "",
-            *_price_cells(rule.price, names),
-            "",
-            f"when {rule.why}{_factor(rule.price)}",
-        )
+        cells = _price_cells(rule.price, names)
+        yield below(f"when {rule.why}{_factor(rule.price)}", cells)
     if model.unit == "second":
         minute = format_amount(find_minute_nano(model.prices.base))
-        yield ("", "", "", "-", *nothing, "", f"per minute: {minute}; its input is seconds")
+        yield below(f"per minute: {minute}; its input is seconds")
     if tools := model.prices.base.tools:
         told = ", ".join(f"{name} {format_amount(nano)}" for name, nano in tools.items())
-        yield ("", "", "", "-", *nothing, "", f"per call: {told}")
+        yield below(f"per call: {told}")
     if factor := _factor(model.prices.base):
-        yield ("", "", "", "-", *nothing, "", factor.removeprefix(": "))
+        yield below(factor.removeprefix(": "))
 
 
 def _price_cells(price: Price, names: Sequence[str]) -> tuple[str, ...]:
@@ -271,16 +264,6 @@ def _factor(price: Price) -> str:
     if price.reported is None:
         return ""
     return f": {format_factor(price.reported)} × what the provider says it charged, if it does"
-
-
-def _is_on(config: Config, model: Model) -> bool:
-    return model.id in config.active_models()
-
-
-def listen_address(config: Config) -> str:
-    """Return host and port in the notation of URLs."""
-    host = config.server.host
-    return f"[{host}]:{config.server.port}" if ":" in host else f"{host}:{config.server.port}"
 
 
 def warn_of_exposure(server: Server) -> str | None:
@@ -315,16 +298,12 @@ def look(config: Config) -> list[Finding]:
     return asyncio.run(look_at_all(config))
 
 
-def describe_findings(findings: Sequence[Finding]) -> list[dict[str, object]]:
-    return [{**asdict(one), "usable": one.is_usable} for one in findings]
-
-
 def page_findings(findings: Sequence[Finding]) -> str:
     """Return the findings as text for people."""
     if not findings:
         return "No provider is on that could be asked."
-    titles = ("PROVIDER", "ASKED", "FOUND")
-    return render_table(titles, [(one.provider, one.url, one.words) for one in findings])
+    rows = [(one.provider, one.url, one.words) for one in findings]
+    return render_table(("PROVIDER", "ASKED", "FOUND"), rows)
 
 
 def list_conflicts(config: Config) -> Iterator[str]:

@@ -29,14 +29,8 @@ from gateway.times import DAY_MS, format_day, format_iso, unix_ms
 from gateway.upstream.rests import BreakerState
 
 _NO_AUDIT: Final[Mapping[str, object]] = {
-    "ok": None,
-    "accounts": None,
-    "entries": None,
-    "pending": None,
-    "interrupted": None,
-    "unsettled": None,
-    "to_settle": [],
-    "problems": [],
+    **dict.fromkeys(views.AUDIT.names),
+    "to_settle": [], "problems": [],
 }
 
 

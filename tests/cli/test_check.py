@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from gateway.cli.check import listen_address, mask_keys
+from gateway.cli.check import mask_keys
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.files import take_lock
 from tests import ROOT
 from tests.support.cli import Cli, make_cli
 from tests.support.process import free_port
 from tests.support.rows import each_row
-from tests.support.settings import load
 from tests.support.stand_in import PASSWORD, SHOWN, URL, replace_modules, stand_in
 
 CANARY = "sk-canary-0123456789-tail"
@@ -73,11 +72,6 @@ def test_the_shipped_configuration_is_in_order(cli: Cli) -> None:
 def test_an_exposed_gateway_is_warned_of(cli: Cli, server: str, is_warned: bool) -> None:
     cli.config.write_text(f"[server]\nport = 0\n{server}\n", encoding="utf-8")
     assert ("TLS proxy" in cli.run("check").err) == is_warned  # there may be no IPv6 here
-
-
-def test_listening_addresses_are_written_as_in_urls(tmp_path: Path) -> None:
-    assert listen_address(load(tmp_path, '[server]\nhost = "::1"')) == "[::1]:8080"
-    assert listen_address(load(tmp_path, "")) == "127.0.0.1:8080"
 
 
 def make_folder(path: Path) -> None:
