@@ -12,15 +12,7 @@ from typing import Final
 
 from gateway import ids
 from gateway.ids import digest, find_last4
-from gateway.ledger.checks import (
-    MAX_NAME_CHARS,
-    require_allowance,
-    require_amount,
-    require_expiry,
-    require_key_terms,
-    require_note,
-    require_text,
-)
+from gateway.ledger import checks
 from gateway.ledger.key_records import Allowance, KeyTerms, NewKey
 from gateway.ledger.records import (
     CodeTerms,
@@ -46,8 +38,8 @@ def add_key(
     books: Books, account: str, terms: KeyTerms = NO_TERMS, *, own: Allowance | None = None
 ) -> NewKey:
     """Create a key, with a budget of its own or none. Only the returned record has the secret."""
-    require_allowance(own, "budget_amount")
-    require_key_terms(terms, books.clock())
+    checks.require_allowance(own, "budget_amount")
+    checks.require_key_terms(terms, books.clock())
     secret = ids.make_key()
     return NewKey(books.keys.create(account, terms, _store("key", secret), own=own), secret)
 
@@ -81,9 +73,9 @@ _TOKEN: Final = re.compile(rf"{SCRIPT_PREFIX}[A-Za-z0-9_-]{{43}}")
 
 def add_token(books: Books, terms: TokenTerms) -> NewToken:
     """Create a token. Only the returned record contains the secret."""
-    require_text("the token's name", terms.name, MAX_NAME_CHARS, "name")
+    checks.require_text("the token's name", terms.name, checks.MAX_NAME_CHARS, "name")
     if terms.expires_ms is not None:
-        require_expiry("the token's expiry", terms.expires_ms, books.clock())
+        checks.require_expiry("the token's expiry", terms.expires_ms, books.clock())
     secret = SCRIPT_PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
     return NewToken(books.tokens.create(terms, _store("tok", secret)), secret)
 
@@ -162,11 +154,11 @@ def _make_id(now_ms: int, number: int) -> str:
 def _require_batch(
     amount_nano: int, count: int, expires_ms: int | None, note: str, now_ms: int
 ) -> None:
-    require_amount(amount_nano)
+    checks.require_amount(amount_nano)
     if amount_nano <= 0:
         raise Refused("a code must be worth something", field="amount")
     if not 1 <= count <= MAX_CODES:
         raise Refused(f"a batch has 1 to {MAX_CODES} codes", field="count")
     if expires_ms is not None:
-        require_expiry("the codes' expiry", expires_ms, now_ms)
-    require_note("the note", note)
+        checks.require_expiry("the codes' expiry", expires_ms, now_ms)
+    checks.require_note("the note", note)

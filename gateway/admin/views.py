@@ -7,29 +7,10 @@ from operator import attrgetter
 from typing import Final
 
 from gateway.admin.fields import Fields
+from gateway.ledger import call_records, records
 from gateway.ledger.alert_records import AlertView, UpstreamFailure
-from gateway.ledger.call_records import (
-    OUTCOME_WORDS,
-    CallDetail,
-    CallView,
-    ProviderCosts,
-    StatementLine,
-    Usage,
-    describe_receipt,
-)
 from gateway.ledger.key_records import BudgetStanding, BudgetView, KeyView, Terms
 from gateway.ledger.order_records import OrderView
-from gateway.ledger.records import (
-    AccountDetail,
-    AccountView,
-    AuditReport,
-    CodeView,
-    EntryView,
-    EventView,
-    InterruptedView,
-    NewCodes,
-    StandingView,
-)
 from gateway.ledger.signin_records import TokenView
 from gateway.money import format_amount
 from gateway.times import format_moment, unix_ms
@@ -61,12 +42,12 @@ _TERMS: Final = Fields[Terms](
 # ---- accounts and their entries ------------------------------------------------------------------
 
 
-def describe_account_state(account: AccountView) -> str:
+def describe_account_state(account: records.AccountView) -> str:
     state = "suspended" if account.suspended else "active"
     return f"{state}, operator" if account.operator else state
 
 
-ACCOUNT: Final = Fields[AccountView](
+ACCOUNT: Final = Fields[records.AccountView](
     *("id", "name", "operator", "suspended", "balance_nano", "held_nano", "created_ms"),
     *_TERMS.under("terms"),
     table=(
@@ -82,14 +63,14 @@ MAX_TOLD_DAYS: Final = 999
 """The longest time that is told: of longer ones nobody needs the number."""
 
 
-def _describe_lasting(standing: StandingView) -> str:
+def _describe_lasting(standing: records.StandingView) -> str:
     days = standing.days_left
     if days is None or days > MAX_TOLD_DAYS:
         return "-" if days is None else f"over {MAX_TOLD_DAYS} days"
     return "1 day" if days == 1 else f"{days} days"
 
 
-STANDING: Final = Fields[StandingView](
+STANDING: Final = Fields[records.StandingView](
     *ACCOUNT.under("account"),
     ("spent_today_nano", "spent.today_nano"),
     ("spent_7d_nano", "spent.week_nano"),
@@ -105,7 +86,7 @@ STANDING: Final = Fields[StandingView](
     ),
 )
 """An account in a list, with what it spent."""
-ENTRY: Final = Fields[EntryView](
+ENTRY: Final = Fields[records.EntryView](
     *("id", "account", "kind", "amount_nano", "balance_after_nano", "request_id", "note"),
     "created_ms",
     table=(
@@ -115,14 +96,14 @@ ENTRY: Final = Fields[EntryView](
         ("NOTE", lambda entry: " ".join(filter(None, (entry.request_id, entry.note)))),
     ),
 )
-LEDGER_ENTRY: Final = Fields[EntryView](*ENTRY.members, table=("account", *ENTRY.columns))
+LEDGER_ENTRY: Final = Fields[records.EntryView](*ENTRY.members, table=("account", *ENTRY.columns))
 """An entry in a list of several accounts."""
 _LINE: Final = (
     *("account", "opening_nano", "credit_nano", "codes_nano", "cards_nano"),
     *("charges_nano", "corrections_nano", "closing_nano"),
 )
-STATEMENT: Final = Fields[StatementLine](*_LINE, table=_LINE)
-EVENT: Final = Fields[EventView](
+STATEMENT: Final = Fields[call_records.StatementLine](*_LINE, table=_LINE)
+EVENT: Final = Fields[records.EventView](
     *("id", "at_ms", "actor", "action", "account", "target", "detail", "address"),
     table=(
         ("WHEN UTC", "at_ms"),
@@ -159,7 +140,7 @@ def describe_token_state(token: TokenView) -> str:
     return _describe_end(token.status(unix_ms()), token.revoked_ms, token.terms.expires_ms)
 
 
-def describe_code_state(code: CodeView) -> str:
+def describe_code_state(code: records.CodeView) -> str:
     """Describe what became of a code, or until when it can be redeemed."""
     status = code.status(unix_ms())
     if status == "open":
@@ -218,7 +199,7 @@ TOKEN: Final = Fields[TokenView](
     ),
 )
 """A token without its secret."""
-CODE: Final = Fields[CodeView](
+CODE: Final = Fields[records.CodeView](
     *("id", "batch", "display", "amount_nano", "status", "note", "created_ms", "created_by"),
     *("expires_ms", "redeemed_ms", "redeemed_by", "voided_ms"),
     table=(
@@ -231,7 +212,9 @@ CODE: Final = Fields[CodeView](
     ),
 )
 """A code without its secret."""
-NEW_CODES: Final = Fields[NewCodes]("batch", "codes", "amount_nano", "expires_ms", "created_ms")
+NEW_CODES: Final = Fields[records.NewCodes](
+    "batch", "codes", "amount_nano", "expires_ms", "created_ms"
+)
 """A batch with its codes, which are shown only this once."""
 
 
@@ -260,7 +243,7 @@ SOLD_ORDER: Final = Fields[OrderView](
 """The same with what the provider took, for operators alone."""
 LATEST_ENTRIES: Final = 10
 """Entries that are shown with an account, so that they fit on a screen."""
-ACCOUNT_DETAIL: Final = Fields[AccountDetail](
+ACCOUNT_DETAIL: Final = Fields[records.AccountDetail](
     *ACCOUNT.under("account"),
     ("keys", lambda detail: [KEY.describe(key) for key in detail.keys]),
     ("entries", lambda detail: [ENTRY.describe(entry) for entry in detail.entries]),
@@ -270,21 +253,21 @@ ACCOUNT_DETAIL: Final = Fields[AccountDetail](
 # ---- calls and usage -----------------------------------------------------------------------------
 
 
-def _describe_call_end(call: CallView) -> str:
+def _describe_call_end(call: call_records.CallView) -> str:
     status = "" if call.status is None else f" {call.status}"
-    return f"{OUTCOME_WORDS[call.outcome].label}{status}"
+    return f"{call_records.OUTCOME_WORDS[call.outcome].label}{status}"
 
 
-def _describe_duration(call: CallView) -> str:
+def _describe_duration(call: call_records.CallView) -> str:
     """Return how long a call took. An interrupted one ended at the next start, which tells nothing."""
     is_known = call.total_ms is not None and call.outcome != "interrupted"
     return str(call.total_ms) if is_known else "-"
 
 
-CALL: Final = Fields[CallView](
+CALL: Final = Fields[call_records.CallView](
     *("request_id", "account", "started_ms", "ended_ms", "model", "provider", ("key", "key_id")),
     *("key_name", "key_display", "state", "outcome"),
-    ("outcome_label", lambda call: OUTCOME_WORDS[call.outcome].label),
+    ("outcome_label", lambda call: call_records.OUTCOME_WORDS[call.outcome].label),
     *("status", "stream", "tokens", "cost_nano", "estimated", "first_byte_ms", "total_ms"),
     table=(
         ("ID", "request_id"),
@@ -296,7 +279,7 @@ CALL: Final = Fields[CallView](
         "cost_nano",
     ),
 )
-USAGE: Final = Fields[Usage](
+USAGE: Final = Fields[call_records.Usage](
     *("requests", "tokens", "cost_nano"),
     table=(
         (">REQUESTS", "requests"),
@@ -309,18 +292,18 @@ USAGE: Final = Fields[Usage](
 )
 
 
-def _if_known(requests: str, amount: str) -> Callable[[ProviderCosts], int | None]:
+def _if_known(requests: str, amount: str) -> Callable[[call_records.ProviderCosts], int | None]:
     """Return a function that finds an amount; None where it is known of no request."""
     find, count = attrgetter(amount), attrgetter(requests)
     return lambda costs: find(costs) if count(costs) else None
 
 
-def _describe_percent(costs: ProviderCosts) -> str:
+def _describe_percent(costs: call_records.ProviderCosts) -> str:
     """Return the margin in percent of what was charged where the cost is known."""
     return f"{100 * costs.margin_nano / costs.charged_nano:.1f}" if costs.charged_nano else "-"
 
 
-COSTS: Final = Fields[ProviderCosts](
+COSTS: Final = Fields[call_records.ProviderCosts](
     ("charged_with_cost_nano", _if_known("known", "charged_nano")),
     ("provider_cost_nano", _if_known("known", "provider_cost_nano")),
     ("margin_nano", _if_known("known", "margin_nano")),
@@ -341,10 +324,10 @@ COSTS: Final = Fields[ProviderCosts](
 
 
 def describe_call_detail(
-    detail: CallDetail, currency: str, *, for_operator: bool
+    detail: call_records.CallDetail, currency: str, *, for_operator: bool
 ) -> dict[str, object]:
     key = {"key": detail.key.id, "key_name": detail.key.name, "key_display": detail.key.display}
-    receipt = describe_receipt(detail.receipt, currency, for_operator=for_operator)
+    receipt = call_records.describe_receipt(detail.receipt, currency, for_operator=for_operator)
     members = {"account": detail.account, **key, **receipt}
     if for_operator:
         members["failures"] = [ATTEMPT.describe(one) for one in detail.failures]
@@ -376,7 +359,7 @@ ALERT: Final = Fields[AlertView](
         "text",
     ),
 )
-INTERRUPTED: Final = Fields[InterruptedView](
+INTERRUPTED: Final = Fields[records.InterruptedView](
     ("id", "request_id"),
     *("account", "model", "provider", "hold_nano", "started_ms"),
     table=(
@@ -386,7 +369,7 @@ INTERRUPTED: Final = Fields[InterruptedView](
         "started_ms",
     ),
 )
-AUDIT: Final = Fields[AuditReport](
+AUDIT: Final = Fields[records.AuditReport](
     *("ok", "accounts", "entries", "pending", "interrupted", "unsettled"),
     ("to_settle", lambda report: [INTERRUPTED.describe(one) for one in report.to_settle]),
     ("problems", lambda report: list(report.problems)),

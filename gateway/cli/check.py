@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from gateway import money
 from gateway.addresses import join_address
 from gateway.admin.fields import Fields
 from gateway.admin.views import describe_limits
@@ -21,18 +22,6 @@ from gateway.ids import find_last4
 from gateway.ledger.key_records import Terms
 from gateway.ledger.opening import check_ledger
 from gateway.ledger.records import LedgerError
-from gateway.money import (
-    MEDIA,
-    MILLION,
-    PRICES,
-    Price,
-    Tokens,
-    compute_cost_nano,
-    describe_amount,
-    describe_price,
-    format_amount,
-    format_factor,
-)
 from gateway.prices import BillTerms, PriceList, PriceRule, describe_rules
 from gateway.process import ExitCode
 from gateway.server import find_listen_problem
@@ -162,10 +151,10 @@ def _describe_model(config: Config, model: Model) -> dict[str, object]:
         "max_input_tokens": model.max_input_tokens,
         "max_output_tokens": model.max_output_tokens,
         "free": model.free,
-        "price": describe_price(model.prices.base, for_operator=True),
+        "price": money.describe_price(model.prices.base, for_operator=True),
         "price_when": describe_rules(model.prices, for_operator=True),
         "allow": sorted(model.allow),
-        **describe_amount("worst_overdraft", find_worst_overdraft_nano(config, model)),
+        **money.describe_amount("worst_overdraft", find_worst_overdraft_nano(config, model)),
     }
 
 
@@ -177,17 +166,17 @@ def find_worst_overdraft_nano(config: Config, model: Model) -> int:
     """
     billing, output, most_input = config.billing, model.max_output_tokens, model.max_input_tokens
     uses = (
-        Tokens(most_input, output=output),
-        Tokens(cache_write=most_input, output=output),
-        Tokens(cache_write_1h=most_input, output=output),
+        money.Tokens(most_input, output=output),
+        money.Tokens(cache_write=most_input, output=output),
+        money.Tokens(cache_write_1h=most_input, output=output),
     )
     prices = (model.prices.base, *(rule.price for rule in model.prices.rules))
-    last_nano = max(compute_cost_nano(use, price) for use in uses for price in prices)
+    last_nano = max(money.compute_cost_nano(use, price) for use in uses for price in prices)
     if billing.full_hold_below:
         return last_nano
     unheld = max(output - billing.hold_output_tokens, 0) * max(price.output for price in prices)
     others = (config.account_limits.concurrency or config.server.max_in_flight) - 1
-    return last_nano + others * -(-unheld // MILLION)
+    return last_nano + others * -(-unheld // money.MILLION)
 
 
 def page_config(config: Config) -> str:
@@ -216,7 +205,9 @@ def _table_models(config: Config) -> str:
     prices = [one.prices for one in config.models.values()]
     told = [one.base for one in prices] + [rule.price for one in prices for rule in one.rules]
     names = [
-        n for n in PRICES if n not in MEDIA or any(getattr(one, n) is not None for one in told)
+        n
+        for n in money.PRICES
+        if n not in money.MEDIA or any(getattr(one, n) is not None for one in told)
     ]
     prices_titles = (f">{_PRICES[name]}" for name in names)
     titles = ("MODEL", "KIND", "STATE", *prices_titles, ">OVERDRAFT", "ROUTES")
@@ -234,7 +225,7 @@ def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[
     routes = ", ".join(f"{route.provider}/{route.upstream_model}" for route in model.routes)
     nothing = "-" * (len(names) - 1)
     cells = ("free", *nothing) if model.free else _price_cells(model.prices.base, names)
-    worst = "-" if model.free else format_amount(find_worst_overdraft_nano(config, model))
+    worst = "-" if model.free else money.format_amount(find_worst_overdraft_nano(config, model))
     yield (model.id, model.kind, state, *cells, worst, routes)
 
     def below(said: str, cells: Sequence[str] = ("-", *nothing)) -> tuple[str, ...]:
@@ -246,24 +237,26 @@ def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[
         cells = _price_cells(rule.price, names)
         yield below(f"when {rule.why}{_factor(rule.price)}", cells)
     if model.unit == "second":
-        minute = format_amount(find_minute_nano(model.prices.base))
+        minute = money.format_amount(find_minute_nano(model.prices.base))
         yield below(f"per minute: {minute}; its input is seconds")
     if tools := model.prices.base.tools:
-        told = ", ".join(f"{name} {format_amount(nano)}" for name, nano in tools.items())
+        told = ", ".join(f"{name} {money.format_amount(nano)}" for name, nano in tools.items())
         yield below(f"per call: {told}")
     if factor := _factor(model.prices.base):
         yield below(factor.removeprefix(": "))
 
 
-def _price_cells(price: Price, names: Sequence[str]) -> tuple[str, ...]:
+def _price_cells(price: money.Price, names: Sequence[str]) -> tuple[str, ...]:
     found = (getattr(price, name) for name in names)
-    return tuple("-" if nano is None else format_amount(nano) for nano in found)
+    return tuple("-" if nano is None else money.format_amount(nano) for nano in found)
 
 
-def _factor(price: Price) -> str:
+def _factor(price: money.Price) -> str:
     if price.reported is None:
         return ""
-    return f": {format_factor(price.reported)} × what the provider says it charged, if it does"
+    return (
+        f": {money.format_factor(price.reported)} × what the provider says it charged, if it does"
+    )
 
 
 def warn_of_exposure(server: Server) -> str | None:
@@ -335,12 +328,14 @@ def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[str]:
         price, cost = model.prices.find(*case).price, costs.find(*case).price
         ours, theirs = _list_amounts(price, cost), _list_amounts(cost, price)
         below = [
-            f"{name} {format_amount(amount)} < {format_amount(theirs.get(name, 0))}"
+            f"{name} {money.format_amount(amount)} < {money.format_amount(theirs.get(name, 0))}"
             for name, amount in ours.items()
             if amount < theirs.get(name, 0)
         ]
-        if price.reported is not None and price.reported < (bill := cost.reported or MILLION):
-            below.append(f"reported {format_factor(price.reported)} < {format_factor(bill)}")
+        if price.reported is not None and price.reported < (bill := cost.reported or money.MILLION):
+            below.append(
+                f"reported {money.format_factor(price.reported)} < {money.format_factor(bill)}"
+            )
         if below:
             when = f" when {rule.why}" if rule else ""
             yield (
@@ -349,21 +344,21 @@ def _compare(model: Model, provider: str, costs: PriceList) -> Iterator[str]:
             )
 
 
-def _list_amounts(price: Price, other: Price) -> dict[str, int]:
+def _list_amounts(price: money.Price, other: money.Price) -> dict[str, int]:
     """Return what applies by name. Where the other one alone has a price of media, other tokens' does."""
     amounts: dict[str, int] = {}
-    for name in PRICES:
-        if name not in MEDIA or (getattr(price, name), getattr(other, name)) != (None, None):
+    for name in money.PRICES:
+        if name not in money.MEDIA or (getattr(price, name), getattr(other, name)) != (None, None):
             own: int | None = getattr(price, name)
-            amounts[name] = getattr(price, MEDIA[name]) if own is None else own
+            amounts[name] = getattr(price, money.MEDIA[name]) if own is None else own
     return {**amounts, **price.tools}
 
 
-def _satisfy(rule: PriceRule | None) -> tuple[Tokens, BillTerms, int]:
+def _satisfy(rule: PriceRule | None) -> tuple[money.Tokens, BillTerms, int]:
     """Make a request that a rule applies to, or one that is about nothing special, and its time."""
     now_ms = unix_ms()
     if rule is None:
-        return Tokens(), BillTerms(), now_ms
+        return money.Tokens(), BillTerms(), now_ms
     above = 0 if rule.input_above is None else rule.input_above + 1
     terms = BillTerms(rule.service_tier or "", rule.speed or "", rule.inference_geo or "")
-    return Tokens(input=above), terms, rule.window.find_time_ms(now_ms)
+    return money.Tokens(input=above), terms, rule.window.find_time_ms(now_ms)

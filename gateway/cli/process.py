@@ -21,17 +21,7 @@ from gateway.config.records import Config, Server
 from gateway.ledger.opening import find_server
 from gateway.ledger.records import Conflict, Refused
 from gateway.process import PROGRAM, WRITE, ExitCode, find_obstacle
-from gateway.server.systemd import (
-    CONTAINER_CONFIG,
-    CONTAINER_STATE,
-    IMAGE,
-    NAME,
-    Installation,
-    find_variables,
-    make_container,
-    make_service,
-    make_socket,
-)
+from gateway.server import systemd
 
 
 @verb("serve", "serve", "serve --config /etc/gateway.toml", json=False, load=load_config)
@@ -127,28 +117,28 @@ PACKAGE_FOLDERS: Final = frozenset({"site-packages", "dist-packages"})
 def unit(command: Command, *, socket: bool, container: bool) -> None:
     place, server = find_installation(command.config), command.config.server
     if socket:
-        command.output.print(make_socket(find_addresses(server)))
+        command.output.print(systemd.make_socket(find_addresses(server)))
         return
     if container:
         command.output.print(
-            make_container(place.config, server, has_database=place.database is not None)
+            systemd.make_container(place.config, server, has_database=place.database is not None)
         )
         for line in explain_container(command.config):
             command.say(line)
         return
-    service = make_service(place, server)
+    service = systemd.make_service(place, server)
     command.output.print(service)
     command.say(explain(place))
     for line in note(service, place):
         command.say(line)
 
 
-def find_installation(config: Config) -> Installation:
+def find_installation(config: Config) -> systemd.Installation:
     """Return the paths of this installation: interpreter, package, configuration, database."""
     path = config.path.absolute()
     package = Path(gateway.__file__).absolute().parents[1]
     database = config.storage.path if config.storage.url is None else None
-    return Installation(
+    return systemd.Installation(
         python=Path(sys.executable),
         environment=Path(sys.prefix),
         package=package / "gateway",
@@ -182,19 +172,19 @@ def find_addresses(server: Server) -> list[tuple[str, int]]:
     return list(dict.fromkeys((str(address[0]), server.port) for *_, address in found))
 
 
-def explain(place: Installation) -> str:
+def explain(place: systemd.Installation) -> str:
     """Return the commands that install and start the units."""
     command = shlex.join([str(place.python), "-m", "gateway", "--config", str(place.config)])
     lines = [
         "To install both units and start them, now and at every boot:",
         f"  cd {shlex.quote(str(place.folder))}",
-        f"  {command} unit | sudo tee {UNIT_FOLDER}/{NAME}.service",
-        f"  {command} unit --socket | sudo tee {UNIT_FOLDER}/{NAME}.socket",
+        f"  {command} unit | sudo tee {UNIT_FOLDER}/{systemd.NAME}.service",
+        f"  {command} unit --socket | sudo tee {UNIT_FOLDER}/{systemd.NAME}.socket",
         "  sudo systemctl daemon-reload",
-        f"  sudo systemctl enable --now {NAME}.socket {NAME}.service",
-        f"To read gateway.toml again: sudo systemctl reload {NAME}.service",
-        f"To restart without refusing requests: sudo systemctl restart {NAME}.service",
-        f"To stop for good: sudo systemctl disable --now {NAME}.socket {NAME}.service",
+        f"  sudo systemctl enable --now {systemd.NAME}.socket {systemd.NAME}.service",
+        f"To read gateway.toml again: sudo systemctl reload {systemd.NAME}.service",
+        f"To restart without refusing requests: sudo systemctl restart {systemd.NAME}.service",
+        f"To stop for good: sudo systemctl disable --now {systemd.NAME}.socket {systemd.NAME}.service",
     ]
     return "\n".join(lines)
 
@@ -204,26 +194,26 @@ def explain_container(config: Config) -> Iterator[str]:
     path = shlex.quote(str(config.path.absolute()))
     command = f"{shlex.quote(sys.executable)} -m gateway --config {path} unit"
     yield "To run the container as your own user, now and at every boot, with Podman 4.5 or newer:"
-    yield f"  podman build -t {IMAGE} .          # in the clone, with the Containerfile of deploy.md"
+    yield f"  podman build -t {systemd.IMAGE} .          # in the clone, with the Containerfile of deploy.md"
     yield f"  mkdir -p {QUADLET_FOLDER} {USER_UNIT_FOLDER}"
-    yield f"  {command} --container > {QUADLET_FOLDER}/{NAME}.container"
-    yield f"  {command} --socket > {USER_UNIT_FOLDER}/{NAME}.socket"
+    yield f"  {command} --container > {QUADLET_FOLDER}/{systemd.NAME}.container"
+    yield f"  {command} --socket > {USER_UNIT_FOLDER}/{systemd.NAME}.socket"
     yield "  systemctl --user daemon-reload"
-    yield f"  systemctl --user enable --now {NAME}.socket"
-    yield f"  systemctl --user start {NAME}.service"
+    yield f"  systemctl --user enable --now {systemd.NAME}.socket"
+    yield f"  systemctl --user start {systemd.NAME}.service"
     yield "  loginctl enable-linger            # it runs while you are not signed in"
-    yield f"To read gateway.toml again: systemctl --user reload {NAME}.service, if your editor writes into the"
+    yield f"To read gateway.toml again: systemctl --user reload {systemd.NAME}.service, if your editor writes into the"
     yield "  file. The container keeps the one that it started with: if another replaced it, restart."
-    yield f"Commands: podman exec {NAME} gateway --config {CONTAINER_CONFIG} account list"
+    yield f"Commands: podman exec {systemd.NAME} gateway --config {systemd.CONTAINER_CONFIG} account list"
     storage = config.storage
-    if storage.url is None and not storage.path.is_relative_to(CONTAINER_STATE):
+    if storage.url is None and not storage.path.is_relative_to(systemd.CONTAINER_STATE):
         yield (
-            f'Note: set [storage] path = "{CONTAINER_STATE / storage.path.name}" in'
+            f'Note: set [storage] path = "{systemd.CONTAINER_STATE / storage.path.name}" in'
             f" {config.path}: only that folder is kept when the container ends."
         )
 
 
-def note(service: str, place: Installation) -> Iterator[str]:
+def note(service: str, place: systemd.Installation) -> Iterator[str]:
     """Yield what the operator may not have intended about the service."""
     if place.config.resolve().with_name("pyproject.toml").exists():
         copy = CONFIG_FOLDER / place.config.name
@@ -239,7 +229,7 @@ def note(service: str, place: Installation) -> Iterator[str]:
         yield (
             f"Note: systemd makes a user for the service, who has to be able to read {place.config}."
             ' Keep a password out of it: write url = "env:DATABASE_URL" there, and'
-            f" DATABASE_URL=postgresql://... into {find_variables(place)}, a file of root (mode 0600)."
+            f" DATABASE_URL=postgresql://... into {systemd.find_variables(place)}, a file of root (mode 0600)."
             " The other commands need that variable too."
         )
     else:

@@ -7,28 +7,17 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from gateway import money
 from gateway.config.reader import Place, Problems, quote_key, read_table, show, suggest
 from gateway.config.records import Route
 from gateway.config.settings import SETTINGS, read_tool_price
 from gateway.dialects.records import ModelKind
-from gateway.money import (
-    FREE,
-    MEDIA,
-    MILLION,
-    PRICES,
-    SEARCH_UNIT,
-    TOOL_NAME,
-    WEB_SEARCH,
-    Price,
-    name_image,
-    name_tool,
-)
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
 from gateway.times import ALWAYS, Window
 
 FEES: Final = ("request", "web_search")
 """Prices that are 0 unless they are told."""
-INHERITED: Final = (*FEES, *MEDIA, "reported")
+INHERITED: Final = (*FEES, *money.MEDIA, "reported")
 """Amounts that a rule's price takes from the base price where it leaves them out."""
 HOUR_FACTOR: Final = (8, 5)
 """Anthropic's prices: 2 × input for a cache write for an hour, 1.25 × input for five minutes."""
@@ -68,14 +57,14 @@ def read_image_prices(place: Place, raw: object, other: object, kind: ModelKind)
         row = read_table(
             replace(place, within=f"price_image[{number}]."), one, SETTINGS["models.ID.price_image"]
         )
-        name = name_image(row["size"], row["quality"])
+        name = money.name_image(row["size"], row["quality"])
         if name in found:
             raise place.error(f"price_image[{number}]", "has the size and the quality of another")
         found[name] = row["price"]
-    return PriceList(replace(FREE, tools=MappingProxyType(found)), ())
+    return PriceList(replace(money.FREE, tools=MappingProxyType(found)), ())
 
 
-def _add_tools(price: Price, tools: Mapping[str, int]) -> Price:
+def _add_tools(price: money.Price, tools: Mapping[str, int]) -> money.Price:
     return replace(price, tools=MappingProxyType({**price.tools, **tools})) if tools else price
 
 
@@ -95,7 +84,7 @@ def read_costs(
             if value:
                 raise place.error(key, "needs a cost beside it, for all that it is not about")
         return NO_COSTS
-    base = FREE
+    base = money.FREE
     if cost != "free":
         base = _read_price(place, "cost", cost, None, needed)
     base = _add_tools(base, _read_tools(place, "tool_costs", tools))
@@ -108,7 +97,7 @@ def read_costs(
 
 
 def _pick_costs(
-    provider: str, base: Price, told: Sequence[tuple[str | None, PriceRule]]
+    provider: str, base: money.Price, told: Sequence[tuple[str | None, PriceRule]]
 ) -> PriceList:
     """Pick one provider's costs: a rule without further conditions is its base, and the last one."""
     rules: list[PriceRule] = []
@@ -122,7 +111,7 @@ def _pick_costs(
 
 
 def _read_rules(
-    place: Place, key: str, rules: object, base: Price, needed: Collection[str]
+    place: Place, key: str, rules: object, base: money.Price, needed: Collection[str]
 ) -> list[tuple[str | None, PriceRule]]:
     """Read the rules of a price or a cost, each with the provider that it names."""
     if not isinstance(rules, list):
@@ -141,20 +130,20 @@ def _read_tools(place: Place, key: str, raw: object) -> Mapping[str, int]:
         raise place.error(key, f"must be a table, not {show(raw)}")
     within, found = replace(place, within=f"{key}."), {}
     for name, value in sorted(raw.items()):
-        if name == WEB_SEARCH:
+        if name == money.WEB_SEARCH:
             part = key.removeprefix("tool_").removesuffix("s")
             raise within.error(name, f"is a part of `{part}`, per thousand searches")
-        if not TOOL_NAME.fullmatch(name):
+        if not money.TOOL_NAME.fullmatch(name):
             raise within.error(quote_key(name), "must be a tool's name, such as file_search")
         try:
-            found[name_tool(name)] = read_tool_price(value)
+            found[money.name_tool(name)] = read_tool_price(value)
         except ValueError as error:
             raise within.error(name, str(error)) from error
     return MappingProxyType(found)
 
 
 def _read_rule(
-    place: Place, key: str, number: int, raw: object, base: Price, *, needed: Collection[str]
+    place: Place, key: str, number: int, raw: object, base: money.Price, *, needed: Collection[str]
 ) -> tuple[str | None, PriceRule]:
     within = replace(place, within=f"{key}_when[{number}].")
     settings = read_table(within, raw, SETTINGS[f"models.ID.{key}_when"])
@@ -172,8 +161,8 @@ def _read_rule(
 
 
 def _read_price(
-    place: Place, key: str, raw: object, base: Price | None, needed: Collection[str]
-) -> Price:
+    place: Place, key: str, raw: object, base: money.Price | None, needed: Collection[str]
+) -> money.Price:
     """Read a price. What a rule's price need not repeat is that of the base price."""
     if not isinstance(raw, dict):
         wanted = "{ input = 0.15, output = 0.60 }" + ("" if base else ' or "free"')
@@ -191,13 +180,13 @@ def _read_price(
     fill_defaults(amounts)
     for name in INHERITED:
         if amounts[name] is None:
-            amounts[name] = getattr(base or FREE, name)
+            amounts[name] = getattr(base or money.FREE, name)
     told = unit, *(amount for name, amount in amounts.items() if name != "reported")
     if base is None and not any(told):
         raise place.error(key, f'has only zeros; write {key} = "free" for a free model')
-    price = Price(**amounts, tools=(base or FREE).tools)
-    price = _add_tools(price, {} if unit is None else {SEARCH_UNIT: unit})
-    if price.input and SEARCH_UNIT in price.tools:
+    price = money.Price(**amounts, tools=(base or money.FREE).tools)
+    price = _add_tools(price, {} if unit is None else {money.SEARCH_UNIT: unit})
+    if price.input and money.SEARCH_UNIT in price.tools:
         raise within.error(
             "search_unit", "stands in place of `input`: no provider charges for both"
         )
@@ -215,12 +204,12 @@ def _convert_minute(place: Place, amounts: dict[str, Any], needed: Collection[st
         return
     if "minute" not in needed or amounts["input"] is not None:
         raise place.error("minute", "stands in place of `input`, for models that transcribe")
-    amounts["input"] = minute * MILLION // SECONDS
+    amounts["input"] = minute * money.MILLION // SECONDS
 
 
-def find_minute_nano(price: Price) -> int:
+def find_minute_nano(price: money.Price) -> int:
     """Return the price of a minute, as it was written, where the input is counted in seconds."""
-    return -(-price.input * SECONDS // MILLION)
+    return -(-price.input * SECONDS // money.MILLION)
 
 
 def fill_defaults(amounts: dict[str, Any]) -> None:
@@ -234,9 +223,9 @@ def fill_defaults(amounts: dict[str, Any]) -> None:
         amounts["cache_write_1h"] = -(-amounts["cache_write"] * times // over)
 
 
-def drop_defaults(price: Price) -> dict[str, int | None]:
+def drop_defaults(price: money.Price) -> dict[str, int | None]:
     """Return the amounts of a price, with None for those that `fill_defaults` would put there."""
-    full = {name: getattr(price, name) for name in PRICES}
+    full = {name: getattr(price, name) for name in money.PRICES}
     kept: dict[str, int | None] = dict(full)
     for name in ("cached_input", "cache_write", "cache_write_1h"):
         filled = {**full, name: None}

@@ -9,15 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from gateway.addresses import Network
-from gateway.dialects.records import (
-    DEFAULT_KIND,
-    History,
-    InputUnit,
-    MaxTokensField,
-    ModelKind,
-    Reasoning,
-    Taken,
-)
+from gateway.dialects import records as dialects
 from gateway.ledger.records import DatabaseUrl, Location
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 
@@ -163,10 +155,10 @@ class Provider:
     max_concurrency: int
     on_disconnect: Literal["abort", "drain"]
     stream_usage: bool
-    max_tokens_field: MaxTokensField
+    max_tokens_field: dialects.MaxTokensField
     leading_system: bool
-    takes: frozenset[Taken]
-    history: History
+    takes: frozenset[dialects.Taken]
+    history: dialects.History
     pass_headers: tuple[str, ...]
     """The names of headers that are passed on, in lower case."""
     embeddings_base64: bool
@@ -189,21 +181,21 @@ class Model:
     max_output_tokens: int
     """0 for a model that makes no output tokens."""
     max_input_tokens: int
-    reasoning: Reasoning | None
+    reasoning: dialects.Reasoning | None
     """None means the default of the provider's dialect."""
     created: int
     """Unix seconds; 0 means unknown."""
     prices: PriceList
     allow: frozenset[str]
     """Fields and tools that callers may send although it has no price and may change the provider's bill."""
-    kind: ModelKind = DEFAULT_KIND
+    kind: dialects.ModelKind = dialects.DEFAULT_KIND
     costs: Mapping[str, PriceList] = field(default_factory=lambda: NO_COSTS)
     """The prices that the operator pays, by the name of a route's provider; empty if unknown."""
     leave_out: frozenset[str] = frozenset()
     """Fields that it refuses."""
     aliases: tuple[str, ...] = ()
     """Other names that callers may use for it."""
-    unit: InputUnit = "token"
+    unit: dialects.InputUnit = "token"
     """The unit in which its input is counted and priced."""
 
     @property
@@ -213,7 +205,7 @@ class Model:
     @property
     def talks(self) -> bool:
         """Whether it replies to conversations."""
-        return self.kind == DEFAULT_KIND
+        return self.kind == dialects.DEFAULT_KIND
 
     @property
     def makes(self) -> str:

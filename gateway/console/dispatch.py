@@ -23,6 +23,7 @@ from gateway.api.state import Call, Gateway
 from gateway.console import (  # noqa: F401 - the decorators of handlers make the routes
     accounts,
     billing,
+    callers,
     keys,
     operations,
     overview,
@@ -30,15 +31,6 @@ from gateway.console import (  # noqa: F401 - the decorators of handlers make th
     session,
     settings,
     usage,
-)
-from gateway.console.callers import (
-    API_HEADERS,
-    find_caller,
-    find_own_origins,
-    is_same_site,
-    read_tokens,
-    write_device_cookie,
-    write_session_cookie,
 )
 from gateway.console.fields import (
     ConsoleError,
@@ -126,7 +118,7 @@ async def _serve(
         raise unavailable(RESTARTING)
     is_change = route.method != hdrs.METH_GET
     # Before the caller is looked up: another site must not learn who is signed in.
-    if not read_tokens(http):  # a browser sends no token by itself
+    if not callers.read_tokens(http):  # a browser sends no token by itself
         _check_origin(http, gateway, is_change=is_change)
     request = await _admit(http, call, route, console)
     # Routes without a role are those of the sign-in, which has throttles of its own.
@@ -154,8 +146,8 @@ def _limit_changes(request: ConsoleRequest) -> None:
 
 
 def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> None:
-    own = find_own_origins(gateway.config.server, find_local(http))
-    if not is_same_site(http.headers, own, is_change=is_change):
+    own = callers.find_own_origins(gateway.config.server, find_local(http))
+    if not callers.is_same_site(http.headers, own, is_change=is_change):
         raise ConsoleError(
             403,
             "cross_site",
@@ -168,7 +160,7 @@ async def _admit(
     http: web.Request, call: Call, route: Route, console: ConsoleState
 ) -> ConsoleRequest:
     """Find the caller, check the role and read the body. Raises ConsoleError."""
-    caller = await find_caller(http, call, console)
+    caller = await callers.find_caller(http, call, console)
     _check_role(route, caller)
     # Behind the check: the connection of somebody who is refused may be closed for others.
     if caller is not None:
@@ -252,12 +244,12 @@ def _render(answer: Answer, gateway: Gateway) -> web.Response:
     else:
         body = answer.body if isinstance(answer.body, bytes) else dumps_lenient(answer.body)
         response = web.Response(body=body, status=answer.status, content_type="application/json")
-    response.headers.update(API_HEADERS)
+    response.headers.update(callers.API_HEADERS)
     response.headers.update(answer.headers)
     if answer.session_token is not None or answer.ends_session:
-        write_session_cookie(response, answer.session_token, gateway.config.server)
+        callers.write_session_cookie(response, answer.session_token, gateway.config.server)
     if answer.device is not None:
-        write_device_cookie(response, answer.device, gateway.config.server)
+        callers.write_device_cookie(response, answer.device, gateway.config.server)
     return response
 
 
@@ -267,7 +259,7 @@ def render_error(call: Call, error: ConsoleError) -> web.Response:
         body=orjson.dumps(error.describe(call.request_id)),
         status=error.status,
         content_type="application/json",
-        headers=API_HEADERS,
+        headers=callers.API_HEADERS,
     )
     response.headers.update(error.headers)
     if error.retry_after_seconds is not None:

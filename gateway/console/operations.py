@@ -30,7 +30,8 @@ from gateway.upstream.rests import BreakerState
 
 _NO_AUDIT: Final[Mapping[str, object]] = {
     **dict.fromkeys(views.AUDIT.names),
-    "to_settle": [], "problems": [],
+    "to_settle": [],
+    "problems": [],
 }
 
 
