@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+from pathlib import Path
 from typing import Any, Final
 
 from gateway.dialects.exchanges import EXCHANGES
@@ -37,95 +38,12 @@ JUNK: Final[tuple[Any, ...]] = (
     *(None, True, 0, -1, 1.5, 2**64, "", "x", "{", "auto", [], ["a"], [None], {}),
     *({"type": "x"}, {"type": "text", "text": "a"}, {"type": ["function"]}, {"a": {"b": []}}),
 )
-SCHEMA: Final = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-PNG: Final = "data:image/png;base64,iVBO"
-PDF: Final = "data:application/pdf;base64,JVBE"
-CHAT_CALL: Final = {
-    "id": "c1",
-    "type": "function",
-    "function": {"name": "f", "arguments": '{"a":1}'},
-}
-SAID: Final = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
-USE: Final = {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}}
-IMAGE: Final = {
-    "type": "image",
-    "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"},
-}
-BASE: Final = {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}
-REQUESTS: Final[dict[str, Json]] = {
-    "chat": {
-        "messages": [
-            {"role": "system", "content": [SAID]},
-            {"role": "user", "content": [
-                SAID, {"type": "image_url", "image_url": {"url": PNG, "detail": "low"}},
-                {"type": "file", "file": {"file_data": PDF, "filename": "a.pdf"}}]},
-            {"role": "assistant", "content": "b", "refusal": "no", "tool_calls": [CHAT_CALL]},
-            {"role": "tool", "tool_call_id": "c1", "content": [SAID]},
-            {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}},
-            {"role": "function", "name": "f", "content": "x"},
-        ],
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": SCHEMA, "strict": True}}],
-        "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
-            {"type": "function", "function": {"name": "f"}}]}},
-        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}},
-        "reasoning_effort": "low", "parallel_tool_calls": False, "user": "u",
-    },
-    "messages": {
-        "max_tokens": 5000, "system": [SAID],
-        "messages": [
-            {"role": "user", "content": [SAID, IMAGE, {"type": "document", "source": BASE, "title": "t"}]},
-            {"role": "assistant", "content": [
-                {"type": "thinking", "thinking": "t", "signature": "s"}, SAID, USE]},
-            {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "c1", "content": [SAID, IMAGE], "is_error": True},
-                {"type": "document", "source": {"type": "content", "content": [SAID]}}]},
-        ],
-        "tools": [{"name": "f", "description": "d", "input_schema": SCHEMA, "strict": True}],
-        "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": True},
-        "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}},
-        "thinking": {"type": "enabled", "budget_tokens": 2000}, "metadata": {"user_id": "u"},
-    },
-    "responses": {
-        "instructions": "i",
-        "input": [
-            {"type": "message", "role": "user", "content": [
-                {"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": PNG},
-                {"type": "input_file", "file_data": PDF, "filename": "a.pdf"}]},
-            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "t"}]},
-            {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]},
-            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}", "namespace": "ns"},
-            {"type": "custom_tool_call", "call_id": "c2", "name": "c", "input": "x"},
-            {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "a"}]},
-            {"type": "agent_message", "content": [{"type": "encrypted_content", "encrypted_content": "e"}]},
-            {"type": "additional_tools", "tools": [{"type": "function", "name": "g"}]},
-        ],
-        "tools": [
-            {"type": "function", "name": "f", "parameters": SCHEMA, "description": "d", "strict": True},
-            {"type": "custom", "name": "c", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}},
-            {"type": "namespace", "name": "ns", "tools": [{"type": "function", "name": "f"}]}],
-        "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "c"}]},
-        "text": {"verbosity": "low", "format": {"type": "json_schema", "name": "n", "schema": SCHEMA}},
-        "reasoning": {"effort": "low"}, "parallel_tool_calls": False,
-    },
-}  # fmt: skip
+TEMPLATES: Final[dict[str, dict[str, Json]]] = json.loads(
+    Path(__file__).with_name("odd.json").read_text(encoding="utf-8")
+)
+"""Requests and replies with nearly everything, by dialect: they are mangled."""
+REQUESTS, REPLIES = TEMPLATES["requests"], TEMPLATES["replies"]
 REASONING: Final[tuple[Any, ...]] = ("effort", "budget", "none")
-REPLIES: Final[dict[str, Json]] = {
-    "chat": {"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
-        "content": [{"type": "thinking", "thinking": [{"type": "text", "text": "t"}]}, SAID],
-        "refusal": "no", "reasoning": "hm", "tool_calls": [CHAT_CALL], "annotations": [
-            {"type": "url_citation", "url_citation": {"start_index": 0, "end_index": 1, "url": "u"}}]}}]},
-    "messages": {"content": [
-        {"type": "thinking", "thinking": "t", "signature": "s"},
-        {**SAID, "citations": [{"type": "web_search_result_location", "url": "u", "title": "t"}]}, USE],
-        "stop_reason": "refusal", "stop_details": {"type": "refusal", "explanation": "no"}},
-    "responses": {"object": "response", "status": "incomplete", "incomplete_details": {"reason": "x"}, "output": [
-        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "t"}], "encrypted_content": "e"},
-        {"type": "message", "content": [{"type": "output_text", "text": "a", "annotations": [
-            {"type": "url_citation", "start_index": 0, "end_index": 1, "url": "u"}]}]},
-        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
-        {"type": "custom_tool_call", "call_id": "c2", "name": "c", "input": "x"},
-        {"type": "image_generation_call", "result": "iVBO", "output_format": "png"}]},
-}  # fmt: skip
 
 
 def mangle(value: Any, dice: random.Random, rate: float) -> Any:
