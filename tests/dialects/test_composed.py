@@ -18,8 +18,8 @@ from gateway.dialects.exchanges import CALLERS, EXCHANGES, TRANSLATIONS, UPSTREA
 from gateway.dialects.records import CompletionRequest, Target
 from gateway.dialects.wire.fields import Field
 from gateway.errors import BadRequest
-from tests.dialects.chat.kit import MODEL, play
-from tests.dialects.chat_over_messages.kit import (
+from tests.dialects.chat.kit import MODEL, make_context, play
+from tests.dialects.messages.kit import (
     STOP,
     argue,
     close,
@@ -31,7 +31,6 @@ from tests.dialects.chat_over_messages.kit import (
     say,
     start,
 )
-from tests.dialects.messages_over_chat.kit import make_context
 from tests.support.rows import each_row
 
 Json = dict[str, Any]
@@ -64,7 +63,7 @@ EVENTS = (
 
 
 def open_stream() -> Pipeline:
-    return THROUGH_CHAT.open_stream(make_context())
+    return THROUGH_CHAT.open_stream(make_context(usage=True))
 
 
 def test_events_are_passed_on_as_they_come() -> None:

@@ -18,8 +18,8 @@ from pydantic import TypeAdapter
 
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import Target
-from tests.dialects.chat_over_messages.kit import check_request as check_messages
-from tests.dialects.chat_over_responses.kit import check_request as check_responses
+from tests.dialects.rules import check_messages_request as check_messages
+from tests.dialects.rules import check_responses_request as check_responses
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 

@@ -110,3 +110,21 @@ def test_headers_name_the_request_and_the_limits() -> None:
 )
 def test_durations_are_written_as_go_does(seconds: float, written: str) -> None:
     assert format_duration(seconds) == written
+
+
+@each_row(
+    ("dialect", "path", "headers"),
+    [
+        ("chat", "/chat/completions", {"Authorization": "Bearer k"}),
+        ("messages", "/messages", {"x-api-key": "k"}),
+        ("responses", "/responses", {"Authorization": "Bearer k"}),
+    ],
+)
+def test_keys_go_where_a_provider_wants_them(
+    dialect: str, path: str, headers: dict[str, str]
+) -> None:
+    upstream = UPSTREAMS[dialect]
+    always = {"anthropic-version": "2023-06-01"} if dialect == "messages" else {}
+    assert upstream.path == path
+    assert upstream.auth_headers("k") == {**headers, **always}
+    assert upstream.auth_headers("") == always

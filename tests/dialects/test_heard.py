@@ -37,7 +37,6 @@ from gateway.dialects.exchanges import EXCHANGES, Exchange
 from gateway.dialects.records import CompletionRequest, Reply, ReplyContext
 from gateway.errors import GatewayError
 from gateway.usage import Expected, Metered, UsageLimits
-from tests.dialects import vendor_bytes
 from tests.dialects.chat.kit import (
     DONE,
     ID,
@@ -48,6 +47,7 @@ from tests.dialects.chat.kit import (
     check_stream,
     choice,
     chunk,
+    completion,
     each_byte,
     event,
     play,
@@ -55,44 +55,45 @@ from tests.dialects.chat.kit import (
     role,
     stop,
 )
-from tests.dialects.chat_over_messages import kit as over_messages
-from tests.dialects.chat_over_responses import kit as over_responses
-from tests.dialects.messages_over_chat import kit as messages
-from tests.dialects.responses_over_chat import kit as responses
+from tests.dialects.messages.kit import STOP, finish, frame, start
+from tests.dialects.rules import add_up, check_rules, read_events
+from tests.dialects.rules import check_reply as check_caller_reply
+from tests.support.messages import make_message
 from tests.support.rows import told_together
 from tests.support.said import accumulate
 
 PATH: Final = Path(__file__).with_name("heard.txt")
 SECTIONS: Final = PATH.read_text(encoding="utf-8").split("== ")[1:]
-USUAL: Final[dict[str, dict[str, bytes]]] = {
-    "chat": {"begin": event(chunk(role())), "end": event(chunk(usage=messages.USAGE)) + DONE},
-    "messages": {
-        "begin": over_messages.frame(over_messages.start(input_tokens=10, output_tokens=1)),
-        "end": over_messages.frame(over_messages.finish(output_tokens=20), over_messages.STOP),
-    },
-    "responses": {
-        "begin": over_responses.frame(*over_responses.STARTED),
-        "end": over_responses.frame(over_responses.end(usage=over_responses.USAGE)),
-    },
+CHAT_USAGE: Final[Json] = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+USAGE: Final[Json] = {
+    "input_tokens": 10,
+    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
+    "output_tokens": 20,
+    "output_tokens_details": {"reasoning_tokens": 15},
+    "total_tokens": 30,
 }
+RESPONSE: Final[Json] = {"id": "resp_1", "object": "response", "created_at": 1, "model": "theirs"}
+BEGUN: Final[Json] = {"id": "resp_1", "status": "in_progress", "output": []}
 LEAST: Final[Json] = {
-    "chat": messages.completion({}),
-    "messages": {
-        **vendor_bytes.MESSAGE,
-        **vendor_bytes.ENDED,
-        "content": [],
-        "usage": {"input_tokens": 10, "output_tokens": 20},
-    },
-    "responses": {
-        **vendor_bytes.RESPONSE,
-        "status": "completed",
-        "output": [],
-        "usage": over_responses.USAGE,
-    },
+    "chat": completion({}),
+    "messages": make_message([], usage={"input_tokens": 10, "output_tokens": 20}),
+    "responses": {**RESPONSE, "status": "completed", "output": [], "usage": USAGE},
 }
 """The provider's JSON replies that say nothing."""
-
-
+USUAL: Final[dict[str, dict[str, bytes]]] = {
+    "chat": {"begin": event(chunk(role())), "end": event(chunk(usage=CHAT_USAGE)) + DONE},
+    "messages": {
+        "begin": frame(start(input_tokens=10, output_tokens=1)),
+        "end": frame(finish(output_tokens=20), STOP),
+    },
+    "responses": {
+        "begin": frame(
+            {"type": "response.created", "response": BEGUN},
+            {"type": "response.in_progress", "response": BEGUN},
+        ),
+        "end": frame({"type": "response.completed", "response": LEAST["responses"]}),
+    },
+}
 IDS: Final = {
     "chat": "chatcmpl-request-1",
     "messages": "msg_request-1",
@@ -169,7 +170,7 @@ def tell_chunks(out: bytes, identity: str = IDS["chat"]) -> Iterator[str]:
 
 
 def tell_message_events(out: bytes) -> Iterator[str]:
-    for one in messages.read_events(out):
+    for one in read_events(out):
         match one["type"]:
             case "message_start":
                 assert one["message"]["id"] == IDS["messages"]
@@ -193,7 +194,7 @@ SUMS: Final = {
 
 def tell_response_events(out: bytes) -> Iterator[str]:
     usual: Json = {}
-    for one in messages.read_events(out):
+    for one in read_events(out):
         kind = one["type"].removeprefix("response.")
         told = {key: one[key] for key in one if key not in {"type", "sequence_number", "item_id"}}
         if kind == "created":
@@ -220,23 +221,13 @@ TELL: Final[dict[str, Callable[[bytes], Iterator[str]]]] = {
 }
 
 
-def check_rules(caller: str, out: bytes, *, complete: bool, usage: bool) -> None:
-    if caller == "chat":
-        check_stream(read_chunks(out.removesuffix(DONE)), usage=usage, finished=complete)
-    elif caller == "messages":
-        messages.check_events(messages.read_events(out), complete=complete)
-    else:
-        responses.check_events(messages.read_events(out), complete=complete)
-
-
 MADE_ID: Final = re.compile(r"request-1_\d+")
 """Ids that the gateway makes count the parts of a reply, which a stream may number otherwise."""
 
 
 def check_reply(caller: str, reply: Reply) -> Json:
     """Return a JSON reply that keeps the rules of the caller's dialect, and has its head."""
-    kits: Json = {"messages": messages.check_reply, "responses": responses.check_reply}
-    made: Json = kits[caller](reply) if caller in kits else vendor_bytes.parse(caller, reply.body)
+    made = check_caller_reply(caller, reply.body)
     created = made.get("created", made.get("created_at", 1))
     assert (made["id"], made["model"], created) == (IDS[caller], MODEL, 1)
     return made
@@ -245,7 +236,7 @@ def check_reply(caller: str, reply: Reply) -> Json:
 def check_replay(caller: str, made: Json, played: Played) -> None:
     """Check that a reply says the same where a stream was asked for."""
     if caller != "chat":
-        told = vendor_bytes.add_up(caller, played)
+        told = add_up(caller, played)
         content = "content" if caller == "messages" else "output"
         one, other = (
             MADE_ID.sub("made", json.dumps(strip(reply[content]), sort_keys=True))
@@ -260,6 +251,10 @@ def check_replay(caller: str, made: Json, played: Played) -> None:
     assert (heard.text, heard.refusal) == (message["content"] or "", message["refusal"] or "")
     assert heard.reasoning == message.get("reasoning_content", "")
     functions = [one["function"] for one in message.get("tool_calls", ()) if "function" in one]
+    named = [each["delta"].get("annotations") or [] for each in played.choices]
+    assert [{**one, "index": None} for each in named for one in each] == [
+        {**one, "index": None} for one in message.get("annotations", ())
+    ]
     assert [(one.name, one.arguments) for one in heard.tool_calls.values() if one.name] == [
         (one["name"], one["arguments"]) for one in functions
     ]

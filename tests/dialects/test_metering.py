@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.records import ReplyContext
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
-from gateway.prices import BillTerms
+from gateway.prices import Asked, BillTerms
+from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import (
     DONE,
     INPUT_ESTIMATE,
+    USAGE,
+    Json,
+    Played,
     choice,
     chunk,
     dump,
     event,
     events,
     make_context,
+    play,
     role,
     stop,
     text,
 )
-from tests.dialects.chat_over_messages.kit import STOP, close, open_block, say, start
-from tests.dialects.hearing import USAGE, bound, hear, hear_message
-from tests.dialects.messages_over_chat.kit import make_context as make_messages_context
+from tests.dialects.messages.kit import STOP, close, frame, open_block, say, start
 from tests.support.rows import each_row
 
-Json = dict[str, Any]
+
+def hear(*parts: bytes, caller: str = "chat", context: ReplyContext | None = None) -> Played:
+    return play(EXCHANGES[caller]["chat"].open_stream(context or make_context(usage=True)), parts)
+
+
+def hear_message(*told: Json, context: ReplyContext | None = None) -> Played:
+    context = context or make_context(usage=True)
+    return play(EXCHANGES["messages"]["messages"].open_stream(context), [frame(*told)])
+
+
+def bound(most: int, asked: Asked | None = None) -> ReplyContext:
+    limits = UsageLimits(10**6, 10**6, most)
+    expected = Expected(INPUT_ESTIMATE, limits, asked or Asked())
+    return replace(make_context(usage=True), expected=expected)
 
 
 @each_row(
@@ -91,7 +108,7 @@ def test_an_oversized_event_is_no_text_and_beats_no_report() -> None:
 def test_a_page_is_no_stream(caller: str) -> None:
     """It begins like no event, so nothing of it is passed on, and nothing is owed."""
     page = b"<!DOCTYPE html><html>" + b"<p>Sign in to continue</p>" * 60_000
-    context = make_messages_context() if caller == "messages" else None
+    context = make_context(usage=True) if caller == "messages" else None
     heard = hear(page, caller=caller, context=context)
     assert (heard.out, heard.delivered, heard.complete) == (b"", False, False)
     assert (
@@ -103,7 +120,7 @@ def test_a_page_is_no_stream(caller: str) -> None:
 @each_row("caller", ["chat", "messages"])
 def test_a_reply_of_nothing_is_a_failure_and_free(caller: str) -> None:
     """Without content, finish reason and usage there is nothing to charge for."""
-    context = make_messages_context() if caller == "messages" else make_context()
+    context = make_context(usage=True) if caller == "messages" else make_context()
     heard = hear(event(chunk(role())) + DONE, caller=caller, context=context)
     assert (heard.complete, heard.delivered) == (False, False)
     assert heard.failure == "The upstream's stream ended before it began."
@@ -165,7 +182,7 @@ def test_what_a_translator_cannot_write_is_owed_by_the_usage_behind_it() -> None
         (DONE, Tokens(INPUT_ESTIMATE, output=10)),
         (b"", Tokens(INPUT_ESTIMATE, output=10)),
     ):
-        pipeline = EXCHANGES["messages"]["chat"].open_stream(make_messages_context())
+        pipeline = EXCHANGES["messages"]["chat"].open_stream(make_context(usage=True))
         pipeline.feed(told)
         assert pipeline.failure is None
         pipeline.feed(tail)
@@ -175,6 +192,6 @@ def test_what_a_translator_cannot_write_is_owed_by_the_usage_behind_it() -> None
 
 
 def test_arguments_that_wait_are_counted() -> None:
-    pipeline = EXCHANGES["messages"]["chat"].open_stream(make_messages_context())
+    pipeline = EXCHANGES["messages"]["chat"].open_stream(make_context(usage=True))
     pipeline.feed(events(chunk(role()), call_function("a" * 40, name="f")))
     assert pipeline.measure().tokens.output == 10

@@ -12,22 +12,10 @@ from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import Target
 from gateway.errors import BadRequest, GatewayError
 from tests import streams
-from tests.dialects.chat.kit import (
-    DONE,
-    Json,
-    check_stream,
-    dump,
-    make_context,
-    make_dice,
-    play,
-    random_slices,
-    read_chunks,
-)
-from tests.dialects.messages_over_chat import kit as messages
-from tests.dialects.responses_over_chat import kit as responses
+from tests.dialects.chat.kit import DONE, Json, dump, make_context, make_dice, play, random_slices
+from tests.dialects.rules import check_rules
 from tests.streams import Stream, drop_comments
 from tests.support.fuzz import ALL_EXAMPLES
-from tests.support.messages import read_events
 from tests.support.rows import each_row
 
 PAIRS: Final = [
@@ -89,15 +77,6 @@ def test_an_odd_reply_is_read_or_the_upstreams_fault(caller: str, upstream: str)
             exchange.replay_reply(reply)
 
 
-def check_heard(caller: str, out: bytes, *, complete: bool) -> None:
-    out = drop_comments(out)
-    if caller == "chat":
-        check_stream(read_chunks(out.removesuffix(DONE)), usage=True, finished=complete)
-        return
-    kit = messages if caller == "messages" else responses
-    kit.check_events(read_events(out), complete=complete)
-
-
 HEARD: Final = [
     (caller, stream)
     for stream in (*streams.CHAT, *streams.MESSAGES, *streams.RESPONSES)
@@ -139,4 +118,5 @@ def test_an_odd_stream_keeps_the_rules_in_any_slicing(caller: str, stream: Strea
         played = play(open_stream(make_context(usage=True)), [body])
         sliced = play(open_stream(make_context(usage=True)), random_slices(body, dice))
         assert sliced == played
-        check_heard(caller, played.out, complete=played.complete and not played.failure)
+        complete = played.complete and not played.failure
+        check_rules(caller, drop_comments(played.out), complete=complete)

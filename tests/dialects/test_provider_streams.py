@@ -36,8 +36,7 @@ from tests.dialects.chat.kit import (
     random_slices,
     read_chunks,
 )
-from tests.dialects.messages_over_chat import kit as messages_kit
-from tests.dialects.responses_over_chat import kit as responses_kit
+from tests.dialects.rules import check_message_events, check_response_events
 from tests.streams import Stream, drop_comments, get_stream
 from tests.support.chat import Used
 from tests.support.messages import read_events
@@ -94,10 +93,10 @@ def read_heard(caller: str, stream: Stream, out: bytes) -> Told:
     events: list[Any] = read_events(out)
     if caller == "messages":
         if stream.dialect != caller:
-            messages_kit.check_events(events)
+            check_message_events(events)
         return of_events(events)
     if stream.dialect != caller:
-        responses_kit.check_events(events)
+        check_response_events(events)
     return of_response(events[-1]["response"])
 
 

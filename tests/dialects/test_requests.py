@@ -51,8 +51,7 @@ from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.errors import BadRequest
 from gateway.money import Price
 from gateway.prices import NOTHING_SPECIAL, Asked, PriceList, PriceRule
-from tests.dialects.chat_over_messages import kit as over_messages
-from tests.dialects.chat_over_responses import kit as over_responses
+from tests.dialects.rules import check_messages_request, check_responses_request
 from tests.support.rows import told_together
 
 Json = dict[str, Any]
@@ -160,9 +159,9 @@ def send(section: str, fields: Json, target: Target) -> tuple[Json, Payload]:
         case "messages" if caller != provider:
             # The API has not had them for new models, but takes them for others.
             sampled = {"temperature", "top_k", "top_p"}
-            over_messages.check_request({key: made[key] for key in made if key not in sampled})
+            check_messages_request({key: made[key] for key in made if key not in sampled})
         case "responses" if caller != provider:
-            over_responses.check_request(made)
+            check_responses_request(made)
     return made, payload
 
 

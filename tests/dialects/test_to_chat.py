@@ -19,42 +19,39 @@ from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import Reply
 from gateway.errors import UndeliverableReply, UpstreamError
 from tests.dialects.chat.kit import (
+    AZURE,
     DONE,
+    REPORTED,
     Json,
     Played,
+    begin,
+    call,
     choice,
     chunk,
+    completion,
     dump,
     each_byte,
     event,
     events,
+    fragment,
+    make_context,
     play,
     random_slices,
     role,
     stop,
+    stream,
     text,
 )
-from tests.dialects.messages_over_chat import kit as messages
-from tests.dialects.messages_over_chat.kit import (
-    AZURE,
-    USED,
-    begin,
-    call,
-    completion,
-    fragment,
-    stream,
-)
-from tests.dialects.responses_over_chat import kit as responses
+from tests.dialects.rules import add_up, check_rules
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
-KITS: Final[Any] = {"messages": messages, "responses": responses}
-each_caller = each_row("caller", KITS)
+each_caller = each_row("caller", ["messages", "responses"])
 SAID_A: Final = ("text", "a")
 
 
 def open_stream(caller: str) -> Pipeline:
-    return EXCHANGES[caller]["chat"].open_stream(KITS[caller].make_context())
+    return EXCHANGES[caller]["chat"].open_stream(make_context(usage=True))
 
 
 def hear(caller: str, data: bytes) -> Played:
@@ -63,13 +60,11 @@ def hear(caller: str, data: bytes) -> Played:
 
 def read_whole(caller: str, played: Played) -> Json:
     """Return the reply that a stream adds up to; it must be complete and keep all rules."""
-    if caller == "responses":
-        return responses.read_response(played)
-    return messages.read_message(played).model_dump()
+    return add_up(caller, played)
 
 
 def read_reply(caller: str, reply: Json) -> Reply:
-    return EXCHANGES[caller]["chat"].read_reply(b"\n" + dump(reply), KITS[caller].make_context())
+    return EXCHANGES[caller]["chat"].read_reply(b"\n" + dump(reply), make_context(usage=True))
 
 
 def list_facts(reply: Json) -> list[Any]:
@@ -123,7 +118,7 @@ def test_whatever_the_framing_the_reply_is_the_same(caller: str, data: bytes) ->
     for pieces in ([data], each_byte(data)):
         played = play(open_stream(caller), pieces)
         assert list_facts(read_whole(caller, played)) == [SAID_A]
-        assert played.tokens == USED
+        assert played.tokens == REPORTED
 
 
 @each_caller
@@ -159,7 +154,7 @@ def test_failures(caller: str, data: bytes, words: str) -> None:
     played = hear(caller, PARTIAL + data + DONE)
     assert not played.complete
     assert words in (played.failure or "")
-    KITS[caller].check_events(messages.read_events(played.out), complete=False)
+    check_rules(caller, played.out, complete=False)
 
 
 @each_caller
@@ -231,6 +226,6 @@ def test_any_mixture_keeps_text_reasoning_and_calls(caller: str) -> None:
             said = "".join(one["delta"].get(key, "") for one in choices)
             assert "".join(fact[1] for fact in facts if fact[0] == kind) == said
         assert [fact for fact in facts if fact[0] == "call"] == calls
-        assert played.tokens == USED
+        assert played.tokens == REPORTED
 
     mix()

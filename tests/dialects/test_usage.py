@@ -28,8 +28,8 @@ from gateway.dialects.wire.usage import (
 from gateway.money import Tokens
 from gateway.prices import Asked, BillTerms
 from gateway.usage import Expected, Metered, Reported, UsageLimits
-from tests.dialects.chat_over_messages.kit import frame, start
-from tests.dialects.messages_over_chat.kit import make_context
+from tests.dialects.chat.kit import make_context
+from tests.dialects.messages.kit import frame, start
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
@@ -320,7 +320,7 @@ def test_searches_that_a_broken_stream_did_not_count_are_counted() -> None:
     result = {"type": "web_search_tool_result", "tool_use_id": "t", "content": []}
     found = {"type": "content_block_start", "index": 0, "content_block": result}
     for used in ({}, {"server_tool_use": {"web_search_requests": 0}}):
-        pipeline = MESSAGES.open_stream(make_context())
+        pipeline = MESSAGES.open_stream(make_context(usage=True))
         pipeline.feed(frame(start(input_tokens=10, output_tokens=1, **used), found, found))
         assert pipeline.measure().tool_calls == {"web_search": 2}
 

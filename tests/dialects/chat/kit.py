@@ -30,11 +30,17 @@ Json = dict[str, Any]
 
 
 def make_context(
-    *, usage: bool = False, n: int = 1, limits: int = 10**6, model: str = MODEL
+    body: Json | None = None,
+    *,
+    usage: bool = False,
+    n: int = 1,
+    limits: int = 10**6,
+    model: str = MODEL,
+    tag: str = "",
 ) -> ReplyContext:
-    request = CompletionRequest({}, model, True, usage, n, None, 0, 0)
+    request = CompletionRequest(body or {}, model, True, usage, n, None, 0, 0)
     expected = Expected(INPUT_ESTIMATE, UsageLimits(limits, limits, limits))
-    return ReplyContext(request, "request-1", expected, created=1)
+    return ReplyContext(request, "request-1", expected, created=1, provider_tag=tag)
 
 
 def chunk(*choices: Json, **fields: Any) -> Json:
@@ -201,3 +207,44 @@ def send(*pieces: bytes, usage: bool = False, n: int = 1, limits: int = 10**6) -
     for sliced in (each_byte(body), (body[at : at + 3] for at in range(0, len(body), 3))):
         assert play(ChatStream(make_context(usage=usage, n=n, limits=limits)), sliced) == played
     return played
+
+
+REPORT: Json = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+
+
+REPORTED = Tokens(5, 0, 0, 3)
+
+
+def completion(message: Json, finish: str | None = "stop", **fields: Any) -> Json:
+    one = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    extra = fields.pop("choice", {})
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "theirs"}
+    return {**head, "choices": [{**one, **extra}], "usage": REPORT, **fields}
+
+
+def call(identity: Any = "c1", name: Any = "f", arguments: Any = "{}") -> Json:
+    function = {"name": name, "arguments": arguments}
+    return {"id": identity, "type": "function", "function": function}
+
+
+def fragment(position: int = 0, arguments: str | None = "", **fields: Any) -> Json:
+    name = fields.pop("name", None)
+    function = {"arguments": arguments} | ({"name": name} if name else {})
+    return choice({"tool_calls": [{"index": position, **fields, "function": function}]})
+
+
+def begin(position: int, arguments: str = "") -> Json:
+    """Make the first fragment of the call `f{position}` with the id `c{position}`."""
+    names = {"id": f"c{position}", "type": "function", "name": f"f{position}"}
+    return fragment(position, arguments, **names)
+
+
+def stream(*choices: Json, finish: str = "stop", usage: Json | None = REPORT) -> bytes:
+    """Make a whole stream of these choices, with its role chunk, usage and end."""
+    chunks = [chunk(one) for one in (role(), *choices, stop(finish=finish))]
+    tail = [] if usage is None else [chunk(usage=usage)]
+    return events(*chunks, *tail) + DONE
+
+
+AZURE: Final = {**chunk(), "id": "", "object": "", "model": "", "prompt_filter_results": []}
+"""The first frame of Azure's streams, which has no choices and no other content."""

@@ -21,8 +21,8 @@ from tests.dialects.chat.kit import (
     play,
     random_slices,
 )
-from tests.dialects.chat_over_messages.kit import PING as PING_EVENT
-from tests.dialects.chat_over_messages.kit import (
+from tests.dialects.messages.kit import PING as PING_EVENT
+from tests.dialects.messages.kit import (
     argue,
     close,
     delta,

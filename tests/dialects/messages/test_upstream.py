@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from anthropic.types import RawMessageStreamEvent
+from pydantic import TypeAdapter
 
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.messages.upstream import edit_count
@@ -88,3 +90,41 @@ def test_what_is_no_count_is_the_upstreams_fault(body: bytes) -> None:
 
 def usage(tokens_in: Any = 10, tokens_out: Any = 5, **extra: Any) -> Json:
     return {"input_tokens": tokens_in, "output_tokens": tokens_out, **extra}
+
+
+def say(said: str) -> Json:
+    return {"type": "text", "text": said, "citations": None}
+
+
+def think(thought: str) -> Json:
+    return {"type": "thinking", "thinking": thought, "signature": "sig"}
+
+
+def use(identity: str = "t1", name: str = "f", **arguments: Any) -> Json:
+    return {"type": "tool_use", "id": identity, "name": name, "input": arguments}
+
+
+def test_replayed_blocks_are_opened_empty_and_filled_by_deltas() -> None:
+    """The messages API does the same, as its callers read only deltas."""
+    blocks = [think("hm"), say("So:"), use("t1", "f", a=[1]), use("t2", "g")]
+    blocks.append({"type": "redacted_thinking", "data": "x"})
+    body = json.dumps(message(content=blocks, stop_reason="tool_use")).encode()
+    frames = EXCHANGE.replay_reply(body).decode().split("\n\n")
+    assert frames.pop() == ""
+    events = []
+    for framed in frames:
+        name, data = framed.split("\n")
+        events.append(json.loads(data.removeprefix("data: ")))
+        assert name == f"event: {events[-1]['type']}"
+    opened = [each["content_block"] for each in events if "content_block" in each]
+    assert opened == [think("") | {"signature": ""}, say(""), use("t1"), use("t2", "g"), blocks[4]]
+    assert [each["delta"] for each in events if "delta" in each] == [
+        {"type": "thinking_delta", "thinking": "hm"},
+        {"type": "signature_delta", "signature": "sig"},
+        {"type": "text_delta", "text": "So:"},
+        {"type": "input_json_delta", "partial_json": '{"a":[1]}'},
+        {"type": "input_json_delta", "partial_json": ""},
+        {"stop_reason": "tool_use", "stop_sequence": None, "stop_details": None},
+    ]
+    for each in events:
+        TypeAdapter[Any](RawMessageStreamEvent).validate_python(each)

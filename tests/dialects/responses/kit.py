@@ -6,21 +6,16 @@ import json
 from typing import Any, Final
 
 from gateway.dialects.chat.state import tag_provider
-from gateway.dialects.records import CompletionRequest, ReplyContext
+from gateway.dialects.records import ReplyContext
 from gateway.dialects.wire.sse import render_event
-from gateway.usage import Expected, UsageLimits
+from tests.dialects.chat.kit import Json
+from tests.dialects.chat.kit import make_context as make_chat_context
 
-Json = dict[str, Any]
-
-MODEL: Final = "our/model"
 TAG: Final = tag_provider("alpha", "https://alpha.example/v1")
-OTHER_TAG: Final = tag_provider("beta", "https://beta.example/v1")
 
 
 def make_context(body: Json | None = None) -> ReplyContext:
-    request = CompletionRequest(body or {}, MODEL, True, True, 1, None, 0, 0)
-    expected = Expected(7, UsageLimits(10**6, 10**6, 10**6))
-    return ReplyContext(request, "request-1", expected, created=1, provider_tag=TAG)
+    return make_chat_context(body, usage=True, tag=TAG)
 
 
 def make_response(*output: Json, status: str = "completed", **fields: Any) -> Json:

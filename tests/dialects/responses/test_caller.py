@@ -21,7 +21,8 @@ from gateway.errors import (
     UpstreamUnavailable,
 )
 from gateway.money import Tokens
-from tests.dialects.responses.kit import Json, read_events
+from tests.dialects.chat.kit import Json
+from tests.dialects.responses.kit import read_events
 from tests.support.rows import each_row
 
 CALLER = ResponsesCaller()

@@ -6,7 +6,8 @@ import json
 
 from gateway.dialects.chat.state import tag_provider
 from gateway.dialects.responses.history import tag_sealed, untag_items
-from tests.dialects.responses.kit import TAG, Json
+from tests.dialects.chat.kit import Json
+from tests.dialects.responses.kit import TAG
 from tests.support.rows import each_row
 
 

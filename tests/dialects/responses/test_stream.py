@@ -20,11 +20,9 @@ from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
 from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests import streams
-from tests.dialects.chat.kit import Played, each_byte, play, random_slices
+from tests.dialects.chat.kit import MODEL, Json, Played, each_byte, play, random_slices
 from tests.dialects.responses.kit import (
-    MODEL,
     TAG,
-    Json,
     call,
     delta,
     frame,

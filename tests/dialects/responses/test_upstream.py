@@ -6,17 +6,16 @@ import json
 
 import pytest
 
-from gateway.dialects.exchanges import CALLERS, EXCHANGES
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.responses.stream import find_tool, is_made, read_items, read_responses_usage
 from gateway.dialects.responses.upstream import ResponsesUpstream, replay_response
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import UNSAID, BillTerms
 from gateway.usage import Expected, UsageLimits
-from tests.dialects.chat.kit import play
+from tests.dialects.chat.kit import Json, play
 from tests.dialects.responses.kit import (
     TAG,
-    Json,
     call,
     make_context,
     make_response,
@@ -76,12 +75,6 @@ def test_a_caller_of_a_stream_gets_one() -> None:
 
 UPSTREAM = ResponsesUpstream()
 EXCHANGE = EXCHANGES["responses"]["responses"]
-
-
-def test_the_key_is_a_bearer() -> None:
-    assert UPSTREAM.auth_headers("k") == {"Authorization": "Bearer k"}
-    assert UPSTREAM.auth_headers("") == {}
-    assert CALLERS["responses"].path == UPSTREAM.path
 
 
 @each_row("status", ["completed", "incomplete"])

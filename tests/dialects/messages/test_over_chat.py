@@ -1,19 +1,41 @@
-"""Messages requests as chat requests: each line of the mapping, tools, schemas, and what is refused."""
+"""Messages callers over chat: schemas, bounds, and what comes back. `requests` and `heard.txt` have the rest."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 
+from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.messages.over_chat_conversation import is_strict
+from gateway.dialects.messages.over_chat_reply import MessageWriter
 from gateway.dialects.messages.over_chat_request import CARRIED, DROPPED, PASSED, REFUSED
-from gateway.errors import BadRequest
-from tests.dialects.chat.kit import Json
-from tests.dialects.messages_over_chat.kit import EXCHANGE, assistant, tool_use, user, write
+from gateway.dialects.records import CompletionRequest, Target
+from gateway.errors import BadRequest, UndeliverableReply
+from tests.dialects.chat.kit import (
+    MODEL,
+    Json,
+    begin,
+    choice,
+    chunk,
+    event,
+    events,
+    fragment,
+    make_context,
+    role,
+    text,
+)
+from tests.dialects.rules import read_events
 from tests.support.rows import each_row
+
+EXCHANGE: Final = EXCHANGES["messages"]["chat"]
+
+
+def write(content: list[Json], role: str = "user") -> None:
+    body = {"model": MODEL, "max_tokens": 9, "messages": [{"role": role, "content": content}]}
+    EXCHANGE.write_request(CompletionRequest(body, MODEL), Target("theirs"))
 
 
 def test_every_field_of_the_sdk_is_decided_on() -> None:
@@ -22,12 +44,6 @@ def test_every_field_of_the_sdk_is_decided_on() -> None:
     assert set(MessageCreateParamsBase.__annotations__) - decided == set()
     assert not (CARRIED | PASSED) & DROPPED
     assert not set(REFUSED) & (CARRIED | PASSED | DROPPED)
-
-
-def test_key_goes_where_a_chat_upstream_wants_it() -> None:
-    assert EXCHANGE.upstream.path == "/chat/completions"
-    assert EXCHANGE.upstream.auth_headers("k") == {"Authorization": "Bearer k"}
-    assert EXCHANGE.upstream.auth_headers("") == {}
 
 
 TEXT: Json = {"type": "string"}
@@ -78,17 +94,18 @@ def test_strict_schemas(schema: Json, strict: bool) -> None:
 
 DEEP: Any = {}
 
+
 for _ in range(300):
     DEEP = {"a": DEEP}
 
 
 def test_arguments_nested_too_deeply_to_write_are_the_callers_fault() -> None:
-    use = tool_use(input=DEEP)
+    use = {"type": "tool_use", "id": "t1", "name": "f", "input": DEEP}
     try:
         orjson.dumps(DEEP)
     except TypeError:
         with pytest.raises(BadRequest, match="deeply"):
-            write(messages=[assistant(use)])
+            write([use], "assistant")
     else:
         raise AssertionError("the example is not deep enough")
 
@@ -98,4 +115,41 @@ def test_documents_within_documents_beyond_pythons_stack_are_the_callers_fault()
     for _ in range(500):
         content = [{"type": "document", "source": {"type": "content", "content": content}}]
     with pytest.raises(BadRequest, match="deeply"):
-        write(messages=[user(*content)])
+        write(content)
+
+
+def test_calls_too_large_to_hold_are_a_failure() -> None:
+    pipeline = EXCHANGE.open_stream(make_context(usage=True))
+    pipeline.feed(events(*(chunk(one) for one in (role(), begin(0), begin(1)))))
+    large = event(chunk(fragment(1, "x" * (1 << 20))))
+    for _ in range(8):
+        pipeline.feed(large)
+    pipeline.feed(large)
+    assert pipeline.failure is None  # the rest is read for its usage
+    pipeline.end()
+    assert isinstance(pipeline.failure, UndeliverableReply)
+
+
+def test_what_a_stream_holds_is_bounded() -> None:
+    """8 Mi characters of a stream's text and arguments are held, and not one more."""
+    held = "[" + " " * ((8 << 20) - 1)
+    for first, last in ((begin(0, held), fragment(0, "]")), (text(held), text("a"))):
+        writer = MessageWriter(make_context(usage=True))
+        writer.write({"choices": [first]})
+        with pytest.raises(UndeliverableReply, match="too large"):
+            writer.write({"choices": [last]})
+
+
+def test_what_comes_back_stands_before_the_text_and_never_ends_an_answer() -> None:
+    """Claude Code takes a last block of thinking for the whole answer."""
+    writer = MessageWriter(make_context(usage=True, tag="gw1.00000000."))
+    details = choice({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]})
+    for choices, kinds in (
+        ([details, text("Hi"), details], ["thinking", "text"]),
+        ([begin(0, "{}"), details], ["thinking", "tool_use", "thinking"]),
+    ):
+        writer.write({"choices": choices})
+        writer.flush()
+        told = read_events(writer.take())
+        begun = [one["content_block"]["type"] for one in told if "content_block" in one]
+        assert begun == kinds
