@@ -1,8 +1,8 @@
-"""Functions of plain values by example: `examples.txt` has what they are given, and what they return.
+"""Functions of plain values by example: files `examples.txt` have what they are given and return.
 
 == gateway.money.parse_amount_nano
 "0.10" = 100000000         the arguments and the result, as JSON
-"1e3" ! is not an amount   words of the ValueError
+"1e3" ! is not an amount   words of the error
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ import pytest
 
 from tests.support.rows import told_together
 
-TEXT: Final = Path(__file__).with_name("examples.txt").read_text(encoding="utf-8")
-SECTIONS: Final = dict(one.split("\n", 1) for one in TEXT.split("== ")[1:])
+SECTIONS: Final = dict(
+    one.split("\n", 1)
+    for path in sorted(Path(__file__).parent.rglob("examples.txt"))
+    for one in path.read_text(encoding="utf-8").split("== ")[1:]
+)
 LINE: Final = re.compile(r"(.*) ([=!]) (.*)")
 
 
@@ -45,7 +48,7 @@ def test_examples(name: str) -> None:
                     # As text, in which 1, 1.0 and true are not the same.
                     assert json.dumps(work(*arguments)) == json.dumps(json.loads(expected))
                 else:
-                    with pytest.raises(ValueError, match=re.escape(expected)) as caught:
+                    with pytest.raises(Exception, match=re.escape(expected)) as caught:  # noqa: PT011, B017
                         work(*arguments)
                     assert "secret" not in str(caught.value)
                     assert caught.value.__suppress_context__ or caught.value.__context__ is None

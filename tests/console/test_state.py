@@ -24,7 +24,6 @@ from gateway.console.fields import (
     invalid_field,
     not_found,
     not_signed_in,
-    phrase,
     unavailable,
 )
 from gateway.console.routes import Answer, find_local
@@ -265,8 +264,3 @@ def test_each_refusal_is_a_sentence_with_a_status(
     assert (error.status, error.code) == (status, code)
     assert error.message.endswith(".")
     assert error.field == ("name" if status == 400 else None)
-
-
-def test_words_of_a_verb_become_a_sentence() -> None:
-    texts = ("the key is dead", "why?", "Enough!", "a. b.")
-    assert [phrase(one) for one in texts] == ["The key is dead.", "Why?", "Enough!", "A. b."]
