@@ -7,6 +7,7 @@ import hashlib
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -14,13 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from gateway.admin import passwords, signin
-from gateway.admin.passwords import (
-    find_weakness,
-    hash_password,
-    make_nobodys_hash,
-    needs_rehash,
-    verify_password,
-)
+from gateway.admin.passwords import hash_password, make_nobodys_hash, needs_rehash, verify_password
 from gateway.admin.signin import LINK_MS, Visitor
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Conflict, NotFound, Refused
@@ -46,6 +41,7 @@ from tests.support.rows import each_row
 # ---- passwords and their hashes ------------------------------------------------------------------
 
 PASSWORD = "correct horse battery"
+WORDS = "correct horse battery staple "
 
 
 @pytest.mark.slow
@@ -90,34 +86,6 @@ def test_another_form_is_an_error_that_tells_nothing(stored: str) -> None:
         verify_password(PASSWORD, stored)
 
 
-WEAK = {
-    "pattern": (
-        *("x" * 12, "\u20ac" * 341, "abcabcabcabc", "abcabcabcab", "abcdefghijkl", "zyxwvutsrqpo"),
-        *("123456789012", "987654321098", "aabbccddeeff", "1a2b3c4d5e6f", "010203040506"),
-        *("aaaaaabbbbbb", "abcdef123456", "QwertyUiopAs", "summer2024summer2025"),
-        "passwordpassword",
-    ),
-    "common": ("password1234", "P@$$w0rd!!!!!", "123-Monkey-9", "JustinBieber", "administrator"),
-    "name": ("alice@example.com", "Alice-2024-!", "moc.elpmaxe@ecila", "x alicealice"),
-}
-STRONG = (
-    *(PASSWORD, "correct horse", "another horse", "hbgrthxkqaop", "Tr0ub4dor&3xyz"),
-    *("malice aforethought", "the password is on the wall", "пароль из четырёх слов"),
-    *("ab12cd34zz81", (PASSWORD * 60)[:1020]),
-)
-
-
-@each_row(("password", "weakness"), [(one, word) for word, found in WEAK.items() for one in found])
-def test_what_is_easy_to_guess_is_found(password: str, weakness: str) -> None:
-    assert weakness in (find_weakness(password, "alice@example.com") or "")
-
-
-@each_row("password", STRONG)
-def test_what_is_not_is_let_through(password: str) -> None:
-    assert find_weakness(password, "alice@example.com") is None
-    assert find_weakness(password, "") is None
-
-
 @pytest.mark.usefixtures("cheap_passwords")
 def test_a_password_is_kept_as_a_hash(books: Books, path: Path) -> None:
     assert signin.set_password(books, NAME, "correct horse") == 0
@@ -134,28 +102,14 @@ def test_a_password_is_kept_as_a_hash(books: Books, path: Path) -> None:
 @each_row(
     ("password", "text"),
     [
-        ("", "at least 12"),
-        ("correct hor", "at least 12"),
-        ("x" * 1025, "at most 1024"),
-        ("\u20ac" * 342, "at most 1024"),
-        ("correct horse\0", "NUL"),
-        ("correct horse\udc80", "UTF-8"),
-        ("abcabcabcabc", "take some words at random"),
+        *((one, None) for one in (f"{WORDS}\u20ac" * 32, (WORDS * 36)[:1024])),
+        *((one, "at most 1024") for one in ("x" * 1025, "\u20ac" * 342)),
     ],
 )
-def test_what_no_password_can_be(password: str, text: str) -> None:
-    with pytest.raises(Refused, match=text) as caught:
+def test_a_password_has_at_most_1024_bytes(password: str, text: str | None) -> None:
+    with nullcontext() if text is None else pytest.raises(Refused, match=text) as caught:
         signin.require_new_password(password, NAME)
-    assert caught.value.field == "new_password"
-    assert password == "" or password not in str(caught.value)
-
-
-WORDS = "correct horse battery staple "
-
-
-@each_row("password", ["correct hors", f"{WORDS}\u20ac" * 32, (WORDS * 36)[:1024]])
-def test_what_a_password_can_be(password: str) -> None:
-    signin.require_new_password(password, NAME)
+    assert text is None or password not in str(caught)
 
 
 def test_a_change_of_the_password_goes_on_under_a_new_id(
@@ -277,22 +231,6 @@ STEP_MS = signin.STEP_MS
 
 def check(books: Books, code: str | None, name: str = OPERATOR) -> str:
     return signin.check(books, books.people.read(name), code)
-
-
-@each_row(
-    ("seconds", "code"),
-    [
-        (59, "287082"),
-        (1_111_111_109, "081804"),
-        (1_111_111_111, "050471"),
-        (1_234_567_890, "005924"),
-        (2_000_000_000, "279037"),
-        (20_000_000_000, "353130"),
-    ],
-)
-def test_the_codes_are_those_of_rfc_6238(seconds: int, code: str) -> None:
-    """Appendix B has eight digits; the last six are those of six."""
-    assert signin.compute_code(b"12345678901234567890", seconds // 30) == code
 
 
 def test_an_app_gets_the_key_as_text_and_as_a_link(books: Books) -> None:

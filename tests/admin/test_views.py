@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-import re
 import signal
 import socket
 import sqlite3
@@ -18,7 +15,7 @@ from typing import Final
 import pytest
 
 from gateway.admin import fields, observations, views
-from gateway.admin.fields import describe, name_process, write_csv
+from gateway.admin.fields import describe, name_process
 from gateway.admin.observations import Pause, State, judge
 from gateway.config.records import Reload
 from gateway.ledger.alert_records import CallSums, Hook, UpstreamView
@@ -99,46 +96,6 @@ def test_a_call_is_shown_with_its_tokens_and_times() -> None:
     assert (shown["account"], shown["outcome_label"]) == ("alice", "done")
     pending = views.CALL.describe(replace(CALL, ended_ms=None, state="pending", status=None))
     assert (pending["ended"], pending["total_ms"], pending["status"]) == (None, None, None)
-
-
-# ---- CSV that is safe in a spreadsheet ----------------------------------------------------------
-
-STARTS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\u3000=1"]
-WIDE = ["\uff1d1", "\uff0b1", "\uff0d1", "\uff20A", "\ufe661", "\u207a1", "\u22121"]
-
-
-@each_row("cell", [*STARTS, *WIDE])
-def test_no_text_cell_of_a_csv_is_a_formula(cell: str) -> None:
-    rendered = write_csv([{"name": cell, "cost": -5}], ("name", "cost"))
-    assert list(csv.reader(io.StringIO(rendered, newline=""))) == [
-        ["name", "cost"],
-        ["'" + re.sub(r"[\t\r\n\u3000]", "\ufffd", cell), "-5"],
-    ]
-
-
-def test_a_csv_keeps_commas_and_quotes() -> None:
-    rendered = write_csv([{"name": 'a "b", c'}], ("name",))
-    assert list(csv.reader(io.StringIO(rendered))) == [["name"], ['a "b", c']]
-
-
-@each_row("cell", ["a;=1+1", 'a;"=1', 'a";"=1', "a; @A", "a|-1", ";=1", "a;b;\uff1d1"])
-@each_row("delimiter", [",", ";", "|"])
-def test_no_cell_is_a_formula_where_others_separate(cell: str, delimiter: str) -> None:
-    """Spreadsheets of many countries split the lines at semicolons."""
-    rows = [{"name": "x", "note": cell}, {"name": cell, "note": "x"}]
-    rendered = write_csv(rows, ("name", "note"))
-    for row in csv.reader(io.StringIO(rendered), delimiter=delimiter):
-        assert not [one for one in row if one.strip(' "')[:1] in {"=", "@", "-", "\uff1d"}]
-
-
-@each_row("cell", ["2026-11-23", "12:30", "a-b", "a; b=1", 7, -5])
-def test_dates_and_plain_texts_stay(cell: str | int) -> None:
-    assert write_csv([{"cell": cell}], ("cell",)) == f"cell\n{cell}\n"
-
-
-def test_an_amount_below_zero_stays() -> None:
-    row = {"cost": "-0.25", "cost_nano": -250_000_000}
-    assert write_csv([row], ("cost", "cost_nano"), header=False) == "-0.25,-250000000\n"
 
 
 # ---- how a provider is judged -------------------------------------------------------------------

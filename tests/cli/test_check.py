@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from gateway.cli.check import mask_keys
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sqlite.files import take_lock
 from tests import ROOT
@@ -45,11 +44,6 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
     cli.config.write_text(CONFIG, encoding="utf-8")
     cli.config.chmod(0o600)
     return cli
-
-
-def test_no_more_than_the_end_of_a_key_is_shown() -> None:
-    shown = [mask_keys(keys) for keys in ((), ("short",), ("x" * 15, "0123456789abcdef"))]
-    assert shown == ["", "…", "…, …cdef"]
 
 
 def test_the_shipped_configuration_is_in_order(cli: Cli) -> None:

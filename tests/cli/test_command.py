@@ -11,14 +11,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from gateway.admin import observations as asking
 from gateway.cli import main
-from gateway.cli.command import find_actor
 from gateway.ledger.opening import open_books
 from gateway.process import ExitCode, find_version
 from tests import ROOT
@@ -225,34 +224,9 @@ def test_a_verb_that_does_not_serve_imports_little(cli: Cli, alice: str) -> None
         assert not found & {"aiohttp", "gateway.dialects.exchanges", "gateway.server.serve"}
 
 
-# ---- a command as its verb sees it ---------------------------------------------------------------
-
-
 # ---- who asks ------------------------------------------------------------------------------------
 
 ME = pwd.getpwuid(os.getuid()).pw_name
-NOBODYS_ID = 2**31 - 7
-
-
-@each_row(
-    ("environ", "name"),
-    [
-        ({}, f"cli ({ME})"),
-        ({"SUDO_USER": ""}, f"cli ({ME})"),
-        ({"SUDO_USER": "alice"}, "cli (alice via sudo)"),
-        ({"SUDO_USER": "a\x1b[2J"}, f"cli ({ME})"),
-        ({"SUDO_USER": "a" * 65}, f"cli ({ME})"),
-        ({"USER": "alice", "LOGNAME": "alice"}, f"cli ({ME})"),
-    ],
-)
-def test_the_user_is_the_process_owner_or_the_caller_of_sudo(
-    environ: Mapping[str, str], name: str
-) -> None:
-    assert find_actor(environ).name == name
-
-
-def test_a_user_without_a_name_has_a_number() -> None:
-    assert find_actor({}, lambda: NOBODYS_ID).name == f"cli (user {NOBODYS_ID})"
 
 
 def test_events_name_the_user(cli: Cli) -> None:

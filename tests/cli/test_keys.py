@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from gateway.admin import keys
-from gateway.admin.views import describe_key_state, describe_token_state
-from gateway.ledger.key_records import KeyTerms, KeyView
 from gateway.ledger.opening import open_books
-from gateway.ledger.signin_records import TokenTerms, TokenView
 from tests.support.cli import Cli
-from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("alice")
 
@@ -50,43 +45,6 @@ def test_an_id_is_never_taken_for_a_name(cli: Cli, alice: str) -> None:
     mine, _ = cli.add_key(alice)
     cli.add_key(alice, "--name", mine)
     assert cli.done("key", "revoke", mine, "--json").json["id"] == mine
-
-
-YEAR_9999_MS = 253_402_300_799_000
-KEY = KeyView("key_1", "a", "sk-ru-…a1b2", KeyTerms(), 5, 0, None, None, None)
-
-
-@each_row(
-    ("key", "state"),
-    [
-        (KEY, "active"),
-        (replace(KEY, terms=KeyTerms(cap_nano=6)), "active"),
-        (replace(KEY, terms=KeyTerms(cap_nano=5)), "cap spent"),
-        (replace(KEY, terms=KeyTerms(expires_ms=0)), "expired 1970-01-01 00:00"),
-        (replace(KEY, terms=KeyTerms(expires_ms=YEAR_9999_MS)), "until 9999-12-31 23:59"),
-        (replace(KEY, terms=KeyTerms(expires_ms=0), revoked_ms=60_000), "revoked 1970-01-01 00:01"),
-    ],
-)
-def test_the_state_of_a_key_is_its_status_and_when_it_began_or_ends(
-    key: KeyView, state: str
-) -> None:
-    assert describe_key_state(key) == state
-
-
-@each_row(
-    ("expires_ms", "revoked_ms", "state"),
-    [
-        (None, None, "active"),
-        (YEAR_9999_MS, None, "until 9999-12-31 23:59"),
-        (0, None, "expired 1970-01-01 00:00"),
-        (0, 60_000, "revoked 1970-01-01 00:01"),
-    ],
-)
-def test_the_state_of_a_token(expires_ms: int | None, revoked_ms: int | None, state: str) -> None:
-    terms = TokenTerms("shop", "read", expires_ms)
-    assert (
-        describe_token_state(TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None)) == state
-    )
 
 
 def test_wrong_budgets_are_explained(cli: Cli, alice: str) -> None:

@@ -6,28 +6,13 @@ import io
 import json
 import re
 import shlex
-from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from gateway.cli.arguments import (
-    Output,
-    amount,
-    amount_above_zero,
-    amount_or_zero,
-    count,
-    duration_seconds,
-    end,
-    expiry,
-    model_list,
-    render_fields,
-    render_table,
-    start,
-    word,
-)
+from gateway.cli.arguments import Output
 from gateway.cli.verbs import JSON, VERBS, WORDS, Options, load_verbs, make_parser, parse
 from gateway.process import PROGRAM
 from tests.support.cli import Cli
@@ -134,109 +119,7 @@ def test_an_unknown_verb_is_told_with_one_that_is_meant(
     assert told in answer.err.splitlines()[-1]
 
 
-# ---- arguments -----------------------------------------------------------------------------------
-
-NOW_MS = 1_700_000_000_000
-DAY_MS = 86_400_000
-
-
-MIDNIGHT_MS = 1_699_920_000_000
-"""The beginning of the day of `NOW_MS`."""
-
-
-def start_now(text: str) -> int:
-    return start(text, lambda: NOW_MS)
-
-
-def end_now(text: str) -> int:
-    return end(text, lambda: NOW_MS)
-
-
-def expire(text: str) -> int:
-    return expiry(text, lambda: NOW_MS).at(NOW_MS)
-
-
-PARSED: Final[tuple[tuple[Callable[[str], object], dict[str, object]], ...]] = (
-    (amount, {"5": 5 * 10**9, "+0.25": 250_000_000, "-0.5": -500_000_000, "0.000000001": 1}),
-    (amount_or_zero, {"0": 0}),
-    (duration_seconds, {"0": 0, "90s": 90, "15m": 900, "1h": 3600, "24h": 86_400, "7d": 604_800}),
-    (duration_seconds, {"2w": 1_209_600, "36600d": 36_600 * 86_400}),
-    (start, {"1970-01-02": DAY_MS, "1970-01-01T00:00:01": 1000, "1970-01-01T00:00:01Z": 1000}),
-    (start, {"1970-01-01T01:00:01+01:00": 1000, "1970-01-01 00:00:00.250": 250}),
-    (start_now, {"7d": NOW_MS - 7 * DAY_MS, "24h": NOW_MS - DAY_MS, "0m": NOW_MS}),
-    (start_now, {"today": MIDNIGHT_MS, "yesterday": MIDNIGHT_MS - DAY_MS}),
-    (end_now, {"7d": NOW_MS - 7 * DAY_MS, "0m": NOW_MS, "yesterday": MIDNIGHT_MS}),
-    (end_now, {"today": MIDNIGHT_MS + DAY_MS, "2023-11-14": MIDNIGHT_MS + DAY_MS}),
-    (end, {"1970-01-01": DAY_MS, "1970-01-01T12:00": DAY_MS // 2}),
-    (expire, {"30d": NOW_MS + 30 * DAY_MS, "12h": NOW_MS + DAY_MS // 2}),
-    (expire, {"2023-11-15": MIDNIGHT_MS + DAY_MS, "2023-11-14T22:13:20.001": NOW_MS + 1}),
-    (model_list, {"a, b/c,a": ("a", "b/c")}),
-    (word, {"a b": "a b"}),
-    (count, {"0": 0, "1000000000": 10**9}),
-)
-NO_MOMENT: Final = ("", "soon", "2026-13-01", "2026-02-30", "12:00", "2026", "7", "-7d", "Today")
-REFUSED: Final[tuple[tuple[Callable[[str], object], tuple[str, ...]], ...]] = (
-    (amount, ("", "x", "1e3", "0.0000000001", "1,5", "nan", "1000000001", "--5")),
-    (amount_or_zero, ("-1",)),
-    (amount_above_zero, ("0",)),
-    (duration_seconds, ("", "5", "5y", "-1h", "1.5h", "h", "9999999999w", "36601d", "٣h")),
-    (start, NO_MOMENT),
-    (end, NO_MOMENT),
-    (expire, ("0", "0d", "2023-11-14", "2023-11-14T22:13:20", "never", "today")),
-    (model_list, ("", "a,", ",a", "a,,b", "a\x1b")),
-    (word, ("", " ", "a\nb", "\x1b[2J", "\udcff")),
-    (count, ("-1", "1.0", "1000000001", "", "١")),
-)
-
-
-@each_row(
-    ("read", "text", "value"),
-    [(read, text, value) for read, found in PARSED for text, value in found.items()],
-)
-def test_an_argument_is_parsed(read: Callable[[str], object], text: str, value: object) -> None:
-    """Amounts are exact, times are UTC unless they say otherwise, a last day is included."""
-    assert read(text) == value
-
-
-@each_row(("read", "text"), [(read, text) for read, texts in REFUSED for text in texts])
-def test_what_is_no_argument_is_refused(read: Callable[[str], object], text: str) -> None:
-    with pytest.raises(ArgumentTypeError):
-        read(text)
-
-
 # ---- tables and JSON -----------------------------------------------------------------------------
-
-
-def test_a_table_is_aligned_and_has_no_trailing_spaces() -> None:
-    table = render_table(("NAME", ">COST", "NOTE"), [("a", "1.00", "x"), ("longer", "12.50", "")])
-    assert table == (
-        "NAME     COST  NOTE\n"
-        "a        1.00  x\n"
-        "longer  12.50"
-    )  # fmt: skip
-
-
-def test_the_points_of_amounts_stand_under_each_other() -> None:
-    amounts = ("20.00", "0.0004", "-", "free", "-1234.000000001")
-    table = render_table((">COST", "N"), [(one, "x") for one in amounts])
-    assert table == (
-        "           COST  N\n"
-        "   20.00         x\n"
-        "    0.0004       x\n"
-        "              -  x\n"
-        "           free  x\n"
-        "-1234.000000001  x"
-    )
-
-
-def test_a_table_without_rows_is_its_heading() -> None:
-    assert render_table(("A", "B"), []) == "A  B"
-
-
-def test_nothing_in_a_cell_moves_the_cursor() -> None:
-    shown = render_table(("A",), [("x\x1b[2J\r\n\u202ey",)])
-    assert shown == "A\nx\ufffd[2J\ufffd\ufffd\ufffdy"
-    assert "\x1b" not in render_fields([("name", "\x1b]0;title\x07")])
 
 
 def test_json_is_the_same_bytes_in_every_locale() -> None:

@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from gateway.config.cards import find_minor_nano, find_step_nano
 from gateway.config.load import load_config, load_storage
 from gateway.config.reader import ConfigError
 from gateway.config.records import KeySource, Route
@@ -179,56 +178,9 @@ def test_operators_verbs_need_no_provider_key(tmp_path: Path) -> None:
     assert config.providers["openai"].off == "its key was not looked up"
 
 
-@each_row(
-    "url",
-    [
-        "https://api.example.com/v1",
-        "http://127.0.0.1:8000",
-        "http://[::1]:8000/v1",
-        "https://gateway.example.com/openai/deployments/a/v1",
-    ],
-)
-def test_an_address_is_taken_without_its_slash(tmp_path: Path, url: str) -> None:
-    for written in (url, url + "/"):
-        toml = f'[providers.p]\ndialect = "chat"\nbase_url = "{written}"'
-        assert load(tmp_path, toml).providers["p"].base_url == url
-
-
-@each_row(
-    ("written", "origin"),
-    [
-        ("https://llm.example.com", "https://llm.example.com"),
-        ("https://LLM.example.com:443/", "https://llm.example.com"),
-        ("http://127.0.0.1:80", "http://127.0.0.1"),
-        ("http://[::1]:8080", "http://[::1]:8080"),
-    ],
-)
-def test_a_public_address_is_kept_as_browsers_write_it(
-    tmp_path: Path, written: str, origin: str
-) -> None:
-    assert load(tmp_path, f'[server]\npublic_url = "{written}"').server.public_url == origin
-
-
 def test_a_header_may_name_accounts(tmp_path: Path) -> None:
     text = '[server]\ntrusted_proxies = ["10.0.0.1"]\n[console]\nidentity_header = "Remote-User"'
     assert load(tmp_path, text).console.identity_header == "Remote-User"
-
-
-@each_row(
-    ("currency", "minor", "step"),
-    [
-        ("USD", 10**7, 10**7),
-        ("eur", 10**7, 10**7),
-        ("JPY", 10**9, 10**9),
-        ("krw", 10**9, 10**9),
-        ("KWD", 10**6, 10**7),
-        ("ISK", 10**7, 10**9),
-        ("UGX", 10**7, 10**9),
-    ],
-)
-def test_amounts_are_counted_as_stripe_does(currency: str, minor: int, step: int) -> None:
-    """See "Special cases" at docs.stripe.com/currencies."""
-    assert (find_minor_nano(currency), find_step_nano(currency)) == (minor, step)
 
 
 BLOCKS: Final = Path(__file__).with_name("refused.txt").read_text(encoding="utf-8").split("\n\n")

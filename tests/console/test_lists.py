@@ -126,8 +126,6 @@ def test_own_cursors_are_taken(position: tuple[int]) -> None:
 
 # ---- CSV of the console's lists ------------------------------------------------------------------
 
-"""Texts that no verb accepts, and the cell that each becomes."""
-
 
 def to_cell(value: object) -> str:
     if value is None:

@@ -80,6 +80,3 @@ def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed() -> None:
 
 def test_nobody_is_trusted_by_default(server: Server) -> None:
     assert find_address("127.0.0.1", ["203.0.113.5"], server.trusted_proxies) == "127.0.0.1"
-
-
-# ---- devices -------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from gateway.cli.price_lists import (
     Listed,
     LitellmPrices,
     PriceListError,
-    find_name,
     find_names,
     open_list,
     read_amount,
@@ -29,25 +28,6 @@ from gateway.config.settings import MAX_PRICE
 from gateway.money import NANO
 from tests.price_lists.kit import TODAY, genai, litellm, write
 from tests.support.rows import each_row
-
-
-@each_row(
-    ("value", "power", "nano"),
-    [
-        ("0.15", 0, 150_000_000),
-        ("1.5e-07", 6, 150_000_000),
-        ("1.88e-05", 6, 18_800_000_000),
-        ("9.999999999999999e-07", 6, 1_000_000_000),
-        ("5e-16", 6, 0),
-        ("1.5e-15", 6, 2),
-        ("1e-999999999", 6, 0),
-        ("0e999999999", 6, 0),
-        ("4", -3, 4_000_000),
-        (str(MAX_PRICE), 0, MAX_PRICE * NANO),
-    ],
-)
-def test_an_amount_is_exact_or_rounded_to_a_nano_unit(value: str, power: int, nano: int) -> None:
-    assert read_amount(Decimal(value), "x", power=power) == nano
 
 
 @given(st.integers(0, MAX_PRICE * NANO))
@@ -76,50 +56,8 @@ def test_a_tier_has_what_is_said_below_it() -> None:
     )
 
 
-@each_row(
-    ("base_url", "genai", "litellm"),
-    [
-        ("https://api.openai.com/v1", "openai", "openai"),
-        ("https://API.OPENAI.COM:443/v1", "openai", "openai"),
-        ("https://api.x.ai/v1", "x_ai", "xai"),
-        ("https://mine.openai.azure.com/openai/v1", "azure", "azure"),
-        ("https://eu.api.openai.com/v1", "openai", "openai"),
-    ],
-)
-def test_a_provider_is_known_by_its_host(base_url: str, genai: str, litellm: str) -> None:
-    names = find_names(base_url)
-    assert names is not None
-    assert (names.pick("genai-prices"), names.pick("LiteLLM")) == (genai, litellm)
-
-
-@each_row("base_url", ["", "http://127.0.0.1:8000/v1", "https://api.openai.com.example.org/v1"])
-def test_a_server_of_ones_own_is_in_no_list(base_url: str) -> None:
-    assert find_names(base_url) is None
-
-
 def test_hosts_are_hosts() -> None:
     assert all(find_names(f"https://{host}/v1") == names for host, names in HOSTS.items())
-
-
-@each_row(
-    ("names", "model", "found"),
-    [
-        (["a", "a-2026-01-01"], "a", "a"),
-        (["a", "a-2026-01-01"], "a-2026-01-01", "a-2026-01-01"),
-        (["a"], "a-2026-01-01", "a"),
-        (["a"], "a-20260101", "a"),
-        (["a"], "a@20260101", "a"),
-        (["a-20250101", "a-20260101"], "a", "a-20260101"),
-        (["a-20250101"], "a-20260101", None),
-        (["a-mini", "ab"], "a", None),
-        (["a"], "a-1234", None),
-        ([], "a", None),
-    ],
-)
-def test_a_model_is_found_by_its_name_then_without_its_date(
-    names: list[str], model: str, found: str | None
-) -> None:
-    assert find_name(names, model) == found
 
 
 FLAT = {"input_mtok": 5, "cache_read_mtok": 0.5, "cache_write_mtok": 6.25, "output_mtok": 25}

@@ -1,0 +1,94 @@
+"""Functions of the command line and the configuration as functions of plain values, for `examples.txt`."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+from gateway.admin import fields, signin
+from gateway.admin.views import describe_key_state, describe_token_state
+from gateway.cli import arguments, price_lists
+from gateway.cli.command import find_actor
+from gateway.cli.prices import Difference, describe_difference
+from gateway.ledger.key_records import KeyTerms, KeyView
+from gateway.ledger.signin_records import TokenTerms, TokenView
+from tests.support.settings import load, with_price
+
+NOW_MS = 1_700_000_000_000
+"""2023-11-14 22:13:20."""
+KEY = KeyView("key_1", "a", "sk-ru-…a1b2", KeyTerms(), 5, 0, None, None, None)
+
+
+def start(text: str) -> int:
+    return arguments.start(text, lambda: NOW_MS)
+
+
+def end(text: str) -> int:
+    return arguments.end(text, lambda: NOW_MS)
+
+
+def expiry(text: str) -> int:
+    return arguments.expiry(text, lambda: NOW_MS).at(NOW_MS)
+
+
+def write_csv(rows: list[dict[str, object]]) -> list[str]:
+    """Return the lines below the header."""
+    return fields.write_csv(rows, list(rows[0]), header=False).splitlines()
+
+
+def render_table(headings: list[str], rows: list[list[str]]) -> list[str]:
+    return arguments.render_table(headings, rows).split("\n")
+
+
+def find_user(environ: dict[str, str]) -> str:
+    return find_actor(environ, lambda: 2**31 - 7).name
+
+
+def describe_key(cap_nano: int | None, expires_ms: int | None, revoked_ms: int | None) -> str:
+    """Describe a key of which 5 nano-units are spent."""
+    terms = KeyTerms(cap_nano=cap_nano, expires_ms=expires_ms)
+    return describe_key_state(replace(KEY, terms=terms, revoked_ms=revoked_ms))
+
+
+def describe_token(expires_ms: int | None, revoked_ms: int | None) -> str:
+    terms = TokenTerms("shop", "read", expires_ms)
+    return describe_token_state(TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None))
+
+
+def compute_code(seconds: int) -> str:
+    """Compute a code of Appendix B of RFC 6238, which has the last six digits of its eight."""
+    return signin.compute_code(b"12345678901234567890", seconds // 30)
+
+
+def find_names(base_url: str) -> list[str] | None:
+    found = price_lists.find_names(base_url)
+    return None if found is None else [found.pick("genai-prices"), found.pick("LiteLLM")]
+
+
+def read_amount(text: str, power: int) -> int:
+    return price_lists.read_amount(Decimal(text), "x", power=power)
+
+
+def tell_difference(old: int | None, new: int | None) -> str:
+    return describe_difference(Difference("x", old, new))
+
+
+def read_price(written: str) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        config = with_price(Path(folder), f"{{ input = {written}, output = 1 }}")
+    price = config.models["m"].prices.base.input
+    assert type(price) is int
+    return price
+
+
+def read_public_url(url: str) -> str | None:
+    with tempfile.TemporaryDirectory() as folder:
+        return load(Path(folder), f'[server]\npublic_url = "{url}"').server.public_url
+
+
+def read_base_url(url: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        config = load(Path(folder), f'[providers.p]\ndialect = "chat"\nbase_url = "{url}"')
+    return config.providers["p"].base_url
