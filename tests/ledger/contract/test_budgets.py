@@ -9,7 +9,7 @@ import pytest
 from gateway.errors import BalanceHeld, BudgetSpent
 from gateway.ledger.base import COMMIT_SECONDS, Key
 from gateway.ledger.key_records import Allowance, BudgetView, KeyTerms, Period
-from gateway.ledger.records import Conflict, NotFound, StoredSecret
+from gateway.ledger.records import StoredSecret
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS, HOUR_MS
@@ -237,97 +237,3 @@ async def test_budgets_outlive_the_process(place: Place) -> None:
         assert key.budget is not None
         assert (clock.read_spent(key), key.budget.held_nano) == ((400, 400), 0)
     place.assert_sound()
-
-
-def test_budgets_are_listed_with_their_keys(place: Place) -> None:
-    """Named ones always, and a key's own for as long as the key lives."""
-    digest = seed_own(place)
-    with place.open_books() as books:
-        books.accounts.create("b", credit_nano=0, operator=False)
-        team = books.budgets.create("b", "team", Allowance(5, "month"))
-        assert (team.name, team.keys, team.remaining_nano, team.account) == ("team", 0, 5, "b")
-        create_key(books, "b", KeyTerms(budget_id=team.id))
-        listed = [(one.account, one.name, one.keys) for one in books.budgets.read_all()]
-        assert listed == [("a", None, 1), ("b", "team", 1)]
-        key = books.keys.revoke(key_id_of(digest))
-        assert key.budget is not None
-        assert [one.name for one in books.budgets.read_all()] == ["team"]
-        assert books.budgets.read_all("a") == []
-        with pytest.raises(NotFound):
-            books.budgets.read_all("nobody")
-
-
-def test_budgets_of_others_are_unknown(place: Place) -> None:
-    """So is a key's own to other keys, and what has ended."""
-    own_id = key_id_of(seed_own(place))
-    other = place.add_account("b")
-    with place.open_books() as books:
-        theirs = books.budgets.create("b", "team", A_DAY)
-        mine = books.budgets.create("a", "team", A_DAY)
-        key_id = key_id_of(create_key(books, "a"))
-        own = books.keys.read(own_id).terms.budget_id
-        for unknown in (theirs.id, own, 99):
-            with pytest.raises(NotFound) as refused:
-                books.keys.edit(key_id, {"budget_id": unknown})
-            assert refused.value.field == "budget_id"
-            with pytest.raises(NotFound):
-                create_key(books, "a", KeyTerms(budget_id=unknown))
-        with pytest.raises(NotFound):
-            books.budgets.read(mine.id, account_id=other)
-        with pytest.raises(NotFound):
-            books.budgets.edit(mine.id, {"name": "x"}, account_id=other)
-        with pytest.raises(NotFound):
-            books.budgets.end(mine.id, account_id=other)
-        books.budgets.end(mine.id)
-        with pytest.raises(NotFound):
-            books.keys.edit(key_id, {"budget_id": mine.id})
-        assert books.keys.read(key_id).budget is None
-
-
-def test_a_budget_in_use_does_not_end(place: Place) -> None:
-    """To end it would lift a limit that somebody relies on."""
-    (digest,) = seed(place)
-    with place.open_books() as books:
-        (team,) = books.budgets.read_all()
-        with pytest.raises(Conflict, match="1 key spends from the budget 'team'"):
-            books.budgets.end(team.id)
-        books.keys.revoke(key_id_of(digest))
-        books.budgets.end(team.id)
-        with pytest.raises(NotFound):
-            books.budgets.end(team.id)
-        assert books.budgets.create("a", "team", A_DAY).id != team.id, "the name is free again"
-        with pytest.raises(Conflict) as taken:
-            books.budgets.create("a", "team", A_DAY)
-        assert (taken.value.code, taken.value.field) == ("name_taken", "name")
-
-
-def test_a_keys_own_budget_is_changed_through_the_key(place: Place) -> None:
-    digest = seed_own(place)
-    with place.open_books() as books:
-        key = books.keys.edit(key_id_of(digest), {}, own=Allowance(7, "month"))
-        assert key.budget is not None
-        assert (key.budget.amount_nano, key.budget.period) == (7, "month")
-        (own,) = books.budgets.read_all()
-        assert own.id == key.budget.id, "it is changed, not replaced"
-        for refused in (books.budgets.end, lambda id_: books.budgets.edit(id_, {"name": "x"})):
-            with pytest.raises(Conflict, match="is a key's own"):
-                refused(own.id)
-
-
-def test_what_was_done_to_budgets_is_noted(place: Place) -> None:
-    (digest,) = seed(place)
-    with place.open_books() as books:
-        (team,) = books.budgets.read_all()
-        books.budgets.edit(team.id, {"name": "crew", "allowance": Allowance(10**9, "week")})
-        books.keys.edit(key_id_of(digest), {}, own=Allowance(2 * 10**9, "month"))
-        books.keys.edit(key_id_of(digest), {"budget_id": team.id})
-        books.keys.edit(key_id_of(digest), {"budget_id": None})
-        books.budgets.end(team.id)
-        found = books.events.read_page(None, None, 5)
-    assert [(one.action, one.detail) for one in reversed(found)] == [
-        ("budget.edit", "'crew': 1.00 a week"),
-        ("key.edit", "budget 2.00 a month"),
-        ("key.edit", "budget 'crew'"),
-        ("key.edit", "budget none"),
-        ("budget.remove", "'crew'"),
-    ]

@@ -12,6 +12,7 @@ import pytest
 from gateway.admin import keys
 from gateway.ids import find_first_id
 from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
+from gateway.ledger.order_records import Payment, Reversal
 from gateway.ledger.sql.audit import (
     MAX_PROBLEMS,
     Check,
@@ -40,6 +41,7 @@ TRIGGERS = {
     "entries": ("entries_no_update", "entries_no_delete"),
     "requests": ("requests_settle_once", "requests_no_delete"),
     "codes": ("codes_end_once", "codes_no_delete"),
+    "orders": ("orders_keep_terms",),
 }
 """The triggers that would hinder SQLite; PostgreSQL can let all triggers of a table rest."""
 
@@ -97,7 +99,7 @@ def history(
 
 
 def make_history(books: AnyBooks) -> None:
-    """Charge 70 three times, with bills of 60, the last of them later; void one; spend a budget."""
+    """Charge 70 three times, with bills of 60, the last of them later; void one; spend a budget; pay by card."""
     books.accounts.create("a", credit_nano=100_000)
     key, other = (key_id_of(create_key(books, "a")) for _ in range(2))
     now_ms = unix_ms()
@@ -118,6 +120,10 @@ def make_history(books: AnyBooks) -> None:
     made = keys.make_codes(books, amount_nano=9, count=1)
     keys.redeem(books, "a", made.codes[0])
     books.accounts.create("idle")
+    books.accounts.create("payer")
+    order = books.orders.make("payer", 500, "USD")
+    books.orders.settle(Payment("cs_1", order.id, "paid", 500, "USD", "pi_1"))
+    books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 20, "USD", stands=True))
 
 
 @pytest.fixture

@@ -8,17 +8,11 @@ from pathlib import Path
 import pytest
 
 from gateway.ids import find_first_id
-from gateway.ledger.call_records import (
-    CallFilter,
-    ChartUnit,
-    Usage,
-    UsageFilter,
-    UsageGroup,
-    sum_usage,
-)
+from gateway.ledger.call_records import CallFilter, Usage, UsageFilter, UsageGroup, sum_usage
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql import calls
+from gateway.ledger.sql.accounts import RANKS
 from gateway.ledger.sql.usage import CHARTS, ONE, USAGE, write_sums
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS, HOUR_MS
@@ -263,8 +257,8 @@ def test_nothing_was_used_where_nothing_is(books: AnyBooks) -> None:
         books.usage.sum_by("day", account="nobody", since_ms=None, until_ms=None)
 
 
-@each_row("unit", CHARTS)
-def test_the_sums_of_a_chart_are_not_sorted(tmp_path: Path, unit: ChartUnit) -> None:
-    path = tmp_path / "gateway.db"
-    connect(path, create=True).close()
-    check_plan(path, write_sums(USAGE, CHARTS[unit][0], ONE, unit, "model"))
+def test_sums_of_charts_are_not_sorted_and_accounts_ranked_by_a_search(path: Path) -> None:
+    for unit, chart in CHARTS.items():
+        check_plan(path, write_sums(USAGE, chart[0], ONE, unit, "model"))
+    for rank in RANKS.values():
+        check_plan(path, rank, scans=("accounts",))

@@ -1,17 +1,19 @@
-"""Books over both databases: changes, snapshots, events; the same answers, to the type, after the same deeds."""
+"""Books over both databases: changes, snapshots, races; the same answers, to the type, after the same deeds."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from gateway.ledger.records import (
-    SYSTEM,
-    Actor,
     LedgerError,
     OtherRequest,
     Refused,
@@ -19,10 +21,10 @@ from gateway.ledger.records import (
     StoredReply,
 )
 from gateway.ledger.sql import alerts
+from gateway.ledger.sql.database import Connection
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.process import find_version
 from gateway.times import unix_ms
-from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.sql.books.conftest import Clock
 from tests.ledger.sql.books.life import Life
 from tests.ledger.sql.books.places import ONLY_SQLITE, AnyBooks, BooksPlace
@@ -77,16 +79,6 @@ def test_a_long_statement_is_given_up(books: AnyBooks) -> None:
         books.read_number(long)
 
 
-def test_an_event_has_the_actor_of_its_time(books: AnyBooks) -> None:
-    books.note("first", account="a")
-    books.actor = Actor("boss", "192.0.2.7")
-    books.note("second", account=None, target="t", detail="d")
-    second, first, *_ = books.events.read_page(None, None, 5)
-    assert (first.actor, first.address, first.account) == ("cli", None, "a")
-    assert (second.actor, second.address, second.account) == ("boss", "192.0.2.7", None)
-    assert (second.target, second.detail) == ("t", "d")
-
-
 def test_nodes_are_listed_until_they_leave(books: AnyBooks) -> None:
     assert books.list_nodes() == []
     if isinstance(books, SqliteBooks):
@@ -106,57 +98,6 @@ def test_nodes_are_listed_until_they_leave(books: AnyBooks) -> None:
     assert found.seen_ms == pytest.approx(found.since_ms, abs=1000)
     leave(session, node)
     assert books.list_nodes() == []
-
-
-def test_a_search_is_literal_and_ignores_case(books: AnyBooks) -> None:
-    """Wildcards of LIKE and its escape are letters like others."""
-    for target in ("50%", "5000", "a_b", "axb", "a\\b"):
-        books.note("test", account=None, target=target)
-    for part, targets in (("0%", ["50%"]), ("A_B", ["a_b"]), ("\\", ["a\\b"]), ("zz", [])):
-        found = books.events.read_page(part, None, 10)
-        assert [event.target for event in found] == targets
-        assert books.events.count(part) == len(targets)
-
-
-def test_pages_go_back_from_the_latest(books: AnyBooks) -> None:
-    for number in range(4):
-        books.note("test", account=None, target=str(number))
-    first = books.events.read_page("test", None, 3)
-    second = books.events.read_page("test", first[-1].id, 3)
-    assert [event.target for event in (*first, *second)] == ["3", "2", "1", "0"]
-
-
-def test_the_last_of_an_action_is_the_last_that_was_written(books: AnyBooks, clock: Clock) -> None:
-    """Also if the clock was set back."""
-    assert books.events.find_last("test") is None
-    for now_ms in (NOW_MS + 5, NOW_MS + 3):
-        clock.now_ms = now_ms
-        books.note("test", account=None)
-    last = books.events.find_last("test")
-    assert last is not None
-    assert last.at_ms == NOW_MS + 3
-    books.note("other", account=None)
-    assert books.events.find_last("test") == last
-
-
-def test_the_last_of_an_action_from_an_address(books: AnyBooks) -> None:
-    for address in ("one", "two"):
-        books.actor = Actor("system", address)
-        books.note("test", account=None)
-    assert books.events.find_last("test", "three") is None
-    for address in ("one", "two"):
-        last = books.events.find_last("test", address)
-        assert last is not None
-        assert last.address == address
-
-
-def test_what_a_process_did_has_its_own_time(books: AnyBooks) -> None:
-    books.actor = SYSTEM
-    books.events.append("test", target="a file", detail="done", at_ms=7)
-    last = books.events.find_last("test")
-    assert last is not None
-    assert (last.at_ms, last.actor, last.account) == (7, "system", None)
-    assert (last.target, last.detail, last.address) == ("a file", "done", None)
 
 
 REPEATABLE = RepeatableRequest("1", "/route", "key", b"r" * 32)
@@ -193,6 +134,73 @@ def test_an_idempotency_key_is_of_one_account_and_route(
         books.replays.run_once(
             RepeatableRequest("1", "/route", "key", b"o" * 32), lambda: StoredReply(200, b"")
         )
+
+
+LetIn: TypeAlias = Callable[[Callable[[], object]], None]
+
+
+def texts(books: AnyBooks) -> list[str]:
+    return [json.loads(due.body)["text"] for due in books.alerts.read_due(100)]
+
+
+@pytest.fixture
+def other(place: BooksPlace, books: AnyBooks, clock: Clock) -> Iterator[AnyBooks]:
+    """The books as another process has them open."""
+    del books  # it has made the account
+    with place.open(clock) as other:
+        yield other
+
+
+@pytest.fixture
+def let_in(books: AnyBooks, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> LetIn:
+    """Let another process act after the next look of these books, right before what they change."""
+    own = books.changing
+
+    def let_in(act: Callable[[], object]) -> None:
+        def change() -> AbstractContextManager[Connection]:
+            monkeypatch.setattr(books, "changing", own)
+            act()
+            clock.now_ms += 1
+            return own()
+
+        monkeypatch.setattr(books, "changing", change)
+
+    return let_in
+
+
+@pytest.mark.parametrize("is_up", [False, True])
+def test_of_two_that_see_a_condition_one_tells(
+    books: AnyBooks, other: AnyBooks, clock: Clock, let_in: LetIn, *, is_up: bool
+) -> None:
+    def look(books: AnyBooks, *, is_up: bool) -> None:
+        clock.now_ms += 1
+        failing, working = ({}, {"p": "up"}) if is_up else ({"p": "down"}, {})
+        books.alerts.follow("provider_failing", failing, working, ["webhook"])
+
+    if is_up:
+        look(books, is_up=False)
+    let_in(lambda: look(other, is_up=is_up))
+    look(books, is_up=is_up)
+    assert sorted(texts(other)) == ["down", "up"][: 1 + is_up]
+
+
+def test_of_two_that_see_a_balance_fall_one_tells(
+    books: AnyBooks, other: AnyBooks, clock: Clock, let_in: LetIn
+) -> None:
+    def look(books: AnyBooks) -> None:
+        clock.now_ms += 1
+        books.alerts.follow_balances(500, "USD", ["webhook"])
+
+    for _ in range(2):
+        books.entries.correct("a", -600, note="spent")
+        let_in(lambda: look(other))
+        look(books)
+        assert len(texts(books)) == 1
+        books.entries.post("a", "credit", 600, note="")
+        let_in(lambda: look(other))
+        look(books)
+        for due in books.alerts.read_due(9):
+            books.alerts.note_delivered(due.id)
 
 
 @pytest.mark.slow
