@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -79,9 +79,10 @@ class Completion:
         return named[:AFFINITY_CHARS] if isinstance(named, str) and named else self.call.key.id
 
     async def prepare(self, candidate: Candidate) -> Prepared:
-        """Write the upstream's request. Raises UpstreamUnavailable if the route cannot carry it."""
-        if candidate is self.candidates[0]:
-            return self.first
+        """Write the request to another candidate than the first.
+
+        Raises UpstreamUnavailable if that cannot carry it.
+        """
         write = partial(_prepare, self.call, self.request, self.model, candidate)
         try:
             return await run_at(self.call, self.place, write)
@@ -185,7 +186,7 @@ def _refuse_kind(model: Model) -> BadRequest:
     )
 
 
-def pick_headers(headers: MultiMapping[str], names: Iterable[str]) -> Mapping[str, str]:
+def pick_headers(headers: MultiMapping[str], names: Iterable[str]) -> dict[str, str]:
     """Select the caller's headers that go upstream; repeated lines are joined (RFC 9110 §5.3)."""
     found = {}
     for name in names:

@@ -29,7 +29,7 @@ from gateway.ledger.base import Admission, Hold, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, refuse_spent
 from gateway.ledger.records import MAX_INTEGER
-from gateway.money import MAX_AMOUNT_NANO, Price, Tokens, compute_cost_nano
+from gateway.money import MAX_AMOUNT_NANO, NONE, Price, Tokens, compute_cost_nano
 from gateway.prices import AppliedPrice, Asked
 from gateway.usage import (
     IMPLAUSIBLE_FACTOR,
@@ -86,7 +86,7 @@ def find_output_limit(request: CompletionRequest, model: Model) -> int:
 def expect_tokens(expected: Expected, output_tokens: int, price: Price) -> Tokens:
     """Put the expected tokens into the classes that the request asks for."""
     asked, audio = expected.asked, min(expected.audio_tokens, expected.input_tokens)
-    tokens = Tokens(audio, output=output_tokens)
+    tokens = Tokens(audio, output=output_tokens, media=NONE)
     match asked.cache:
         case "1h":
             tokens.cache_write_1h = expected.input_tokens - audio
@@ -151,9 +151,7 @@ class Bill:
         """Take the hold. Raises BadRequest, RateLimited (tokens), then what `ServingLedger.hold` raises."""
         assert call.key is not None
         assert call.rates is not None
-        self._ledger = call.gateway.ledger
-        self._call = call
-        self._model = model
+        self._ledger, self._call, self._model = call.gateway.ledger, call, model
         billing, most = call.gateway.config.billing, expected.limits.estimated_output
         likely = min(billing.hold_output_tokens * request.n, most)
         tokens = expect_tokens(expected, likely, model.prices.base)
@@ -164,7 +162,8 @@ class Bill:
             full_nano = find_full_cost_nano(expected, model, call.started_ms)
         available = call.key.account.available_nano
         rates, above = call.rates, call.rates.above
-        rates.take_tokens(self._expected_tokens, time.monotonic())
+        now = time.monotonic() if call.waited_seconds else call.started
+        rates.take_tokens(self._expected_tokens, now)
         admission = Admission(
             request_id=call.request_id,
             model=model.id,

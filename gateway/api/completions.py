@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from typing import Final, assert_never
 
 from aiohttp import web
 
-from gateway.api.admission import Completion, Prepared, admit, pick_headers
+from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import count_reply, read_body
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import (
@@ -173,8 +172,8 @@ class Relay:
             drop_frames(error)  # this one is among them
         return find_ending(error), error
 
-    async def _try(self, candidate: Candidate) -> None:
-        """Send the request by one route and pass on the reply. Raises CallerLeft, GatewayError."""
+    def _try(self, candidate: Candidate) -> Awaitable[None]:
+        """Begin to send the request by one route. Raises CallerLeft, or the error given to `stop`."""
         completion, life = self._completion, self._life
         if life.caller_gone:
             raise CallerLeft
@@ -185,8 +184,9 @@ class Relay:
         completion.call.attempts += 1
         completion.call.provider = provider.name
         completion.call.upstream_model = candidate.target.upstream_model
+        began = completion.call.gateway.ticker.loop.time()
         # Before the first wait: a caller that leaves in it must find something to end.
-        self._attempt = Attempt(
+        attempt = self._attempt = Attempt(
             provider.config,
             on_sent=partial(life.advance, Phase.SENT),
             on_refused=partial(life.advance, Phase.ADMITTED),
@@ -194,35 +194,38 @@ class Relay:
             path=candidate.paths[completion.request.stream],
             affinity=completion.affinity,
             loop=completion.call.gateway.ticker.loop,
+            began=began,
         )
+        return self._send(candidate, attempt)
+
+    async def _send(self, candidate: Candidate, attempt: Attempt) -> None:
+        """Send the request and pass on the reply; the result is counted for operators."""
+        completion, life, call = self._completion, self._life, self._completion.call
+        prepared, began, names = completion.first, attempt.began, candidate.passed_headers
         try:
-            await self._send(candidate, await completion.prepare(candidate), self._attempt)
+            if candidate is not completion.candidates[0]:
+                prepared = await completion.prepare(candidate)
+                began = attempt.loop.time()
+            headers = pick_headers(completion.headers, names) if names else {}
+            try:
+                answer = await candidate.provider.forwarder.open(
+                    candidate.exchange, prepared.data, headers, attempt
+                )
+                life.advance(Phase.ANSWERED)
+                self._delivery = Delivery(
+                    completion, self._sink, life, candidate, answer, prepared.context, self._leave
+                )
+                await self._delivery.run()
+            except BaseException as error:
+                # A cancelled one went out, too, so it is counted.
+                note_upstream_call(call, candidate, error)
+                raise
+            else:
+                call.gateway.ledger.note_upstream_call(call.provider, call.upstream_model, None)
+            finally:
+                call.waited_seconds += attempt.loop.time() - began
         finally:
             self._attempt = None
-
-    async def _send(self, candidate: Candidate, prepared: Prepared, attempt: Attempt) -> None:
-        """Send the request and pass on the reply; the result is counted for operators."""
-        completion, life = self._completion, self._life
-        passed = candidate.provider.config.pass_headers
-        names = (*candidate.exchange.passed_headers, *passed)
-        began = time.monotonic()
-        try:
-            answer = await candidate.provider.forwarder.open(
-                candidate.exchange, prepared.data, pick_headers(completion.headers, names), attempt
-            )
-            life.advance(Phase.ANSWERED)
-            self._delivery = Delivery(
-                completion, self._sink, life, candidate, answer, prepared.context, self._leave
-            )
-            await self._delivery.run()
-        except BaseException as error:
-            # A cancelled one went out, too, so it is counted.
-            note_upstream_call(completion.call, candidate, error)
-            raise
-        else:
-            note_upstream_call(completion.call, candidate, None)
-        finally:
-            completion.call.waited_seconds += time.monotonic() - began
 
     def tick(self, now: float) -> None:
         """See `Timed`: notice a caller that left, and deadlines."""
@@ -278,8 +281,7 @@ class Relay:
         # by the table's other half.
         if self._sink.lost:  # since the last tick
             self._leave()
-        pipeline = self._pipeline
-        delivered = pipeline is not None and pipeline.delivered
+        delivered = self._delivery is not None and self._delivery.pipeline.delivered
         return self._life.end(ending, delivered=delivered, head_sent=self._sink.opened)
 
     async def conclude(self, verdict: Verdict, error: GatewayError | None) -> None:
@@ -287,7 +289,8 @@ class Relay:
 
         Raises the error of a failure where no head was sent: it becomes a status.
         """
-        completion, pipeline = self._completion, self._pipeline
+        completion, delivery = self._completion, self._delivery
+        pipeline = None if delivery is None else delivery.pipeline
         # The time is part of the charge's row, so it is taken before the row is queued.
         if verdict.last is Last.REPLY:
             completion.call.note_first_byte()

@@ -318,16 +318,15 @@ def note_refusal(call: Call, error: GatewayError) -> None:
     )
 
 
-def note_upstream_call(call: Call, candidate: Candidate, error: BaseException | None) -> None:
+def note_upstream_call(call: Call, candidate: Candidate, error: BaseException) -> None:
     """Count a request that went to a provider, which failed, or rejected it, if `error` is the provider's."""
     failure = None
-    if error is not None:
-        if isinstance(error, OutOfResources):
-            return  # it did not go out
-        if isinstance(error, UpstreamError) or (
-            isinstance(error, GatewayError) and error.upstream_status is not None
-        ):
-            failure = _describe_failure(call, candidate, error)
+    if isinstance(error, OutOfResources):
+        return  # it did not go out
+    if isinstance(error, UpstreamError) or (
+        isinstance(error, GatewayError) and error.upstream_status is not None
+    ):
+        failure = _describe_failure(call, candidate, error)
     call.gateway.ledger.note_upstream_call(
         candidate.provider.name, candidate.target.upstream_model, failure
     )

@@ -40,16 +40,13 @@ class Attempt:
     """Requests with the same one go out by the same key of the provider, if it can serve."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     """Given where it is known: to look for it is a call of the system in Python 3.11."""
+    began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+    """The time from which `total_timeout` runs, so that the time to connect is a part of it."""
     _connection: Connection | None = None
     _error: Exception | None = None
     _begun: bool = False
     _body_reads: int = 0
     _quiet_since: float = 0.0
-    _total_due: float = 0.0
-
-    def __post_init__(self) -> None:
-        # The total runs from here, so the time to connect is a part of it.
-        self._total_due = self.loop.time() + self.provider.total_timeout
 
     def attach(self, connection: Connection) -> None:
         """Note the connection by which the request is about to be sent. Raises as `send`."""
@@ -105,7 +102,7 @@ class Attempt:
             self._begun = True
             self._quiet_since = now  # a slow caller (paused) is not the provider's silence
         limit = "idle_timeout" if self._begun else "first_byte_timeout"
-        if now >= self._total_due:
+        if now - self.began >= self.provider.total_timeout:
             limit = "total_timeout"
         elif now - self._quiet_since < getattr(self.provider, limit):
             return

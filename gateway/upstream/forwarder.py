@@ -97,7 +97,10 @@ class HttpForwarder:
     async def open(
         self, exchange: Exchange, body: Body, headers: Mapping[str, str], attempt: Attempt
     ) -> Response:
-        keys, place, may_replace = self._ring.line_up(attempt.affinity), 0, True
+        keys: Sequence[ProviderKey] = self._ring.keys
+        if len(keys) > 1:
+            keys = self._ring.line_up(attempt.affinity)
+        place, may_replace = 0, True
         while True:
             key = keys[place]
             key.in_flight += 1  # until it fails or its answer is closed

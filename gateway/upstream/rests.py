@@ -214,8 +214,6 @@ class KeyRing:
 
     def line_up(self, affinity: str) -> Sequence[ProviderKey]:
         """Return the keys to try, in order. If all of them rest, it is the one that rests least."""
-        if len(self.keys) == 1:
-            return self.keys
         now = time.monotonic()
         ranked = sorted(self.keys, key=lambda key: key.rank(affinity), reverse=True)
         awake = [key for key in ranked if key.rests_until <= now and not key.is_lacking]

@@ -99,8 +99,9 @@ class ProviderState:
         if self.config.max_concurrency:
             self._check_room()
         self._load.in_flight += 1
-        for breaker in self._list_breakers(upstream_model):
-            breaker.begin()
+        if self._breaker.failures or self._model_breakers:
+            for breaker in self._list_breakers(upstream_model):
+                breaker.begin()
 
     def leave(self, upstream_model: str, error: BaseException | None) -> None:
         """Count a request that ends; the breakers note how it ended."""
@@ -200,6 +201,8 @@ class Candidate:
     target: Target
     paths: tuple[str, str] = ("", "")
     """The paths of a request for JSON and for a stream, if they depend on the model."""
+    passed_headers: tuple[str, ...] = ()
+    """The caller's headers that go on to the provider, in lower case."""
 
     def report(self, error: GatewayError, note_failure: NoteFailure) -> None:
         """Take the provider's key and its name of the model out of an error, and log it."""
@@ -273,7 +276,8 @@ def make_candidate(
     find_path = partial(exchange.upstream.find_path, route.upstream_model)
     target = make_target(model, route, provider.config, exchange)
     paths = find_path(stream=False), find_path(stream=True)
-    return Candidate(model.id, provider, exchange, target, paths)
+    passed = (*exchange.passed_headers, *provider.config.pass_headers)
+    return Candidate(model.id, provider, exchange, target, paths, passed)
 
 
 def make_target(model: Model, route: Route, provider: Provider, exchange: Exchange) -> Target:

@@ -48,15 +48,15 @@ class States:
     """
 
     def __init__(self, present: str) -> None:
-        self._told = present
+        self.told = present
         self._told_seconds: dict[str, float] = {}
 
     def note(self, state: str, now_seconds: float, tell: Callable[[], None]) -> None:
-        if state == self._told:
+        if state == self.told:
             return
         # What is held back here is told by a later note, if the state lasts until then.
         if now_seconds - self._told_seconds.get(state, -math.inf) >= TOLD_SECONDS:
-            self._told, self._told_seconds[state] = state, now_seconds
+            self.told, self._told_seconds[state] = state, now_seconds
             tell()
 
 
@@ -87,8 +87,9 @@ class Health:
         self.writable = True
         self.should_pause = False
         self._busy_since_seconds = None
-        told = partial(log.warning, "the ledger can be written again")
-        self._states.note("works", now_seconds, told)
+        if self._states.told != "works":
+            told = partial(log.warning, "the ledger can be written again")
+            self._states.note("works", now_seconds, told)
 
     def note_failure(self, error: Exception, now_seconds: float, *, is_brief: bool = False) -> None:
         self.should_pause = not is_brief

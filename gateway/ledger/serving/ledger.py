@@ -168,7 +168,7 @@ class ServingLedger:
             return
         raise_to(hold, amount_nano)
         # Alone, a process decides by its memory: what the row says matters only to others.
-        if self._store.is_shared and not self._writer.ended.is_set():
+        if self._store.is_shared and not self._writer.is_ended:
             hold.raised = True
             self._queue.add(hold)
 
@@ -184,7 +184,7 @@ class ServingLedger:
         if hold.resolved:  # resolved without a row: the ledger refused it
             refusal = None if hold.admitted is None else find_failure(hold.admitted)
             raise InternalError if refusal is None else refusal
-        if self._writer.ended.is_set():
+        if self._writer.is_ended:
             raise LedgerUnavailable(should_retry=False)
         # A wait that was cancelled with its task is over for nobody else: the next one gets a new one.
         if hold.admitted is None or hold.admitted.cancelled():
@@ -210,7 +210,7 @@ class ServingLedger:
             hold.waiting_since_seconds = self._loop.time()
             # Until the commit, others must not spend what this request has cost beyond its hold.
             raise_to(hold, settlement.cost_nano)
-            if self._writer.ended.is_set():
+            if self._writer.is_ended:
                 fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
             else:
                 self._queue.add(hold)

@@ -185,7 +185,7 @@ class Queue:
         """`wake` begins a round: at once, or behind the one under way."""
         self._wake = wake
         self._loop = asyncio.get_running_loop()
-        self._holds: dict[Hold, None] = {}
+        self.holds: dict[Hold, None] = {}
         """The steps of the next batches, in order; a hold that has two of them is in it once."""
         self._aside: dict[Account, dict[Hold, None]] = {}
         """Steps that wait for a lock of another program, by account; in no batch before `_take_back`."""
@@ -198,10 +198,6 @@ class Queue:
         """Waits that are over and whose tasks are not told yet."""
         self.open_holds = 0
         """Holds that nothing has resolved yet, those that linger too."""
-
-    def __len__(self) -> int:
-        """Return the number of holds that the next batches commit."""
-        return len(self._holds)
 
     @property
     def has_aside(self) -> bool:
@@ -222,7 +218,7 @@ class Queue:
     def add(self, hold: Hold) -> None:
         """Queue the hold's row, its settlement, or both, because somebody waits."""
         # What is new of a locked account goes behind what waits for the lock: the row must come first.
-        self._aside.get(hold.account, self._holds)[hold] = None
+        self._aside.get(hold.account, self.holds)[hold] = None
         self._wake()
 
     def ripen_all(self) -> None:
@@ -245,13 +241,13 @@ class Queue:
         # Those that somebody has come to wait for are queued already.
         ripe = [one for one in self._older if one.admitted is None and one.settled is None]
         self._older, self._fresh = self._fresh, []
-        self._holds.update(dict.fromkeys(ripe))
+        self.holds.update(dict.fromkeys(ripe))
         return bool(ripe)
 
     def set_aside(self, accounts: Container[Account]) -> None:
         """Keep the steps of these accounts out of the next batches, for which they would be in the way."""
-        for hold in [one for one in self._holds if one.account in accounts]:
-            del self._holds[hold]
+        for hold in [one for one in self.holds if one.account in accounts]:
+            del self.holds[hold]
             self._aside.setdefault(hold.account, {})[hold] = None
         if self._taking_back is None and self._aside:
             self._taking_back = self._loop.call_later(ASIDE_SECONDS, self._take_back)
@@ -261,17 +257,17 @@ class Queue:
         self._taking_back = None
         # Behind what came since: that is of other accounts, as `add` puts these accounts' steps aside.
         for holds in self._aside.values():
-            self._holds.update(holds)
+            self.holds.update(holds)
         self._aside.clear()
         self._wake()
 
     def find(self, request_id: str) -> Hold | None:
-        holds = chain(self._holds, *self._aside.values(), self._older, self._fresh)
+        holds = chain(self.holds, *self._aside.values(), self._older, self._fresh)
         return next((one for one in holds if one.admission.request_id == request_id), None)
 
     def make_batch(self) -> list[Item]:
         """Return the steps to commit next; they stay queued, as the commit may fail."""
-        holds = list(islice(self._holds, MAX_ITEMS))
+        holds = list(islice(self.holds, MAX_ITEMS))
         for hold in holds:
             # A raise that comes from now on is for the batch after this one.
             hold.raised = False
@@ -290,7 +286,7 @@ class Queue:
             assert hold.settled is not None
             self._end(hold.settled)
         if not hold.raised:  # else it was raised meanwhile
-            del self._holds[hold]
+            del self.holds[hold]
 
     def decline(self, item: Item, error: GatewayError) -> None:
         """Fail the admission that the ledger's rules refuse; a void that waits for it is done."""
@@ -328,7 +324,7 @@ class Queue:
             wait.go_on()
 
     def _drop(self, hold: Hold) -> None:
-        del self._holds[hold]
+        del self.holds[hold]
         self._resolve(hold)
 
     def _settled(self, hold: Hold) -> PromptFuture:
@@ -344,7 +340,7 @@ class Queue:
 
     def expire(self, begun_by_seconds: float, but: Container[object] = ()) -> None:
         """Fail the waits that began by then, and void the charges that are withdrawn when late."""
-        for hold in chain(self._holds, *self._aside.values()):
+        for hold in chain(self.holds, *self._aside.values()):
             if hold.waiting_since_seconds > begun_by_seconds or hold in but:
                 continue
             fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
@@ -355,7 +351,7 @@ class Queue:
     def fail_all(self) -> None:
         """Fail all waits, because nothing will be committed any more."""
         self.ripen_all()
-        for hold in chain(self._holds, *self._aside.values()):
+        for hold in chain(self.holds, *self._aside.values()):
             fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
             fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
             log.error("request %s: the ledger closed before it", hold.admission.request_id)

@@ -52,6 +52,7 @@ class Writer:
         self.health = Health()
         self.ended = asyncio.Event()
         """Set when nothing will be committed any more: after `close`, or after a bug of ours."""
+        self.is_ended = False
         self.failure: Exception | None = None
         """Why it ended, if this process must not serve any more."""
         self._store = store
@@ -72,7 +73,7 @@ class Writer:
 
     async def refresh(self) -> None:
         """Return once the present commits of other processes are in memory."""
-        if not self.ended.is_set():
+        if not self.is_ended:
             # Not at once: a poll takes a round, and one poll serves all who ask within this time.
             polled = self._polls.ask()
             self._rounds.hurry_within(SHARE_SECONDS)
@@ -98,7 +99,7 @@ class Writer:
     def _run(self, step: Callable[[*Arguments], None], *arguments: *Arguments) -> None:
         """Take a step, unless it is over. If it fails, by a bug of ours, it is over."""
         # Timers and reports still come then, and the store that a step would ask may be closed.
-        if self.ended.is_set():
+        if self.is_ended:
             return
         try:
             step(*arguments)
@@ -187,7 +188,7 @@ class Writer:
         if self._give_up_seconds is not None and self._is_finished():
             self._end()
             return
-        if self.queue:
+        if self.queue.holds:
             self._rounds.hurry()  # it notes the wish, as the round ends only with the next line
         self._rounds.end_one(pauses=self.health.should_pause)
 
@@ -196,7 +197,7 @@ class Writer:
         if self._is_time_up() and not self.health.writable:
             return True
         # What is set aside waits for another program's lock, which may be let go until the time is up.
-        return not self.queue and (self._is_time_up() or not self.queue.has_aside)
+        return not self.queue.holds and (self._is_time_up() or not self.queue.has_aside)
 
     def _is_time_up(self) -> bool:
         return self._give_up_seconds is not None and self._loop.time() >= self._give_up_seconds
@@ -238,6 +239,7 @@ class Writer:
 
     def _end(self) -> None:
         # Set first: whoever is woken below must find nothing to queue for.
+        self.is_ended = True
         self.ended.set()
         self.health.writable = False
         self._polls.close()

@@ -56,14 +56,14 @@ async def test_a_hold_stays_queued_until_its_end_is_committed(key: Key) -> None:
     assert (end.insert, end.settlement) == (False, hold.settlement)
     queue.finish(end)
     assert (is_done(hold.settled), hold.resolved, key.account.held_nano) == (True, True, 0)
-    assert (len(queue), queue.find(hold.admission.request_id)) == (0, None)
+    assert (len(queue.holds), queue.find(hold.admission.request_id)) == (0, None)
 
 
 async def test_an_admission_that_is_committed_leaves_the_queue(key: Key) -> None:
     queue = Queue(lambda: None)
     add(queue, key)
     queue.finish(*queue.make_batch())
-    assert (len(queue), key.account.held_nano) == (0, 10)
+    assert (len(queue.holds), key.account.held_nano) == (0, 10)
 
 
 async def test_a_batch_has_the_oldest_in_order_and_no_more_than_its_size(key: Key) -> None:
@@ -77,7 +77,7 @@ async def test_what_is_refused_holds_nothing_and_tells_all_who_wait(key: Key) ->
     hold = add(queue, key)
     (item,) = queue.make_batch()
     queue.refuse(item, sqlite3.IntegrityError("no"))
-    assert (len(queue), hold.resolved, key.account.held_nano) == (0, True, 0)
+    assert (len(queue.holds), hold.resolved, key.account.held_nano) == (0, True, 0)
     for future in (hold.admitted, hold.settled):
         assert future is not None
         with pytest.raises(InternalError):
@@ -97,7 +97,7 @@ async def test_what_lingers_is_committed_once(key: Key) -> None:
         queue.add(hold)
         queue.finish(queue.make_batch()[0])
     queue.ripen_all()
-    assert len(queue) == 0
+    assert len(queue.holds) == 0
 
 
 @each_row(
@@ -121,7 +121,7 @@ async def test_a_late_charge_is_withdrawn_if_its_caller_said_so(
     assert late.settlement is not None
     assert (late.settlement.outcome, late.settlement.cost_nano) == (outcome, cost_nano)
     assert early.settlement is spared.settlement is end
-    assert len(queue) == 3, "its end is committed once that is possible"
+    assert len(queue.holds) == 3, "its end is committed once that is possible"
 
 
 async def test_everybody_is_told_when_the_ledger_closes(
@@ -148,7 +148,7 @@ async def test_what_is_set_aside_is_in_no_batch_and_in_nobodys_way(
     queue.set_aside({key.account})
     locked.append(add(queue, key, since=9))
     assert [item.hold for item in queue.make_batch()] == [free]
-    assert (len(queue), queue.has_aside) == (1, True)
+    assert (len(queue.holds), queue.has_aside) == (1, True)
     assert queue.find(locked[2].admission.request_id) is not None
     queue.expire(5)
     assert [is_done(hold.admitted) for hold in locked] == [True, True, False]
@@ -163,9 +163,9 @@ async def test_a_charge_that_was_withdrawn_while_it_was_committed_is_not_over(ke
     (item,) = queue.make_batch()
     queue.expire(5)
     queue.finish(item)
-    assert (hold.resolved, len(queue)) == (False, 1)
+    assert (hold.resolved, len(queue.holds)) == (False, 1)
     (void_,) = queue.make_batch()
     assert void_.settlement is not None
     assert not void_.settlement.is_posted
     queue.finish(void_)
-    assert (hold.resolved, len(queue)) == (True, 0)
+    assert (hold.resolved, len(queue.holds)) == (True, 0)
