@@ -299,15 +299,21 @@ class Transcript:
             yield f"! {error.message}"
             return
         if reply.failure is None:
-            made = check_reply(self.caller, reply)
+            made = self._check(reply, data)
             yield f"> {dump(strip(differ(made, orjson.loads(least))))}"
-            replayed = play(
-                exchange.open_stream(self.make_context()), [exchange.replay_reply(data)]
-            )
-            check_replay(self.caller, made, replayed)
         else:
             yield f"! {reply.failure.message}"
         yield tell_charge(reply.metered)
+
+    def _check(self, reply: Reply, data: bytes) -> Json:
+        if self.caller == self.provider:
+            return check_caller_reply(self.caller, reply.body)
+        made = check_reply(self.caller, reply)
+        replay = self.exchange.replay_reply(data)
+        check_replay(
+            self.caller, made, play(self.exchange.open_stream(self.make_context()), [replay])
+        )
+        return made
 
     def _stream(self, sent: list[str]) -> Iterator[str]:
         pieces = [write_event(self.provider, line[2:]) for line in sent]

@@ -50,6 +50,7 @@ def test_details_come_back_whole() -> None:
         {"type": "reasoning.text", "index": 0, "text": "a", "signature": None},
         {"type": "reasoning.text", "index": 0, "text": "b"},
         {"type": "reasoning.encrypted", "index": 1, "id": "a", "data": "x"},
+        {"type": "reasoning.encrypted", "index": 1, "id": "a", "data": "z"},
         {"type": "reasoning.encrypted", "index": 1, "id": "b", "data": "y"},
         {"type": "reasoning.summary", "summary": "s"},
         "odd",
@@ -65,7 +66,7 @@ def test_details_come_back_whole() -> None:
     [written] = write({"role": "assistant", "content": "Hi", STATE: {"sealed": [sealed]}})
     assert written["reasoning_details"] == [
         {"type": "reasoning.text", "index": 0, "text": "ab", "signature": "sig"},
-        {"type": "reasoning.encrypted", "index": 1, "id": "a", "data": "x"},
+        {"type": "reasoning.encrypted", "index": 1, "id": "a", "data": "xz"},
         {"type": "reasoning.encrypted", "index": 1, "id": "b", "data": "y"},
         {"type": "reasoning.summary", "summary": "s"},
     ]

@@ -109,30 +109,6 @@ def test_a_last_event_without_its_blank_line_counts_when_it_is_whole() -> None:
         assert played.out == ours(WHOLE if whole else BEGIN + HI)
 
 
-@each_row(
-    ("body", "message"),
-    [
-        (b'data: {"error":{"message":"said upstream","code":400}}\n\n', "said upstream"),
-        (b'data: {"error":"said upstream"}\n\n', "said upstream"),
-        (b'data: {"choices":[],"error":{"message":"said upstream"}}\n\n', "said upstream"),
-        (b'event: error\ndata: {"message":"said upstream"}\n\n', "said upstream"),
-        (b'data: {"object":"error","message":"said upstream"}\n\n', "said upstream"),
-        (b'data: {"error":{}, "object":"error"}\n\n', "with an error"),
-        (b"data: oops\n\n", "not JSON"),
-        (b"data: [1]\n\n", "not JSON"),
-        (b"data: null\n\n", "not JSON"),
-        (b'data: {"choices":\n\n', "not JSON"),
-        (b'data: {"id":"a\x01"}\n\n', "not JSON"),
-    ],
-)
-@each_row("before", [b"", BEGIN + HI + HI, BEGIN + HI + END])
-def test_errors_in_a_stream_end_it(body: bytes, message: str, before: bytes) -> None:
-    """Neither the error nor anything after it is sent: the relay reports it in its own words."""
-    played = send(before + body + HI + DONE)
-    assert (played.out, played.complete) == (ours(before), False)
-    assert message in (played.failure or "")
-
-
 # Edits
 
 

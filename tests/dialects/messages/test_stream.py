@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.messages.stream import STOP, MessagesStream
-from gateway.errors import UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     DONE,
@@ -176,33 +175,6 @@ def test_finished_is_known_before_the_end() -> None:
     assert (stream.finished, stream.delivered) == (False, True)
     stream.feed(END)
     assert (stream.finished, stream.complete) == (True, False)
-
-
-@each_row(
-    ("body", "kind", "said"),
-    [
-        (b'event: error\ndata: {"message":"It broke."}\n\n', UpstreamError, "It broke."),
-        (b'data: {"error":{"message":"It broke."}}\n\n', UpstreamError, "It broke."),
-        (b'data: {"type":"error","error":"It broke."}\n\n', UpstreamError, "It broke."),
-        (
-            frame({"type": "error", "error": {"type": "overloaded_error", "message": "Busy."}}),
-            UpstreamUnavailable,
-            "Busy.",
-        ),
-        (frame({"type": "error"}), UpstreamError, "answered with an error"),
-        (b"data: nonsense\n\n", UpstreamError, "not JSON"),
-        (b"event: x\ndata: [1]\n\n", UpstreamError, "not JSON"),
-    ],
-)
-@each_row("before", [b"", BEGIN + WORDS])
-def test_errors_in_a_stream_end_it(
-    body: bytes, kind: type[UpstreamError], said: str, before: bytes
-) -> None:
-    stream = open_stream()
-    assert stream.feed(before + body + WORDS + STOP) == ours(before)
-    assert type(stream.failure) is kind
-    assert said in stream.failure.message
-    assert not stream.complete
 
 
 # The meter
