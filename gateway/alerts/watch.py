@@ -56,6 +56,7 @@ class Watch:
         self._outage_began_ms = 0
         self._node = fields.name_node(self._location)
         """This process, if others may serve from the same ledger: each tells of its own outage."""
+        self._by_node = f" by {self._node}" if self._node else ""
         self._outage_alerts: Alerts | None = None
         """The channels that are told of it."""
         self._is_failing = False
@@ -146,10 +147,6 @@ class Watch:
             return []
         self._outage.cancel()
         return [self._describe_outage(WRITABLE.format(self._by_node), " end", state="ended")]
-
-    @property
-    def _by_node(self) -> str:
-        return f" by {self._node}" if self._node else ""
 
     def _describe_outage(self, text: str, end: str = "", *, state: AlertState = "raised") -> Alert:
         subject = f"ledger, {self._node}" if self._node else "ledger"

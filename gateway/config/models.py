@@ -112,16 +112,13 @@ def _check_routes(
     problems: Problems,
 ) -> None:
     for route in routes:
-        with problems.collect():
-            _check_route(place, route, names)
+        if route.provider not in names:
+            known = suggest(route.provider, names)
+            problem = f"there is no [providers.{quote_key(route.provider)}]; {known}"
+            with problems.collect():
+                raise place.error("routes", problem)
     with problems.collect():
         _check_kind(place, kind, routes, providers)
-
-
-def _check_route(place: Place, route: Route, names: Iterable[str]) -> None:
-    if route.provider not in names:
-        known = suggest(route.provider, names)
-        raise place.error("routes", f"there is no [providers.{quote_key(route.provider)}]; {known}")
 
 
 def _check_kind(

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -148,38 +148,31 @@ def check_secret(secret: str, holder: str) -> str:
     return secret
 
 
-def find_literals(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the name of each setting whose secret is written out in the file, which was checked."""
-    if _has_password(raw.get("storage", {}).get("url")):
-        yield "[storage] url"
-    alerts = raw.get("alerts", {})
-    if _is_literal(hook := alerts.get("webhook")) and (urlsplit(hook).query or looks_secret(hook)):
-        yield "[alerts] webhook"  # many such addresses are the secret
-    yield from _find_plain_literals(raw)
-    if any(map(looks_secret, alerts.get("command", ()))):
-        yield "[alerts] command"
+def find_literals(raw: Mapping[str, Any]) -> list[str]:
+    """Return the name of each setting whose secret is written out in the file, which was checked."""
+    alerts, stripe = raw.get("alerts", {}), raw.get("billing", {}).get("stripe", {})
+    hook = alerts.get("webhook")
+    shown: list[tuple[str, object]] = [
+        ("[storage] url", _has_password(raw.get("storage", {}).get("url"))),
+        # Many such addresses are the secret.
+        ("[alerts] webhook", _is_literal(hook) and (urlsplit(hook).query or looks_secret(hook))),
+        ("[alerts] webhook_secret", _is_literal(alerts.get("webhook_secret"))),
+        ("[billing.stripe] secret_key", _is_literal(stripe.get("secret_key"))),
+        ("[billing.stripe] webhook_secret", _is_literal(stripe.get("webhook_secret"))),
+        ("[alerts] command", any(map(looks_secret, alerts.get("command", ())))),
+    ]
     for name, provider in raw.get("providers", {}).items():
         place, keys = f"[providers.{quote_key(name)}]", provider.get("api_key")
-        if any(map(_shows_key, keys if isinstance(keys, list) else [keys])):
-            yield f"{place} api_key"
-        if _has_password(provider.get("proxy")):
-            yield f"{place} proxy"
-        for header, value in provider.get("headers", {}).items():
-            if _SECRET_HEADER.search(header) or looks_secret(value):
-                yield f"{place} headers"
-                break
-
-
-def _find_plain_literals(raw: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the settings of which the whole value is the secret."""
-    stripe = raw.get("billing", {}).get("stripe", {})
-    for table, name, key in (
-        (raw.get("alerts", {}), "alerts", "webhook_secret"),
-        (stripe, "billing.stripe", "secret_key"),
-        (stripe, "billing.stripe", "webhook_secret"),
-    ):
-        if _is_literal(table.get(key)):
-            yield f"[{name}] {key}"
+        headers = provider.get("headers", {}).items()
+        shown += [
+            (f"{place} api_key", any(map(_shows_key, keys if isinstance(keys, list) else [keys]))),
+            (f"{place} proxy", _has_password(provider.get("proxy"))),
+            (
+                f"{place} headers",
+                any(_SECRET_HEADER.search(n) or looks_secret(v) for n, v in headers),
+            ),
+        ]
+    return [name for name, is_shown in shown if is_shown]
 
 
 def _has_password(value: str | None) -> bool:

@@ -14,6 +14,7 @@ from gateway.admin import keys, views
 from gateway.console.fields import ConsoleError, invalid_field, not_for_token, phrase, read_id
 from gateway.console.keys import make_describer
 from gateway.console.lists import read_page
+from gateway.console.overview import PERIODS
 from gateway.console.routes import EVERY_TOKEN, OPERATORS, SHOPS, Answer, ConsoleRequest, route
 from gateway.console.session import require_fresh
 from gateway.ledger.key_records import KeyView, Terms
@@ -67,8 +68,6 @@ def void_code(books: Books, request: ConsoleRequest) -> Answer:
 
 MAX_KEYS: Final = 200
 """Keys shown of one account, active ones first: a page that renders at once."""
-SUMMED_DAYS: Final = {"spent_today": 1, "spent_7d": 7, "spent_30d": 30}
-"""UTC days, with today, of the sums of what was spent."""
 
 
 @route("GET", "/accounts", "operator", EVERY_TOKEN)
@@ -100,15 +99,16 @@ def list_accounts(books: Books, request: ConsoleRequest) -> Answer:
 
 def _sum_up(books: Books, today: int) -> dict[str, object]:
     """Return the sums of all accounts' columns."""
-    first = (today - max(SUMMED_DAYS.values()) + 1) * DAY_MS
+    first = (today - max(PERIODS.values()) + 1) * DAY_MS
     days = books.usage.sum_by("day", account=None, since_ms=first, until_ms=None)
     totals = {
         **describe_amount("balance", books.accounts.sum_balances()),
         **describe_amount("held", books.calls.measure_pending()[1]),
     }
-    for name, count in SUMMED_DAYS.items():
+    for name, count in PERIODS.items():
         since = format_day(today - count + 1)
-        totals |= describe_amount(name, sum(one.cost_nano for day, one in days if day >= since))
+        spent_nano = sum(one.cost_nano for day, one in days if day >= since)
+        totals |= describe_amount(f"spent_{name}", spent_nano)
     return totals
 
 

@@ -51,9 +51,7 @@ async def show_billing(request: ConsoleRequest) -> Answer:
     return page.answer("entries", found, views.ENTRY.describe, **figures)
 
 
-def _describe_balance(
-    request: ConsoleRequest, chosen: EntryFilter, books: Books
-) -> dict[str, object]:
+def _describe_balance(request: ConsoleRequest, chosen: EntryFilter, books: Books) -> Json:
     account = books.accounts.read(request.account.name)
     is_all = chosen.since_ms is chosen.until_ms is None
     return {

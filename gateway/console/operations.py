@@ -16,6 +16,7 @@ from gateway.api.state import Gateway
 from gateway.config.records import Config, Provider
 from gateway.console.fields import ConsoleError, invalid_field
 from gateway.console.lists import read_page
+from gateway.console.overview import PERIODS
 from gateway.console.routes import OPERATORS, READERS, Answer, ConsoleRequest, async_route, route
 from gateway.console.state import FinishedAudit, ProcessState
 from gateway.ids import find_last4
@@ -166,9 +167,6 @@ def list_events(books: Books, request: ConsoleRequest) -> Answer:
     return page.answer("events", events, views.EVENT.describe, count=count)
 
 
-PERIODS: Final = {"today": 1, "7d": 7, "30d": 30}
-"""The periods of the list of refusals, in UTC days with the present one."""
-
 _IDLE: Final[tuple[BreakerState, int]] = ("closed", 0)
 
 
@@ -242,27 +240,15 @@ def _list_secrets(provider: Provider, gateway: Gateway) -> Sequence[str]:
 def _describe_upstream_models(
     provider: Provider, gateway: Gateway, rows: Sequence[observations.UpstreamRow]
 ) -> list[dict[str, Any]]:
-    state = gateway.routes.providers.get(provider.name)
-    pauses = {
-        model: _find_pause(breaker, seconds, rest_seconds)
-        for model, breaker, seconds, rest_seconds in (
-            () if state is None else state.list_troubled()
-        )
-    }
+    state, found = gateway.routes.providers.get(provider.name), []
     whole = None if state is None else _find_pause(*state.describe_breaker())
-    return [
-        {
-            "model": row.upstream_model,
-            **observations.describe_upstream(
-                observations.judge(
-                    [row.seen],
-                    pauses.get(row.upstream_model) or whole,
-                    is_off=provider.off is not None,
-                )
-            ),
-        }
-        for row in rows
-    ]
+    troubled = () if state is None else state.list_troubled()
+    pauses = {one: _find_pause(word, seconds, rest) for one, word, seconds, rest in troubled}
+    for row in rows:
+        pause, is_off = pauses.get(row.upstream_model) or whole, provider.off is not None
+        judged = observations.judge([row.seen], pause, is_off=is_off)
+        found.append({"model": row.upstream_model, **observations.describe_upstream(judged)})
+    return found
 
 
 def _find_pause(

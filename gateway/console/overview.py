@@ -131,7 +131,7 @@ def _describe_expiring(expiring: Sequence[tuple[KeyLabel, int]]) -> str:
 
 
 PERIODS: Final = {"today": 1, "7d": WEEK, "30d": SPENT_DAYS}
-"""Days up to today of the gateway's sums."""
+"""UTC days, with today, of the gateway's sums and of the list of refusals."""
 TOP: Final = 5
 """The accounts and models that the gateway's overview names."""
 
@@ -264,9 +264,7 @@ def _read_rows(
     return rows
 
 
-def _describe_fees(
-    books: Books, request: ConsoleRequest, first: int, last: int
-) -> dict[str, object]:
+def _describe_fees(books: Books, request: ConsoleRequest, first: int, last: int) -> Json:
     """Describe what the payment provider took for payments by card."""
     account, span_ms = request.query.text("account"), (first * DAY_MS, (last + 1) * DAY_MS)
     sums = books.orders.sum_fees(account, *span_ms)

@@ -8,10 +8,8 @@ own, but makes no link for somebody who has a password: a link would let it act 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
 
 from aiohttp import hdrs
 
@@ -25,6 +23,7 @@ from gateway.console.fields import (
     too_many_passwords,
     wrong_code,
 )
+from gateway.console.lists import Json
 from gateway.console.routes import Answer, ConsoleRequest, async_route, find_local, route
 from gateway.console.throttle import find_device, make_cookie
 from gateway.ledger.records import LedgerError
@@ -138,9 +137,7 @@ def sign_out(books: Books, request: ConsoleRequest) -> Answer:
     return Answer(ends_session=True)
 
 
-def _describe_session(
-    books: Books, request: ConsoleRequest, session: SessionView
-) -> Mapping[str, Any]:
+def _describe_session(books: Books, request: ConsoleRequest, session: SessionView) -> Json:
     """Describe who is signed in, and the settings of the gateway that the page needs."""
     config, served = request.gateway.config, request.gateway.routes.models
     models = [model for model in served if session.account.terms.allows(model)]
