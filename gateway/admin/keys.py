@@ -12,16 +12,8 @@ from typing import Final
 
 from gateway import ids
 from gateway.ids import digest, find_last4
-from gateway.ledger import checks
+from gateway.ledger import checks, records
 from gateway.ledger.key_records import Allowance, KeyTerms, NewKey
-from gateway.ledger.records import (
-    CodeTerms,
-    EntryView,
-    InvalidCode,
-    NewCodes,
-    Refused,
-    StoredSecret,
-)
 from gateway.ledger.signin_records import SCRIPT_PREFIX, NewToken, TokenTerms, TokenView
 from gateway.ledger.sql.books import Books
 
@@ -52,18 +44,20 @@ def rotate_key(
     Both share cap and budget: with what is spent and held of them.
     """
     if not 0 <= grace_seconds <= MAX_GRACE_SECONDS:
-        raise Refused("the grace must be between 0 seconds and 7 days", field="grace_seconds")
+        raise records.Refused(
+            "the grace must be between 0 seconds and 7 days", field="grace_seconds"
+        )
     secret, grace_ms = ids.make_key(), grace_seconds * 1000
     new = _store("key", secret)
     key = books.keys.replace(key_id, new, grace_ms=grace_ms, account_id=account_id)
     return NewKey(key, secret)
 
 
-def _store(kind: str, secret: str) -> StoredSecret:
+def _store(kind: str, secret: str) -> records.StoredSecret:
     """Return what is stored of a new key or token."""
     last4 = find_last4(secret)
     assert last4 is not None
-    return StoredSecret(f"{kind}_{secrets.token_hex(ID_BYTES)}", digest(secret), last4)
+    return records.StoredSecret(f"{kind}_{secrets.token_hex(ID_BYTES)}", digest(secret), last4)
 
 
 _TOKEN_BYTES: Final = 32
@@ -106,25 +100,25 @@ _BETWEEN: Final = re.compile(r"[\s\-\u2010-\u2015]")
 
 def make_codes(
     books: Books, amount_nano: int, count: int, *, expires_ms: int | None = None, note: str = ""
-) -> NewCodes:
+) -> records.NewCodes:
     """Create a batch of codes. Only the returned record contains the secrets."""
     now_ms = books.clock()
     _require_batch(amount_nano, count, expires_ms, note, now_ms)
     batch = "batch_" + secrets.token_hex(ID_BYTES)
     made = tuple(make_code() for _ in range(count))
     rows = [
-        StoredSecret(_make_id(now_ms, number), digest_code(code), code[-GROUP_CHARS:])
+        records.StoredSecret(_make_id(now_ms, number), digest_code(code), code[-GROUP_CHARS:])
         for number, code in enumerate(made)
     ]
-    books.codes.add(rows, CodeTerms(batch, amount_nano, expires_ms, note), now_ms)
-    return NewCodes(batch, made, amount_nano, expires_ms, now_ms)
+    books.codes.add(rows, records.CodeTerms(batch, amount_nano, expires_ms, note), now_ms)
+    return records.NewCodes(batch, made, amount_nano, expires_ms, now_ms)
 
 
-def redeem(books: Books, account: str, text: str) -> EntryView:
+def redeem(books: Books, account: str, text: str) -> records.EntryView:
     """Credit the account with a code; case, dashes and spaces do not matter."""
     code = read_code(text)
     if code is None:
-        raise InvalidCode
+        raise records.InvalidCode
     return books.codes.redeem(account, digest_code(code))
 
 
@@ -156,9 +150,9 @@ def _require_batch(
 ) -> None:
     checks.require_amount(amount_nano)
     if amount_nano <= 0:
-        raise Refused("a code must be worth something", field="amount")
+        raise records.Refused("a code must be worth something", field="amount")
     if not 1 <= count <= MAX_CODES:
-        raise Refused(f"a batch has 1 to {MAX_CODES} codes", field="count")
+        raise records.Refused(f"a batch has 1 to {MAX_CODES} codes", field="count")
     if expires_ms is not None:
         checks.require_expiry("the codes' expiry", expires_ms, now_ms)
     checks.require_note("the note", note)

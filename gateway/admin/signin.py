@@ -19,15 +19,8 @@ from gateway.addresses import make_local_url
 from gateway.admin import keys, passwords
 from gateway.admin.fields import Fields
 from gateway.config.records import Server
+from gateway.ledger import signin_records
 from gateway.ledger.records import Conflict, Refused
-from gateway.ledger.signin_records import (
-    Opening,
-    SessionView,
-    SignIn,
-    SignInView,
-    StoredPassword,
-    TotpView,
-)
 from gateway.ledger.sql.books import Books
 
 MIN_PASSWORD_CHARS: Final = 12
@@ -51,7 +44,7 @@ _SESSION_ID_BYTES: Final = 8
 """Random bytes of a session's id, which is shown and is no secret."""
 
 
-SIGNIN: Final = Fields[SignInView](
+SIGNIN: Final = Fields[signin_records.SignInView](
     "signin.name",
     ("person", lambda one: one.signin.person or None),
     *("created_ms", "signed_in_ms", "totp_ms", "sessions", "link_expires_ms"),
@@ -85,13 +78,13 @@ class Visitor:
 
     device: str
     address: str
-    session: SessionView | None = None
+    session: signin_records.SessionView | None = None
     """The session that it has already."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    view: SessionView
+    view: signin_records.SessionView
     token: str = field(repr=False)
     """The token for the cookie. It is stored nowhere else."""
 
@@ -164,7 +157,7 @@ def open_session_by_link(books: Books, token: str, visitor: Visitor) -> NewSessi
 
 
 def open_session_by_password(
-    books: Books, stored: StoredPassword, renewed_hash: str | None, visitor: Visitor
+    books: Books, stored: signin_records.StoredPassword, renewed_hash: str | None, visitor: Visitor
 ) -> NewSession | None:
     """Open a session after the password was verified; return None if it changed since."""
     token, opening = _prepare(visitor)
@@ -172,7 +165,9 @@ def open_session_by_password(
     return None if view is None else NewSession(view, token)
 
 
-def open_session_by_header(books: Books, account: str, visitor: Visitor) -> SessionView:
+def open_session_by_header(
+    books: Books, account: str, visitor: Visitor
+) -> signin_records.SessionView:
     """Return the session of somebody whom a trusted proxy names. Raises NotFound.
 
     Its token is given to nobody: the proxy names the account with each request.
@@ -181,12 +176,12 @@ def open_session_by_header(books: Books, account: str, visitor: Visitor) -> Sess
     return books.signins.open_by_header(account, opening)
 
 
-def find_session(books: Books, token: str) -> SessionView | None:
+def find_session(books: Books, token: str) -> signin_records.SessionView | None:
     """Return the session of a token, or None if it has ended."""
     return books.signins.find_session(_digest(token)) if _TOKEN.fullmatch(token) else None
 
 
-def is_fresh(session: SessionView, now_ms: int) -> bool:
+def is_fresh(session: signin_records.SessionView, now_ms: int) -> bool:
     """Return whether its holder has just signed in, or a proxy, which has rules of its own, says so."""
     return session.by_proxy or now_ms - session.created_ms <= FRESH_MS
 
@@ -207,9 +202,9 @@ def find_base_url(server: Server, local: tuple[str, int] | None = None) -> str:
     return make_local_url(host, port)
 
 
-def _prepare(visitor: Visitor) -> tuple[str, Opening]:
+def _prepare(visitor: Visitor) -> tuple[str, signin_records.Opening]:
     token = _make_token(SESSION_PREFIX)
-    return token, Opening(
+    return token, signin_records.Opening(
         id="ses_" + secrets.token_hex(_SESSION_ID_BYTES),
         digest=_digest(token),
         device=visitor.device,
@@ -255,7 +250,7 @@ class SetUp:
     """The same as a link for apps."""
 
 
-def begin(books: Books, own: SignIn, issuer: str) -> SetUp:
+def begin(books: Books, own: signin_records.SignIn, issuer: str) -> SetUp:
     """Begin a set-up anew; `issuer` is the site's name in the app. Raises Conflict after a set-up."""
     key = secrets.token_bytes(SECRET_BYTES)
     books.totp.propose(own, key)
@@ -265,7 +260,7 @@ def begin(books: Books, own: SignIn, issuer: str) -> SetUp:
     return SetUp(secret, f"otpauth://totp/{label}?{query}")
 
 
-def finish(books: Books, own: SignIn, code: str) -> tuple[str, ...] | None:
+def finish(books: Books, own: signin_records.SignIn, code: str) -> tuple[str, ...] | None:
     """End the set-up by a code; return the recovery codes, or None if the code is wrong.
 
     Only the returned value has the recovery codes. Raises Conflict without a set-up.
@@ -282,7 +277,7 @@ def finish(books: Books, own: SignIn, code: str) -> tuple[str, ...] | None:
     return made
 
 
-def check(books: Books, own: SignIn, code: str | None) -> Check:
+def check(books: Books, own: signin_records.SignIn, code: str | None) -> Check:
     """Check a one-time code or a recovery code and use it up; without a set-up anything is right."""
     view = books.totp.read(own)
     if view is None or view.confirmed_ms is None:
@@ -308,7 +303,7 @@ def compute_code(secret: bytes, step: int) -> str:
     return f"{number % 10**DIGITS:0{DIGITS}}"
 
 
-def _find_step(view: TotpView, code: str, now_ms: int) -> int | None:
+def _find_step(view: signin_records.TotpView, code: str, now_ms: int) -> int | None:
     """Return the first step that has this code, among those that are due and were not used."""
     now = now_ms // STEP_MS
     # Only steps after the last one that was used: a code that somebody saw works no second time.

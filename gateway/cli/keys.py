@@ -8,17 +8,8 @@ from typing import Final, Unpack, get_args
 from gateway.admin import keys, views
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
-from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
-from gateway.ledger.key_records import (
-    Allowance,
-    BudgetChanges,
-    BudgetView,
-    KeyChanges,
-    KeyTerms,
-    KeyView,
-    NewKey,
-    TermChanges,
-)
+from gateway.cli.verbs import Argument, arg, choice, edit, flag, make_limits, verb
+from gateway.ledger import key_records
 from gateway.ledger.records import CodeStatus
 from gateway.ledger.signin_records import TokenRole, TokenTerms
 from gateway.ledger.sql.books import Books
@@ -29,10 +20,15 @@ _KEY: Final = arg(
 )
 
 
-class _KeyOptions(KeyChanges, total=False):
+def _make_expiry(what: str) -> Argument:
+    what = f"{what}, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)"
+    return arg("--expires", "TIME", read.expiry, what)
+
+
+class _KeyOptions(key_records.KeyChanges, total=False):
     """Terms of a key as they are typed."""
 
-    budget: Allowance | str | None
+    budget: key_records.Allowance | str | None
     expires: read.Expiry | None
 
 
@@ -52,12 +48,7 @@ _BUDGET: Final = (
     f"KEY=$({PROGRAM} key add alice)",
     arg("account", "ACCOUNT", read.word, "the account that pays"),
     arg("--name", "NAME", read.word, "a name to tell keys apart", default=SUPPRESS),
-    arg(
-        "--expires",
-        "TIME",
-        read.expiry,
-        "when it expires: 30d, 12h, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
-    ),
+    _make_expiry("when it expires: 30d, 12h"),
     *make_limits(arg),
     arg(
         "--cap",
@@ -73,7 +64,7 @@ def key_add(command: Command, account: str, **options: Unpack[_KeyOptions]) -> N
     warn_of_unknown_models(command, options)
     books = command.open_books()
     terms, own = _look_up(books, account, options)
-    _hand_out(command, keys.add_key(books, account, KeyTerms(**terms), own=own))
+    _hand_out(command, keys.add_key(books, account, key_records.KeyTerms(**terms), own=own))
 
 
 @verb(
@@ -100,18 +91,18 @@ def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None
 
 def _look_up(
     books: Books, account: str, options: _KeyOptions
-) -> tuple[KeyChanges, Allowance | None]:
+) -> tuple[key_records.KeyChanges, key_records.Allowance | None]:
     """Return the terms, with a shared budget by its id, and the key's own budget."""
     # An absent option changes nothing; `none` clears, and comes as None.
     has_budget, budget = "budget" in options, options.pop("budget", None)
     has_expiry, expires = "expires" in options, options.pop("expires", None)
-    changes: KeyChanges = options
+    changes: key_records.KeyChanges = options
     if "name" in changes:
         changes["name"] = changes["name"] or ""
     if has_expiry:
         # The clock of the ledger, which may be another machine's, decides when a key ends.
         changes["expires_ms"] = read.resolve_expiry(expires, books.clock())
-    if isinstance(budget, Allowance):
+    if isinstance(budget, key_records.Allowance):
         return changes, budget
     if budget is not None:
         changes["budget_id"] = books.budgets.find(budget, account).id
@@ -173,12 +164,12 @@ def key_revoke(command: Command, key: str) -> None:
     _tell_key(command, revoked, "revoked")
 
 
-def _tell_key(command: Command, key: KeyView, done: str) -> None:
+def _tell_key(command: Command, key: key_records.KeyView, done: str) -> None:
     command.show(views.KEY.describe(key))
     command.say(f"Key {key.id} of account {key.account} is {done}.")
 
 
-def _hand_out(command: Command, made: NewKey) -> None:
+def _hand_out(command: Command, made: key_records.NewKey) -> None:
     """Print only the key to stdout.
 
     Its id is written to stderr first: if the key gets lost, it can be revoked.
@@ -187,7 +178,7 @@ def _hand_out(command: Command, made: NewKey) -> None:
     command.show({"secret": made.secret, **views.KEY.describe(made.key)}, made.secret)
 
 
-def warn_of_unknown_models(command: Command, terms: TermChanges) -> None:
+def warn_of_unknown_models(command: Command, terms: key_records.TermChanges) -> None:
     for model in terms.get("models") or ():
         if model not in command.config.models:
             command.say(f"Note: {command.config.path} has no model {model}. Check the spelling.")
@@ -206,12 +197,7 @@ def warn_of_unknown_models(command: Command, terms: TermChanges) -> None:
         " accounts, their keys, credits and codes; read: look at everything, change nothing",
         required=True,
     ),
-    arg(
-        "--expires",
-        "TIME",
-        read.expiry,
-        "when it expires: 30d, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
-    ),
+    _make_expiry("when it expires: 30d"),
 )
 def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry | None) -> None:
     """Make a token for scripts that use the console's API, and print it. It is shown only once."""
@@ -248,12 +234,7 @@ def token_revoke(command: Command, token: str) -> None:
     'code make --amount 25 --note "spring course"',
     arg("--amount", "AMOUNT", read.amount_above_zero, "the value of each code", required=True),
     arg("--count", "N", read.count, "the number of codes", default=1),
-    arg(
-        "--expires",
-        "TIME",
-        read.expiry,
-        "when they expire: 30d, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)",
-    ),
+    _make_expiry("when they expire: 30d"),
     arg("--note", "TEXT", read.word, "their purpose, shown in lists"),
 )
 def code_make(
@@ -315,7 +296,7 @@ _BUDGET_NAME: Final = arg(
     arg("name", "NAME", read.word, "its name, which no other budget of the account has"),
     arg("allowance", "AMOUNT/PERIOD", read.allowance, _ALLOWANCE),
 )
-def budget_add(command: Command, account: str, name: str, allowance: Allowance) -> None:
+def budget_add(command: Command, account: str, name: str, allowance: key_records.Allowance) -> None:
     """Add a budget that several keys of an account can share."""
     made = command.open_books().budgets.create(account, name, allowance)
     _tell_budget(command, made, "added")
@@ -341,10 +322,10 @@ def budget_list(command: Command, account: str | None) -> None:
     arg("--name", "NEW", read.word, "another name"),
 )
 def budget_edit(
-    command: Command, budget: str, allowance: Allowance | None, name: str | None
+    command: Command, budget: str, allowance: key_records.Allowance | None, name: str | None
 ) -> None:
     """Change a budget. What was spent in the present period stays spent."""
-    changes: BudgetChanges = {}
+    changes: key_records.BudgetChanges = {}
     if name is not None:
         changes["name"] = name
     if allowance is not None:
@@ -364,7 +345,7 @@ def budget_remove(command: Command, budget: str) -> None:
     _tell_budget(command, found, "removed")
 
 
-def _tell_budget(command: Command, budget: BudgetView, done: str) -> None:
+def _tell_budget(command: Command, budget: key_records.BudgetView, done: str) -> None:
     command.show(views.BUDGET.describe(budget))
     name = "" if budget.name is None else f" '{budget.name}'"
     command.say(

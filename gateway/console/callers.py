@@ -27,15 +27,9 @@ from gateway.console.fields import ConsoleError, invalid_token, too_many_changes
 from gateway.console.routes import Caller, find_local
 from gateway.console.state import ConsoleState
 from gateway.console.throttle import DeviceCookie, name_cookie, network_of
+from gateway.ledger import signin_records
 from gateway.ledger.checks import MAX_NAME_CHARS
 from gateway.ledger.records import Actor, NotFound
-from gateway.ledger.signin_records import (
-    SCRIPT_PREFIX,
-    SESSION_MS,
-    FailedBy,
-    SessionView,
-    TokenView,
-)
 
 _ENDED: Final = {
     "expired": "This token has expired. Ask the operator of this gateway for a new one.",
@@ -89,7 +83,7 @@ SECURE_PREFIX: Final = "__Host-"
 """The prefix makes browsers accept a cookie over https only, and from this host only."""
 SECURE_NAME: Final = f"{SECURE_PREFIX}{NAME}"
 
-MAX_AGE_SECONDS: Final = SESSION_MS // 1000
+MAX_AGE_SECONDS: Final = signin_records.SESSION_MS // 1000
 """The longest a session can last; the server ends an unused one earlier."""
 DEVICE_SECONDS: Final = 400 * 86400
 """How long a browser keeps a device cookie: browsers keep none for longer."""
@@ -100,7 +94,7 @@ def read_tokens(http: web.Request) -> set[str]:
     headers = [one.partition(" ") for one in http.headers.getall(hdrs.AUTHORIZATION, ())]
     found = {secret.strip() for scheme, _, secret in headers if scheme.lower() == "bearer"}
     # A set, since a proxy may repeat the header: the same token twice is one caller.
-    return {secret for secret in found if secret.startswith(SCRIPT_PREFIX)}
+    return {secret for secret in found if secret.startswith(signin_records.SCRIPT_PREFIX)}
 
 
 def read_identity(http: web.Request, config: Config) -> str | None:
@@ -159,7 +153,7 @@ async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> C
     )
 
 
-async def _find_token(secret: str, call: Call, console: ConsoleState) -> TokenView:
+async def _find_token(secret: str, call: Call, console: ConsoleState) -> signin_records.TokenView:
     """Return the active token. Valid tokens are admitted however many wrong ones came before."""
     token, now_ms = await console.books_thread.run(
         _nobody(call), lambda books: (keys.find_token(books, secret), books.clock())
@@ -180,7 +174,7 @@ async def _find_token(secret: str, call: Call, console: ConsoleState) -> TokenVi
 
 async def _find_named(
     name: str, http: web.Request, call: Call, console: ConsoleState
-) -> SessionView:
+) -> signin_records.SessionView:
     """Return the session of an account and an address; opening one counts as a change."""
     run = partial(console.books_thread.run, _nobody(call))
     address = call.visit["address"]
@@ -204,7 +198,7 @@ async def _find_named(
     return await run(lambda books: signin.open_session_by_header(books, name, visitor))
 
 
-async def _note_failure(call: Call, console: ConsoleState, how: FailedBy) -> None:
+async def _note_failure(call: Call, console: ConsoleState, how: signin_records.FailedBy) -> None:
     if console.throttle.take_note(how, call.visit["address"]):
         await console.books_thread.run(
             _nobody(call), lambda books: books.signins.note_failure(None, how)

@@ -24,6 +24,7 @@ from gateway.console import (  # noqa: F401 - the decorators of handlers make th
     accounts,
     billing,
     callers,
+    fields,
     keys,
     operations,
     overview,
@@ -31,16 +32,6 @@ from gateway.console import (  # noqa: F401 - the decorators of handlers make th
     session,
     settings,
     usage,
-)
-from gateway.console.fields import (
-    ConsoleError,
-    explain,
-    not_for_token,
-    not_found,
-    not_signed_in,
-    signed_in_by_proxy,
-    too_many_changes,
-    unavailable,
 )
 from gateway.console.routes import (
     API_PREFIX,
@@ -75,7 +66,7 @@ def make_handler(route: Route, console: ConsoleState) -> Handler:
         try:
             return await _serve(http, call, route, console)
         except Exception as error:  # noqa: BLE001 - each kind is told apart
-            refusal = explain(call.request_id, error)
+            refusal = fields.explain(call.request_id, error)
             drop_frames(error)  # an error that refers to this request would live until a collection
             return render_error(call, refusal)
 
@@ -86,7 +77,7 @@ def refuse_method(allowed: str) -> Handler:
     async def handle(http: web.Request, call: Call) -> web.StreamResponse:
         identify(http, call)
         message = f"Not allowed to {http.method} here; use {allowed}."
-        response = render_error(call, ConsoleError(405, "method_not_allowed", message))
+        response = render_error(call, fields.ConsoleError(405, "method_not_allowed", message))
         response.headers[hdrs.ALLOW] = allowed
         return response
 
@@ -95,7 +86,7 @@ def refuse_method(allowed: str) -> Handler:
 
 async def refuse_path(http: web.Request, call: Call) -> web.StreamResponse:
     identify(http, call)
-    return render_error(call, not_found("address"))
+    return render_error(call, fields.not_found("address"))
 
 
 def identify(http: web.Request, call: Call) -> None:
@@ -115,7 +106,7 @@ async def _serve(
 ) -> web.StreamResponse:
     gateway = call.gateway
     if gateway.draining:
-        raise unavailable(RESTARTING)
+        raise fields.unavailable(RESTARTING)
     is_change = route.method != hdrs.METH_GET
     # Before the caller is looked up: another site must not learn who is signed in.
     if not callers.read_tokens(http):  # a browser sends no token by itself
@@ -142,13 +133,13 @@ def _limit_changes(request: ConsoleRequest) -> None:
     else:
         wait_seconds = console.changes.take(request.account.id)
     if wait_seconds:
-        raise too_many_changes(wait_seconds)
+        raise fields.too_many_changes(wait_seconds)
 
 
 def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> None:
     own = callers.find_own_origins(gateway.config.server, find_local(http))
     if not callers.is_same_site(http.headers, own, is_change=is_change):
-        raise ConsoleError(
+        raise fields.ConsoleError(
             403,
             "cross_site",
             "This request came from another site. Open the console itself, at the address that"
@@ -172,16 +163,16 @@ async def _admit(
 def _check_role(route: Route, caller: Caller) -> None:
     match caller:
         case TokenView() if caller.terms.role not in route.tokens:
-            raise not_for_token(
+            raise fields.not_for_token(
                 f"This token has the role {caller.terms.role}, which may not do this."
             )
         case SessionView(by_proxy=True) if route.role == "none":
             # To sign out here would do nothing: the proxy names them again with the next request.
-            raise signed_in_by_proxy()
+            raise fields.signed_in_by_proxy()
         case SessionView() if route.role == "operator" and not caller.account.operator:
-            raise not_found()  # holders are not told what operators have
+            raise fields.not_found()  # holders are not told what operators have
         case None if route.role != "none":
-            raise not_signed_in()
+            raise fields.not_signed_in()
         case _:
             pass
 
@@ -192,7 +183,7 @@ async def _read_body(http: web.Request) -> bytes:
     # A form of another site cannot send this type, and a few packed bytes might be gigabytes.
     kind = http.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
     if kind != "application/json" or hdrs.CONTENT_ENCODING in http.headers:
-        raise ConsoleError(
+        raise fields.ConsoleError(
             415, "unsupported_media_type", "Send JSON with Content-Type: application/json."
         )
     return await read_bytes(http, MAX_BODY_BYTES)
@@ -209,21 +200,25 @@ async def read_bytes(http: web.Request, most: int) -> bytes:
             async for chunk in http.content.iter_any():
                 body += chunk
                 if has_tiny_chunks(http):
-                    raise ConsoleError(400, "invalid_json", "The request comes in tiny chunks.")
+                    raise fields.ConsoleError(
+                        400, "invalid_json", "The request comes in tiny chunks."
+                    )
                 if len(body) > most:
                     raise _too_large(most)
     except TimeoutError as error:
-        raise ConsoleError(
+        raise fields.ConsoleError(
             408, "too_slow", "The request came too slowly. Send it again."
         ) from error
     # aiohttp raises RuntimeError where the connection was lost before the read.
     except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
-        raise ConsoleError(400, "invalid_json", "The request broke off. Send it again.") from error
+        raise fields.ConsoleError(
+            400, "invalid_json", "The request broke off. Send it again."
+        ) from error
     return bytes(body)
 
 
-def _too_large(most: int) -> ConsoleError:
-    return ConsoleError(413, "too_large", f"The request is larger than {most // 1024} KiB.")
+def _too_large(most: int) -> fields.ConsoleError:
+    return fields.ConsoleError(413, "too_large", f"The request is larger than {most // 1024} KiB.")
 
 
 async def _refresh(gateway: Gateway) -> None:
@@ -253,7 +248,7 @@ def _render(answer: Answer, gateway: Gateway) -> web.Response:
     return response
 
 
-def render_error(call: Call, error: ConsoleError) -> web.Response:
+def render_error(call: Call, error: fields.ConsoleError) -> web.Response:
     call.error_code = error.code
     response = web.Response(
         body=orjson.dumps(error.describe(call.request_id)),

@@ -19,17 +19,8 @@ from gateway.console.keys import SPENT_DAYS
 from gateway.console.lists import Json, stream_csv
 from gateway.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.console.usage import read_days
+from gateway.ledger import call_records
 from gateway.ledger.alert_records import measure_latency
-from gateway.ledger.call_records import (
-    CallFilter,
-    GatewayView,
-    KeyLabel,
-    OverviewView,
-    ProviderCosts,
-    Usage,
-    sum_costs,
-    sum_usage,
-)
 from gateway.ledger.records import AccountView, count_days_left
 from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount, format_amount
@@ -64,7 +55,7 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         view = books.usage.read_overview(
             account.id, first_day=today - SPENT_DAYS + 1, soon_ms=SOON_MS
         )
-        calls = books.calls.read_page(CallFilter(account.id), None, CALLS)
+        calls = books.calls.read_page(call_records.CallFilter(account.id), None, CALLS)
         session = request.own_session
         needs_link = not session.by_proxy and books.people.find_hash(session.signin) is None
         refused = books.observations.read_refusals(account.id, today * DAY_MS)
@@ -82,7 +73,10 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         **describe_amount("spent_30d", _sum_days(view, today, SPENT_DAYS)),
         "days_left": count_days_left(account.balance_nano, account.available_nano, spent_7d_nano),
         "days": [
-            {"day": format_day(day), **views.USAGE.describe(view.days.get(day, Usage()))}
+            {
+                "day": format_day(day),
+                **views.USAGE.describe(view.days.get(day, call_records.Usage())),
+            }
             for day in range(today - SPENT_DAYS + 1, today + 1)
         ],
         "refused_today": [describe(one, "code", "model", "count", "last_ms") for one in refused],
@@ -95,14 +89,14 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
     return Answer(body)
 
 
-def _sum_days(view: OverviewView, today: int, count: int) -> int:
-    return sum_usage(
+def _sum_days(view: call_records.OverviewView, today: int, count: int) -> int:
+    return call_records.sum_usage(
         usage for day, usage in view.days.items() if today - count < day <= today
     ).cost_nano
 
 
 def _find_notices(
-    account: AccountView, view: OverviewView, billing: Billing, *, needs_link: bool
+    account: AccountView, view: call_records.OverviewView, billing: Billing, *, needs_link: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield notices as a code and a sentence that says what to do, the most urgent first."""
     low_nano = billing.low_balance_nano
@@ -119,7 +113,7 @@ def _find_notices(
         yield "no_password", LINKS_ONLY
 
 
-def _describe_expiring(expiring: Sequence[tuple[KeyLabel, int]]) -> str:
+def _describe_expiring(expiring: Sequence[tuple[call_records.KeyLabel, int]]) -> str:
     """Describe the first key to expire, and how many there are; the list of keys shows the others."""
     key, expires_ms = expiring[0]
     name = f"'{key.name}' ({key.display})" if key.name else key.display
@@ -135,7 +129,7 @@ PERIODS: Final = {"today": 1, "7d": WEEK, "30d": SPENT_DAYS}
 TOP: Final = 5
 """The accounts and models that the gateway's overview names."""
 
-Days = dict[str, tuple[Usage, ProviderCosts]]
+Days = dict[str, tuple[call_records.Usage, call_records.ProviderCosts]]
 
 
 @route("GET", "/gateway", "operator", READERS)
@@ -177,17 +171,17 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
     return Answer(body)
 
 
-def _read_top(books: Books, first_day: int) -> list[tuple[str, Usage]]:
+def _read_top(books: Books, first_day: int) -> list[tuple[str, call_records.Usage]]:
     """Return the accounts that spent most."""
     # Sums of tokens of thousands of accounts would take longer than these few by themselves.
     read = partial(books.usage.sum_by, "account", since_ms=first_day * DAY_MS, until_ms=None)
     return [row for name in books.accounts.find_top(first_day, TOP) for row in read(account=name)]
 
 
-def _sum_period(view: GatewayView, days: Days, period: range) -> dict[str, object]:
+def _sum_period(view: call_records.GatewayView, days: Days, period: range) -> dict[str, object]:
     found = [days[name] for day in period if (name := format_day(day)) in days]
-    usage = sum_usage([Usage(), *(usage for usage, _ in found)])
-    costs = sum_costs(costs for _, costs in found)
+    usage = call_records.sum_usage([call_records.Usage(), *(usage for usage, _ in found)])
+    costs = call_records.sum_costs(costs for _, costs in found)
     return {
         "requests": usage.requests,
         "failed": sum(view.failed.get(day, 0) for day in period),
@@ -197,14 +191,14 @@ def _sum_period(view: GatewayView, days: Days, period: range) -> dict[str, objec
     }
 
 
-def _describe_top(kind: str, name: str, usage: Usage) -> dict[str, object]:
+def _describe_top(kind: str, name: str, usage: call_records.Usage) -> dict[str, object]:
     return {kind: name, "requests": usage.requests, **describe_amount("charged", usage.cost_nano)}
 
 
 Group = Literal["model", "account", "provider", "day"]
 GROUPS: Final[tuple[Group, ...]] = ("model", "account", "provider", "day")
 
-Row = tuple[str, Usage, ProviderCosts]
+Row = tuple[str, call_records.Usage, call_records.ProviderCosts]
 
 
 @route("GET", "/costs", "operator", READERS)
@@ -222,8 +216,8 @@ def show_costs(books: Books, request: ConsoleRequest) -> Answer:
         "currency": request.gateway.config.billing.currency,
         "rows": _list_rows(by, rows),
         "totals": _describe(
-            sum_usage([Usage(), *(usage for _, usage, _ in rows)]),
-            sum_costs(costs for *_, costs in rows),
+            call_records.sum_usage([call_records.Usage(), *(usage for _, usage, _ in rows)]),
+            call_records.sum_costs(costs for *_, costs in rows),
         ),
         "chart": {"unit": "day", "points": _list_rows("day", days)},
         **_describe_fees(books, request, first, last),
@@ -279,7 +273,7 @@ def _list_rows(by: Group, rows: list[Row]) -> list[Json]:
     return [{by: name, **_describe(usage, costs)} for name, usage, costs in rows]
 
 
-def _describe(usage: Usage, costs: ProviderCosts) -> dict[str, object]:
+def _describe(usage: call_records.Usage, costs: call_records.ProviderCosts) -> dict[str, object]:
     return {
         "requests": usage.requests,
         **describe_amount("charged", usage.cost_nano),

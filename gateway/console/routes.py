@@ -32,15 +32,8 @@ from gateway.console.fields import (
 )
 from gateway.console.state import ConsoleState
 from gateway.console.throttle import DeviceCookie
+from gateway.ledger import records
 from gateway.ledger.checks import MAX_IDEMPOTENCY_KEY_CHARS
-from gateway.ledger.records import (
-    AccountView,
-    Actor,
-    NotFound,
-    OtherRequest,
-    RepeatableRequest,
-    StoredReply,
-)
 from gateway.ledger.signin_records import PERSON_MARK, SessionView, SignIn, TokenRole, TokenView
 from gateway.ledger.sql.books import Books
 
@@ -116,7 +109,7 @@ class ConsoleRequest:
         return self.caller if isinstance(self.caller, TokenView) else None
 
     @property
-    def account(self) -> AccountView:
+    def account(self) -> records.AccountView:
         """The account that is signed in; only for routes that are closed to tokens."""
         return self.own_session.account
 
@@ -133,7 +126,7 @@ class ConsoleRequest:
         """Return a variable part of the path, decoded."""
         return self.http.match_info[name]
 
-    def find_account(self, books: Books) -> AccountView:
+    def find_account(self, books: Books) -> records.AccountView:
         """Return the account that the path names, or else the one signed in. Raises NotFound."""
         if "id" not in self.http.match_info:
             return self.account
@@ -145,10 +138,10 @@ class ConsoleRequest:
         name = self.query.text("account")
         try:
             return None if name is None else books.accounts.find_id(name)
-        except NotFound as error:
+        except records.NotFound as error:
             raise invalid_field("account", f"There is no account '{name}'.") from error
 
-    def refuse_operators(self, account: AccountView) -> None:
+    def refuse_operators(self, account: records.AccountView) -> None:
         """Raise ConsoleError if a token that serves holders would change an operator's account."""
         if self.token is not None and self.token.terms.role not in OPERATORS and account.operator:
             raise not_for_token(
@@ -162,7 +155,7 @@ class ConsoleRequest:
             name = self.token.actor
         else:
             name = "nobody" if self.session is None else self.session.signin.name
-        return await self.console.books_thread.run(Actor(name, self.address), function)
+        return await self.console.books_thread.run(records.Actor(name, self.address), function)
 
 
 Handler = Callable[[ConsoleRequest], Awaitable[Answer | web.StreamResponse]]
@@ -229,17 +222,17 @@ async def run_once(
     repeatable = _read_repeatable(request)
     fresh: list[Answer] = []  # what was answered now; the books keep only what may be repeated
 
-    def do(books: Books) -> StoredReply:
+    def do(books: Books) -> records.StoredReply:
         answer = function(books, request)
         fresh.append(answer)
         kept = answer.body if answer.kept is None else answer.kept
-        return StoredReply(answer.status, orjson.dumps(kept))
+        return records.StoredReply(answer.status, orjson.dumps(kept))
 
     try:
         kept, is_repeated = await request.run(
             lambda books: books.replays.run_once(repeatable, partial(do, books))
         )
-    except OtherRequest as error:
+    except records.OtherRequest as error:
         raise ConsoleError(
             409,
             "idempotency_conflict",
@@ -260,7 +253,7 @@ def _name_caller(signin: SignIn) -> str:
     return f"{own}{PERSON_MARK}{signin.person}" if signin.person else own
 
 
-def _read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
+def _read_repeatable(request: ConsoleRequest) -> records.RepeatableRequest:
     key = request.http.headers.get(IDEMPOTENCY_KEY, "")
     if not key:
         raise ConsoleError(
@@ -279,7 +272,7 @@ def _read_repeatable(request: ConsoleRequest) -> RepeatableRequest:
     body_hash = hashlib.sha256(request.body).digest()
     # Two callers may choose the same key, so it counts for its caller and path alone.
     caller = request.token.actor if request.token else _name_caller(request.own_session.signin)
-    return RepeatableRequest(caller, request.http.path, key, body_hash)
+    return records.RepeatableRequest(caller, request.http.path, key, body_hash)
 
 
 def find_local(request: web.Request) -> tuple[str, int] | None:
