@@ -78,9 +78,6 @@ FAMILIES = {e.CallerError, e.AccountError, e.GatewayFault}
 """Base classes that say who is to blame and are never raised."""
 
 
-every_row = each_row("row", TABLE)
-
-
 def subclasses_of(cls: type[e.GatewayError]) -> set[type[e.GatewayError]]:
     below = {sub for sub in cls.__subclasses__() if sub.__module__.startswith("gateway.")}
     return below.union(*(subclasses_of(sub) for sub in below))
@@ -97,61 +94,39 @@ def test_the_table_has_every_error() -> None:
     assert {type(row.make()) for row in TABLE} | FAMILIES == subclasses_of(e.GatewayError)
 
 
-@every_row
-def test_status_and_retry_hints(row: Row) -> None:
+@each_row("row", TABLE)
+def test_each_error_is_told_in_both_dialects_as_the_sdks_read_it(row: Row) -> None:
+    """All keys are in the body and in the event; the message has nothing private."""
     error = row.make()
-    assert error.status == row.status
-    assert error.retry_after_seconds == row.retry_after
-    assert error.should_retry is row.should_retry
+    hints = (error.status, error.retry_after_seconds, error.should_retry)
+    assert hints == (row.status, row.retry_after, row.should_retry)
     assert (row.status in {429, 503}) == (row.retry_after is not None)
-
-
-@every_row
-def test_chat_envelope(row: Row) -> None:
-    """All four keys are in the body and in the event; the message has nothing private."""
-    error = row.make()
-    body = json.loads(CHAT.render_error(error, REQUEST_ID))
-    assert body == {
-        "error": {"message": error.message, "type": row.type, "param": row.param, "code": row.code}
-    }
-    assert read_event(CHAT.render_error_event(error, REQUEST_ID, None, {}), b"") == body
     assert error.message
 
+    said = {"message": error.message, "type": row.type, "param": row.param, "code": row.code}
+    body = CHAT.render_error(error, REQUEST_ID)
+    assert json.loads(body) == {"error": said}
+    event = CHAT.render_error_event(error, REQUEST_ID, None, {})
+    assert read_event(event, b"") == {"error": said}
+    with pytest.raises(openai.APIStatusError) as raised:
+        openai.OpenAI(**answering(row.status, body)).models.list()
+    told = raised.value
+    assert (told.status_code, told.type, told.code) == (row.status, row.type, row.code)
+    assert (told.param, error.message in told.message) == (row.param, True)
 
-@every_row
-def test_messages_envelope(row: Row) -> None:
-    error = row.make()
-    body = json.loads(MESSAGES.render_error(error, REQUEST_ID))
-    assert body == {
+    whole = {
         "type": "error",
         "error": {"type": row.messages_type, "message": error.message},
         "request_id": REQUEST_ID,
     }
+    body = MESSAGES.render_error(error, REQUEST_ID)
+    assert json.loads(body) == whole
     event = MESSAGES.render_error_event(error, REQUEST_ID, None, {})
-    assert read_event(event, b"event: error\n") == body
-
-
-@every_row
-def test_openai_sdk_raises_on_the_reply(row: Row) -> None:
-    """The SDK's exception is the one of the status, with what the envelope says."""
-    error = row.make()
-    client = openai.OpenAI(**answering(row.status, CHAT.render_error(error, REQUEST_ID)))
-    with pytest.raises(openai.APIStatusError) as raised:
-        client.models.list()
-    said = raised.value
-    assert (said.status_code, said.type, said.code) == (row.status, row.type, row.code)
-    assert said.param == row.param
-    assert error.message in said.message
-
-
-@every_row
-def test_anthropic_sdk_raises_on_the_reply(row: Row) -> None:
-    body = MESSAGES.render_error(row.make(), REQUEST_ID)
-    client = anthropic.Anthropic(**answering(row.status, body))
-    with pytest.raises(anthropic.APIStatusError) as raised:
-        client.models.list()
-    assert (raised.value.status_code, raised.value.type) == (row.status, row.messages_type)
-    assert raised.value.body == json.loads(body)
+    assert read_event(event, b"event: error\n") == whole
+    with pytest.raises(anthropic.APIStatusError) as refused:
+        anthropic.Anthropic(**answering(row.status, body)).models.list()
+    assert (refused.value.status_code, refused.value.type) == (row.status, row.messages_type)
+    assert refused.value.body == whole
 
 
 def answering(status: int, body: bytes) -> dict[str, Any]:
@@ -177,7 +152,8 @@ def test_waits_are_between_zero_and_a_minute(asked: float, told: float) -> None:
 
 
 def test_all_bad_keys_get_one_text() -> None:
-    assert e.InvalidKey().message == e.InvalidKey().message
+    """It begins with OpenAI's words, by which LiteLLM tells a wrong key from a bad request."""
+    assert e.InvalidKey().message.startswith("Incorrect API key provided.")
     assert "sk-ru-..." in e.InvalidKey().message
 
 
@@ -201,8 +177,3 @@ def test_an_upstream_error_says_whether_another_route_may_be_tried(*, next_route
     error = e.UpstreamError(M, next_route=next_route, alarm="mend it")
     assert (error.next_route, error.alarm) == (next_route, "mend it")
     assert "mend it" not in CHAT.render_error(error, REQUEST_ID).decode()
-
-
-def test_a_wrong_key_is_told_in_openais_words() -> None:
-    """LiteLLM tells a wrong key from a bad request by them."""
-    assert e.InvalidKey().message.startswith("Incorrect API key provided.")

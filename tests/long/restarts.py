@@ -195,8 +195,8 @@ async def play_restarts(
             serve_scripts(listener) as upstream,
             service(
                 folder,
-                places,
                 [listening],
+                places=places,
                 kinds=KINDS,
                 credit_nano=CREDIT_NANO,
                 drain_seconds=DRAIN_SECONDS,

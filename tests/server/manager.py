@@ -20,6 +20,7 @@ from tests.support import config, seed
 from tests.support.process import GatewayProcess, free_port
 from tests.support.seed import Caller, Seed
 
+DEMO: Final = {"demo": config.Kind(("demo",), 1, "", ("demo",))}
 SO_TIMESTAMPNS: Final = 35
 """Linux: each datagram carries the wall clock time at which it was sent."""
 TIMESPEC: Final = struct.Struct("ll")
@@ -208,16 +209,16 @@ def max_backlog(listening: socket.socket) -> int:
 @contextlib.asynccontextmanager
 async def service(
     folder: Path,
-    places: config.Places,
     sockets: Sequence[socket.socket] = (),
     *,
-    kinds: Mapping[str, config.Kind],
+    places: config.Places = config.Places({}),  # noqa: B008 - it is frozen
+    kinds: Mapping[str, config.Kind] = DEMO,
     credit_nano: int = 10**6 * seed.NANO,
     drain_seconds: int = DRAIN_SECONDS,
     watchdog_seconds: float = 30.0,
     ear_address: str = "",
 ) -> AsyncIterator[Service]:
-    """Make a configured gateway that is not started; kill it at the end if it still runs."""
+    """Make a configured gateway, by default of the demo alone, that is not started; kill it at the end if it still runs."""
     tcp = [one for one in sockets if one.family == socket.AF_INET]
     gateway = GatewayProcess(folder, tcp[0].getsockname()[1] if tcp else free_port())
     # The file names another port, as the passed sockets take precedence.

@@ -76,59 +76,42 @@ def watch(*connections: Connection) -> ConnectionWatch:
     return ConnectionWatch(server, HEADER_SECONDS, STALL_SECONDS)
 
 
-@each_row(("unread", "limit"), [(0, HEADER_SECONDS), (5, STALL_SECONDS)])
-def test_a_stalled_connection_is_aborted_at_its_limit(unread: int, limit: float) -> None:
-    """One sends no whole head, the other does not read its reply."""
-    connection = Connection(Transport(unread))
+STALLS: Final = (
+    # One sends no whole head, the other does not read its reply.
+    "100 109.9 110!",
+    "unread=5 100 103.9 104!",
+    # Limits can change while connections are open.
+    "100 settings 102.9 103!",
+    "unread=5 100 settings 101.9 102!",
+    # A request that is served takes as long as it takes.
+    "busy 0 1000",
+    # Progress starts the time anew: a reply is read, or another request was served.
+    "unread=100 0 unread=99 3.9 unread=98 7.8 unread=97 11.7 15.7!",
+    "0 served 9.9 served 19.8 29.8!",
+    # A caller may send requests on and read none of the replies: more of these are no progress.
+    "unread=1 0 unread=1001 2 unread=2001 4!",
+)
+"""What happens to a connection, and sweeps at so many seconds; `!` is the one that aborts it."""
+
+
+@each_row("steps", STALLS)
+def test_a_connection_that_stalls_is_aborted_at_its_limit(steps: str) -> None:
+    connection = Connection(transport := Transport())
     watching = watch(connection)
-    watching.sweep(100.0)
-    watching.sweep(100.0 + limit - 0.1)
-    assert not connection.is_aborted
-    watching.sweep(100.0 + limit)
-    assert connection.is_aborted
-
-
-@each_row(("unread", "limit"), [(0, 3.0), (5, 2.0)])
-def test_limits_can_change_while_connections_are_open(unread: int, limit: float) -> None:
-    connection = Connection(Transport(unread))
-    watching = watch(connection)
-    watching.sweep(100.0)
-    settings = dataclasses.replace(SERVER, header_seconds=3.0, stall_seconds=2.0)
-    watching.reconfigure(cast("Any", SimpleNamespace(server=settings)))
-    watching.sweep(100.0 + limit - 0.1)
-    assert not connection.is_aborted
-    watching.sweep(100.0 + limit)
-    assert connection.is_aborted
-
-
-def test_a_request_that_is_served_takes_as_long_as_it_takes() -> None:
-    connection = Connection(_request_in_progress=True)
-    watching = watch(connection)
-    for now in (0.0, 1000.0):
-        watching.sweep(now)
-    assert not connection.is_aborted
-
-
-def test_progress_starts_the_time_anew() -> None:
-    reading, asking = Connection(Transport(9)), Connection()
-    watching = watch(reading, asking)
-    for number in range(10):
-        assert reading.transport is not None
-        reading.transport.unread = 100 - number
-        asking._next_keepalive_close_time = float(number)  # another request was served
-        watching.sweep(number * 3.9)
-    assert not reading.is_aborted
-    assert not asking.is_aborted
-
-
-def test_more_unread_replies_are_no_progress() -> None:
-    """A caller may send requests on and read none of the replies."""
-    transport = Transport(1)
-    watching = watch(Connection(transport))
-    for number in range(3):
-        transport.unread += 1000
-        watching.sweep(number * STALL_SECONDS / 2)
-    assert transport.aborted
+    for number, step in enumerate(steps.split(), start=1):
+        match step.partition("="):
+            case ["unread", _, size]:
+                transport.unread = int(size)
+            case ["busy", *_]:
+                connection._request_in_progress = True
+            case ["served", *_]:
+                connection._next_keepalive_close_time = float(number)
+            case ["settings", *_]:
+                settings = dataclasses.replace(SERVER, header_seconds=3.0, stall_seconds=2.0)
+                watching.reconfigure(cast("Any", SimpleNamespace(server=settings)))
+            case _:
+                watching.sweep(float(step.rstrip("!")))
+                assert transport.aborted == step.endswith("!"), step
 
 
 def test_a_connection_without_a_transport_is_left_alone() -> None:

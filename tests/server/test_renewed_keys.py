@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -19,9 +19,11 @@ from gateway.upstream.rests import ProviderKey
 from tests.alerts.receiver import Receiver, listen
 from tests.alerts.test_watch import arrive, write_alerts
 from tests.console.kit import API, HOLDER, OPERATOR, Console, open_console
-from tests.support import messages, replies, responses
+from tests.support import messages, replies
 from tests.support.config import Places
+from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER, Provider
 from tests.support.process import COUNT_TOKENS, GatewayProcess, free_port
+from tests.support.told import Told
 from tests.support.upstream import Exchange, Script, ScriptedUpstream, Wait
 from tests.support.waiting import until
 
@@ -34,28 +36,7 @@ api_key = "command:cat token"
 routes = ["cloud/m"]
 price = {{ input = 1, output = 2 }}
 """
-SSE: Final = "text/event-stream"
 STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], replies.usage(10, 5)))
-
-
-def chat_script(stream: bool) -> Script:
-    if stream:
-        return replies.sse_reply(replies.stream_chunks(["Hello"], replies.usage(10, 5)))
-    return replies.json_reply(replies.completion("Hello!", usage=replies.usage(10, 5)))
-
-
-def messages_script(stream: bool) -> Script:
-    made = [messages.text("Hello")]
-    if not stream:
-        return replies.json_reply(messages.make_message(made))
-    return [replies.http(b"".join(messages.frames(messages.make_events(made))), content_type=SSE)]
-
-
-def responses_script(stream: bool) -> Script:
-    made = [responses.text("Hello")]
-    if not stream:
-        return replies.json_reply(responses.make_response(made))
-    return [replies.http(b"".join(responses.frames(responses.make_events(made))), content_type=SSE)]
 
 
 class Cloud:
@@ -240,11 +221,11 @@ def ask_again(exchange: Exchange, valid: str, script: Script) -> Script:
     return script if is_valid else replies.error_reply(401, "The access token expired.")
 
 
-PATHS: Final[dict[str, tuple[str, Callable[[bool], Script]]]] = {
-    "google": ("projects/p/locations/l/endpoints/openapi/chat/completions", chat_script),
-    "claude": (CLAUDE + "/claude-x@1:{way}", messages_script),
-    "azure": ("openai/v1/responses", responses_script),
-    "foundry": ("anthropic/v1/messages", messages_script),
+PATHS: Final[dict[str, tuple[str, Provider]]] = {
+    "google": ("projects/p/locations/l/endpoints/openapi/chat/completions", CHAT_PROVIDER),
+    "claude": (CLAUDE + "/claude-x@1:{way}", MESSAGES_PROVIDER),
+    "azure": ("openai/v1/responses", RESPONSES_PROVIDER),
+    "foundry": ("anthropic/v1/messages", MESSAGES_PROVIDER),
 }
 
 
@@ -253,7 +234,9 @@ PATHS: Final[dict[str, tuple[str, Callable[[bool], Script]]]] = {
 async def test_keys_end_at_the_paths_of_clouds(
     tmp_path: Path, alpha: ScriptedUpstream, places: Places, provider: str, *, is_stream: bool
 ) -> None:
-    target, make = PATHS[provider]
+    target, vendor = PATHS[provider]
+    told = Told("Hello")
+    script = vendor.stream(told) if is_stream else vendor.reply(told)
     first, second = (f"eyJ-0123456789-{one}" for one in ("first", "second"))
     token = tmp_path / "token"
     token.write_text(first)
@@ -262,7 +245,7 @@ async def test_keys_end_at_the_paths_of_clouds(
         secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]
         for valid in (first, second):
             token.write_text(valid)
-            alpha.always(partial(ask_again, valid=valid, script=make(is_stream)))
+            alpha.always(partial(ask_again, valid=valid, script=script))
             reply = await console.complete(secret, model="m", stream=is_stream)
             assert reply.status == 200
             assert reply.body.endswith(replies.DONE) if is_stream else b"Hello" in reply.body

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -83,50 +83,48 @@ def test_a_start_that_fails_says_why_and_has_its_exit_code(
     assert "Traceback" not in caplog.text
 
 
-def ledger_that(wait_ended: Callable[[], Awaitable[object]]) -> Any:
-    return SimpleNamespace(wait_ended=wait_ended)
+async def run_forever() -> None:
+    await asyncio.Event().wait()
 
 
-async def test_a_signal_ends_it_well() -> None:
-    stop = Signals()
-    stop.note_stop()
-    assert await serve._wait_for_end(ledger_that(asyncio.Event().wait), stop)
-    assert not stop.second.is_set(), "requests in flight may end"
-
-
-async def test_without_the_ledgers_writer_it_ends_at_once(caplog: pytest.LogCaptureFixture) -> None:
+async def end() -> None:
     """No request could be charged."""
-    stop, ended = Signals(), asyncio.Event()
-    ended.set()
-    assert not await serve._wait_for_end(ledger_that(ended.wait), stop)
-    assert stop.second.is_set()
-    assert [record.levelname for record in caplog.records] == ["CRITICAL"]
 
 
-async def test_a_ledger_that_another_gateway_took_over_says_so(
+async def lose() -> None:
+    raise LedgerError("another gateway took over the requests of this one")
+
+
+async def fail() -> None:
+    raise KeyError("x")
+
+
+STOPPED: Final = "stopping: the ledger commits nothing any more; restart the gateway"
+
+
+@pytest.mark.parametrize(
+    ("writer", "told"),
+    [
+        (run_forever, []),
+        (end, [("CRITICAL", STOPPED)]),
+        (lose, [("CRITICAL", "stopping: another gateway took over the requests of this one")]),
+        (fail, [("ERROR", "the ledger failed"), ("CRITICAL", STOPPED)]),
+    ],
+)  # fmt: skip
+async def test_it_ends_well_by_a_signal_and_at_once_without_the_ledgers_writer(
     caplog: pytest.LogCaptureFixture,
+    writer: Callable[[], Awaitable[None]],
+    told: list[tuple[str, str]],
 ) -> None:
-    async def end() -> None:
-        raise LedgerError("another gateway took over the requests of this one")
-
-    stop = Signals()
-    assert not await serve._wait_for_end(ledger_that(end), stop)
-    assert stop.second.is_set()
-    (record,) = caplog.records
-    assert record.getMessage() == "stopping: another gateway took over the requests of this one"
-    assert record.exc_info is None, "it is no bug"
-
-
-async def test_a_bug_of_the_ledger_is_told_with_its_traceback(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def end() -> None:
-        raise KeyError("x")
-
-    assert not await serve._wait_for_end(ledger_that(end), Signals())
-    bug, told = caplog.records
-    assert bug.exc_info is not None
-    assert told.levelname == "CRITICAL"
+    """Requests in flight may end if it is a signal; a bug is told with its traceback."""
+    stop, is_well = Signals(), writer is run_forever
+    if is_well:
+        stop.note_stop()
+    ledger = cast("Any", SimpleNamespace(wait_ended=writer))
+    assert await serve._wait_for_end(ledger, stop) is is_well
+    assert stop.second.is_set() is not is_well
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == told
+    assert [one.levelname for one in caplog.records if one.exc_info] == ["ERROR"] * (writer is fail)
 
 
 async def test_the_ledger_is_opened_where_the_configuration_says(

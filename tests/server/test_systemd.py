@@ -8,8 +8,6 @@ import os
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +28,6 @@ from tests.support.replies import sse_reply, sse_start, stream_chunks, text_chun
 from tests.support.rows import each_row
 from tests.support.upstream import Script, ScriptedUpstream, Wait
 
-DEMO: Final = {"demo": config.Kind(("demo",), 1, "", ("demo",))}
 PIECES: Final = ["Guten ", "Tag"]
 AMPLE_SECONDS: Final = 300
 """A drain that does not end by its time: a wait of 20 s would notice."""
@@ -128,26 +125,6 @@ async def test_the_pings_are_the_event_loops_own() -> None:
 # ---- a life --------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def demo_service(
-    folder: Path,
-    sockets: Sequence[socket.socket] = (),
-    *,
-    watchdog_seconds: float = 30.0,
-    ear_address: str = "",
-) -> AsyncIterator[Service]:
-    """A service without a real provider."""
-    async with service(
-        folder,
-        config.Places({}),
-        sockets,
-        kinds=DEMO,
-        watchdog_seconds=watchdog_seconds,
-        ear_address=ear_address,
-    ) as one:
-        yield one
-
-
 async def ask_demo(one: Service, transport: httpx2.AsyncHTTPTransport | None = None) -> str | None:
     async with openai.AsyncOpenAI(
         base_url=one.gateway.base_url,
@@ -164,7 +141,7 @@ async def ask_demo(one: Service, transport: httpx2.AsyncHTTPTransport | None = N
 async def test_a_life_is_told_in_order(tmp_path: Path) -> None:
     """READY comes when requests are served, then pings, then STOPPING with the time it may take."""
     address = str(tmp_path / "n")
-    async with demo_service(tmp_path, watchdog_seconds=0.15, ear_address=address) as one:
+    async with service(tmp_path, watchdog_seconds=0.15, ear_address=address) as one:
         ready = await one.start_ready()
         assert one.ear.told[0] is ready
         assert ready.fields["STATUS"] == f"listening on {one.gateway.root_url}, models: 1"
@@ -192,7 +169,7 @@ async def test_it_serves_what_it_is_passed(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     with queueing() as tcp, queueing(path) as unix, queueing() as other:
         length = max_backlog(tcp)
-        async with demo_service(tmp_path, [tcp, unix, other]) as one:
+        async with service(tmp_path, [tcp, unix, other]) as one:
             ready = await one.start_ready()
             ports = [listening.getsockname()[1] for listening in (tcp, other)]
             first, last = (f"http://127.0.0.1:{port}" for port in ports)
@@ -223,7 +200,7 @@ async def test_a_passed_socket_that_does_not_listen_is_refused(tmp_path: Path) -
             for wrong in (near, datagrams):
                 folder = tmp_path / str(wrong.fileno())
                 folder.mkdir()
-                async with demo_service(folder, [wrong]) as one:
+                async with service(folder, [wrong]) as one:
                     one.start()
                     assert await one.wait_ended() == 69
                     assert (
@@ -254,7 +231,7 @@ async def test_while_it_drains_connections_wait_for_the_next_process(
     alpha.always(pause_within(go_on))
     with queueing() as listening:
         async with service(
-            tmp_path, places, [listening], kinds=KINDS, drain_seconds=AMPLE_SECONDS
+            tmp_path, [listening], places=places, kinds=KINDS, drain_seconds=AMPLE_SECONDS
         ) as one:
             await one.start_ready()
             async with (
