@@ -24,8 +24,16 @@ TOOL_LOOP: Final = (
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
-def write_environment(stage: Stage, kind: str) -> dict[str, str]:
-    return {"KEY": stage.key, "BASE_URL": stage.gateway.base_url, "MODEL": stage.fresh(kind)}
+def write_environment(stage: Stage, model: str, **more: str) -> dict[str, str]:
+    """Name the gateway and the model to a script, and to the SDKs that read OpenAI's variables."""
+    address = {"KEY": stage.key, "BASE_URL": stage.gateway.base_url, "MODEL": model}
+    of_openai = {"OPENAI_API_KEY": stage.key, "OPENAI_BASE_URL": stage.gateway.base_url}
+    return address | of_openai | more
+
+
+async def run_node(stage: Stage, folder: Path, script: str, kind: str, **more: str) -> str:
+    environment = write_environment(stage, stage.fresh(kind), **more)
+    return await kit.run_node(kit.read(script), folder, environment)
 
 
 @each_provider
@@ -34,8 +42,7 @@ async def test_openai_responds(stage: Stage, tmp_path: Path, provider: Provider)
     stage.alpha.play(
         provider.reply(plain), provider.reply(place), provider.stream(plain), provider.stream(place)
     )
-    environment = write_environment(stage, provider.kind)
-    out = await kit.run_node(kit.read("openai_responses"), tmp_path, environment)
+    out = await run_node(stage, tmp_path, "openai_responses", provider.kind)
     told = dict(line.split(" ", 1) for line in out.splitlines())
     assert told == {"TOLD": plain.text, "PARSED": "Köln", "STREAMED": plain.text, "HELPED": "Köln"}
 
@@ -43,9 +50,7 @@ async def test_openai_responds(stage: Stage, tmp_path: Path, provider: Provider)
 @each_row("kind", ["embed", "embed-floats"])
 async def test_openai_embeds(stage: Stage, tmp_path: Path, kind: str) -> None:
     stage.alpha.play(json_reply(embeddings(packed=kind == "embed")), json_reply(embeddings()))
-    out = await kit.run_node(
-        kit.read("openai_embeddings"), tmp_path, write_environment(stage, kind)
-    )
+    out = await run_node(stage, tmp_path, "openai_embeddings", kind)
     texts, floats = json.loads(out.rpartition("MADE ")[2])
     assert [tuple(one) for one in texts] == [*map(round_trip, VECTORS)]
     assert [tuple(one) for one in floats] == [*VECTORS]
@@ -56,9 +61,7 @@ async def test_a_transcript(stage: Stage, tmp_path: Path) -> None:
     delta = {"type": "transcript.text.delta", "delta": "Hallo."}
     done = {"type": "transcript.text.done", **told}
     stage.alpha.play(json_reply(told), sse_reply([delta, done], done=False))
-    out = await kit.run_node(
-        kit.read("openai_transcripts"), tmp_path, write_environment(stage, "hearing")
-    )
+    out = await run_node(stage, tmp_path, "openai_transcripts", "hearing")
     assert out.split() == ["HEARD", "Hallo.", "9", delta["type"], done["type"]]
     for one in stage.alpha.exchanges:
         assert bytes([7]) * 600_000 in one.body
@@ -67,13 +70,8 @@ async def test_a_transcript(stage: Stage, tmp_path: Path) -> None:
 @each_provider
 async def test_vercel_calls_a_tool(stage: Stage, tmp_path: Path, provider: Provider) -> None:
     stage.alpha.play(*map(provider.reply, TOOL_LOOP), *map(provider.stream, TOOL_LOOP))
-    environment = {
-        "KEY": stage.key,
-        "BASE_URL": stage.gateway.base_url,
-        "MODEL": stage.fresh(provider.kind),
-        "OPTIONS": '{"store": false}',
-    }
-    out = await kit.run_node(kit.read("vercel_tools"), tmp_path, environment)
+    options = '{"store": false}'
+    out = await run_node(stage, tmp_path, "vercel_tools", provider.kind, OPTIONS=options)
     assert "TOLD It is sunny." in out
     assert "STREAMED It is sunny." in out
     assert "sunny in Köln" in stage.alpha.last.body.decode()
@@ -82,8 +80,7 @@ async def test_vercel_calls_a_tool(stage: Stage, tmp_path: Path, provider: Provi
 @each_row("kind", ["embed", "embed-responses"])
 async def test_vercel_embeds(stage: Stage, tmp_path: Path, kind: str) -> None:
     stage.alpha.play(json_reply(embeddings(VECTORS[:1])), json_reply(embeddings()))
-    environment = {"KEY": stage.key, "BASE_URL": stage.gateway.base_url, "MODEL": stage.fresh(kind)}
-    out = await kit.run_node(kit.read("vercel_embeddings"), tmp_path, environment)
+    out = await run_node(stage, tmp_path, "vercel_embeddings", kind)
     made = json.loads(out.rpartition("MADE ")[2])
     vectors = [[*one] for one in VECTORS]
     assert made == {"embedding": vectors[0], "embeddings": vectors, "usage": {"tokens": 11}}
@@ -120,11 +117,7 @@ async def test_agents_call_a_tool(stage: Stage, tmp_path: Path) -> None:
         stage.alpha.play(*map(one.reply, TOOL_LOOP), *map(one.stream, TOOL_LOOP))
         model = stage.fresh(one.kind)  # the SDK takes what is before a slash for a provider's name
         models.append(f"openai/{model}" if "/" in model else model)
-    environment = {
-        "OPENAI_API_KEY": stage.key,
-        "OPENAI_BASE_URL": stage.gateway.base_url,
-        "MODEL": " ".join(models),
-    }
+    environment = write_environment(stage, " ".join(models))
     out = await kit.run_python(AGENTS, tmp_path, environment)
     assert out.count("TOLD It is sunny.") == out.count("STREAMED It is sunny.") == len(PROVIDERS)
     assert all(b"sunny in K" in one.body for one in stage.alpha.exchanges[1::2])
@@ -141,7 +134,7 @@ def weather(city: str) -> str:
     "Tell the weather."
     return f"sunny in {city}"
 
-for model in os.environ["MODELS"].split():
+for model in os.environ["MODEL"].split():
     for uses_responses in (False, True):
         plain = ChatOpenAI(model=model, use_responses_api=uses_responses, max_retries=0)
         chat = plain.bind_tools([weather])
@@ -173,17 +166,12 @@ ENCODING_CONSTRUCTORS = {
 """A table of tokens by tiktoken's own way for plugins: OpenAI's come from the network."""
 
 
-async def run_langchain(stage: Stage, folder: Path, script: str, **environment: str) -> str:
-    address = {"OPENAI_API_KEY": stage.key, "OPENAI_BASE_URL": stage.gateway.base_url}
-    return await kit.run_python(script, folder, address | environment)
-
-
 async def test_langchain_calls_a_tool(stage: Stage, tmp_path: Path) -> None:
     """Over both of OpenAI's APIs."""
     for one in PROVIDERS:
         stage.alpha.play(*[*map(one.reply, TOOL_LOOP), one.stream(TOOL_LOOP[1])] * 2)
     models = " ".join(stage.fresh(one.kind) for one in PROVIDERS)
-    out = await run_langchain(stage, tmp_path, LANGCHAIN, MODELS=models)
+    out = await kit.run_python(LANGCHAIN, tmp_path, write_environment(stage, models))
     loops = 2 * len(PROVIDERS)
     assert out.count("TOLD It is sunny.") == out.count("STREAMED It is sunny.") == loops
     assert all(b"sunny in K" in one.body for one in stage.alpha.exchanges[1::3])
@@ -206,8 +194,9 @@ async def test_langchain_embeds(stage: Stage, tmp_path: Path, kind: str) -> None
     table.write_text(TABLE, encoding="utf-8")
     packed = [kind == "embed" and "model_kwargs" not in one for one in OPTIONS]
     stage.alpha.play(*(json_reply(embeddings(packed=one)) for one in packed))
-    asked = {"MODEL": stage.fresh(kind), "OPTIONS": json.dumps(OPTIONS)}
-    out = await run_langchain(stage, tmp_path, LANGCHAIN_EMBEDS, PYTHONPATH=str(tmp_path), **asked)
+    more = {"OPTIONS": json.dumps(OPTIONS), "PYTHONPATH": str(tmp_path)}
+    environment = write_environment(stage, stage.fresh(kind), **more)
+    out = await kit.run_python(LANGCHAIN_EMBEDS, tmp_path, environment)
     told = [json.loads(line) for line in out.splitlines() if line.startswith("[[")]
     rounded = [[*round_trip(one)] for one in VECTORS]
     assert told == [rounded, rounded, [[*one] for one in VECTORS]]
@@ -239,11 +228,7 @@ async def test_cohere_ranks(stage: Stage, tmp_path: Path) -> None:
     results = [{"index": 1, "relevance_score": 0.9}]
     meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1.0}}
     stage.alpha.always(json_reply({"id": "r", "results": results, "meta": meta}))
-    environment = {
-        "BASE": stage.gateway.base_url.removesuffix("/v1"),
-        "KEY": stage.key,
-        "MODEL": stage.fresh("rerank"),
-    }
+    environment = write_environment(stage, stage.fresh("rerank"), BASE=stage.gateway.root_url)
     out = await kit.run_python(COHERE, tmp_path, environment)
     told = json.loads(out.rpartition("TOLD ")[2])
     assert told == [[1, 1.0], "model_not_found", "invalid_api_key"] * 2
