@@ -19,7 +19,14 @@ from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import Overloaded, UpstreamError, UpstreamUnavailable
 from gateway.tasks import spawn
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.renewal import EARLY_SECONDS, KeyFile, Renewal, fetch_key, read_output
+from gateway.upstream.renewal import (
+    EARLY_SECONDS,
+    RETRY_SECONDS,
+    KeyFile,
+    Renewal,
+    fetch_key,
+    read_output,
+)
 from gateway.upstream.rests import ProviderKey
 from tests.support.config import Places
 from tests.support.records import make_provider
@@ -232,6 +239,7 @@ async def test_nothing_is_run_for_each_request(cloud: Cloud) -> None:
     cloud.issue("first-key", "second-key")
     assert await cloud.try_keys() == ["first-key"]
     assert cloud.runs == 1
+    assert await cloud.renewals[0]._renew() == 3000, "which is the setting"
 
 
 async def test_a_key_that_is_refused_is_renewed_and_the_request_sent_once_more(
@@ -310,13 +318,17 @@ async def test_requests_at_once_wait_for_one_renewal(cloud: Cloud) -> None:
     assert cloud.runs == 2
 
 
-async def test_while_a_renewal_fails_the_old_key_serves(cloud: Cloud) -> None:
+async def test_while_a_renewal_fails_the_old_key_serves(
+    cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
     cloud.issue("first-key")
     cloud.printed.unlink()
     cloud.renewals[0].hurry("first-key")
     await until(lambda: cloud.key.problem, "the failure")
     assert cloud.key.problem == "the command exited with 1"
     assert cloud.key.failed_ms > 0
+    assert await cloud.renewals[0]._renew() == RETRY_SECONDS
+    assert len(caplog.messages) == 1, "what is wrong is logged once"
     assert await cloud.try_keys() == ["first-key"]
     cloud.issue("second-key")
     assert await cloud.try_keys() == ["first-key", "second-key"]
