@@ -80,6 +80,17 @@ async def test_a_request_is_never_sent_a_third_time(way: Pooled) -> None:
     assert len(way.scripted.exchanges) - before == 2
 
 
+@pytest.mark.parametrize("ending", [End.FIN, End.RST])
+async def test_a_connection_that_answered_a_byte_is_not_stale(way: Pooled, ending: End) -> None:
+    """The provider may have done the work, so no other route is tried either."""
+    before = await way.open_both()
+    way.scripted.play([b"HTTP/1.1 2", ending], json_reply(completion()))
+    with pytest.raises(UpstreamError) as failure:
+        await way.ask()
+    assert not failure.value.next_route
+    assert len(way.scripted.exchanges) - before == 1
+
+
 async def test_a_connection_that_breaks_late_is_not_stale(way: Pooled) -> None:
     """After two seconds the provider may have done the work, so nothing is sent again."""
     before, go_on = await way.open_both(), asyncio.Event()

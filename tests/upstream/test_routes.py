@@ -18,7 +18,7 @@ from tests.support.replies import (
     text_chunks,
 )
 from tests.support.stage import Stage
-from tests.support.upstream import End, Script
+from tests.support.upstream import End
 
 BREAKER_FAILURES = 5
 OK = json_reply(completion("from the second"))
@@ -26,7 +26,7 @@ SSE_OK = sse_reply(stream_chunks(["from ", "the second"]))
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 504, 520, 529])
+@pytest.mark.parametrize("status", [429, 500])
 async def test_next_route_is_tried_after_a_refusal(
     stage: Stage, status: int, *, stream: bool
 ) -> None:
@@ -44,44 +44,12 @@ async def test_next_route_is_tried_after_a_refusal(
     assert await stage.charge_nano(reply) == Used(11, 7).cost_nano
 
 
-NOT_NEXT: dict[str, tuple[Script, int, str | None]] = {
-    "time-out": ([End.HANG], 502, "upstream_timeout"),
-    "connection broken": ([End.FIN], 502, "upstream_error"),
-    "connection reset": ([End.RST], 502, "upstream_error"),
-    "headers, then silence": ([stream_head(), End.HANG], 502, "upstream_timeout"),
-    "rejection": (error_reply(400, code="bad"), 400, "bad"),
-    "our key refused": (error_reply(401), 502, "upstream_error"),
-    "not found": (error_reply(404), 502, "upstream_error"),
-}
-
-
-@pytest.mark.parametrize("name", NOT_NEXT)
-async def test_next_route_is_not_tried_when_the_first_may_have_worked(
-    stage: Stage, name: str
-) -> None:
-    script, status, code = NOT_NEXT[name]
-    stage.alpha.play(script)
+async def test_next_route_is_not_tried_when_the_first_may_have_worked(stage: Stage) -> None:
+    stage.alpha.play([End.FIN])
     reply = await stage.chat(say(stage.fresh("pair"), stream=True))
-    check_error(reply, status, code)
+    check_error(reply, 502, "upstream_error")
     assert (len(stage.alpha.exchanges), stage.beta.connections) == (1, 0)
     assert await stage.charge_nano(reply) == 0
-
-
-async def test_both_routes_failing_is_one_error(stage: Stage) -> None:
-    stage.alpha.play(error_reply(500))
-    stage.beta.play(error_reply(429, headers={"Retry-After": "9"}))
-    reply = await stage.chat(say(stage.fresh("pair")))
-    check_error(reply, 503, "upstream_unavailable")
-    assert reply.headers["retry-after"] == "9"
-    assert await stage.charge_nano(reply) == 0
-
-
-async def test_reused_connection_that_answered_a_byte_is_not_tried_again(stage: Stage) -> None:
-    model = stage.fresh("brisk")
-    stage.alpha.play(json_reply(completion("one")), [b"HTTP/1.1 2", End.FIN])
-    await stage.chat(say(model))
-    check_error(await stage.chat(say(model)), 502, "upstream_error")
-    assert [one.connection for one in stage.alpha.exchanges] == [1, 1]
 
 
 @pytest.mark.parametrize("begun", [False, True])
