@@ -54,7 +54,7 @@ def test_models_that_are_on_are_routed_by_the_providers_they_use(tmp_path: Path)
         ("POST", "/v1/chat/completions"),
         ("GET", "/readyz"),
         ("GET", "/console/"),
-        ("GET", "/console/session"),
+        ("GET", "/console/api/session"),
     ],
 )
 async def test_one_application_serves_the_api_and_the_console(

@@ -1,7 +1,7 @@
 """Use the console like a script: a real gateway in a folder, people signed in, JSON in and out.
 
     async with open_console(tmp_path) as console:
-        reply = await console.post("/console/keys", {"name": "laptop"}, as_=HOLDER)
+        reply = await console.post("/console/api/keys", {"name": "laptop"}, as_=HOLDER)
         assert reply.status == 201, reply.json
 
 The gateway runs in this process by default, which is quick. `start_console` runs

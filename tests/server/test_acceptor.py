@@ -102,7 +102,7 @@ async def test_idle_connections_give_way(cramped: GatewayProcess, first_bytes: b
 async def test_strangers_cost_nobody_with_a_key_a_connection(cramped: GatewayProcess) -> None:
     """Not by bodies that never come whole, either: the console reads those of a sign-in."""
     headers = {"Content-Type": "application/json", "Expect": "100-continue"}
-    head = request("POST", "/console/session", headers, b"{}")[:-2]
+    head = request("POST", "/console/api/session", headers, b"{}")[:-2]
     key = await add_key(cramped)
     async with cramped.connect() as known:
         assert await ask(known, "/v1/key", key) == 200

@@ -247,7 +247,7 @@ def list_console(token: str) -> Iterator[Play]:
     ):
         sent = request(method, f"/console/api/{path}", headers, body)
         yield f"console: {path}", (), sent, status
-    yield "console: 401", (), request("GET", "/console/keys"), 401
+    yield "console: 401", (), request("GET", "/console/api/keys"), 401
 
 
 def list_failed(key: str, others: Mapping[str, str]) -> Iterator[Play]:

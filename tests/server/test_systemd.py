@@ -138,39 +138,19 @@ async def ask_demo(one: Service, transport: httpx2.AsyncHTTPTransport | None = N
     return whole.choices[0].message.content
 
 
-async def test_a_life_is_told_in_order(tmp_path: Path) -> None:
-    """READY comes when requests are served, then pings, then STOPPING with the time it may take."""
-    address = str(tmp_path / "n")
-    async with service(tmp_path, watchdog_seconds=0.15, ear_address=address) as one:
-        ready = await one.start_ready()
-        assert one.ear.told[0] is ready
-        assert ready.fields["STATUS"] == f"listening on {one.gateway.root_url}, models: 1"
-        assert await ask_demo(one)
-        for _ in range(2):
-            await one.ear.wait_for("WATCHDOG", len(one.ear.told))
-        await one.end()
-        (stopping,) = one.ear.find("STOPPING")
-        assert stopping.fields == {
-            "STOPPING": "1",
-            "STATUS": "stopping: 0 requests in flight",
-            "EXTEND_TIMEOUT_USEC": "17000000",
-        }
-        names = [next(iter(told.fields)) for told in one.ear.told]
-    assert names[0] == "READY"
-    assert set(names[1 : names.index("STOPPING")]) == {"WATCHDOG"}
-    assert set(names[names.index("STOPPING") + 1 :]) <= {"WATCHDOG"}
+async def test_a_life_on_passed_sockets_is_told_in_order(tmp_path: Path) -> None:
+    """READY comes when requests are served, then pings, then STOPPING with the time it may take.
 
-
-# ---- passed sockets ------------------------------------------------------------------------------
-
-
-async def test_it_serves_what_it_is_passed(tmp_path: Path) -> None:
-    """All passed sockets are used, no others; their queue keeps its length, a path stays."""
-    path = str(tmp_path / "s")
+    All passed sockets are used, no others; their queue keeps its length, a path stays.
+    """
+    path, address = str(tmp_path / "s"), str(tmp_path / "n")
     with queueing() as tcp, queueing(path) as unix, queueing() as other:
         length = max_backlog(tcp)
-        async with service(tmp_path, [tcp, unix, other]) as one:
+        async with service(
+            tmp_path, [tcp, unix, other], watchdog_seconds=0.15, ear_address=address
+        ) as one:
             ready = await one.start_ready()
+            assert one.ear.told[0] is ready
             ports = [listening.getsockname()[1] for listening in (tcp, other)]
             first, last = (f"http://127.0.0.1:{port}" for port in ports)
             listed = f"listening on {first}, unix:{path}, {last}, models: 1"
@@ -179,7 +159,19 @@ async def test_it_serves_what_it_is_passed(tmp_path: Path) -> None:
             assert text
             assert await ask_demo(one, httpx2.AsyncHTTPTransport(uds=path)) == text
             assert max_backlog(tcp) == length
+            for _ in range(2):
+                await one.ear.wait_for("WATCHDOG", len(one.ear.told))
             await one.end()
+            (stopping,) = one.ear.find("STOPPING")
+            assert stopping.fields == {
+                "STOPPING": "1",
+                "STATUS": "stopping: 0 requests in flight",
+                "EXTEND_TIMEOUT_USEC": "17000000",
+            }
+            names = [next(iter(told.fields)) for told in one.ear.told]
+        assert names[0] == "READY"
+        assert {*names} - {"READY", "STOPPING"} == {"WATCHDOG"}
+        assert names.count("READY") == names.count("STOPPING") == 1
         assert Path(path).is_socket()  # noqa: ASYNC240 - a stat
         with socket.create_connection(tcp.getsockname(), 1):
             pass  # queued, not refused

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,46 +105,47 @@ async def provider(alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Pro
     pool.close()
 
 
-SERVES_AGAIN: Final = {
-    "length": WHOLE,
-    "chunked": CHUNKED,
-    "nothing": OK + b"Content-Length: 0\r\n\r\n",
-    "kept by HTTP/1.0": WHOLE.replace(
-        b"1.1 200 OK\r\n", b"1.0 200 OK\r\nConnection: keep-alive\r\n"
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SERVES_AGAIN)
-async def test_a_connection_whose_response_is_whole_serves_again(
-    provider: Provider, name: str
-) -> None:
-    connection, _ = await provider.read(SERVES_AGAIN[name])
-    assert connection.served == 1
-    assert await provider.is_given_again(connection)
-    assert (connection.served, provider.scripted.connections) == (2, 1)
-
-
-SERVES_NO_MORE: Final[dict[str, Script]] = {
-    "another response behind it": [WHOLE + OK + b"\r\n"],
-    "a byte behind it": [WHOLE + b"\n"],
-    "a byte behind the last chunk": [CHUNKED + b"\n"],
-    "it says close": [WHOLE.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n")],
-    "it says close among other things": [CHUNKED.replace(b"OK\r\n", b"OK\r\nConnection: x, Close\r\n")],
-    "HTTP/1.0": [WHOLE.replace(b"1.1", b"1.0")],
-    "its end is the response's": [UNTIL_CLOSE, End.FIN],
-    "204": [b"HTTP/1.1 204 No\r\n\r\n"],
-    "101": [b"HTTP/1.1 101 Other\r\n\r\n"],
+ENDS: Final[dict[str, tuple[str, Script]]] = {
+    "length": ("again", [WHOLE]),
+    "chunked": ("again", [CHUNKED]),
+    "nothing": ("again", [OK + b"Content-Length: 0\r\n\r\n"]),
+    "kept by HTTP/1.0": ("again", [WHOLE.replace(b"1.1 200 OK", b"1.0 200 OK\r\nConnection: keep-alive")]),
+    # The response is whole, but what would come by the connection next might be another's.
+    "another response behind it": ("closed", [WHOLE + OK + b"\r\n"]),
+    "a byte behind it": ("closed", [WHOLE + b"\n"]),
+    "a byte behind the last chunk": ("closed", [CHUNKED + b"\n"]),
+    "it says close": ("closed", [WHOLE.replace(b"OK", b"OK\r\nConnection: close")]),
+    "it says close among other things": ("closed", [CHUNKED.replace(b"OK", b"OK\r\nConnection: x, Close")]),
+    "HTTP/1.0": ("closed", [WHOLE.replace(b"1.1", b"1.0")]),
+    "its end is the response's": ("closed", [UNTIL_CLOSE, End.FIN]),
+    "204": ("closed", [b"HTTP/1.1 204 No\r\n\r\n"]),
+    "101": ("closed", [b"HTTP/1.1 101 Other\r\n\r\n"]),
+    # A reset ends nothing cleanly, not even what ends with the connection.
+    "length, reset": ("broken", [WHOLE[:-1], End.RST]),
+    "length, closed": ("broken", [WHOLE[:-1], End.FIN]),
+    "chunked, closed": ("broken", [CHUNKED[:-1], End.FIN]),
+    "until close, reset": ("broken", [UNTIL_CLOSE, End.RST]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SERVES_NO_MORE)
-async def test_a_connection_in_doubt_serves_no_more(provider: Provider, name: str) -> None:
-    """Its response was whole; what would come by it next might be another's."""
-    connection, _ = await provider.read(*SERVES_NO_MORE[name])
-    assert connection.served == 0
-    assert not await provider.is_given_again(connection)
-    await provider.wait_closed()
+@pytest.mark.parametrize("name", ENDS)
+async def test_a_connection_serves_again_if_its_response_was_whole_and_nothing_else(
+    provider: Provider, name: str
+) -> None:
+    outcome, (head, *ending) = ENDS[name]
+    seen, taker = asyncio.Event(), Taker()
+    connection = await provider.ask(head, Wait(seen), *ending)
+    seen.set()
+    with pytest.raises(Broken) if outcome == "broken" else nullcontext():
+        await asyncio.wait_for(connection.deliver(taker), SECONDS)
+    connection.close()
+    assert taker.body in ({b"hello!", b""} if outcome != "broken" else {b"hello", b"hello!"})
+    assert connection.served == (outcome == "again")
+    assert await provider.is_given_again(connection) == (outcome == "again")
+    if outcome == "again":
+        assert (connection.served, provider.scripted.connections) == (2, 1)
+    else:
+        await provider.wait_closed()
 
 
 async def test_a_connection_whose_request_was_answered_too_early_serves_no_more(
@@ -189,33 +191,22 @@ async def test_a_connection_that_reads_on_serves_again(provider: Provider) -> No
     assert await provider.is_given_again(connection)
 
 
-def stop_and_fail(connection: Connection) -> None:
-    connection.stop()
-    connection.fail(UpstreamError("too late"))
-
-
-GIVEN_UP: Final[dict[str, Callable[[Connection], object]]] = {
-    "unread": lambda _: None,
-    "failed": lambda connection: connection.fail(UpstreamError("too late")),
-    "stopped, then failed": stop_and_fail,
-}
-
-
-@pytest.mark.parametrize("name", GIVEN_UP)
-async def test_a_connection_given_up_within_its_response_is_cut(
-    provider: Provider, name: str
+@pytest.mark.parametrize(
+    ("script", "calls"),
+    [
+        ([WHOLE[:-1], End.HANG], ""),
+        ([WHOLE[:-1], End.HANG], "fail"),
+        ([WHOLE[:-1], End.HANG], "stop fail"),
+        ([WHOLE], "fail"),
+    ],
+)
+async def test_a_connection_given_up_within_its_response_or_failed_after_its_end_is_cut(
+    provider: Provider, script: Script, calls: str
 ) -> None:
-    connection = await provider.ask(WHOLE[:-1], End.HANG)
-    GIVEN_UP[name](connection)
-    connection.close()
-    assert not await provider.is_given_again(connection)
-    await provider.wait_closed()
-
-
-async def test_a_connection_that_failed_after_its_end_is_cut(provider: Provider) -> None:
-    """A deadline that fell due with the last byte: whoever had it was told of an error."""
-    connection = await provider.ask(WHOLE)
-    connection.fail(UpstreamError("too late"))
+    """A deadline may fall due with the last byte: whoever had it was told of an error."""
+    connection = await provider.ask(*script)
+    for call in calls.split():
+        connection.stop() if call == "stop" else connection.fail(UpstreamError("too late"))
     connection.close()
     assert not await provider.is_given_again(connection)
     await provider.wait_closed()
@@ -278,31 +269,6 @@ async def test_a_connection_serves_no_more_while_its_request_is_on_the_way() -> 
     await asyncio.sleep(0)
     with pytest.raises(Unreachable):
         await pool.connect()
-
-
-UNWHOLE: Final[dict[str, Script]] = {
-    "length, reset": [WHOLE[:-1], End.RST],
-    "length, closed": [WHOLE[:-1], End.FIN],
-    "chunked, closed": [CHUNKED[:-1], End.FIN],
-    "until close, reset": [UNTIL_CLOSE, End.RST],
-}
-
-
-@pytest.mark.parametrize("name", UNWHOLE)
-async def test_a_response_that_broke_off_is_told(provider: Provider, name: str) -> None:
-    """A reset ends nothing cleanly, not even what ends with the connection."""
-    head, *ending = UNWHOLE[name]
-    seen = asyncio.Event()
-    connection, taker = await provider.ask(head, Wait(seen), *ending), Taker()
-    seen.set()
-    with pytest.raises(Broken):
-        await asyncio.wait_for(connection.deliver(taker), SECONDS)
-    connection.close()
-    assert not await provider.is_given_again(connection)
-
-
-async def test_a_response_that_ends_with_its_connection_is_whole(provider: Provider) -> None:
-    assert (await provider.read(UNTIL_CLOSE, End.FIN))[1] == b"hello!"
 
 
 class Wire(asyncio.Transport):
