@@ -1,6 +1,6 @@
 """Stripe: payment pages by its own package, which is synchronous, and `POST /webhooks/stripe`.
 
-Amounts are counted in a currency's smallest unit there, see `config.cards`. An endpoint has to be told
+Amounts are counted in a currency's smallest unit there, see `config.settings`. An endpoint has to be told
 of the events in `READERS`.
 
 The webhook has no session, no cookie and no rule of origins: the signature is all that counts, and it
@@ -22,8 +22,8 @@ from aiohttp import hdrs, web
 from gateway.api.front import make_front
 from gateway.api.state import Call, Gateway
 from gateway.cards.cashier import BadSignature, Cashier, ProviderRefused, ProviderUnavailable
-from gateway.config.cards import find_minor_nano
 from gateway.config.records import Cards
+from gateway.config.settings import find_minor_nano
 from gateway.console.dispatch import identify, read_bytes, refuse_method, render_error
 from gateway.console.fields import ConsoleError, explain, too_many_tries, unavailable
 from gateway.console.state import BooksThread

@@ -1,11 +1,11 @@
 """Read gateway.toml into frozen records, checked as a whole.
 
-    settings   the table of all keys: reader, meaning, default
+    settings   the table of all keys: reader, meaning, default; payments by card, checked, and the
+               smallest amounts of currencies
     records    the configuration as records
     load       makes the records: providers, storage, alerts; the rules that involve several tables
     models     the models: their kinds, names and routes
     prices     their prices, and what their providers bill
-    cards      the table of payments by card, checked; the smallest amounts of currencies
     values     readers of values with special rules: addresses, headers, routes
     secrets    where a secret is, and its look-up
     reader     reads TOML into typed values; errors name the place and the rule, all at once

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from gateway.config.cards import read_cards
 from gateway.config.models import read_models
 from gateway.config.reader import (
     ConfigError,
@@ -42,7 +41,7 @@ from gateway.config.secrets import (
     resolve,
     resolve_secret,
 )
-from gateway.config.settings import SETTINGS
+from gateway.config.settings import SETTINGS, read_cards
 from gateway.config.values import check_proxy, check_webhook
 from gateway.dialects.records import DEMO
 from gateway.ledger.records import read_database_url

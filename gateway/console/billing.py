@@ -16,8 +16,8 @@ from aiohttp import web
 
 from gateway.admin import keys, signin, views
 from gateway.admin.fields import describe
-from gateway.config.cards import find_problem
 from gateway.config.records import Billing, Cards
+from gateway.config.settings import find_problem
 from gateway.console.fields import ConsoleError, invalid_field, not_found, too_many_tries
 from gateway.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
 from gateway.console.routes import (

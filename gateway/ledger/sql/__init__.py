@@ -9,5 +9,5 @@ audit       the proof of the books: its checks are in `proof.sql` and `proof_at_
 books       implements `Books`, but for what each database adds: the parts together, and small ones:
             events, replies, one-time codes, tokens of scripts
 accounts  keys  budgets  entries  codes  orders  calls  usage  people  signins
-alerts  observations      the parts
+alerts                    the parts
 """

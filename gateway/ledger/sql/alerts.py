@@ -1,25 +1,57 @@
-"""Alerts: raised once, queued until delivered. Rows come as one JSON array, see `database.read_rows`."""
+"""Alerts, raised once and queued until delivered; and the sums of what they may be about.
+
+Sums of refusals, calls to providers and latencies are added to what is stored, forgotten when old, and
+read. Rows come as one JSON array, see `database.read_rows`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import orjson
 
+from gateway.ids import find_first_id
 from gateway.ledger.alert_records import (
+    EDGES_MS,
+    KEPT_FAILURES,
     KEPT_MS,
+    KEPT_REFUSED_MS,
+    REFUSED_A_DAY,
+    REFUSED_OF_ACCOUNT_A_DAY,
+    SLOT_MS,
     Alert,
     AlertKind,
     AlertView,
+    CallSums,
     Channel,
     Due,
     Hook,
+    LatencyCount,
+    LatencyScope,
+    RefusalView,
+    RefusedView,
+    UpstreamFailure,
+    UpstreamView,
     make_alert_id,
     write_alert,
 )
+from gateway.ledger.call_records import CallView
+from gateway.ledger.records import NotFound
+from gateway.ledger.serving.queue import (
+    CallKey,
+    CallSum,
+    LatencyKey,
+    Observations,
+    RefusalKey,
+    RefusalSum,
+    RefusedRow,
+)
 from gateway.ledger.sql.database import Connection, Part, read_account_name, read_script
 from gateway.money import format_amount
+from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 MAX_AT_ONCE: Final = 500
 """Alerts about balances that one look raises: a new threshold may be above every balance."""
@@ -27,6 +59,17 @@ PER_RECEIVER: Final = 4
 """Alerts of one receiver that are due at once: one that hangs holds no others up."""
 
 _SQL: Final = read_script(__file__)
+Row = tuple[int | str | None, ...]
+InsertRows = Callable[[Connection, str, Sequence[Row]], None]
+"""Puts rows in behind the VALUES of a statement; each database has its own quick way for many."""
+_FORGET_REFUSED: Final = "DELETE FROM refused WHERE request_id < ?"
+_LIMIT_REFUSED_OF_ACCOUNT: Final = _SQL["limit refused"].format(chosen="account_id = :account")
+_LIMIT_REFUSED_OF_ALL: Final = _SQL["limit refused"].format(chosen="TRUE")
+_FORGET: Final = (
+    ("DELETE FROM refusals WHERE hour < ?", HOUR_MS),
+    ("DELETE FROM upstream_calls WHERE slot < ?", SLOT_MS),
+    ("DELETE FROM latencies WHERE scope IN ('route', 'account', 'day') AND hour < ?", HOUR_MS),
+)
 
 
 class AlertBook(Part):
@@ -180,3 +223,157 @@ class AlertBook(Part):
             body = write_alert(alert, alert_id, name, now_ms)
             row = (alert_id, key, channel, alert.kind, account_id, body, now_ms, now_ms)
             connection.execute(_SQL["raise"], row)
+
+
+def write_observations(
+    connection: Connection, observed: Observations, now_ms: int, insert_rows: InsertRows
+) -> None:
+    """Add the sums to what is stored, inside a transaction, and forget what is old."""
+    insert_rows(connection, _SQL["add refusals"], _make_refusal_rows(observed.refusals))
+    _write_refused(connection, observed.refused, now_ms, insert_rows)
+    insert_rows(connection, _SQL["add calls"], _make_call_rows(observed.calls))
+    insert_rows(connection, _SQL["add failures"], _make_failure_rows(observed.failures))
+    insert_rows(connection, _SQL["add latencies"], _make_latency_rows(observed.latencies))
+    # Each kind by itself: callers make rejections, which must not push out what providers failed at.
+    for rejected in {int(one.rejected) for one in observed.failures}:
+        connection.execute(_SQL["forget failures"], {"rejected": rejected, "kept": KEPT_FAILURES})
+    for statement, unit_ms in _FORGET:
+        connection.execute(statement, ((now_ms - KEPT_MS) // unit_ms,))
+
+
+def _write_refused(
+    connection: Connection, refused: Sequence[RefusedRow], now_ms: int, insert_rows: InsertRows
+) -> None:
+    """Add refused requests, and forget what is old or too many of a day: ids are ordered by time."""
+    insert_rows(connection, _SQL["add refused"], refused)
+    connection.execute(_FORGET_REFUSED, (find_first_id(now_ms - KEPT_REFUSED_MS),))
+    for day in {at_ms // DAY_MS for _, at_ms, *_ in refused}:
+        span = {"first": find_first_id(day * DAY_MS), "after": find_first_id((day + 1) * DAY_MS)}
+        for account_id in {account_id for _, _, account_id, *_ in refused}:
+            wanted = span | {"account": account_id, "kept": REFUSED_OF_ACCOUNT_A_DAY}
+            connection.execute(_LIMIT_REFUSED_OF_ACCOUNT, wanted)
+        connection.execute(_LIMIT_REFUSED_OF_ALL, span | {"kept": REFUSED_A_DAY})
+
+
+def _make_refusal_rows(sums: Mapping[RefusalKey, RefusalSum]) -> list[Row]:
+    return [(*key, one.count, one.last_ms, one.last_request_id) for key, one in sums.items()]
+
+
+def _make_call_rows(sums: Mapping[CallKey, CallSum]) -> list[Row]:
+    return [
+        (*key, one.calls, one.failures, *_make_failure_cells(one.last)) for key, one in sums.items()
+    ]
+
+
+def _make_latency_rows(sums: Mapping[LatencyKey, list[int]]) -> list[Row]:
+    """Sum by scope, so that a page reads few rows: days are as few as buckets."""
+    rows: dict[Row, list[int]] = {}
+    for (hour, account_id, provider, model), times in sums.items():
+        buckets = [Counter(bisect_left(EDGES_MS, one) for one in times[at::2]) for at in range(2)]
+        day = hour // HOURS_PER_DAY * HOURS_PER_DAY
+        for scope in (
+            ("route", hour, 0, provider, model),
+            ("account", hour, account_id, "", ""),
+            ("day", day, 0, "", ""),
+        ):
+            for place in range(2):
+                for bucket, count in buckets[place].items():
+                    rows.setdefault((*scope, bucket), [0, 0])[place] += count
+    return [(*key, *counts) for key, counts in rows.items()]
+
+
+def _make_failure_rows(failures: Sequence[UpstreamFailure]) -> list[Row]:
+    return [
+        (*_make_failure_cells(one), one.type, one.code, one.param, int(one.rejected))
+        for one in failures
+    ]
+
+
+def _make_failure_cells(failure: UpstreamFailure | None) -> Row:
+    if failure is None:
+        return (None,) * 5
+    return (
+        failure.at_ms, failure.request_id, failure.status, failure.reason, failure.url,
+    )  # fmt: skip
+
+
+_AFTER_ALL: Final = "req_g"
+"""Greater than all request ids."""
+
+
+def read_failures(connection: Connection, first: str, last: str) -> tuple[UpstreamFailure, ...]:
+    """Return the failed and rejected attempts of a range of request ids, the first one first."""
+    rows = connection.execute(_SQL["failures of requests"], {"first": first, "last": last})
+    return tuple(UpstreamFailure(*row[:8], *map(bool, row[8:])) for row in rows)
+
+
+class ObservationBook(Part):
+    def read_refusals(self, account_id: int | None, since_ms: int) -> list[RefusalView]:
+        """Sum the refusals since the hour of a time, the latest first; None: those of everybody."""
+        wanted = {"account": account_id, "hour": since_ms // HOUR_MS}
+        refusals = [RefusalView(*row) for row in self._database.read_rows(_SQL["refusals"], wanted)]
+        return sorted(refusals, key=lambda one: one.last_ms, reverse=True)
+
+    def read_latencies(
+        self, scope: LatencyScope, first_hour: int, end_hour: int, account_id: int | None = None
+    ) -> list[LatencyCount]:
+        """Return the counts of the hours before `end_hour`; a day's are those of its first hour."""
+        wanted = {"scope": scope, "first": first_hour, "end": end_hour, "account": account_id}
+        return [
+            LatencyCount(tuple(filter(None, name)), bucket, firsts, totals)
+            for *name, bucket, firsts, totals in self._database.read_rows(_SQL["latencies"], wanted)
+        ]
+
+    def read_refused(self, account_id: int | None, since_ms: int, limit: int) -> list[RefusedView]:
+        """Return refused requests that began since a time, the latest first; None: of everybody."""
+        return self._read_refused(find_first_id(since_ms), _AFTER_ALL, account_id, limit)
+
+    def find_refused(self, request_id: str, *, account_id: int | None = None) -> RefusedView:
+        """Return a refused request. Raises NotFound, also for those of other accounts."""
+        for one in self._read_refused(request_id, request_id, account_id, 1):
+            return one
+        raise NotFound(
+            "there is no call of that request id, and no request that was refused in the last 7 days"
+        )
+
+    def _read_refused(
+        self, first: str, last: str, account_id: int | None, limit: int
+    ) -> list[RefusedView]:
+        wanted = {"first": first, "last": last, "account": account_id, "limit": limit}
+        refused = [RefusedView(*row) for row in self._database.read_rows(_SQL["refused"], wanted)]
+        return sorted(refused, key=lambda one: one.request_id, reverse=True)
+
+    def read_last_failures(self, calls: Sequence[CallView]) -> dict[str, UpstreamFailure]:
+        """Return how the last attempt failed of each of these calls that has one, by request id."""
+        if not calls:
+            return {}
+        request_ids = sorted(call.request_id for call in calls)
+        with self._database.reading() as connection:
+            found = read_failures(connection, request_ids[0], request_ids[-1])
+        return {one.request_id: one for one in found}
+
+    def read_upstream(self) -> list[UpstreamView]:
+        """Return every provider's model that was asked within a month, by name."""
+        now_ms = self._database.clock()
+        slots = {
+            "hour": (now_ms - HOUR_MS) // SLOT_MS + 1,
+            "day": now_ms // DAY_MS * DAY_MS // SLOT_MS,
+        }
+        with self._database.snapshot():
+            calls = self._database.read_rows(_SQL["calls"], slots)
+            failed = self._database.read_rows(_SQL["failures"], ())
+        failures = {(provider, model): UpstreamFailure(*row) for provider, model, *row in failed}
+        return sorted(
+            (
+                UpstreamView(
+                    provider,
+                    model,
+                    hour=CallSums(*sums[:2]),
+                    today=CallSums(*sums[2:4]),
+                    latest=CallSums(*sums[4:]),
+                    failure=failures.get((provider, model)),
+                )
+                for provider, model, *sums in calls
+            ),
+            key=lambda one: (one.provider, one.upstream_model),
+        )

@@ -36,7 +36,7 @@ from gateway.ledger.records import (
 )
 from gateway.ledger.signin_records import SignIn, TokenRole, TokenTerms, TokenView, TotpView
 from gateway.ledger.sql.accounts import AccountBook, StatementBook
-from gateway.ledger.sql.alerts import AlertBook
+from gateway.ledger.sql.alerts import AlertBook, ObservationBook
 from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.calls import CallBook
 from gateway.ledger.sql.codes import CodeBook
@@ -51,7 +51,6 @@ from gateway.ledger.sql.database import (
 )
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
-from gateway.ledger.sql.observations import ObservationBook
 from gateway.ledger.sql.orders import OrderBook
 from gateway.ledger.sql.people import PeopleBook, find_hash, note_signin
 from gateway.ledger.sql.signins import SignInBook

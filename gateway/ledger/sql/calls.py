@@ -23,8 +23,8 @@ from typing import Final, Literal
 from gateway.ids import display, find_first_id
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
+from gateway.ledger.sql.alerts import read_failures
 from gateway.ledger.sql.database import Connection, Part, Value, join_parts, read_rows, sum_parts
-from gateway.ledger.sql.observations import read_failures
 from gateway.ledger.sql.rows import read_receipt
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
