@@ -164,7 +164,7 @@ async def test_no_change_from_another_site(shared: Console, route: Route) -> Non
 async def test_other_addresses(shared: Console) -> None:
     reply = await shared.get(f"{API}/nothing/here")
     assert reply.refusal == (404, "not_found", None)
-    for path in ("/console", "/console/api/keys", "/console/static/app.js", "/console/x"):
+    for path in ("/console", "/console/keys", "/console/static/app.js", "/console/x"):
         reply = await shared.post(path, {}, as_=OPERATOR)
         assert reply.refusal == (405, "method_not_allowed", None)
         assert reply.headers["Allow"] == "GET, HEAD"
