@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 
 import pytest
 
@@ -15,17 +14,9 @@ from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import Terms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AccountView, StandingView
-from gateway.ledger.signin_records import SessionView
-from tests.admin.visits import NAME, VISITOR, read, set_up_totp
-from tests.support.cli import CONFIG, Cli
+from tests.admin.visits import NAME, VISITOR, set_up_totp
+from tests.support.cli import Cli
 from tests.support.rows import each_row
-
-
-def test_an_account_is_made_with_its_database(cli: Cli) -> None:
-    answer = cli.done("account", "add", "alice", "--credit", "20")
-    assert answer.out == ""
-    assert answer.err == "Account alice added; its balance is 20.00 EUR.\n"
-    assert cli.database.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_balance_that_ends_first_is_first() -> None:
@@ -61,13 +52,6 @@ class Stdin(io.TextIOWrapper):
 
     def isatty(self) -> bool:
         return self.is_terminal
-
-
-def find_session_by_cli_link(signed: Cli, url: str) -> SessionView:
-    with open_books(signed.database) as books:
-        made = signin.open_session_by_link(books, url.partition("#token=")[2].strip(), VISITOR)
-    assert made is not None
-    return made.view
 
 
 @each_row("line", ["correct horse", "correct horse\n", "correct horse\r\nmore\n"])
@@ -124,68 +108,15 @@ def test_a_password_by_the_command_line_ends_sessions(
     assert answer.err == "The password of account alice is set. Sessions ended: 1.\n"
 
 
-def test_nobody_is_not_asked_for_a_password(signed: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", None)
-    assert signed.run("account", "passwd", "nobody").code == 5
-    assert signed.run("account", "signin-link", "nobody").code == 5
-
-
-@each_row(
-    ("server", "base"),
-    [
-        ("", "http://127.0.0.1:8080"),
-        ('host = "0.0.0.0"\nport = 81', "http://127.0.0.1:81"),
-        ('host = "::"\nport = 81', "http://[::1]:81"),
-        ('port = 0\npublic_url = "https://llm.example.com"', "https://llm.example.com"),
-    ],
-)
-def test_a_link_is_alone_on_stdout(signed: Cli, server: str, base: str) -> None:
-    signed.config.write_text(f"[server]\n{server}\n{CONFIG}", encoding="utf-8")
-    answer = signed.done("account", "signin-link", NAME)
-    assert answer.out.startswith(f"{base}/console/signin#token=gwl_")
-    assert answer.out.count("\n") == 1
-    assert "gwl_" not in answer.err
-    assert find_session_by_cli_link(signed, answer.out).account.name == NAME
-
-
-def test_a_link_to_nowhere_is_not_made(signed: Cli) -> None:
-    signed.config.write_text(f"[server]\nport = 0\n{CONFIG}", encoding="utf-8")
-    answer = signed.run("account", "signin-link", NAME)
-    assert answer.code == 1
-    assert "public_url" in answer.err
-    assert not read(signed.database, "SELECT * FROM signin_links")
-
-
-def test_a_person_has_a_sign_in_by_the_command_line(
-    signed: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Made by a link or a password, listed, and removed; the account's own stays as it was."""
-    link = signed.done("account", "signin-link", NAME, "--for", "dana")
-    assert link.err.startswith("This link signs in as alice/dana once, until")
-    assert find_session_by_cli_link(signed, link.out).signin.name == "alice/dana"
-    monkeypatch.setattr("sys.stdin", Stdin(b"correct horse\n"))
-    answer = signed.done("account", "passwd", NAME, "--for", "dana")
-    assert answer.err == "The password of account alice/dana is set. Sessions ended: 1.\n"
-    with open_books(signed.database) as books:
-        assert books.people.find_password(NAME) is None
-        set_up_totp(books, NAME, "dana")
-    listed = signed.done("account", "signins", NAME)
-    assert [line.split()[0] for line in listed.out.splitlines()] == ["NAME", NAME, "alice/dana"]
-    described = json.loads(signed.done("account", "signins", NAME, "--json").out)
-    assert [(one["person"], one["totp"] is None) for one in described] == [
-        *((None, True), ("dana", False))
-    ]
-    assert signed.run("account", "remove-totp", NAME).code == 5
-    removed = signed.done("account", "remove-totp", NAME, "--for", "dana")
-    assert removed.err.startswith("Account alice/dana signs in without one-time codes.")
-    answer = signed.done("account", "signin-remove", NAME, "--for", "dana")
-    assert answer.err == "dana no longer signs in to account alice; sessions ended: 0.\n"
-    assert signed.run("account", "signin-remove", NAME, "--for", "dana").code == 5
-
-
 def test_codes_are_removed_for_somebody_who_lost_the_app(signed: Cli) -> None:
     with open_books(signed.database) as books:
-        set_up_totp(books, NAME)
+        books.signins.set_password(NAME, "hash", "dana")
+        for person in ("", "dana"):
+            set_up_totp(books, NAME, person)
+    removed = signed.done("account", "remove-totp", NAME, "--for", "dana")
+    assert removed.err.startswith("Account alice/dana signs in without one-time codes.")
+    described = signed.done("account", "signins", NAME, "--json").json
+    assert [one["totp"] is None for one in described] == [False, True]
     answer = signed.done("account", "remove-totp", NAME)
     assert answer.err == (
         "Account alice signs in without one-time codes. Its recovery codes are void.\n"

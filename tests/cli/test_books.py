@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -23,18 +21,6 @@ from tests.console.kit import prepare
 from tests.support.cli import Cli
 from tests.support.rows import each_row
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
-
-
-def test_an_audit_of_wrong_books_exits_3(cli: Cli, alice: str) -> None:
-    with sqlite3.connect(cli.database) as database:
-        database.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
-    database.close()
-    answer = cli.run("audit")
-    assert answer.code == 3
-    assert alice in answer.err
-    assert answer.err.endswith("The books do not add up.\n")
-    report = cli.run("audit", "--json")
-    assert (report.code, report.json["ok"], len(report.json["problems"])) == (3, False, 1)
 
 
 def test_backups_of_a_database_elsewhere_are_its_own(cli: Cli) -> None:
@@ -59,24 +45,6 @@ def test_a_database_elsewhere_without_a_ledger_is_told_by_its_address(
     ran = cli.run("account", "list")
     assert ran.code == ExitCode.NOT_FOUND
     assert f"there is no ledger in {SHOWN}; 'serve' or" in ran.err
-
-
-def test_books_that_do_not_add_up_do_not_move(cli: Cli) -> None:
-    cli.done("account", "add", "alice", "--credit", "20")
-    file = cli.folder / "ledger.jsonl"
-    cli.done("export", str(file))
-    with closing(sqlite3.connect(cli.database)) as connection, connection:
-        connection.execute("UPDATE accounts SET balance_nano = 1")
-    refused = cli.run("export", str(cli.folder / "again.jsonl"))
-    assert refused.code == ExitCode.AUDIT_MISMATCH
-    assert "account alice: balance is 1" in refused.err
-    assert not (cli.folder / "again.jsonl").exists()
-    cli.database.rename(cli.folder / "old.db")
-    file.write_bytes(file.read_bytes().replace(b'"balance_nano":2', b'"balance_nano":3', 1))
-    refused = cli.run("import", str(file))
-    assert refused.code == ExitCode.AUDIT_MISMATCH
-    assert f"No ledger was made at {cli.database}." in refused.err
-    assert not cli.database.exists()
 
 
 def test_a_ledger_moves_into_a_database_and_back(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-import sqlite3
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -66,46 +65,6 @@ def test_the_shipped_configuration_is_in_order(cli: Cli) -> None:
 def test_an_exposed_gateway_is_warned_of(cli: Cli, server: str, is_warned: bool) -> None:
     cli.config.write_text(f"[server]\nport = 0\n{server}\n", encoding="utf-8")
     assert ("TLS proxy" in cli.run("check").err) == is_warned  # there may be no IPv6 here
-
-
-def make_folder(path: Path) -> None:
-    path.mkdir()
-
-
-def make_text(path: Path) -> None:
-    path.write_text("no database " * 100, encoding="utf-8")
-
-
-def make_foreign(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("CREATE TABLE cookies (x)")
-        database.execute("PRAGMA user_version = 4")
-
-
-def lose(path: Path) -> None:
-    path.with_name(f"{path.name}-wal").touch()
-
-
-@pytest.mark.parametrize(
-    ("make", "problem"),
-    [
-        (make_folder, "it is a folder; name a file in it"),
-        (make_text, "it is no ledger, or its first page is damaged; restore a backup"),
-        (make_foreign, "not a ledger, but another program's database; name another file as"),
-        (lose, "there is no database, but gateway.db-wal shows that there was one. Put it back"),
-    ],
-)
-def test_a_database_that_would_not_open_is_told(
-    cli: Cli, make: Callable[[Path], None], problem: str
-) -> None:
-    """And `serve` says the same."""
-    make(cli.database)
-    answer = cli.run("check")
-    assert answer.code == 69
-    assert answer.out.startswith("config ")
-    assert answer.err.startswith(f"`serve` cannot start: {cli.database}: {problem}")
-    told = cli.run("account", "add", "alice")
-    assert (told.code, problem in told.err) == (69, True)
 
 
 def test_a_database_elsewhere_is_shown_without_its_password(

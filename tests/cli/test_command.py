@@ -8,7 +8,6 @@ import pwd
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,74 +25,6 @@ from tests.support.rows import each_row
 from tests.support.stand_in import SHOWN, URL, stand_in
 
 # ---- exit codes ----------------------------------------------------------------------------------
-
-
-@each_row(
-    "words",
-    [
-        ["account", "list"],
-        ["account", "show", "a"],
-        ["account", "credit", "a", "1"],
-        ["key", "add", "a"],
-        ["key", "list"],
-        ["code", "make", "--amount", "1"],
-        ["code", "list"],
-        ["usage"],
-        ["audit"],
-        ["events"],
-    ],
-)
-def test_a_missing_database_is_not_made_and_exits_5(cli: Cli, words: Sequence[str]) -> None:
-    answer = cli.run(*words)
-    assert (answer.code, answer.out) == (5, "")
-    assert str(cli.database) in answer.err
-    assert not cli.database.exists()
-
-
-def test_a_database_that_cannot_be_used_exits_69(cli: Cli) -> None:
-    cli.done("account", "add", "alice")
-    with sqlite3.connect(cli.database) as database:
-        database.execute("PRAGMA user_version = 99")
-    database.close()
-    answer = cli.run("account", "list")
-    assert (answer.code, answer.out) == (69, "")
-    cli.database.write_bytes(b"no database" * 1000)
-    assert cli.run("account", "list").code == 69
-
-
-@each_row("verb", [[], ["serve"], ["check"], ["account", "list"], ["audit"]])
-def test_a_bad_configuration_exits_78(cli: Cli, verb: Sequence[str]) -> None:
-    cli.config.write_text("[servr]")
-    answer = cli.run(*verb)
-    assert (answer.code, answer.out) == (78, "")
-    assert answer.err.count("\n") == 1
-
-
-def test_a_missing_configuration_exits_78_and_says_what_to_do(cli: Cli) -> None:
-    answer = cli.run("account", "list", environ={"GATEWAY_CONFIG": "/nonexistent/g.toml"})
-    assert answer.code == 78
-    assert "/nonexistent/g.toml: there is no such file. Name yours with --config" in answer.err
-    assert "or write one: python -m gateway init" in answer.err
-
-
-def test_init_writes_the_shipped_configuration_once(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shipped = (ROOT / "gateway.toml").read_bytes()
-    written = cli.folder / "new dir" / "my.toml"
-    assert f"cannot be written: the folder {written.parent}" in cli.run("init", str(written)).err
-    written.parent.mkdir()
-    assert f"--config '{written}' check" in cli.done("init", str(written)).err
-    assert written.read_bytes() == shipped
-    answer = cli.run("init")
-    assert (answer.code, answer.err) == (
-        1,
-        f"python -m gateway: {cli.config} exists already; init overwrites nothing\n",
-    )
-    cli.config.unlink()
-    monkeypatch.chdir(cli.folder)
-    assert "python -m gateway check " in cli.run("init", environ={}).err
-    assert cli.config.read_bytes() == shipped
 
 
 @pytest.mark.slow

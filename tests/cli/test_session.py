@@ -1,9 +1,11 @@
 """Sessions of an operator: what each command prints, on which stream, and its exit code.
 
 The files in `sessions/` have the commands and what they print: `! ` begins a line of stderr, `[5]` is an
-exit code other than 0, and `> NAME` writes the lines below it into a file. Ids and secrets are numbered
-in the order in which they appear, and commands use them by these numbers. To write the files anew,
-after a look at what that would change:
+exit code other than 0, and `> NAME` writes the lines below it into a file. `$ account passwd a < 'word'`
+has a text for stdin, `| grep` shows some lines of stdout alone, `$ sql` reads or changes the database,
+and `$ sh` runs a command of the shell in the folder. Ids and secrets are numbered in the order in which
+they appear, and commands use them by these numbers. To write the files anew, after a look at what that
+would change:
 
     WRITE_SESSION=1 python -m pytest tests/cli/test_session.py && git diff tests/cli/sessions
 """
@@ -11,9 +13,14 @@ after a look at what that would change:
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import re
 import shlex
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from operator import add
@@ -23,14 +30,17 @@ from typing import Final
 import pytest
 
 from gateway import ids
+from gateway.cli import process
 from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
 from gateway.ledger.records import StoredSecret
+from gateway.process import ExitCode
 from gateway.times import DAY_MS, unix_ms
+from tests import ROOT
 from tests.ledger.contract.kit import admission, settlement, void
 from tests.ledger.kit import find_key, make_place
-from tests.support.cli import Cli
+from tests.support.cli import Answer, Cli
 from tests.support.scribe import Scribe
 
 SESSIONS: Final = Path(__file__).with_name("sessions")
@@ -104,6 +114,25 @@ async def refuse(folder: Path) -> None:
 SEEDS: Final = {"calls": serve, "refusals": refuse}
 
 
+def run(cli: Cli, command: str) -> Answer:
+    word, _, rest = command.partition(" ")
+    if word == "sql":
+        with closing(sqlite3.connect(cli.database)) as connection, connection:
+            rows = connection.execute(rest).fetchall()
+        return Answer(0, "".join(" | ".join(map(str, row)) + "\n" for row in rows), "")
+    if word == "sh":
+        done = subprocess.run(
+            rest, shell=True, cwd=cli.folder, capture_output=True, text=True, check=False
+        )
+        return Answer(done.returncode, done.stdout, done.stderr)
+    words = shlex.split(command)
+    words, stdin = (words[:-2], words[-1]) if "<" in words else (words, "")
+    environ = {"GATEWAY_CONFIG": str(cli.config), "SUDO_USER": "ann"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+        return cli.run(*words, environ=environ)
+
+
 def play(cli: Cli, scribe: Scribe, block: str) -> str:
     first, _, rest = block.partition("\n")
     if first.startswith("> "):
@@ -111,17 +140,26 @@ def play(cli: Cli, scribe: Scribe, block: str) -> str:
         path.write_text(rest, encoding="utf-8")
         path.chmod(0o600)
         return block
-    environ = {"GATEWAY_CONFIG": str(cli.config), "SUDO_USER": "ann"}
-    answer = cli.run(*shlex.split(scribe.read(first.removeprefix("$ "))), environ=environ)
-    said = [f"! {line}".rstrip() for line in scribe.write(answer.err).splitlines()]
-    lines = [first, *said, *scribe.write(answer.out).splitlines()]
+    command, _, pattern = first.removeprefix("$ ").partition(" | grep ")
+    answer = run(cli, scribe.read(command.replace("ROOT", str(ROOT))))
+    # What is said comes first, so its secrets have the first numbers.
+    err, out = (
+        scribe.write(text.replace(sys.executable, "PYTHON").replace(str(ROOT), "ROOT")).splitlines()
+        for text in (answer.err, answer.out)
+    )
+    err = err[-1:] if answer.code == ExitCode.USAGE else err  # argparse's usage is its own
+    shown = [line for line in out if re.search(pattern, line)]
+    lines = [first, *(f"! {line}".rstrip() for line in err), *shown]
     return "\n".join([*lines, *([f"[{answer.code}]"] if answer.code else [])]) + "\n"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SESSIONS.iterdir()))
+@pytest.mark.usefixtures("cheap_passwords")
 def test_each_command_prints_what_it_did(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    # The folder of a test belongs to whoever runs it.
+    monkeypatch.setattr(process, "_find_owner", lambda _: "keeper")
     path = SESSIONS / f"{name}.txt"
     if name in SEEDS:
         asyncio.run(SEEDS[name](cli.folder))
