@@ -1,9 +1,15 @@
-"""Replies and events that are a provider's fault: `faults.txt` has them, and what is said of each.
+"""Replies, events and statuses that are a provider's fault: `faults.txt` has them, and what is said of each.
 
     == chat                              the dialect, or the service, of caller and provider
     <html>                               a JSON reply, as it came
     ! The upstream provider's reply …    the failure; `(busy)` stands before one that other routes may heal
     < event: error\\ndata: {"message": …} an event of a stream, alone and behind others
+
+Below `statuses` stand answers that are no 200, and the errors that callers get: a provider's own words are
+theirs alone where it finds fault with the request, as others may speak of our key or account.
+
+    429 after 7 {"error": …}             a status, and the seconds that the provider asks to wait
+    ! {"status": 503, …}: The upstream … what differs from a plain error, and the words
 
 To write all of it anew, after a look at what that would change:
 
@@ -12,14 +18,17 @@ To write all of it anew, after a look at what that would change:
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchange
-from gateway.errors import UpstreamError, UpstreamUnavailable
+from gateway.dialects.wire.replies import map_status
+from gateway.errors import NO_NAMES, UpstreamError, UpstreamUnavailable
 from tests.dialects.chat import kit as chat
 from tests.dialects.messages import kit as messages
 from tests.dialects.responses import kit as responses
@@ -48,6 +57,29 @@ def tell(error: Any) -> str:
     assert isinstance(error, UpstreamError)
     assert error.status == (503 if isinstance(error, UpstreamUnavailable) else 502)
     return f"! {'(busy) ' * isinstance(error, UpstreamUnavailable)}{error.message}"
+
+
+ANSWER: Final = re.compile(r"^(\d+)(?: after (\d+))? ?(.*)$")
+USUAL: Final[dict[str, object]] = {
+    "retry_after_seconds": 1.0,
+    **dict.fromkeys(("code", "param", "detail_code", "alarm", "next_route", "blame")),
+    "should_retry": True,
+    "rest_seconds": 0.0,
+    "provider_error": NO_NAMES,
+    "cause": "",
+}
+"""The fields of an error, and the values that are not told."""
+
+
+def map_answer(line: str) -> str:
+    ((status, after, body),) = ANSWER.findall(line)
+    error = map_status(int(status), body.encode(), float(after) if after else None)
+    told: dict[str, Any] = {"is": type(error).__name__, "status": error.status}
+    for name, usual in USUAL.items():
+        value = getattr(error, name, usual)
+        if value not in (usual, None, False, ""):
+            told[name] = value
+    return f"! {json.dumps(told)}: {error.message}"
 
 
 def read(name: str, line: str) -> str:
@@ -82,7 +114,10 @@ def test_what_is_no_reply_is_the_providers_fault(text: str) -> None:
         for line, then in zip(lines, [*lines[1:], ""], strict=True):
             if not line.startswith("! "):
                 with row(line):
-                    now = hear(name, line[2:]) if line.startswith("< ") else read(name, line)
+                    if name == "statuses":
+                        now = map_answer(line)
+                    else:
+                        now = hear(name, line[2:]) if line.startswith("< ") else read(name, line)
                     new += (line, now)
                     assert "WRITE_FAULTS" in os.environ or then == now
     if "WRITE_FAULTS" in os.environ:

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.records import Event
-from gateway.dialects.wire.replies import (
-    MAX_MESSAGE_CHARS,
-    ErrorText,
-    make_failure,
-    map_status,
-    read_error,
-)
+from gateway.dialects.wire.replies import MAX_MESSAGE_CHARS, make_failure, map_status
 from gateway.dialects.wire.sse import (
     SHORT_BYTES,
     Carry,
@@ -26,14 +20,7 @@ from gateway.dialects.wire.sse import (
     parse_event,
     render_event,
 )
-from gateway.errors import (
-    BadRequest,
-    ErrorNames,
-    GatewayError,
-    ThreadNotFound,
-    UpstreamError,
-    UpstreamUnavailable,
-)
+from gateway.errors import GatewayError, UpstreamError, UpstreamUnavailable
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
@@ -190,107 +177,13 @@ def test_other_lines_make_an_event_uncommon(block: bytes) -> None:
     assert not is_canonical(block, parse_event(block), "a")
 
 
-@each_row(
-    ("body", "read"),
-    [
-        ({"error": {"message": "m", "type": "t", "param": "p", "code": "c"}}, ErrorText("m", "c", "p", names=ErrorNames("t", "c", "p"))),
-        ({"error": {"message": "m", "type": "t", "param": None, "code": None}}, ErrorText("m", "t", names=ErrorNames("t"))),
-        ({"error": {"code": 400, "message": "m", "metadata": {}}}, ErrorText("m")),
-        ({"error": "just text"}, ErrorText("just text")),
-        ([{"error": {"code": 429, "message": "m", "status": "X"}}], ErrorText("m")),
-        ([], ErrorText()),
-        ({"message": "flat", "code": "c"}, ErrorText("flat", "c", names=ErrorNames(code="c"))),
-        ({"detail": "Not found"}, ErrorText("Not found")),
-        ({"detail": [{"loc": ["body"], "msg": "one"}, {"msg": "two"}]}, ErrorText("one; two")),
-        (
-            {"object": "error", "message": {"detail": [{"msg": "m"}]}, "type": "t", "code": 1},
-            ErrorText("m", "t", names=ErrorNames("t")),
-        ),
-        ({"type": "error", "error": {"type": "overloaded_error", "message": "m"}}, ErrorText("m", "overloaded_error", names=ErrorNames("overloaded_error"))),
-        ({"error": {"message": "x" * 5000}}, ErrorText("x" * MAX_MESSAGE_CHARS)),
-        ({"error": {"message": 7, "param": ["p"]}}, ErrorText()),
-        ({"error": {"type": "two words", "code": "é", "param": "x" * 65}}, ErrorText("", "é", "x" * 65)),
-        ({"error": {"type": "a\n", "code": "", "param": "~" * 64}}, ErrorText("", "a\n", "~" * 64, names=ErrorNames(param="~" * 64))),
-        ({}, ErrorText()),
-        ("text", ErrorText()),
-        (None, ErrorText()),
-    ],
-)  # fmt: skip
-def test_every_envelope_seen_in_the_wild_is_read(body: Any, read: ErrorText) -> None:
-    assert read_error(body) == read
-
-
 def envelope(message: str = "said upstream", **fields: Any) -> bytes:
     return json.dumps({"error": {"message": message, **fields}}).encode()
 
 
-@each_row("status", [400, 413, 422])
-def test_a_rejection_is_the_callers_with_the_upstreams_words(status: int) -> None:
-    error = map_status(status, envelope(code="context_length_exceeded", param="messages"), None)
-    assert isinstance(error, BadRequest)
-    assert (error.status, error.message, error.code, error.param) == (
-        400,
-        "said upstream",
-        "context_length_exceeded",
-        "messages",
-    )
-
-
-@each_row("body", [b"", b"<html>413</html>", b"\xff", b"{}"])
-def test_a_rejection_without_words_gets_some(body: bytes) -> None:
-    error = map_status(400, body, None)
-    assert error.message
-    assert b"<html>" not in error.message.encode()
-
-
-@each_row(
-    ("status", "ours", "code", "next_route", "alarm"),
-    [
-        (401, 502, "upstream_error", False, True),
-        (402, 503, "upstream_unavailable", False, True),
-        (403, 502, "upstream_error", False, True),
-        (404, 502, "upstream_error", False, True),
-        (405, 502, "upstream_error", False, False),
-        (408, 502, "upstream_error", False, False),
-        (409, 502, "upstream_error", False, False),
-        (418, 502, "upstream_error", False, False),
-        (429, 503, "upstream_unavailable", True, False),
-        (500, 502, "upstream_error", True, False),
-        (502, 502, "upstream_error", True, False),
-        (503, 503, "upstream_unavailable", True, False),
-        (504, 502, "upstream_error", True, False),
-        (520, 502, "upstream_error", True, False),
-        (529, 503, "upstream_unavailable", True, False),
-        (204, 502, "upstream_error", False, False),
-        (302, 502, "upstream_error", False, False),
-    ],
-)
-def test_every_other_status_is_the_upstreams_fault(
-    status: int, ours: int, code: str, *, next_route: bool, alarm: bool
-) -> None:
-    """Its text is withheld, as it may contain our key or details of our account."""
-    error = map_status(status, envelope("sk-secret"), None)
-    assert isinstance(error, UpstreamError)
-    assert (error.status, error.code, error.next_route) == (ours, code, next_route)
-    assert bool(error.alarm) is alarm
-    assert "sk-secret" not in error.message
-    assert "sk-secret" not in (error.alarm or "")
-
-
-@each_row("code", ["insufficient_quota", "credit_balance_exhausted"])
-def test_our_own_quota_spent_there_is_an_alarm(code: str) -> None:
-    error = map_status(429, envelope(code=code), 1000.0)
-    assert isinstance(error, UpstreamUnavailable)
-    assert error.alarm
-    assert error.next_route
-
-
-@each_row(("told", "ours"), [(None, 1.0), (7.0, 7.0), (3600.0, 60.0)])
-@each_row("status", [429, 503, 529])
-def test_the_wait_told_upstream_is_handed_on_up_to_a_minute(
-    status: int, told: float | None, ours: float
-) -> None:
-    assert map_status(status, b"", told).retry_after_seconds == ours
+def test_a_long_message_is_cut() -> None:
+    body = json.dumps({"error": {"message": "x" * 5000}}).encode()
+    assert map_status(400, body, None).message == "x" * MAX_MESSAGE_CHARS
 
 
 @fuzz(150)
@@ -315,16 +208,6 @@ def test_no_body_breaks_the_mapping(status: int, body: bytes) -> None:
 )
 def test_a_deeply_nested_body_is_no_fault_of_ours(body: bytes) -> None:
     assert map_status(500, body, None).status == 502
-
-
-@each_row("status", [404, 409])
-def test_a_conversation_that_is_not_held_is_the_callers_to_send(status: int) -> None:
-    """Anthropic's tool runners replay it when they see the code; nobody is alarmed."""
-    body = b'{"type":"error","error":{"type":"not_found_error","message":"no such thread",'
-    body += b'"details":{"error_code":"thread_not_found"}}}'
-    error = map_status(status, body, None)
-    assert isinstance(error, ThreadNotFound)
-    assert (error.message, error.detail_code) == ("no such thread", "thread_not_found")
 
 
 @each_row(
