@@ -115,6 +115,23 @@ async def test_a_full_hold_has_the_dearest_price_and_the_tools(desk: Desk) -> No
     desk.key.account.balance_nano = CREDIT_NANO
 
 
+@pytest.mark.parametrize(
+    ("audio_tokens", "media", "held"),
+    [(4, (), INPUT + 4 + HOLD_OUTPUT), (0, ("image_output",), INPUT + 2 * HOLD_OUTPUT)],
+)
+async def test_recordings_and_pictures_are_held_at_their_own_prices(
+    desk: Desk, audio_tokens: int, media: tuple[str, ...], held: int
+) -> None:
+    """Either alone: what a request says, or what its reply may show."""
+    price = replace(PRICE, audio_input=2 * 10**6, image_output=2 * 10**6)
+    model = replace(MODEL, prices=PriceList(price))
+    request = replace(REQUEST, audio_tokens=audio_tokens)
+    expected = expect_usage(request, replace(PAYLOAD, asked=Asked(media=media)), model)
+    bill = Bill(desk.call, request, model, expected)
+    assert desk.key.held_nano == held
+    void(bill, "rejected", 400)
+
+
 async def test_a_hold_is_no_more_than_the_ledger_can_charge(desk: Desk) -> None:
     model = replace(MODEL, prices=PriceList(replace(PRICE, output=10**21)), max_output_tokens=10**6)
     void(desk.take(model=model), "rejected", 400)
