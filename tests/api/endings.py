@@ -3,7 +3,7 @@
 The provider's script tells what the provider does; a row tells what the ledger records, what is
 charged, whether the provider's connection can serve again, and the last thing that the caller gets.
 
-    JSON, STREAM   what providers and callers do, on the gateway that all tests share; EMBEDDED too
+    JSON, STREAM   what providers and callers do, on the gateway that all tests share
     GATEWAY        what happens to the gateway itself: a stop, a crash, an outage of its ledger
     UNREAD         callers who stop reading
 """
@@ -28,7 +28,6 @@ from tests.support.chat import (
 from tests.support.chat import read_broken_stream as read_broken_chat
 from tests.support.chat import read_stream as read_chat
 from tests.support.client import Reply
-from tests.support.embeddings import embeddings
 from tests.support.messages import read_broken_stream as read_broken_messages
 from tests.support.messages import read_stream as read_messages
 from tests.support.replies import (
@@ -165,7 +164,6 @@ def end_json(body: bytes, reported: Used) -> dict[str, Ending]:
 
 
 JSON: Final = end_json(dumps(completion(TEXT)), REPORTED)
-EMBEDDED: Final = end_json(dumps(embeddings()), Used(11, 0))
 STREAM: Final = BEFORE_ANY_BYTE | {
     "complete": Ending(reply(sse_reply(stream_chunks(PIECES))), "complete", 200, REPORTED, kept=True),
     "closed before any event": Ending(play(stream_head(), End.FIN), "upstream_error", 502),

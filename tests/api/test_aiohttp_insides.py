@@ -24,45 +24,16 @@ from gateway.server import aiohttp_insides
 from tests.support.rows import each_row
 from tests.support.waiting import until
 
+HANDLER = """
+_buffer_paused _close _current_request _force_close _handler_waiter _keepalive
+_keepalive_handle _keepalive_timeout _lingering_time _loop _make_error_handler _manager
+_messages _msg_queue_resume_size _next_keepalive_close_time _parser _pause_transport_reading
+_process_keepalive _reading_paused _request_count _request_factory _request_handler
+_request_in_progress _resume_reading_if_drained _resume_transport_reading _task_handler
+_upgraded _waiter finish_response force_close handle_error resume_reading start
+"""
 NAMES = [
-    *(
-        (RequestHandler, name)
-        for name in (
-            "_buffer_paused",
-            "_close",
-            "_current_request",
-            "_force_close",
-            "_handler_waiter",
-            "_keepalive",
-            "_keepalive_handle",
-            "_keepalive_timeout",
-            "_lingering_time",
-            "_loop",
-            "_make_error_handler",
-            "_manager",
-            "_messages",
-            "_msg_queue_resume_size",
-            "_next_keepalive_close_time",
-            "_parser",
-            "_pause_transport_reading",
-            "_process_keepalive",
-            "_reading_paused",
-            "_request_count",
-            "_request_factory",
-            "_request_handler",
-            "_request_in_progress",
-            "_resume_reading_if_drained",
-            "_resume_transport_reading",
-            "_task_handler",
-            "_upgraded",
-            "_waiter",
-            "finish_response",
-            "force_close",
-            "handle_error",
-            "resume_reading",
-            "start",
-        )
-    ),
+    *((RequestHandler, name) for name in HANDLER.split()),
     *((web.Server, name) for name in ("_connections", "_kwargs", "requests_count")),
     (web.BaseRequest, "_task"),
     *((web_protocol, name) for name in ("ERROR", "_ErrInfo")),

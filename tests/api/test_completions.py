@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
-from typing import Any
 
 import pytest
 
-from tests import streams
-from tests.streams import Stream, drop_comments
 from tests.support import chat
-from tests.support.chat import Used, estimate, say, split_events
-from tests.support.client import Call, Reply, request
+from tests.support.chat import Used, say, split_events
+from tests.support.client import Call, request
 from tests.support.config import Kind
 from tests.support.messages import ask, read_events
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Provider
@@ -24,7 +20,6 @@ from tests.support.replies import (
     chunked,
     completion,
     json_reply,
-    sliced_reply,
     sse,
     sse_reply,
     sse_start,
@@ -34,9 +29,8 @@ from tests.support.replies import (
 )
 from tests.support.rows import each_row
 from tests.support.running import Launch
-from tests.support.said import accumulate
 from tests.support.stage import Stage
-from tests.support.told import Told, of_chat, of_events
+from tests.support.told import Told, of_events
 from tests.support.upstream import Script, Wait
 
 
@@ -143,72 +137,3 @@ async def test_silent_streams_are_kept_alive(launch: Launch, stage: Stage) -> No
                 assert of_events(read_events(heard)) == Told("Hello!")
             else:
                 assert chat.read_stream(heard, model).text == "Hello!"
-
-
-MODELS = {"chat": "streams/0", "messages": "message-streams/0"}
-"""Models by the provider's dialect. Complete streams never fail here, so one serves all."""
-
-
-async def send(stage: Stage, caller: str, stream: Stream, model: str = "", **extra: Any) -> Reply:
-    """Ask as a caller of that dialect; the provider sends the stream in random slices."""
-    sizes = [random.choice((1, 2, 3, 7, 50, 200, 1500)) for _ in stream.body]
-    stage.alpha.play(sliced_reply(stream.body, sizes))
-    model = model or MODELS[stream.dialect]
-    if caller == "chat":
-        return await stage.chat(say(model, stream=True, **extra))
-    return await stage.message(ask(model, stream=True))
-
-
-def check_head(reply: Reply) -> None:
-    assert (reply.status, reply.complete) == (200, True)
-    assert reply.headers["content-type"].startswith("text/event-stream")
-
-
-@each_row("caller", ["chat", "messages"])
-@streams.each(*streams.CHAT, *streams.MESSAGES)
-async def test_a_stream_says_the_same_and_is_charged(
-    stage: Stage, stream: Stream, caller: str
-) -> None:
-    """The rules of each dialect are checked in `tests.dialects`, in all slicings."""
-    model = MODELS[stream.dialect]
-    is_chat = stream.dialect == "chat"
-    expected = of_chat(accumulate(stream.objects)) if is_chat else of_events(stream.objects)
-    reply = await send(stage, caller, stream, stream_options={"include_usage": True})
-    check_head(reply)
-    if caller == "chat":
-        told = of_chat(chat.read_stream(reply.body, model, usage_asked=True))
-    else:
-        told = of_events(read_events(drop_comments(reply.body)))
-    assert told == expected
-    assert told.used is not None
-    assert await stage.charge_nano(reply) == told.used.cost_nano
-    row = await stage.settled(reply)
-    assert (row.state, row.outcome, row.estimated) == ("posted", "complete", False)
-    assert row.input + row.cached_input + row.cache_write == told.used.prompt
-    assert row.output == told.used.completion
-
-
-@each_row("caller", ["chat", "messages"])
-@streams.each(*streams.FAILING)
-async def test_failing_stream_ends_with_one_error_and_is_paid_as_far_as_it_came(
-    stage: Stage, stream: Stream, caller: str
-) -> None:
-    """The error is the gateway's own event, with the provider's message; nothing follows it."""
-    before = stream.objects[:-1]
-    is_chat = stream.dialect == "chat"
-    told = of_chat(accumulate(before)) if is_chat else of_events(before)
-    model = stage.fresh("plain" if is_chat else "messages")
-    reply = await send(stage, caller, stream, model)
-    check_head(reply)
-    body = drop_comments(reply.body)
-    if caller == "chat":
-        *said, error = map(json.loads, chat.split_events(body))
-        assert accumulate(said).text == told.text
-    else:
-        *said, error = read_events(body)
-        assert of_events(said).text == told.text
-    assert error["error"]["message"] == stream.error
-    row = await stage.settled(reply)
-    assert (row.state, row.outcome) == ("posted", "upstream_error")
-    reported = told.used.completion if told.used else 0
-    assert row.output == max(estimate(told.text), reported)

@@ -24,14 +24,12 @@ from gateway.api.aiohttp_insides import (
 )
 from gateway.api.front import Wire
 from tests.support.client import request
-from tests.support.loops import LOOPS, run_on
+from tests.support.loops import on_each_loop
 
 TINY: Final = b"1\r\na\r\n"
 CLOSE: Final = ("Connection", "close")
 CHUNKED: Final = request("POST", "/", [("Transfer-Encoding", "chunked"), CLOSE])
 SECONDS: Final = 30.0
-
-pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
 
 class Watched(PacedConnection):
@@ -104,172 +102,148 @@ async def read(http: web.BaseRequest) -> web.Response:
     return web.Response(text=str(size))
 
 
-def test_others_have_their_turns_between_requests_of_one_read(loop: str) -> None:
-    async def play() -> None:
-        turns: list[str] = []
+@on_each_loop
+async def test_others_have_their_turns_between_requests_of_one_read() -> None:
+    turns: list[str] = []
 
-        async def note(_: web.BaseRequest) -> web.Response:
-            turns.append("request")
-            asyncio.get_running_loop().call_soon(turns.append, "other")
-            return web.Response()
+    async def note(_: web.BaseRequest) -> web.Response:
+        turns.append("request")
+        asyncio.get_running_loop().call_soon(turns.append, "other")
+        return web.Response()
 
-        async with serve(note) as scene:
-            await scene.send(request("GET", "/") * 9 + request("GET", "/", [CLOSE]))
-            assert turns == ["request", "other"] * 10
-
-    run_on(loop, play())
+    async with serve(note) as scene:
+        await scene.send(request("GET", "/") * 9 + request("GET", "/", [CLOSE]))
+        assert turns == ["request", "other"] * 10
 
 
-def test_a_connection_lost_between_requests_of_one_read_ends_quietly(loop: str) -> None:
-    async def play() -> None:
-        tasks: list[asyncio.Task[None]] = []
+@on_each_loop
+async def test_a_connection_lost_between_requests_of_one_read_ends_quietly() -> None:
+    tasks: list[asyncio.Task[None]] = []
 
-        class LastReply(web.Response):
-            async def write_eof(self, data: bytes = b"") -> None:
-                await super().write_eof(data)
-                assert http.transport is not None
-                asyncio.get_running_loop().call_soon(http.protocol.connection_lost, None)
-                asyncio.get_running_loop().call_soon(http.transport.abort)
+    class LastReply(web.Response):
+        async def write_eof(self, data: bytes = b"") -> None:
+            await super().write_eof(data)
+            assert http.transport is not None
+            asyncio.get_running_loop().call_soon(http.protocol.connection_lost, None)
+            asyncio.get_running_loop().call_soon(http.transport.abort)
 
-        http: web.BaseRequest
+    http: web.BaseRequest
 
-        async def reply(asked: web.BaseRequest) -> web.Response:
-            nonlocal http
-            http = asked
-            tasks.append(asked.task)
-            return LastReply()
+    async def reply(asked: web.BaseRequest) -> web.Response:
+        nonlocal http
+        http = asked
+        tasks.append(asked.task)
+        return LastReply()
 
-        async with serve(reply) as scene:
-            await scene.send(request("GET", "/") * 3)
-            await asyncio.wait(tasks)
-            assert [one.exception() for one in tasks] == [None]
-
-    run_on(loop, play())
+    async with serve(reply) as scene:
+        await scene.send(request("GET", "/") * 3)
+        await asyncio.wait(tasks)
+        assert [one.exception() for one in tasks] == [None]
 
 
-def test_of_tiny_chunks_behind_a_refusal_none_is_parsed(loop: str) -> None:
-    async def play() -> None:
-        async with serve(refuse) as scene:
-            came = await scene.send(CHUNKED + TINY * 100_000)
-            assert came.startswith(b"HTTP/1.1 401")
-            assert scene.parsed == [len(CHUNKED)]
-
-    run_on(loop, play())
+@on_each_loop
+async def test_of_tiny_chunks_behind_a_refusal_none_is_parsed() -> None:
+    async with serve(refuse) as scene:
+        came = await scene.send(CHUNKED + TINY * 100_000)
+        assert came.startswith(b"HTTP/1.1 401")
+        assert scene.parsed == [len(CHUNKED)]
 
 
-def test_a_refused_body_is_read_no_further_than_one_small_read(loop: str) -> None:
-    async def play() -> None:
-        async with serve(refuse) as scene:
-            head = request("POST", "/", [("Content-Length", str(8 << 20))])
-            came = await scene.send(head, b" " * (8 << 20))
-            assert came.startswith(b"HTTP/1.1 401")
-            assert sum(scene.parsed) <= len(head) + 2 * READ_BYTES
-
-    run_on(loop, play())
+@on_each_loop
+async def test_a_refused_body_is_read_no_further_than_one_small_read() -> None:
+    async with serve(refuse) as scene:
+        head = request("POST", "/", [("Content-Length", str(8 << 20))])
+        came = await scene.send(head, b" " * (8 << 20))
+        assert came.startswith(b"HTTP/1.1 401")
+        assert sum(scene.parsed) <= len(head) + 2 * READ_BYTES
 
 
-def test_a_connection_whose_small_body_nobody_wants_serves_on(loop: str) -> None:
-    async def play() -> None:
-        async with serve(refuse) as scene:
-            first = request("POST", "/", [("Content-Length", "1000")])
-            last = request("GET", "/", [CLOSE])
-            came = await scene.send(first, b" " * 1000 + last)
-            assert came.count(b"HTTP/1.1 401") == 2
-
-    run_on(loop, play())
+@on_each_loop
+async def test_a_connection_whose_small_body_nobody_wants_serves_on() -> None:
+    async with serve(refuse) as scene:
+        first = request("POST", "/", [("Content-Length", "1000")])
+        last = request("GET", "/", [CLOSE])
+        came = await scene.send(first, b" " * 1000 + last)
+        assert came.count(b"HTTP/1.1 401") == 2
 
 
-def test_tiny_chunks_are_parsed_in_small_pieces_and_refused_early(loop: str) -> None:
-    async def play() -> None:
-        async with serve(read) as scene:
-            came = await scene.send(CHUNKED + TINY * 100_000)
-            assert came.startswith(b"HTTP/1.1 400")
-            assert max(scene.parsed) <= PIECE_BYTES
-            assert sum(scene.parsed) <= len(CHUNKED) + TINY_CHUNKS * len(TINY) + 4 * PIECE_BYTES
-
-    run_on(loop, play())
+@on_each_loop
+async def test_tiny_chunks_are_parsed_in_small_pieces_and_refused_early() -> None:
+    async with serve(read) as scene:
+        came = await scene.send(CHUNKED + TINY * 100_000)
+        assert came.startswith(b"HTTP/1.1 400")
+        assert max(scene.parsed) <= PIECE_BYTES
+        assert sum(scene.parsed) <= len(CHUNKED) + TINY_CHUNKS * len(TINY) + 4 * PIECE_BYTES
 
 
 @pytest.mark.parametrize(
     ("size", "count"), [(1, TINY_CHUNKS), (TINY_BYTES, 3000), (1024, 300), (65_536, 20)]
 )
-def test_ordinary_chunks_are_read(loop: str, size: int, count: int) -> None:
+@on_each_loop
+async def test_ordinary_chunks_are_read(size: int, count: int) -> None:
     """A few small ones, or any number of those that clients send; of JSON with a line for each value."""
-
-    async def play() -> None:
-        async with serve(read) as scene:
-            text = (b"1,\n" * size)[:size]
-            chunk = b"%x\r\n%b\r\n" % (size, text)
-            came = await scene.send(CHUNKED + chunk * count, b"0\r\n\r\n")
-            assert came.endswith(b"\r\n\r\n%d" % (size * count))
-
-    run_on(loop, play())
+    async with serve(read) as scene:
+        text = (b"1,\n" * size)[:size]
+        chunk = b"%x\r\n%b\r\n" % (size, text)
+        came = await scene.send(CHUNKED + chunk * count, b"0\r\n\r\n")
+        assert came.endswith(b"\r\n\r\n%d" % (size * count))
 
 
-def test_a_body_with_a_length_is_read_whole_whatever_its_lines(loop: str) -> None:
-    async def play() -> None:
-        async with serve(read) as scene:
-            body = b"1,\n" * (1 << 20)
-            head = request("POST", "/", [("Content-Length", str(len(body))), CLOSE])
-            assert (await scene.send(head + body)).endswith(b"\r\n\r\n%d" % len(body))
-            assert max(scene.parsed) <= READ_BYTES
-            assert sum(scene.parsed) == len(head) + len(body)
-
-    run_on(loop, play())
+@on_each_loop
+async def test_a_body_with_a_length_is_read_whole_whatever_its_lines() -> None:
+    async with serve(read) as scene:
+        body = b"1,\n" * (1 << 20)
+        head = request("POST", "/", [("Content-Length", str(len(body))), CLOSE])
+        assert (await scene.send(head + body)).endswith(b"\r\n\r\n%d" % len(body))
+        assert max(scene.parsed) <= READ_BYTES
+        assert sum(scene.parsed) == len(head) + len(body)
 
 
-def test_requests_behind_each_other_are_all_answered(loop: str) -> None:
-    async def play() -> None:
-        async with serve(refuse) as scene:
-            one, last = request("GET", "/"), request("GET", "/", [CLOSE])
-            came = await scene.send(one * 200 + last)
-            assert came.count(b"HTTP/1.1 401") == 201
-            assert max(scene.parsed) * len(one) <= PIECE_BYTES * len(one)
-            assert one.count(b"\n") < CHEAP_LINES
-
-    run_on(loop, play())
+@on_each_loop
+async def test_requests_behind_each_other_are_all_answered() -> None:
+    async with serve(refuse) as scene:
+        one, last = request("GET", "/"), request("GET", "/", [CLOSE])
+        came = await scene.send(one * 200 + last)
+        assert came.count(b"HTTP/1.1 401") == 201
+        assert max(scene.parsed) * len(one) <= PIECE_BYTES * len(one)
+        assert one.count(b"\n") < CHEAP_LINES
 
 
-def test_a_small_request_that_waits_for_its_turn_is_parsed_whole(loop: str) -> None:
-    async def play() -> None:
-        async with serve(read) as scene:
-            whole = request("POST", "/", [("Content-Length", "9"), CLOSE]) + b"some text"
-            async with asyncio.TaskGroup() as group:
-                sent = [group.create_task(scene.send(whole)) for _ in range(50)]
-            assert all(one.result().endswith(b"\r\n\r\n9") for one in sent)
-            assert scene.parsed == [len(whole)] * 50
-
-    run_on(loop, play())
+@on_each_loop
+async def test_a_small_request_that_waits_for_its_turn_is_parsed_whole() -> None:
+    async with serve(read) as scene:
+        whole = request("POST", "/", [("Content-Length", "9"), CLOSE]) + b"some text"
+        async with asyncio.TaskGroup() as group:
+            sent = [group.create_task(scene.send(whole)) for _ in range(50)]
+        assert all(one.result().endswith(b"\r\n\r\n9") for one in sent)
+        assert scene.parsed == [len(whole)] * 50
 
 
-def test_strangers_that_send_at_once_share_the_turns(loop: str) -> None:
+@on_each_loop
+async def test_strangers_that_send_at_once_share_the_turns() -> None:
     """The requests of one account are read meanwhile as if they were alone."""
+    order: list[str] = []
 
-    async def play() -> None:
-        order: list[str] = []
+    async def note(http: web.BaseRequest) -> web.Response:
+        name = http.path
+        order.append(name)
+        if name == "/known":
+            note_known(http, 1)
+        return web.Response(text="well")
 
-        async def note(http: web.BaseRequest) -> web.Response:
-            name = http.path
-            order.append(name)
-            if name == "/known":
-                note_known(http, 1)
-            return web.Response(text="well")
-
-        async with serve(note) as scene:
-            reader, writer = await asyncio.open_connection("127.0.0.1", scene.port)
-            known = request("GET", "/known")
-            writer.write(known)
+    async with serve(note) as scene:
+        reader, writer = await asyncio.open_connection("127.0.0.1", scene.port)
+        known = request("GET", "/known")
+        writer.write(known)
+        await reader.readuntil(b"well")
+        strangers = [await asyncio.open_connection("127.0.0.1", scene.port) for _ in range(200)]
+        for _, other in strangers:
+            other.write(request("GET", "/stranger"))
+        writer.write(known)
+        async with asyncio.timeout(SECONDS):
             await reader.readuntil(b"well")
-            strangers = [await asyncio.open_connection("127.0.0.1", scene.port) for _ in range(200)]
-            for _, other in strangers:
-                other.write(request("GET", "/stranger"))
-            writer.write(known)
-            async with asyncio.timeout(SECONDS):
-                await reader.readuntil(b"well")
-                for other_reader, _ in strangers:
-                    await other_reader.readuntil(b"well")
-            assert order.index("/known", 1) < 100
-            for _, other in (*strangers, (reader, writer)):
-                other.transport.abort()
-
-    run_on(loop, play())
+            for other_reader, _ in strangers:
+                await other_reader.readuntil(b"well")
+        assert order.index("/known", 1) < 100
+        for _, other in (*strangers, (reader, writer)):
+            other.transport.abort()

@@ -142,8 +142,6 @@ KINDS: Final[dict[str, Kind]] = {
     "hearing-demo": Kind(("demo",), 1, "", ("demo",), makes=HEARS),
     "embed": Kind(("alpha",), 30, makes=EMBEDS),
     "embed-brisk": Kind(("alpha",), 80, BRISK, makes=EMBEDS),
-    "embed-hasty": Kind(("alpha",), 2, HASTY, makes=EMBEDS),
-    "embed-drain": Kind(("alpha",), 4, makes=EMBEDS),
     "embed-floats": Kind(("alpha",), 8, PATIENT + "\nembeddings_base64 = false", makes=EMBEDS),
     "embed-responses": Kind(("alpha",), 4, dialects=("responses",), makes=EMBEDS),
     "embed-pair": Kind(("alpha", "beta"), 8, BRISK, makes=EMBEDS),

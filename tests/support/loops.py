@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib.util
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
@@ -19,3 +20,18 @@ def run_on(loop: str, coroutine: Coroutine[Any, Any, T]) -> T:
         factory = importlib.import_module(loop).new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(coroutine)
+
+
+def on_each_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Play a test on one loop after the other."""
+
+    @functools.wraps(test)
+    def play(**fixtures: Any) -> None:
+        for loop in LOOPS:
+            try:
+                run_on(loop, test(**fixtures))
+            except BaseException as error:
+                error.add_note(f"on {loop}")
+                raise
+
+    return play
