@@ -3,7 +3,7 @@
 The provider's script tells what the provider does; a row tells what the ledger records, what is
 charged, whether the provider's connection can serve again, and the last thing that the caller gets.
 
-    JSON, STREAM   what providers and callers do, on the gateway that all tests share
+    endings.txt    what providers and callers do, on the gateway that all tests share
     GATEWAY        what happens to the gateway itself: a stop, a crash, an outage of its ledger
     UNREAD         callers who stop reading
 """
@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from tests.streams import drop_comments
 from tests.support.chat import (
@@ -58,12 +59,8 @@ DELIVERED: Final = Used(SENT, estimate(TEXT))
 HOLD: Final = Used(SENT, MAX_OUTPUT_TOKENS)
 """Stands for what was held."""
 BEGUN: Final = sse_start(text_chunks(PIECES, finish=None))
-FINISHED: Final = sse_start(text_chunks(PIECES))
 USAGE_AND_END: Final = (chunked(sse(stream_chunks([])[-1])), chunked(DONE), LAST_CHUNK)
 REST: Final = (chunked(sse(text_chunks([])[-1])), *USAGE_AND_END)
-UNFRAMED: Final = [stream_head(framing="close"), *map(sse, text_chunks(PIECES))]
-"""A stream up to the finish, without chunks: the connection's end ends the body."""
-UNFRAMED_USAGE: Final = sse(stream_chunks([])[-1])
 ERROR: Final = {"error": {"message": "the model crashed", "type": "server_error", "code": "x"}}
 
 Leaves = Literal["never", "before", "during", "finished"]
@@ -120,130 +117,71 @@ def late(script: Script) -> Write:
     return lambda seen: [Wait(seen), *script]
 
 
-COMMENTS: Final = [chunked(b": wait\n\n" * 2**13)] * 17
-"""More than a stream may have in a row, 1 MiB."""
-ENDLESS: Final = Drip([chunked(b"\n")], interval_seconds=0.05, forever=True)
-"""Never silent, never whole: only the total deadline ends it."""
-CHUNKED_HEAD: Final = head(200) + b"Transfer-Encoding: chunked\r\n\r\n"
-BEFORE_ANY_BYTE: Final = {
-    "refused by the provider": Ending(reply(error_reply(500)), "upstream_error", 502, kept=True),
-    "rejected by the provider": Ending(reply(error_reply(400)), "rejected", 400, kept=True),
-    "the provider closes": Ending(play(End.FIN), "upstream_error", 502),
-    "the provider resets": Ending(play(End.RST), "upstream_error", 502),
-    "the provider is no HTTP": Ending(play(b"\x00\x01\r\n\r\n"), "upstream_error", 502),
-    "the provider is silent": Ending(play(End.HANG), "upstream_timeout", 502),
+BODY: Final = dumps(completion(TEXT))
+SCRIPTS: Final[dict[str, Sequence[Step]]] = {
+    "500": error_reply(500),
+    "400": error_reply(400),
+    "FIN": [End.FIN],
+    "RST": [End.RST],
+    "HANG": [End.HANG],
+    "NO-HTTP": [b"\x00\x01\r\n\r\n"],
+    "BODY-BEGUN": [head(200) + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY[:50]],
+    "BODY-REST": [BODY[50:]],
+    "CHUNKED-HEAD": [head(200) + b"Transfer-Encoding: chunked\r\n\r\n"],
+    "ENDLESS": [Drip([chunked(b"\n")], interval_seconds=0.05, forever=True)],
+    "STREAM": sse_reply(stream_chunks(PIECES)),
+    "STREAM-HEAD": [stream_head()],
+    "BEGUN": BEGUN,
+    "ROLE": sse_start([chunk({"role": "assistant", "content": ""})]),
+    "FINISHED": sse_start(text_chunks(PIECES)),
+    "FINISH": [chunked(sse(text_chunks([])[-1]))],
+    "USAGE": [chunked(sse(stream_chunks([])[-1]))],
+    "DONE": [chunked(DONE)],
+    "LAST": [LAST_CHUNK],
+    "HALF-AN-EVENT": [chunked(b'data: {"id":"chat')],
+    "NO-CHUNK": [b"zz\r\n"],
+    "ERROR": [chunked(sse(ERROR))],
+    "COMMENTS": [chunked(b": wait\n\n" * 2**13)] * 17,
+    "UNFRAMED": [stream_head(framing="close"), *map(sse, text_chunks(PIECES))],
+    "UNFRAMED-PART": [stream_head(framing="close"), *map(sse, text_chunks(PIECES)[:-1])],
+    "UNFRAMED-USAGE": [sse(stream_chunks([])[-1])],
+    "UNFRAMED-DONE": [DONE],
 }
+"""The words of `endings.txt`. COMMENTS are more than a stream may have in a row, 1 MiB; ENDLESS is never
+silent and never whole, so that only the total deadline ends it; UNFRAMED is a stream up to the finish
+without chunks, where the connection's end ends the body."""
+CHARGES: Final = {"reported": REPORTED, "delivered": DELIVERED, "hold": HOLD}
 
 
-def end_json(body: bytes, reported: Used) -> dict[str, Ending]:
-    """The rows of JSON replies with this body."""
-    begun, rest = head(200) + b"Content-Length: %d\r\n\r\n" % len(body) + body[:50], body[50:]
-    return BEFORE_ANY_BYTE | {
-        "complete": Ending(play(begun + rest), "complete", 200, reported, kept=True),
-        "closed within the body": Ending(play(begun, End.FIN), "upstream_error", 502),
-        "reset within the body": Ending(play(begun, End.RST), "upstream_error", 502),
-        "silence within the body": Ending(play(begun, End.HANG), "upstream_timeout", 502),
-        "no end within the total time": Ending(
-            play(CHUNKED_HEAD, ENDLESS), "upstream_timeout", 502, kind="hasty"
-        ),
-        "the caller leaves before the head": Ending(
-            lambda gone: [Wait(gone), begun + rest],
-            "complete", 200, reported, kept=True, leaves="before",
-        ),
-        "the caller leaves within the body": Ending(
-            lambda gone: [begun, Wait(gone), rest],
-            "complete", 200, reported, kept=True, leaves="before",
-        ),
-        "refused once the caller left": Ending(
-            late(error_reply(500)), "upstream_error", 502, kept=True, leaves="before", kind="drain"
-        ),
-        "rejected once the caller left": Ending(
-            late(error_reply(400)), "rejected", 400, kept=True, leaves="before", kind="drain"
-        ),
-    }  # fmt: skip
+def read_ending(line: str) -> tuple[str, Ending]:
+    """Read a row: its name, what the provider does, `|`, outcome and status, and what else is so."""
+    name, _, row = line.partition(": ")
+    script, _, told = row.partition(" | ")
+    outcome, status, *words = told.split()
+    given = dict(word.split("=") for word in words if "=" in word)
+
+    def write(seen: asyncio.Event) -> Script:
+        steps = {**SCRIPTS, "seen": [Wait(seen)]}
+        return [step for word in script.split() for step in steps[word]]
+
+    charge = next((CHARGES[word] for word in words if word in CHARGES), NOTHING)
+    leaves: Any = given.get("leaves", "never")
+    kind = given.get("kind", "brisk")
+    return name, Ending(write, outcome, int(status), charge, "kept" in words, leaves, kind)
 
 
-JSON: Final = end_json(dumps(completion(TEXT)), REPORTED)
-STREAM: Final = BEFORE_ANY_BYTE | {
-    "complete": Ending(reply(sse_reply(stream_chunks(PIECES))), "complete", 200, REPORTED, kept=True),
-    "closed before any event": Ending(play(stream_head(), End.FIN), "upstream_error", 502),
-    "silence before any event": Ending(play(stream_head(), End.HANG), "upstream_timeout", 502),
-    "no event within the total time": Ending(
-        play(stream_head(), ENDLESS), "upstream_timeout", 502, kind="hasty"
-    ),
-    "the first event is an error": Ending(reply(sse_reply([ERROR])), "upstream_error", 502),
-    "the caller leaves before any byte": Ending(
-        play(End.HANG), "caller_left", 499, HOLD, leaves="before"
-    ),
-    "the caller leaves before any event": Ending(
-        play(stream_head(), End.HANG), "caller_left", 499, HOLD, leaves="before"
-    ),
-    "closed": Ending(then(BEGUN, End.FIN), "upstream_error", 200, DELIVERED),
-    "reset": Ending(then(BEGUN, End.RST), "upstream_error", 200, DELIVERED),
-    "broken framing": Ending(then(BEGUN, b"zz\r\n"), "upstream_error", 200, DELIVERED),
-    "closed within an event": Ending(
-        then(BEGUN, chunked(b'data: {"id":"chat'), End.FIN), "upstream_error", 200, DELIVERED
-    ),
-    "cut where nothing frames the body": Ending(
-        then(UNFRAMED[:-1], End.FIN), "upstream_error", 200, DELIVERED
-    ),
-    "silence": Ending(then(BEGUN, End.HANG), "upstream_timeout", 200, DELIVERED),
-    "silence within an event": Ending(
-        then(BEGUN, chunked(b'data: {"id":'), End.HANG), "upstream_timeout", 200, DELIVERED
-    ),
-    "no end within the total time": Ending(
-        then(BEGUN, ENDLESS), "upstream_timeout", 200, DELIVERED, kind="hasty"
-    ),
-    "a clean end too soon": Ending(
-        then(BEGUN, LAST_CHUNK), "upstream_error", 200, DELIVERED, kept=True
-    ),
-    "an error event": Ending(
-        then(BEGUN, chunked(sse(ERROR)), LAST_CHUNK), "upstream_error", 200, DELIVERED
-    ),
-    "comments alone": Ending(then(BEGUN, *COMMENTS, End.HANG), "upstream_error", 200, DELIVERED),
-    "closed before any text": Ending(
-        then(sse_start([chunk({"role": "assistant", "content": ""})]), End.FIN),
-        "upstream_error", 200,
-    ),
-    "closed after the finish": Ending(then(FINISHED, End.FIN), "upstream_error", 200, DELIVERED),
-    "complete, then reset": Ending(
-        then([*UNFRAMED, UNFRAMED_USAGE], DONE, End.RST), "complete", 200, REPORTED
-    ),
-    "complete, closed without its last event": Ending(
-        then([*UNFRAMED, UNFRAMED_USAGE], End.FIN), "complete", 200, REPORTED
-    ),
-    "reset after the finish": Ending(
-        then([*UNFRAMED, UNFRAMED_USAGE], End.RST), "upstream_error", 200, REPORTED
-    ),
-    "the caller leaves": Ending(
-        then(BEGUN, End.HANG), "caller_left", 200, HOLD, leaves="during"
-    ),
-    "the caller leaves and the rest is read": Ending(
-        then(BEGUN, *REST), "caller_left", 200, REPORTED, kept=True, leaves="during", kind="drain"
-    ),
-    "the caller leaves and the rest breaks off": Ending(
-        then(BEGUN, End.FIN), "caller_left", 200, DELIVERED, leaves="during", kind="drain"
-    ),
-    "the caller leaves before any byte and all is read": Ending(
-        late(sse_reply(stream_chunks(PIECES))),
-        "caller_left", 499, REPORTED, kept=True, leaves="before", kind="drain",
-    ),
-    "the caller leaves after the finish": Ending(
-        then(FINISHED, *USAGE_AND_END), "caller_left", 200, REPORTED, kept=True, leaves="finished"
-    ),
-    "the caller leaves and no usage comes": Ending(
-        then(FINISHED, End.FIN), "caller_left", 200, DELIVERED, leaves="finished"
-    ),
-    "refused once the caller left": Ending(
-        late(error_reply(500)), "caller_left", 499, kept=True, leaves="before", kind="drain"
-    ),
-    "rejected once the caller left": Ending(
-        late(error_reply(400)), "caller_left", 499, kept=True, leaves="before", kind="drain"
-    ),
-    "an error event once the caller left": Ending(
-        late(sse_reply([ERROR])), "caller_left", 499, leaves="before", kind="drain"
-    ),
-}  # fmt: skip
+def _read_table() -> dict[str, dict[str, Ending]]:
+    text = Path(__file__).with_name("endings.txt").read_text(encoding="utf-8")
+    tables = [block.splitlines() for block in text.split("== ")[1:]]
+    return {
+        title: dict(read_ending(line) for line in lines if line and line[0] != "#")
+        for title, *lines in tables
+    }
+
+
+TABLES: Final = _read_table()
+JSON: Final = TABLES["any"] | TABLES["json"]
+STREAM: Final = TABLES["any"] | TABLES["stream"]
 
 Form = Literal["json", "unbegun", "begun"]
 """A JSON request, a stream of which the caller has nothing, and one of which it has the text."""
