@@ -60,7 +60,12 @@ CLOSED_SECONDS: Final = 10.0
 """Less than an idle connection is kept."""
 NOTICED_SECONDS: Final = 0.25
 """Time for the gateway to notice that its caller left, which it checks ten times a second."""
-PLAIN: Final = {"silence within the body", "silence", "the caller leaves before any byte"}
+PLAIN: Final = {
+    "interim replies without end",
+    "silence within the body",
+    "silence",
+    "the caller leaves before any byte",
+}
 """The endings that wait for real time and that a plain run plays nevertheless."""
 TABLE: Final = [
     pytest.param(

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.api.state import Call, find_code
 from gateway.errors import BadRequest, ErrorNames, name_model
-from gateway.ledger.alert_records import RefusalView, UpstreamView
+from gateway.ledger.alert_records import UpstreamFailure, UpstreamView
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
@@ -22,7 +22,6 @@ from gateway.money import Tokens
 from gateway.server.log import AccessLog, describe_call
 from gateway.times import HOUR_MS
 from gateway.usage import MissingUsages
-from tests.api.test_faults import CAUSES, SAID, read_failed, read_line
 from tests.support import records
 from tests.support.chat import say
 from tests.support.config import UPSTREAM_NAME
@@ -30,172 +29,116 @@ from tests.support.replies import completion, error_reply, http, json_reply
 from tests.support.rows import each_row
 from tests.support.seed import Caller
 from tests.support.stage import Stage
-from tests.support.upstream import Script
+from tests.support.upstream import End, Script
 from tests.support.waiting import until
 
-ALLOWED: Final = "plain/0"
-CANARY: Final = "a prompt in the wrong field"
-Body = Callable[[], Any]
-
-REFUSED: Final[dict[str, tuple[str | None, Body, str, str, str]]] = {
-    # the account ("spare" is of this case alone), the body, the code, the model in the table, and in the log
-    "no money": ("empty", lambda: say(ALLOWED), "insufficient_quota", "", ""),
-    "suspended": ("suspended", lambda: say(ALLOWED), "account_suspended", "", ""),
-    "not allowed": ("picky", lambda: say("plain/5"), "model_not_allowed", "plain/5", "plain/5"),
-    "no such model": ("rich", lambda: say("no/such-model"), "model_not_found", "", "no/such-model"),
-    "no model's name": ("spare", lambda: say(CANARY), "model_not_found", "", ""),
-    "no JSON": ("spare", lambda: b"{", "invalid_request_error", "", ""),
-    "a bad field": ("spare", lambda: say(ALLOWED, n=0), "integer_below_min_value", "", ""),
-    "an unknown key": (None, lambda: say(ALLOWED), "invalid_api_key", "", ""),
-}  # fmt: skip
-
-
-def read_refusals(stage: Stage, account: str | None) -> list[RefusalView]:
-    with open_books(stage.books.path) as books:
-        account_id = None if account is None else books.accounts.find_id(account)
-        found = books.observations.read_refusals(account_id, 0)
-        return [one for one in found if one.account == account]
-
-
-async def see(stage: Stage, provider: str, calls: int) -> UpstreamView:
-    """Return what was seen of a provider once it has had so many calls."""
-
-    def find() -> UpstreamView | None:
-        with open_books(stage.books.path) as books:
-            for one in books.observations.read_upstream():
-                if one.provider == provider and one.today.calls >= calls:
-                    return one
-        return None
-
-    await until(lambda: find() is not None, "the count")
-    seen = find()
-    assert seen is not None
-    return seen
-
-
-def count_complete(stage: Stage, provider: str) -> int:
-    """Return of how many replies the time was noted: of those that are complete."""
-    with open_books(stage.books.path) as books:
-        found = books.observations.read_latencies("route", 0, 10**6)
-    counted = [one for one in found if one.name == (provider, UPSTREAM_NAME)]
-    assert sum(one.firsts for one in counted) == sum(one.totals for one in counted)
-    return sum(one.totals for one in counted)
-
-
-async def test_refusals_are_counted_and_logged(stage: Stage, spare: Caller) -> None:
-    """All are asked for before the first count is read, as counts are written now and then."""
-    asked: list[tuple[str, str | None, str]] = []
-    for name, (account, make_body, *_) in REFUSED.items():
-        caller = spare if account == "spare" else stage.callers.get(account or "")
-        key = "sk-ru-" + "x" * 32 if caller is None else caller.key
-        reply = await stage.chat(make_body(), key=key)
-        assert 400 <= reply.status < 500
-        asked.append((name, None if caller is None else caller.account, reply.request_id))
-    for name, account, request_id in asked:
-        _, _, code, model, logged_model = REFUSED[name]
-
-        def find(account: str | None = account, id_: str = request_id) -> list[RefusalView]:
-            return [one for one in read_refusals(stage, account) if one.last_request_id == id_]
-
-        await until(find, "the count")
-        (found,) = find()
-        assert (found.code, found.model, found.count >= 1) == (code, model, True)
-        line = await read_line(stage, request_id)
-        assert (f" account={account} " in line) == (account is not None)
-        assert f" code={code} " in line
-        assert (f" model={logged_model} " in line) if logged_model else " model=" not in line
-        assert CANARY not in line
-
-
-COUNTED: Final[list[tuple[str, list[Script], dict[str, tuple[int, int]]]]] = [
-    ("brisk", [json_reply(completion()), error_reply(400)], {"alpha": (2, 0)}),
-    ("pair", [error_reply(500)], {"alpha": (1, 1), "beta": (1, 0)}),
+SAID: Final = "the provider's words, perhaps with a prompt"
+REFUSED: Final = [
+    # the account, the body, the code, and the model that is counted
+    ("empty", say("plain/0"), "insufficient_quota", ""),
+    ("suspended", say("plain/0"), "account_suspended", ""),
+    ("picky", say("plain/5"), "model_not_allowed", "plain/5"),
+    ("rich", say("no/such-model"), "model_not_found", ""),
+    ("rich", b"{", "invalid_request_error", ""),
+    ("rich", say("plain/0", n=0), "integer_below_min_value", ""),
+    (None, say("plain/0"), "invalid_api_key", ""),
 ]
-"""A kind of model, what its first provider says, and the calls and failures of each."""
+REJECTIONS: Final = {400, 422}
+"""The caller's fault, and no failure of the provider."""
 
 
-async def test_what_providers_say_is_counted_and_logged_without_their_words(
-    stage: Stage, spare: Caller
-) -> None:
-    """A rejection is no failure. What was admitted has a row of its own, so it is no refusal."""
-    stage.beta.always(json_reply(completion()))
-    counts: list[tuple[str, int, int]] = []
-    asked: list[tuple[str, str, str]] = []
-    for kind, scripts, seen_by in COUNTED:
-        model = stage.fresh(kind)
-        for script in scripts:
-            stage.alpha.play(script)
-            await stage.chat(say(model), key=spare.key)
-        name = model.replace("/", "-")
-        counts += [(f"{name}-{place}", *count) for place, count in seen_by.items()]
-    for script, cause in (CAUSES[name] for name in CAUSES if name != "400"):
-        model = stage.fresh("brisk")
-        stage.alpha.play(script)
-        reply = await stage.chat(say(model), key=spare.key)
-        asked.append((f"{model.replace('/', '-')}-alpha", cause, reply.request_id))
-    for provider, calls, failures in counts:
-        seen = await see(stage, provider, calls)
-        assert count_complete(stage, provider) == (1 if failures < calls else 0)
-        assert (seen.today.calls, seen.today.failures) == (calls, failures)
-        assert (seen.failure is None) == (failures == 0)
-    for provider, cause, request_id in asked:
-        check_failure(stage, await see(stage, provider, 1), cause, request_id)
-        line = await read_line(stage, request_id)
-        assert read_failed(line).startswith(f"{provider}/{UPSTREAM_NAME}: {cause}")
-        assert SAID not in line
-    assert read_refusals(stage, spare.account) == []
+def list_failed(secret: str) -> list[tuple[Script, str, ErrorNames, int | None]]:
+    """List what a provider says, how the reason begins, the names that are kept, and the status."""
+    return [
+        (error_reply(500, SAID), "status 500", ErrorNames("invalid_request_error"), 500),
+        (error_reply(401, code=f"key:{secret}"),
+         "status 401: the provider refuses our key",
+         ErrorNames("invalid_request_error", "key:[redacted]"), 401),
+        (json_reply({"error": {"message": SAID, "code": SAID}}, 429), "status 429", ErrorNames(), 429),
+        (json_reply({"error": {"type": "overloaded_error", "param": None}}, 529), "status 529",
+         ErrorNames("overloaded_error"), 529),
+        (json_reply({"error": {"message": SAID, "type": SAID, "code": "x" * 65, "param": "naïve"}}, 422),
+         "status 422", ErrorNames(), 422),
+        (json_reply({"error": {"type": "bad", "code": "unknown", "param": "stop[0]"}}, 400), "status 400",
+         ErrorNames("bad", "unknown", "stop[0]"), 400),
+        (json_reply({"error": {"message": SAID, "type": "bad", "code": 7, "param": ["p"]}}), "200",
+         ErrorNames("bad"), None),
+        ([End.HANG], "timeout: first_byte_timeout", ErrorNames(), None),
+        ([b"SSH-2.0-x\r\n\r\n"], "broke off: its status line is malformed", ErrorNames(), None),
+        ([http(SAID.encode())], "200, but an unusable reply", ErrorNames(), None),
+    ]  # fmt: skip
 
 
-ERRORS: Final[dict[str, tuple[int, dict[str, object], ErrorNames, bool]]] = {
-    # the status, fields of the provider's error, what is kept of them, and whether it rejects the request
-    "names": (
-        400,
-        {"type": "bad", "code": "unknown", "param": "stop[0]"},
-        ErrorNames("bad", "unknown", "stop[0]"),
-        True,
-    ),
-    "other names": (500, {"type": "overloaded_error", "param": None}, ErrorNames("overloaded_error"), False),
-    "texts": (422, {"type": CANARY, "code": "x" * 65, "param": "naïve"}, ErrorNames(), True),
-    "our key": (401, {"code": "key:SECRET"}, ErrorNames(code="key:[redacted]"), False),
-    "within a 200": (200, {"type": "bad", "code": 7, "param": ["p"]}, ErrorNames("bad"), False),
-}  # fmt: skip
-
-
-async def test_the_names_of_a_providers_error_are_kept_and_never_its_text(
-    stage: Stage, spare: Caller
-) -> None:
+async def test_refusals_are_counted(stage: Stage) -> None:
     """All are asked for before the first count is read, as counts are written now and then."""
-    asked: list[tuple[str, str, str]] = []
-    for name, (status, fields, _, _) in ERRORS.items():
-        body = json.dumps({"error": {"message": SAID, **fields}}).replace("SECRET", stage.secret)
-        stage.alpha.play([http(body.encode(), status)])
+    expected = {}
+    for account, body, code, model in REFUSED:
+        key = "sk-ru-" + "x" * 32 if account is None else stage.callers[account].key
+        reply = await stage.chat(body, key=key)
+        expected[reply.request_id] = (account, code, model)
+
+    def find() -> dict[str, tuple[str | None, str, str]]:
+        with open_books(stage.books.path) as books:
+            kept = books.observations.read_refusals(None, 0)
+        told = {one.last_request_id: (one.account, one.code, one.model) for one in kept}
+        return {id_: told[id_] for id_ in expected if id_ in told}
+
+    await until(lambda: len(find()) == len(expected), "the counts")
+    assert find() == expected
+
+
+async def test_what_providers_say_is_counted_without_their_words(
+    stage: Stage, spare: Caller
+) -> None:
+    """Replies have a time; rejections are calls, but no failures; what was admitted is no refusal."""
+    asked, pair, whole = [], stage.fresh("pair"), stage.fresh("brisk")
+    stage.beta.always(json_reply(completion()))
+    stage.alpha.play(json_reply(completion()), error_reply(400), error_reply(500))
+    for model in (whole, whole, pair):
+        await stage.chat(say(model), key=spare.key)
+    failed = list_failed(stage.secret)
+    for script, *_ in failed:
+        stage.alpha.play(script)
         model = stage.fresh("brisk")
         reply = await stage.chat(say(model), key=spare.key)
-        asked.append((name, f"{model.replace('/', '-')}-alpha", reply.request_id))
-    for name, provider, request_id in asked:
-        status, _, names, rejected = ERRORS[name]
-        seen = await see(stage, provider, 1)
-        assert seen.today.failures == (not rejected), name
-        with open_books(stage.books.path) as books:
-            (failure,) = books.calls.read_detail(request_id).failures
-        assert ErrorNames(failure.type, failure.code, failure.param) == names
-        assert (failure.rejected, failure.status) == (rejected, None if status == 200 else status)
-        assert SAID not in failure.reason
-
-
-def check_failure(stage: Stage, seen: UpstreamView, cause: str, request_id: str) -> None:
-    assert (seen.upstream_model, seen.today.failures) == (UPSTREAM_NAME, 1), cause
-    failure = seen.failure
-    assert failure is not None, cause
-    assert failure.request_id == request_id
-    assert failure.reason.startswith(cause)
-    assert SAID not in failure.reason
-    assert (": the provider refuses our key" in failure.reason) == ("401" in cause)
-    assert failure.url == f"{stage.running.places.urls['alpha']}/chat/completions"
+        asked.append((f"{model.replace('/', '-')}-alpha", reply.request_id))
+    whole, pair = (one.replace("/", "-") for one in (whole, pair))
     with open_books(stage.books.path) as books:
-        (attempt,) = books.calls.read_detail(request_id).failures
-    assert attempt == failure
-    assert failure.status == (int(cause.split()[1]) if cause.startswith("status") else None)
+
+        def find() -> dict[str, UpstreamView]:
+            return {one.provider: one for one in books.observations.read_upstream()}
+
+        await until(lambda: asked[-1][0] in find(), "the counts")
+        seen = find()
+        for name, calls, failures in (
+            (f"{whole}-alpha", 2, 0), (f"{pair}-alpha", 1, 1), (f"{pair}-beta", 1, 0)
+        ):  # fmt: skip
+            assert (seen[name].today.calls, seen[name].today.failures) == (calls, failures)
+            times = [
+                (one.firsts, one.totals)
+                for one in books.observations.read_latencies("route", 0, 10**6)
+                if one.name == (name, UPSTREAM_NAME)
+            ]
+            assert sum(totals for _, totals in times) == calls - (name != f"{pair}-beta")
+            assert sum(firsts for firsts, _ in times) == sum(totals for _, totals in times)
+        for (provider, request_id), (_, reason, names, status) in zip(asked, failed, strict=True):
+            (failure,) = books.calls.read_detail(request_id).failures
+            check_failure(stage, seen[provider], failure, status in REJECTIONS)
+            assert failure.reason.startswith(reason)
+            assert SAID not in failure.reason
+            assert ErrorNames(failure.type, failure.code, failure.param) == names
+            assert (failure.request_id, failure.status) == (request_id, status)
+        kept = books.observations.read_refusals(books.accounts.find_id(spare.account), 0)
+    assert kept == []
+
+
+def check_failure(
+    stage: Stage, seen: UpstreamView, failure: UpstreamFailure, is_rejected: bool
+) -> None:
+    assert (seen.upstream_model, seen.today.failures) == (UPSTREAM_NAME, not is_rejected)
+    assert failure.rejected is is_rejected
+    assert failure.url == f"{stage.running.places.urls['alpha']}/chat/completions"
+    assert seen.failure == (None if is_rejected else failure)
 
 
 @each_row(

@@ -19,7 +19,7 @@ A provider says a whole reply of its dialect, in which fields may differ; a stat
 body; or steps: events, texts as they are, HEAD, UNFRAMED, DONE, LAST, and FIN, RST, HANG for the end.
 
 Picked are fields of the reply, `@header` and `body`; of what the last provider got `target`,
-`sent.field` and `sent@header`, and `sent@` for the names of its headers. A refusal shows code, field
+`sent.field` and `sent@header`, and `sent@` for the names of its headers; and `log`, on a line of its own. A refusal shows code, field
 and message by itself. To write the replies anew:
 
     WRITE_PLAYED=1 python -m pytest tests/api/test_played.py && git diff
@@ -129,10 +129,26 @@ class Player:
             assert asked or self.stage.alpha.connections == connections
         if asked or row:
             lines.append(f"= {' '.join(name for name, _ in asked) or 'nobody'}{row}")
-        text = self.scribe.write("\n".join(lines)).replace(self.stage.secret, "SECRET")
+        return self._name("\n".join(lines))
+
+    def _name(self, text: str) -> str:
+        """Put names in the place of what differs from run to run."""
+        text = self.scribe.write(text).replace(self.stage.secret, "SECRET")
         for real, name in self.models.items():
             text = re.sub(rf"{real}(?!\d)", name, text)
         return text
+
+    async def add_logs(self, played: Sequence[str]) -> list[str]:
+        """Wait for the lines of all requests, and put them where they were picked."""
+        for reply in self.replies:
+            await self.stage.check_log(reply)
+        log = self.stage.gateway.log
+
+        def find(told: re.Match[str]) -> str:
+            (line,) = re.findall(rf"(?m) {self.scribe.read(told[1])} (.*)$", log)
+            return self._name(re.sub(r"(key|\w+_ms)=\S+ ?", "", line).strip())
+
+        return [re.sub(r"LOG (req_\d+)", find, text) for text in played]
 
     async def _ask(self, command: Command) -> Reply:
         if command.words == ["RAW"]:
@@ -177,7 +193,9 @@ class Player:
         if not reply.complete:
             parts.append("cut")
         last = sent[-1] if sent else None
-        return " ".join([*parts, *(show(pick(one, reply, last)) for one in command.picks)])
+        picked = [pick(one, reply, last) for one in command.picks if one != "log"]
+        log = f"\nlog: LOG {reply.request_id}" * ("log" in command.picks)
+        return " ".join([*parts, *map(show, picked)]) + log
 
     async def _tell_row(self, reply: Reply) -> str:
         await self.stage.charge_nano(reply)
@@ -263,6 +281,7 @@ async def test_a_transcript_goes_as_it_is_written(stage: Stage, title: str) -> N
     blocks, played = BLOCK.findall(text), []
     for _, line, scripts, _ in blocks:
         played.append(await player.play(player.scribe.read(line), scripts.splitlines()))
+    played = await player.add_logs(played)
     if "WRITE_PLAYED" in os.environ:
         new = "".join(
             f"{why}$ {line}\n{scripts}{told}\n"
@@ -275,5 +294,3 @@ async def test_a_transcript_goes_as_it_is_written(stage: Stage, title: str) -> N
         for (_, line, _, expected), told in zip(blocks, played, strict=True):
             with row(line):
                 assert told == expected.strip("\n")
-    for reply in player.replies:
-        await stage.check_log(reply)
