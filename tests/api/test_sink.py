@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -22,7 +24,7 @@ from tests.support.chat import check_error, say
 from tests.support.client import request
 from tests.support.process import CHAT, GatewayProcess
 from tests.support.replies import completion, json_reply
-from tests.support.rows import each_row
+from tests.support.rows import each_row, told_together
 from tests.support.running import Launch
 from tests.support.seed import Seed
 from tests.support.stage import Stage
@@ -35,29 +37,20 @@ COMMENT_SECONDS = 15.0
 STALL_SECONDS = 60.0
 
 
-class OpenTransport(asyncio.Transport):
-    """A transport that takes all bytes at once."""
+class Transport(asyncio.Transport):
+    """Takes all bytes at once, unless it is stuck; one that resets closes with the last event."""
 
-    written = b""
-    writes = 0
-    protocol: BaseProtocol
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-        self.writes += 1
-
-    def is_closing(self) -> bool:
-        return False
-
-
-class StuckTransport(OpenTransport):
-    """A transport whose caller reads nothing."""
-
-    aborted = False
+    def __init__(self, *, stuck: bool, resets: bool) -> None:
+        super().__init__()
+        self.protocol = BaseProtocol(asyncio.get_running_loop())
+        self.protocol.transport = self
+        self.stuck, self.resets, self.aborted = stuck, resets, False
+        self.writes: list[bytes] = []
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        super().write(data)
-        if not self.protocol.writing_paused:
+        self.writes.append(bytes(data))
+        self.aborted |= self.resets and DONE in self.writes[-1]
+        if self.stuck and not self.protocol.writing_paused:
             self.protocol.pause_writing()
 
     def abort(self) -> None:
@@ -65,13 +58,6 @@ class StuckTransport(OpenTransport):
 
     def is_closing(self) -> bool:
         return self.aborted
-
-
-class ResetTransport(OpenTransport):
-    """A transport that is open until the last event: asyncio shows a reset connection like that."""
-
-    def is_closing(self) -> bool:
-        return DONE in self.written
 
 
 @dataclass(slots=True)
@@ -89,14 +75,11 @@ class Response:
         return request.writer
 
 
-def make_new_sink(transport: OpenTransport) -> StreamSink:
+def make_sink(transport: Transport) -> StreamSink:
     """Make the sink of a chunked response whose head was not sent yet."""
-    protocol = BaseProtocol(asyncio.get_running_loop())
-    protocol.transport = transport
-    transport.protocol = protocol
-    writer = StreamWriter(protocol, asyncio.get_running_loop())
+    writer = StreamWriter(transport.protocol, asyncio.get_running_loop())
     writer.enable_chunking()
-    request = SimpleNamespace(protocol=protocol, version=HttpVersion11, writer=writer)
+    request = SimpleNamespace(protocol=transport.protocol, version=HttpVersion11, writer=writer)
     return StreamSink(
         cast("web.Request", request),
         cast("web.StreamResponse", Response()),
@@ -109,69 +92,99 @@ def make_new_sink(transport: OpenTransport) -> StreamSink:
     )
 
 
-async def make_sink(transport: OpenTransport) -> StreamSink:
-    """Make the sink of a chunked response whose head was sent."""
-    sink = make_new_sink(transport)
-    await sink.begin()
-    return sink
-
-
 async def wait_admitted() -> None:
     """Wait until the request's row is committed."""
 
 
-async def test_a_stream_ends_without_error_when_its_last_write_finds_the_caller_gone() -> None:
-    transport = ResetTransport()
-    (await make_sink(transport)).end(DONE)
-    assert transport.written.endswith(DONE + b"\r\n0\r\n\r\n")
+NAMES: Final = (
+    (rb"HTTP/1.1 200 OK\r\n\r\n", "head "),
+    (re.escape(DONE), "done "),
+    (re.escape(KEEP_ALIVE), "comment "),
+    (rb"data: x+\n\n", "big "),
+    (rb"data: (\w+)\n\n", r"\1 "),
+    (rb"0\r\n\r\n$", " end"),
+    (rb"[0-9a-f]+\r\n|\r\n", ""),
+)
+STEPS: Final = """
+# the head and the events that wait for it are one write, and put a comment off
+due send-1 send-2 begin tick+0 = wait wait [head 1 2]
+# the head leaves with a comment where no event comes
+tick+16 yield tick+32 yield send-1 begin = [head comment] [comment] wait [1]
+# a comment that comes too late is left out: the stream may be within an event by then
+tick+16 begin yield = [head]
+# the head waits for no caller that reads nothing: the wait is that of `unblock`, which is given up
+stuck send-big begin send-2 = wait [head big] wait [2]
+# the last events and the end are one write, and nothing is written behind it
+begin send-1 end send-2 end = [head] [1] [done end]
+# a stream ends without error when its last write finds the caller gone
+resets begin end = [head] [done end] lost
+# nothing is written to a connection that is lost: asyncio would log each such write
+begin lose send-1 = [head]
+# what is read on for a caller that left is not kept
+stuck abort send-1 = lost
+# a silence is broken once an interval
+begin tick+14.5 tick+15.1 tick+29.9 tick+30.2 = [head] [comment] [comment]
+# events put a comment off
+begin due send-1 tick+14 = [head] [1]
+# no comment stands inside an event or behind the end
+begin mid+16 end tick+16 = [head] [done end]
+# a caller that takes nothing is given up, and gets no comment, which would only queue up
+stuck begin send-1 stall tick+59.9 tick+60.1 = [head] wait [1] lost
+# a caller that took its bytes is not given up
+begin unblock tick+61 send-1 = [head] [comment] [1]
+"""
+"""What is done to a sink, and what it writes; `wait`: it asks for a wait."""
 
 
-async def test_the_head_and_the_events_that_wait_for_it_are_one_write() -> None:
-    transport = OpenTransport()
-    sink = make_new_sink(transport)
-    sink._comment_due = 0.0
-    assert not sink.send(b"data: 1\n\n")
-    assert not sink.send(b"data: 2\n\n")
-    await sink.begin()
-    events = b"data: 1\n\ndata: 2\n\n"
-    assert transport.written == b"HTTP/1.1 200 OK\r\n\r\n%x\r\n%b\r\n" % (len(events), events)
-    assert transport.writes == 1
-    sink.tick(asyncio.get_running_loop().time(), mid_event=False)
-    assert KEEP_ALIVE not in transport.written, "they put a comment off"
+async def play(steps: list[str]) -> str:
+    transport = Transport(stuck="stuck" in steps, resets="resets" in steps)
+    sink, told, now = make_sink(transport), [], asyncio.get_running_loop().time()
+    simple: dict[str, Callable[[], None]] = {
+        "end": lambda: sink.end(DONE),
+        "abort": sink.abort,
+        "due": lambda: setattr(sink, "_comment_due", 0.0),
+        "stall": lambda: setattr(sink, "_stalled_since", now),
+        "lose": lambda: setattr(transport.protocol, "transport", None),
+    }
+    for step in steps:
+        name, _, value = step.replace("+", "-").partition("-")
+        if name == "send":
+            said = value.replace("big", "x" * 2**20).encode()
+            told += ["wait"] * (not sink.send(b"data: %b\n\n" % said))
+        elif value:
+            sink.tick(now + float(value), mid_event=name == "mid")
+        elif name in simple:
+            simple[name]()
+        elif name in {"begin", "unblock"}:
+            await getattr(sink, name)()
+        for _ in range(5 * (name == "yield")):
+            await asyncio.sleep(0)
+        told += [f"[{name_write(one)}]" for one in transport.writes]
+        transport.writes.clear()
+    return " ".join([*told, *["lost"] * sink.lost, *["kept"] * bool(sink._pending)])
 
 
-async def test_the_head_leaves_with_a_comment_where_no_event_comes() -> None:
-    transport = OpenTransport()
-    sink = make_new_sink(transport)
-    now = asyncio.get_running_loop().time()
-    sink.tick(now + COMMENT_SECONDS + 1, mid_event=False)
-    await until(lambda: transport.writes == 1, "head and comment to leave")
-    sink.tick(now + 2 * (COMMENT_SECONDS + 1), mid_event=False)
-    await until(lambda: transport.writes == 2, "another comment to leave")
-    assert transport.written.count(KEEP_ALIVE) == 2
-    sink.send(b"data: 1\n\n")
-    await sink.begin()
-    assert transport.written.startswith(b"HTTP/1.1 200 OK\r\n\r\ne\r\n: keep-alive")
-    assert transport.written.endswith(b"9\r\ndata: 1\n\n\r\n")
-    assert transport.written.count(b"HTTP") == 1
+def name_write(data: bytes) -> str:
+    text = data
+    for pattern, name in NAMES:
+        text = re.sub(pattern, name.encode(), text)
+    return " ".join(text.decode().split())
 
 
-async def test_a_comment_that_comes_too_late_is_left_out() -> None:
-    """The stream may be within an event by then."""
-    transport = OpenTransport()
-    sink = make_new_sink(transport)
-    sink.tick(asyncio.get_running_loop().time() + COMMENT_SECONDS + 1, mid_event=False)
-    await sink.begin()
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert KEEP_ALIVE not in transport.written
+async def test_a_sink_writes_what_is_due() -> None:
+    with told_together() as row:
+        for why, line in re.findall(r"# (.*)\n(.*)\n", STEPS):
+            steps, _, expected = line.partition(" = ")
+            with row(why):
+                async with asyncio.timeout(30):
+                    assert await play(steps.split()) == expected
 
 
 @each_row("closes", [False, True])
 async def test_who_waits_for_the_row_sends_one_head_and_none_behind_a_close(closes: bool) -> None:
     """A comment and the first event may wait for it together."""
-    transport, admitted = OpenTransport(), asyncio.Event()
-    sink = make_new_sink(transport)
+    transport, admitted = Transport(stuck=False, resets=False), asyncio.Event()
+    sink = make_sink(transport)
 
     async def wait() -> None:
         await admitted.wait()
@@ -187,106 +200,8 @@ async def test_who_waits_for_the_row_sends_one_head_and_none_behind_a_close(clos
     admitted.set()
     (result,) = await asyncio.gather(beginning, return_exceptions=True)
     assert isinstance(result, ConnectionResetError) is closes
-    assert transport.written.count(b"HTTP") == transport.written.count(b"data: 1") == (not closes)
-
-
-async def test_the_head_waits_for_no_caller_that_reads_nothing() -> None:
-    """The wait is that of `unblock`, which is given up in time."""
-    sink = make_new_sink(StuckTransport())
-    sink.send(bytes(1 << 20))
-    async with asyncio.timeout(30):
-        await sink.begin()
-    assert not sink.send(b"data: 2\n\n")
-
-
-async def test_the_last_events_and_the_end_are_one_write() -> None:
-    transport = OpenTransport()
-    sink = await make_sink(transport)
-    before = transport.writes
-    sink.end(DONE)
-    assert transport.writes == before + 1
-    assert transport.written.endswith(b"%x\r\n%b\r\n0\r\n\r\n" % (len(DONE), DONE))
-    assert transport.written.count(b"0\r\n\r\n") == 1
-
-
-async def test_nothing_is_written_to_a_connection_that_is_lost() -> None:
-    """asyncio would log each such write."""
-    transport = OpenTransport()
-    sink = await make_sink(transport)
-    before = transport.writes
-    transport.protocol.transport = None
-    assert sink.send(b"data: 1\n\n")
-    assert transport.writes == before
-
-
-async def test_nothing_is_written_behind_the_end() -> None:
-    """Provider bytes after the end, and a second end, must not get into the next reply."""
-    transport = OpenTransport()
-    sink = await make_sink(transport)
-    sink.send(b"data: 1\n\n")
-    sink.end(DONE)
-    whole = transport.written
-    assert whole.endswith(DONE + b"\r\n0\r\n\r\n")
-    assert sink.send(b"data: 2\n\n")
-    sink.end(DONE)
-    assert transport.written == whole
-
-
-async def test_what_is_read_on_for_a_caller_that_left_is_not_kept() -> None:
-    sink = make_new_sink(StuckTransport())
-    sink.abort()
-    assert sink.send(b"data: 1\n\n")
-    assert not sink._pending
-
-
-async def test_a_silence_is_broken_once_an_interval() -> None:
-    transport = OpenTransport()
-    sink = await make_sink(transport)
-    now = asyncio.get_running_loop().time()
-    for seconds, comments in ((14.5, 0), (15.1, 1), (29.9, 1), (30.2, 2)):
-        sink.tick(now + seconds, mid_event=False)
-        assert transport.written.count(KEEP_ALIVE) == comments, seconds
-
-
-async def test_events_put_a_comment_off() -> None:
-    transport = OpenTransport()
-    sink = await make_sink(transport)
-    sink._comment_due = 0.0
-    sink.send(b"data: 1\n\n")
-    sink.tick(asyncio.get_running_loop().time() + COMMENT_SECONDS - 1, mid_event=False)
-    assert KEEP_ALIVE not in transport.written
-
-
-async def test_no_comment_stands_inside_an_event_or_behind_the_end() -> None:
-    transport = OpenTransport()
-    sink = await make_sink(transport)
-    late = asyncio.get_running_loop().time() + COMMENT_SECONDS + 1
-    sink.tick(late, mid_event=True)
-    assert KEEP_ALIVE not in transport.written
-    sink.end(DONE)
-    sink.tick(late, mid_event=False)
-    assert KEEP_ALIVE not in transport.written
-
-
-async def test_a_caller_that_takes_nothing_is_given_up() -> None:
-    transport = StuckTransport()
-    sink = await make_sink(transport)
-    assert not sink.send(b"data: 1\n\n")
-    now = asyncio.get_running_loop().time()
-    sink._stalled_since = now
-    sink.tick(now + STALL_SECONDS - 0.1, mid_event=False)
-    assert not sink.lost
-    assert KEEP_ALIVE not in transport.written, "a comment would only queue up"
-    sink.tick(now + STALL_SECONDS + 0.1, mid_event=False)
-    assert sink.lost
-    assert transport.aborted
-
-
-async def test_a_caller_that_took_its_bytes_is_not_given_up() -> None:
-    sink = await make_sink(OpenTransport())
-    await sink.unblock()
-    sink.tick(asyncio.get_running_loop().time() + STALL_SECONDS + 1, mid_event=False)
-    assert not sink._ended
+    written = b"".join(transport.writes)
+    assert written.count(b"HTTP") == written.count(b"data: 1") == (not closes)
 
 
 MODEL: Final = "plain/0"
