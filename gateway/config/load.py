@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from gateway.config import records
 from gateway.config.models import read_models
 from gateway.config.reader import (
     ConfigError,
@@ -20,18 +21,6 @@ from gateway.config.reader import (
     read_table,
     show,
     suggest,
-)
-from gateway.config.records import (
-    Alerts,
-    Billing,
-    Cards,
-    Config,
-    Console,
-    Limits,
-    Metrics,
-    Provider,
-    Server,
-    Storage,
 )
 from gateway.config.secrets import (
     Found,
@@ -47,7 +36,9 @@ from gateway.dialects.records import DEMO
 from gateway.ledger.records import read_database_url
 
 
-def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = True) -> Config:
+def load_config(
+    path: Path, environ: Mapping[str, str], *, read_keys: bool = True
+) -> records.Config:
     """Read gateway.toml.
 
     With `read_keys` False no provider's key is resolved, and every provider with a key is off. This
@@ -59,12 +50,12 @@ def load_config(path: Path, environ: Mapping[str, str], *, read_keys: bool = Tru
     return _read_config(path, parse_toml(path), environ, read_keys=read_keys)
 
 
-def load_defaults(path: Path, environ: Mapping[str, str]) -> Config:
+def load_defaults(path: Path, environ: Mapping[str, str]) -> records.Config:
     """Return the configuration of an empty file. None is read."""
     return _read_config(path, {}, environ, read_keys=False)
 
 
-def load_storage(path: Path, environ: Mapping[str, str]) -> Config:
+def load_storage(path: Path, environ: Mapping[str, str]) -> records.Config:
     """Read where the database is and leave the rest at its defaults: it may be broken.
 
     Raises:
@@ -76,7 +67,7 @@ def load_storage(path: Path, environ: Mapping[str, str]) -> Config:
 
 def _read_config(
     path: Path, raw: Mapping[str, Any], environ: Mapping[str, str], *, read_keys: bool
-) -> Config:
+) -> records.Config:
     file, folder, problems = str(path), path.absolute().parent, Problems(raw)
     root = _read_root(file, raw, problems)
     look_up = partial(resolve_secret, folder=folder, environ=environ)
@@ -95,17 +86,19 @@ def _read_config(
     problems.raise_all()
     assert storage is not None  # otherwise there was a problem
     assert alerts is not None
-    limits, server = root["limits"], Server(**root["server"])
+    limits, server = root["limits"], records.Server(**root["server"])
     share = limits.pop("account_in_flight")
-    return Config(
+    return records.Config(
         path=path,
         server=server,
         storage=storage,
-        billing=_make_billing(root["billing"], cards),
-        console=Console(**root["console"]),
-        account_limits=Limits(0, 0, max(server.max_in_flight // 2, 1) if share is None else share),
-        limits=Limits(**limits),
-        metrics=Metrics(**root["metrics"]),
+        billing=records.make_record(records.Billing, {**root["billing"], "stripe": cards}),
+        console=records.Console(**root["console"]),
+        account_limits=records.Limits(
+            0, 0, max(server.max_in_flight // 2, 1) if share is None else share
+        ),
+        limits=records.Limits(**limits),
+        metrics=records.Metrics(**root["metrics"]),
         alerts=alerts,
         providers=MappingProxyType(providers),
         models=MappingProxyType(models),
@@ -115,19 +108,13 @@ def _read_config(
 
 def _read_cards(
     file: str, root: Mapping[str, Mapping[str, Any]], look_up: LookUp | None, problems: Problems
-) -> Cards | None:
+) -> records.Cards | None:
     """Read [billing.stripe], if there is one."""
     billing = root.get("billing", {})  # absent if it has an error of its own
     if billing.get("stripe") is not None:
         with problems.collect("billing"):
             return read_cards(file, billing["stripe"], billing["currency"], look_up)
     return None
-
-
-def _make_billing(table: dict[str, Any], cards: Cards | None) -> Billing:
-    demo_credit_nano, low_balance_nano = table.pop("demo_credit"), table.pop("low_balance")
-    table["stripe"] = cards
-    return Billing(demo_credit_nano=demo_credit_nano, low_balance_nano=low_balance_nano, **table)
 
 
 def _skip(_: str) -> Found:
@@ -186,15 +173,15 @@ _SECRETS = ("api_key", "proxy")
 
 def _read_providers(
     file: str, root: Mapping[str, Mapping[str, Any]], look_up: LookUp, problems: Problems
-) -> dict[str, Provider]:
-    providers: dict[str, Provider] = {}
+) -> dict[str, records.Provider]:
+    providers: dict[str, records.Provider] = {}
     for name, table in root["providers"].items():
         with problems.collect("providers"):
             providers[name] = _read_provider(file, name, table, look_up)
     return providers
 
 
-def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> Provider:
+def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> records.Provider:
     """Read a provider; without any of its keys, or without its proxy, it is off."""
     place, problems = Place(file, f"[providers.{quote_key(name)}]"), Problems()
     # A route is split at its first slash.
@@ -226,7 +213,9 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> Provid
     lacking = tuple(reason for _, (_, reason) in found if reason is not None)
     if lacking and not keys:
         off, lacking = lacking[0], ()
-    return Provider(name=name, api_keys=keys, sources=sources, lacking=lacking, off=off, **settings)
+    return records.Provider(
+        name=name, api_keys=keys, sources=sources, lacking=lacking, off=off, **settings
+    )
 
 
 def _check_address(place: Place, settings: dict[str, Any]) -> None:
@@ -248,7 +237,7 @@ LEAST_MONTHS: Final = 2
 
 def _read_storage(
     file: str, raw: Mapping[str, Any], settings: Mapping[str, Any], folder: Path, look_up: LookUp
-) -> Storage:
+) -> records.Storage:
     """Make the record. Raises ConfigError if two settings exclude each other or the address is bad."""
     place = Place(file, "[storage]")
     url, months = settings["url"], settings["retention_months"]
@@ -269,18 +258,18 @@ def _read_storage(
             " requests of this month and of the last",
         )
     if url is None:
-        return Storage(folder / settings["path"])
+        return records.Storage(folder / settings["path"])
     # Without its database nothing can start, while a provider without its key is only off.
     address, reason = resolve(place, "url", url, look_up, read_database_url)
     if reason is not None:
         needed = "`serve` and all commands need it to find the database"
         raise place.error("url", f"{reason}, or is empty; {needed}")
-    return Storage(folder / settings["path"], read_database_url(address), months)
+    return records.Storage(folder / settings["path"], read_database_url(address), months)
 
 
 def _read_alerts(
-    file: str, settings: Mapping[str, Any], storage: Storage | None, look_up: LookUp | None
-) -> Alerts:
+    file: str, settings: Mapping[str, Any], storage: records.Storage | None, look_up: LookUp | None
+) -> records.Alerts:
     """Make the record. Without `look_up`, a secret is only known to be set. Raises ConfigError.
 
     `storage` is None if it has an error of its own.
@@ -296,7 +285,7 @@ def _read_alerts(
                 raise place.error(key, f"cannot be used: {reason}")
     if found["webhook"] and not found["webhook_secret"]:
         raise place.error("webhook_secret", "is missing; it signs what is posted to the webhook")
-    alerts = Alerts(**found)
+    alerts = records.Alerts(**found)
     if alerts.backup_days and storage is not None and storage.url is not None:
         raise place.error(  # the alert would never end
             "backup_days",

@@ -1,36 +1,68 @@
-"""The configuration as records; `load` makes them, and nothing changes them."""
+"""The configuration as records; `load` makes them, and nothing changes them.
+
+A field that is a key of gateway.toml has its reader and its default beside its type.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from gateway.addresses import Network
+from gateway.config import reader as read
+from gateway.config import values
+from gateway.config.reader import Setting
 from gateway.dialects import records as dialects
 from gateway.ledger.records import DatabaseUrl, Location
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList
 
+_MAX_CREDIT: Final = 1_000_000_000
+"""Units of currency, the most that the ledger takes at once."""
+_MAX_COUNT: Final = 1_000_000_000
+"""The largest limit. More is taken for a typing error; write 0 for unlimited."""
+
+_timeout = read.seconds()
+_credit = read.nano_units(_MAX_CREDIT)
+count = read.integer(0, _MAX_COUNT)
+token_count = read.integer(1, values.MAX_TOKENS)
+
+Record = TypeVar("Record")
+
+
+def find_settings(record: type) -> dict[str, Setting]:
+    """Return the settings among a record's fields by their keys, which lack the suffix of nano-units."""
+    hints = get_type_hints(record, include_extras=True).items()
+    found = {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
+    return {name.removesuffix("_nano"): setting for name, setting in found.items()}
+
+
+def make_record(record: Callable[..., Record], table: Mapping[str, Any]) -> Record:
+    """Make a record of a table's values, which have the names of its keys."""
+    names = inspect.signature(record).parameters
+    return record(**{name: table[name.removesuffix("_nano")] for name in names})
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    host: str
-    port: int
-    max_body_mb: int
-    max_in_flight: int
-    drain_seconds: float
-    max_bodies_mb: int
-    header_seconds: float
-    body_idle_seconds: float
-    body_total_seconds: float
-    comment_seconds: float
-    stall_seconds: float
-    log: Literal["human", "json"]
-    public_url: str | None
+    host: Annotated[str, Setting(read.text, "127.0.0.1")]
+    port: Annotated[int, Setting(read.integer(0, values.MAX_PORT), 8080)]
+    max_body_mb: Annotated[int, Setting(read.integer(1, 1024), 32)]
+    max_in_flight: Annotated[int, Setting(read.integer(1, 1_000_000), 1000)]
+    drain_seconds: Annotated[float, Setting(read.seconds(or_zero=True), 30)]
+    max_bodies_mb: Annotated[int, Setting(read.integer(1, 1_000_000), 256)]
+    header_seconds: Annotated[float, Setting(_timeout, 75)]
+    body_idle_seconds: Annotated[float, Setting(_timeout, 30)]
+    body_total_seconds: Annotated[float, Setting(_timeout, 120)]
+    comment_seconds: Annotated[float, Setting(_timeout, 15)]
+    stall_seconds: Annotated[float, Setting(_timeout, 60)]
+    log: Annotated[Literal["human", "json"], Setting(read.choice("human", "json"), "human")]
+    public_url: Annotated[str | None, Setting(values.origin, None)]
     """An origin: scheme, host and port, without a path."""
-    trusted_proxies: tuple[Network, ...]
+    trusted_proxies: Annotated[tuple[Network, ...], Setting(values.networks, [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +92,22 @@ class Cards:
 
 @dataclass(frozen=True, slots=True)
 class Billing:
-    currency: str
-    hold_output_tokens: int
-    full_hold_below: int
+    currency: Annotated[
+        str, Setting(read.matching(r"[A-Za-z]{1,12}", "a word of 1 to 12 letters"), "USD")
+    ]
+    hold_output_tokens: Annotated[int, Setting(token_count, 1024)]
+    full_hold_below: Annotated[int, Setting(read.integer(0, 1_000_000), 10)]
     """Times the most that a request may cost: where less is left, the hold is for all of that."""
-    demo_credit_nano: int | None
-    low_balance_nano: int | None
-    top_up_text: str | None
-    stripe: Cards | None = None
+    demo_credit_nano: Annotated[int | None, Setting(_credit, None)]
+    low_balance_nano: Annotated[int | None, Setting(_credit, None)]
+    top_up_text: Annotated[str | None, Setting(read.text, None)]
+    stripe: Annotated[Cards | None, Setting(read.untyped, None)] = None
     """None: nobody pays by card."""
 
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    identity_header: str | None
+    identity_header: Annotated[str | None, Setting(values.identity_header, None)]
     """The header by which a trusted proxy names the account that it has signed in."""
 
 
@@ -81,14 +115,14 @@ class Console:
 class Limits:
     """Defaults for keys, or for accounts, without limits of their own; 0 means unlimited."""
 
-    requests_per_minute: int
-    tokens_per_minute: int
-    concurrency: int
+    requests_per_minute: Annotated[int, Setting(count, 600)]
+    tokens_per_minute: Annotated[int, Setting(count, 0)]
+    concurrency: Annotated[int, Setting(count, 50)]
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    listen: tuple[str, int] | None
+    listen: Annotated[tuple[str, int] | None, Setting(values.address, None)]
     """Host and port; None means off."""
 
 
@@ -99,9 +133,11 @@ class Alerts:
     webhook: str = field(repr=False)
     """An address, perhaps with a secret in it; "" for none."""
     webhook_secret: str = field(repr=False)
-    command: tuple[str, ...]
-    holder_webhooks: Literal["public", "any", "off"]
-    backup_days: int
+    command: Annotated[tuple[str, ...], Setting(values.words, [])]
+    holder_webhooks: Annotated[
+        Literal["public", "any", "off"], Setting(read.choice("public", "any", "off"), "public")
+    ]
+    backup_days: Annotated[int, Setting(read.integer(0, 3650), 0)]
 
     @property
     def channels(self) -> tuple[Literal["webhook", "command"], ...]:
@@ -148,21 +184,25 @@ class Provider:
     """The reasons why keys are missing of a provider that has others."""
     off: str | None
     """The reason why the provider is off; None means on."""
-    connect_timeout: float
-    first_byte_timeout: float
-    idle_timeout: float
-    total_timeout: float
-    max_concurrency: int
-    on_disconnect: Literal["abort", "drain"]
-    stream_usage: bool
-    max_tokens_field: dialects.MaxTokensField
-    leading_system: bool
-    takes: frozenset[dialects.Taken]
-    history: dialects.History
-    pass_headers: tuple[str, ...]
+    connect_timeout: Annotated[float, Setting(_timeout, 5)]
+    first_byte_timeout: Annotated[float, Setting(_timeout, 600)]
+    idle_timeout: Annotated[float, Setting(_timeout, 300)]
+    total_timeout: Annotated[float, Setting(_timeout, 3600)]
+    max_concurrency: Annotated[int, Setting(count, 0)]
+    on_disconnect: Annotated[
+        Literal["abort", "drain"], Setting(read.choice("abort", "drain"), "drain")
+    ]
+    stream_usage: Annotated[bool, Setting(read.boolean, default=True)]
+    max_tokens_field: Annotated[
+        dialects.MaxTokensField, Setting(read.choice(*get_args(dialects.MaxTokensField)), None)
+    ]
+    takes: Annotated[frozenset[dialects.Taken], Setting(values.names(get_args(dialects.Taken)), [])]
+    history: Annotated[dialects.History, Setting(read.choice(*get_args(dialects.History)), None)]
+    pass_headers: Annotated[tuple[str, ...], Setting(values.header_names, [])]
     """The names of headers that are passed on, in lower case."""
-    embeddings_base64: bool
-    headers: Mapping[str, str] = field(repr=False)
+    leading_system: Annotated[bool, Setting(read.boolean, default=False)]
+    embeddings_base64: Annotated[bool, Setting(read.boolean, default=True)]
+    headers: Annotated[Mapping[str, str], Setting(values.headers, {})] = field(repr=False)
     proxy: str = field(default="", repr=False)
     """An address, perhaps with a password; "" for a direct connection."""
 

@@ -1,5 +1,6 @@
 """All keys of gateway.toml: reader and default. A key without a default is required.
 
+Those that become a field of a record as they are stand there, in `records`.
 At the end, the rules of payments by card, and the smallest amounts of currencies at Stripe.
 
 docs/configuration.md says what each key means; a test compares its keys and defaults with this table.
@@ -15,17 +16,12 @@ from urllib.parse import urlsplit
 
 from gateway.addresses import is_loopback
 from gateway.config import reader as read
-from gateway.config import secrets, values
+from gateway.config import records, secrets, values
 from gateway.config.reader import Place, Setting, read_table
-from gateway.config.records import Cards
-from gateway.dialects.records import DIALECTS, History, MaxTokensField, ModelKind, Reasoning, Taken
+from gateway.dialects.records import DIALECTS, ModelKind, Reasoning
 from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.money import MEDIA, NANO, format_amount
 
-MAX_CREDIT: Final = 1_000_000_000
-"""Units of currency, the most that the ledger takes at once."""
-_MAX_COUNT: Final = 1_000_000_000
-"""The largest limit. More is taken for a typing error; write 0 for unlimited."""
 _MAX_MONTHS: Final = 1200
 """The longest retention, a century."""
 MAX_PRICE: Final = 1_000_000_000_000
@@ -43,10 +39,8 @@ _THREE_DECIMALS: Final = re.compile("BHD|JOD|KWD|OMR|TND", re.IGNORECASE)
 _WHOLE: Final = re.compile("ISK|UGX", re.IGNORECASE)
 """Counted in hundredths, of which there may be none."""
 
-_timeout = read.seconds()
 _credit = read.nano_units(1_000_000)  # Stripe takes less
-_count = read.integer(0, _MAX_COUNT)
-token_count = read.integer(1, values.MAX_TOKENS)
+_secret = Setting(secrets.secret, None)
 _price = read.nano_units(MAX_PRICE)
 _maybe_price = Setting(_price, None)
 _rule_price = Setting(
@@ -56,36 +50,13 @@ _rule_price = Setting(
 read_tool_price = read.nano_units(MAX_TOOL_PRICE)
 
 SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
-    "server": {
-        "host": Setting(read.text, "127.0.0.1"),
-        "port": Setting(read.integer(0, values.MAX_PORT), 8080),
-        "max_body_mb": Setting(read.integer(1, 1024), 32),
-        "max_in_flight": Setting(read.integer(1, 1_000_000), 1000),
-        "drain_seconds": Setting(read.seconds(or_zero=True), 30),
-        "max_bodies_mb": Setting(read.integer(1, 1_000_000), 256),
-        "header_seconds": Setting(_timeout, 75),
-        "body_idle_seconds": Setting(_timeout, 30),
-        "body_total_seconds": Setting(_timeout, 120),
-        "comment_seconds": Setting(_timeout, 15),
-        "stall_seconds": Setting(_timeout, 60),
-        "log": Setting(read.choice("human", "json"), "human"),
-        "public_url": Setting(values.origin, None),
-        "trusted_proxies": Setting(values.networks, []),
-    },
+    "server": records.find_settings(records.Server),
     "storage": {
         "path": Setting(read.text, "gateway.db"),
-        "url": Setting(secrets.secret, None),
+        "url": _secret,
         "retention_months": Setting(read.integer(0, _MAX_MONTHS), 0),
     },
-    "billing": {
-        "currency": Setting(read.matching(r"[A-Za-z]{1,12}", "a word of 1 to 12 letters"), "USD"),
-        "hold_output_tokens": Setting(token_count, 1024),
-        "full_hold_below": Setting(read.integer(0, 1_000_000), 10),
-        "demo_credit": Setting(read.nano_units(MAX_CREDIT), None),
-        "low_balance": Setting(read.nano_units(MAX_CREDIT), None),
-        "top_up_text": Setting(read.text, None),
-        "stripe": Setting(read.untyped, None),
-    },
+    "billing": records.find_settings(records.Billing),
     "billing.stripe": {
         "secret_key": Setting(
             secrets.secret, what="your account's secret key at Stripe: env:NAME or file:PATH"
@@ -99,20 +70,16 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "maximum": Setting(_credit, None),
         "base_url": Setting(values.base_url, "https://api.stripe.com"),
     },
-    "console": {"identity_header": Setting(values.identity_header, None)},
+    "console": records.find_settings(records.Console),
     "limits": {
-        "requests_per_minute": Setting(_count, 600),
-        "tokens_per_minute": Setting(_count, 0),
-        "concurrency": Setting(_count, 50),
-        "account_in_flight": Setting(_count, None),
+        **records.find_settings(records.Limits),
+        "account_in_flight": Setting(records.count, None),
     },
-    "metrics": {"listen": Setting(values.address, None)},
+    "metrics": records.find_settings(records.Metrics),
     "alerts": {
-        "webhook": Setting(secrets.secret, None),
-        "webhook_secret": Setting(secrets.secret, None),
-        "command": Setting(values.words, []),
-        "holder_webhooks": Setting(read.choice("public", "any", "off"), "public"),
-        "backup_days": Setting(read.integer(0, 3650), 0),
+        "webhook": _secret,
+        "webhook_secret": _secret,
+        **records.find_settings(records.Alerts),
     },
     "providers.NAME": {
         "dialect": Setting(
@@ -125,21 +92,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "api_key": Setting(secrets.provider_keys, None),
         "api_key_refresh": Setting(values.duration, "50m"),
-        "connect_timeout": Setting(_timeout, 5),
-        "first_byte_timeout": Setting(_timeout, 600),
-        "idle_timeout": Setting(_timeout, 300),
-        "total_timeout": Setting(_timeout, 3600),
-        "max_concurrency": Setting(_count, 0),
-        "on_disconnect": Setting(read.choice("abort", "drain"), "drain"),
-        "stream_usage": Setting(read.boolean, default=True),
-        "max_tokens_field": Setting(read.choice(*get_args(MaxTokensField)), None),
-        "takes": Setting(values.names(get_args(Taken)), []),
-        "history": Setting(read.choice(*get_args(History)), None),
-        "pass_headers": Setting(values.header_names, []),
-        "leading_system": Setting(read.boolean, default=False),
-        "embeddings_base64": Setting(read.boolean, default=True),
-        "headers": Setting(values.headers, {}),
-        "proxy": Setting(secrets.secret, None),
+        **records.find_settings(records.Provider),
+        "proxy": _secret,
     },
     "models.ID": {
         "owned_by": Setting(read.matching(r"[a-z0-9][a-z0-9._-]{0,63}", "a lowercase word"), None),
@@ -148,8 +102,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "routes": Setting(
             values.routes, what='an array of "provider/upstream model", tried in order'
         ),
-        "max_output_tokens": Setting(token_count, None),
-        "max_input_tokens": Setting(token_count, 2_000_000),
+        "max_output_tokens": Setting(records.token_count, None),
+        "max_input_tokens": Setting(records.token_count, 2_000_000),
         "reasoning": Setting(read.choice(*get_args(Reasoning)), None),
         "leave_out": Setting(values.names(values.SAMPLING), []),
         "created": Setting(read.integer(0, 2**40), 0),
@@ -208,7 +162,7 @@ def find_step_nano(currency: str) -> int:
 
 def read_cards(
     file: str, raw: object, currency: str, look_up: Callable[[str], tuple[str, str | None]] | None
-) -> Cards:
+) -> records.Cards:
     """Read the table. Without `look_up`, secrets are only known to be set. Raises ConfigError."""
     place = Place(file, "[billing.stripe]")
     table = read_table(place, raw, SETTINGS["billing.stripe"])
@@ -223,15 +177,11 @@ def read_cards(
                 raise place.error(key, f"cannot be used: {reason}")
     if look_up is not None and find_spec("stripe") is None:
         raise place.error("", "needs Stripe's package: pip install 'gateway[cards]'")
-    amounts, least, most = (table.pop(key) for key in ("amounts", "minimum", "maximum"))
-    if not amounts:
+    if not table["amounts"]:
         raise place.error("amounts", "must have an amount")
-    cards = Cards(
-        **table,
-        amounts_nano=amounts,
-        minimum_nano=min(amounts) if least is None else least,
-        maximum_nano=max(amounts) if most is None else most,
-    )
+    for key, choose in (("minimum", min), ("maximum", max)):
+        table[key] = choose(table["amounts"]) if table[key] is None else table[key]
+    cards = records.make_record(records.Cards, table)
     _check_amounts(place, cards, currency)
     return cards
 
@@ -242,7 +192,7 @@ def _check_address(place: Place, base_url: str) -> None:
         raise place.error("base_url", "must begin with https://, as the key is sent there")
 
 
-def find_problem(cards: Cards, currency: str, nano: int) -> str | None:
+def find_problem(cards: records.Cards, currency: str, nano: int) -> str | None:
     """Say why an amount cannot be paid; None if it can."""
     step_nano = find_step_nano(currency)
     if nano <= 0 or nano % step_nano:
@@ -255,7 +205,7 @@ def find_problem(cards: Cards, currency: str, nano: int) -> str | None:
     return None
 
 
-def _check_amounts(place: Place, cards: Cards, currency: str) -> None:
+def _check_amounts(place: Place, cards: records.Cards, currency: str) -> None:
     amounts: Mapping[str, Any] = {
         "amounts": cards.amounts_nano,  # first, as the others may follow from them
         "minimum": (cards.minimum_nano,),
