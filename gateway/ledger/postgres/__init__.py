@@ -1,6 +1,6 @@
 """The ledger in PostgreSQL, shared by several gateways. Needs the extra `postgres`.
 
-session   a connection, and the transaction of the books
+session   a connection, statements in its words, and the transaction of the books
 schema    tables and functions: made, checked, migrated; the proof of the books in them. The scripts
           have the rules:
           tables, requests, rules, nodes   the tables, and what nothing may do to them
@@ -8,13 +8,12 @@ schema    tables and functions: made, checked, migrated; the proof of the books 
           lives                            who lives, who died, and what they left
           sums, rates                      what rounds count
           periods, months                  budgets' periods; partitions
-statements  statements in its words; one on the event loop, without a thread
 books     implements `Books`; every row as records, and a ledger made of them
 nodes     the processes that serve, and what they count beside the books; what others changed, of
           which a node hears or which it finds; dead nodes, and months
 serving   opens a `ServingLedger` on it: connects, proves, loads, registers the node; reads receipts
 store     carries out rounds; connects again when the database was away
-messages  a round's items as JSON, and its answer
+messages  a round's items as JSON, and its answer; one statement on the event loop, without a thread
 
 A request's way through it:
 

@@ -7,6 +7,7 @@ prepared, so PgBouncer may hand the connection from transaction to transaction.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown, TextLoader
 
-from gateway.ledger.postgres.statements import Parameter, fetch_value, translate
+from gateway.ledger.postgres.messages import Parameter, fetch_value
 from gateway.ledger.records import DatabaseUrl, LedgerError
 from gateway.ledger.sql.database import Values
 
@@ -50,6 +51,33 @@ PATIENCE_MS: Final = 10_000
 ROW_MS: Final = 250
 """How long a change waits for a row. No round is under way then, so a stranger has it, and all nodes
 wait for the change."""
+_WORDS: Final = (
+    (re.compile(r"%"), "%%"),  # before placeholders are made of it
+    (
+        re.compile(r"json_each\((:\w+)\)"),
+        r"json_array_elements_text(CAST(\1 AS json)) AS each (value)",
+    ),
+    (re.compile(r"\bjson_group_array\("), "json_agg("),
+    (re.compile(r"\bjson_array\("), "json_build_array("),
+    (  # tables that stand for indexes
+        re.compile(r"\bcalls_by_\w+ AS called CROSS JOIN requests ON requests\.id = called\.id"),
+        "requests",
+    ),
+    (re.compile(r"\bcalled\."), "requests."),
+    (
+        re.compile(r"\bentries_by_account AS filed CROSS JOIN entries ON entries\.id = filed\.id"),
+        "entries",
+    ),
+    (re.compile(r"\bfiled\."), "entries."),
+    (re.compile(r"\bINDEXED BY \w+"), ""),  # hints to SQLite's planner, as is the next
+    (re.compile(r"\bCROSS JOIN (\w+) ON\b"), r"JOIN \1 ON"),
+    (re.compile(r"\bLIKE\b"), "ILIKE"),
+    # Values are in the text, so a condition that is none is left out by the planner, which would take
+    # `x = coalesce(NULL, x)` for one that few rows meet.
+    (re.compile(r"([\w.]+) = coalesce\(:(\w+), \1\)"), r"(:\2 IS NULL OR \1 = :\2)"),
+    (re.compile(r"\?"), "%s"),
+    (re.compile(r"(?<!:):([a-z_]\w*)"), r"%(\1)s"),
+)
 NOW: Final = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 """The time as `DatabaseClock.note` takes it."""
 IDLE_MS: Final = 2000
@@ -178,7 +206,7 @@ class Session:
         return row[0], *row[2:]
 
     async def fetch_value(self, statement: bytes, parameters: Sequence[Parameter]) -> bytes:
-        """Run a statement on the event loop, as `statements.fetch_value` says."""
+        """Run a statement on the event loop, as `messages.fetch_value` says."""
         return await fetch_value(self.driver.pgconn, statement, parameters)
 
     def run(self, script: str) -> None:
@@ -285,6 +313,14 @@ def _read_own(url: str) -> dict[str, Any]:
     """Return the settings that the URL has itself."""
     own = psycopg.conninfo.conninfo_to_dict(url)
     return {name: own[name] for name in SETTINGS if name in own}
+
+
+@lru_cache(maxsize=1024)
+def translate(sql: str) -> str:
+    """Return the statement with psycopg's placeholders and PostgreSQL's words."""
+    for pattern, words in _WORDS:
+        sql = pattern.sub(words, sql)
+    return sql
 
 
 def _compose(sql: str) -> composed.SQL:

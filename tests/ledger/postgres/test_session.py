@@ -18,8 +18,8 @@ from gateway.ledger.postgres.session import (
     describe,
     explain,
     transaction,
+    translate,
 )
-from gateway.ledger.postgres.statements import translate
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.database import Values
 from gateway.times import unix_ms

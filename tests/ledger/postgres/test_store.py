@@ -13,9 +13,9 @@ import pytest
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
+from gateway.ledger.postgres.messages import Parameter
 from gateway.ledger.postgres.nodes import ChangeFeed, Node, Upkeep, register
 from gateway.ledger.postgres.session import Session, connect
-from gateway.ledger.postgres.statements import Parameter
 from gateway.ledger.postgres.store import PostgresStore
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.queue import Item, NotPendingError, Report
