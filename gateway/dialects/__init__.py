@@ -8,7 +8,7 @@
     chat/  messages/  responses/   a folder per dialect: its callers and upstreams, and how its callers
                 are served over another dialect
     from_chat, to_chat          what two translations share: from chat callers, to chat upstreams
-    embeddings, completions, images, rerank, audio    services of providers like OpenAI
+    texts, embeddings, images, audio    services of providers like OpenAI
 
 A new dialect is a folder and a row in the tables of callers and upstreams in `exchanges`; a new pair is
 modules in the caller's folder and a row in the table of translations. Other code stays as it is.

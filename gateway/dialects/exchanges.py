@@ -21,7 +21,6 @@ from gateway.dialects.chat import (
     over_responses_request,
 )
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
-from gateway.dialects.completions import CompletionsCaller, CompletionsUpstream
 from gateway.dialects.composed import compose
 from gateway.dialects.embeddings import EmbeddingsCaller, EmbeddingsUpstream
 from gateway.dialects.images import ImagesCaller, ImagesUpstream
@@ -39,12 +38,17 @@ from gateway.dialects.records import (
     ReplyUsage,
     Target,
 )
-from gateway.dialects.rerank import RerankCaller, RerankUpstream
 from gateway.dialects.responses import over_chat_reply as responses_reply
 from gateway.dialects.responses import over_chat_request as responses_request
 from gateway.dialects.responses import over_chat_stream as responses_stream
 from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.dialects.responses.upstream import ResponsesUpstream
+from gateway.dialects.texts import (
+    CompletionsCaller,
+    CompletionsUpstream,
+    RerankCaller,
+    RerankUpstream,
+)
 from gateway.dialects.wire.billed import check_audio
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (

@@ -1,0 +1,286 @@
+"""The APIs of single texts: completions (OpenAI's old one), and ranks of documents (Cohere's, Jina's).
+
+A completion is the text behind a prompt, or between a prompt and a suffix; editors complete code by it. A
+provider's replies and events keep their form, which at Mistral is that of chat; only the model's name is
+edited.
+
+Ranks are documents in the order of what they say about a query. Providers report what they charge for in
+three ways: tokens, search units, or nothing. Replies pass as they are, but for the model's name; an array
+of results, as TEI writes it, too.
+
+Errors and models are written as for chat.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, Literal
+
+from gateway.dialects.base import Caller, Pipeline, Upstream
+from gateway.dialects.chat.dialect import FIELDS, ChatUpstream
+from gateway.dialects.chat.repair import count_choices_text
+from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
+from gateway.dialects.embeddings import read_inputs
+from gateway.dialects.records import CompletionRequest, Event, Inputs, Json, ReplyContext, Target
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.billed import check_fields
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_loads
+from gateway.dialects.wire.replies import check_error
+from gateway.dialects.wire.sse import render_data
+from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
+from gateway.dialects.wire.usage import read_openai_usage
+from gateway.errors import UpstreamError
+from gateway.money import SEARCH_UNIT, Tokens
+from gateway.prices import Asked
+from gateway.usage import MAX_PLAUSIBLE_CALLS, Expected, Reported, count_text, estimate_tokens
+
+MAX_BEST_OF: Final = 20
+"""Texts of which the best are returned; all are charged. OpenAI's own limit."""
+UNIT_DOCUMENTS: Final = 100
+"""Documents of a search unit, as Cohere counts them; it cuts long ones, and counts the parts."""
+MAX_DOCUMENTS: Final = 10_000
+"""Documents of a request: Cohere's own limit."""
+_LISTS: Final = ("documents", "texts")
+"""Names of the documents; the second is TEI's."""
+
+
+class CompletionsCaller(Caller):
+    """A `Caller` of the completions API."""
+
+    name = "completions"
+    path = "/completions"
+    kind = "completion"
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        fields.check_all(body, _FIELDS, required=("model", "prompt"))
+        # An editor asks with an empty prompt at the beginning of a file.
+        inputs = read_inputs("prompt", body["prompt"], may_be_empty=True)
+        inputs.tokens += estimate_tokens(count_text(body.get("suffix")))
+        options = body.get("stream_options") or {}
+        return CompletionRequest(
+            body,
+            body["model"],
+            body.get("stream") is True,
+            options.get("include_usage") is True,
+            n=inputs.count * max(body.get("n") or 1, body.get("best_of") or 1),
+            max_tokens=body.get("max_tokens") or None,
+            inputs=inputs,
+        )
+
+
+_FIELDS: Final = {
+    **FIELDS,
+    "suffix": fields.check_string,
+    "echo": fields.check_boolean,
+    "best_of": fields.check_integer(1, MAX_BEST_OF),
+}
+
+
+class CompletionsUpstream(ChatUpstream):
+    """An `Upstream` that completes text."""
+
+    name = "completions"
+    path = "/completions"
+    reply_name = "a text completion"
+
+    def has_content(self, reply: Json) -> bool:
+        return self.count_text(reply) > 0 or super().has_content(reply)
+
+    def count_text(self, reply: Json) -> int:
+        return _count_text(reply["choices"], "message")
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
+        return Upstream.edit_reply(self, text, reply, context, tokens)
+
+    def replay_reply(self, reply: Json) -> bytes:
+        choices = [
+            {"delta" if key == "message" else key: value for key, value in one.items()}
+            for one in reply["choices"]
+            if type(one) is dict
+        ]
+        end = DONE if self.is_whole(reply) else b""
+        return render_data({**reply, "choices": choices}) + end
+
+    def open_stream(self, context: ReplyContext) -> Pipeline:
+        return CompletionStream(context)
+
+
+class CompletionReader(ChatReader):
+    """A `EventReader` of chunks. What is missing in them stays missing."""
+
+    __slots__ = ()
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context)
+        inputs = context.request.inputs
+        self._n = (context.request.body.get("n") or 1) * (inputs.count if inputs else 1)
+
+    def read_event(self, event: Event) -> Json | None:
+        chunk = super().read_event(event)
+        for position, choice in enumerate(get_list(chunk or {}, "choices")):
+            if type(choice) is dict:
+                index = choice.get("index")
+                index = index if type(index) is int else position
+                self.repair.started.add(index)
+                if choice.get("finish_reason"):
+                    self.repair.finished.add(index)
+        return chunk
+
+    def close(self) -> list[Json]:
+        return []
+
+
+class CompletionStream(ChatStream):
+    """A `Pipeline`: the upstream's events, with the model's name edited."""
+
+    _open_reader = CompletionReader
+    __slots__ = ()
+
+    def _count_text(self, choices: list[Any]) -> int:
+        return _count_text(choices, "delta")
+
+    def _convert(self, block: bytes, chunk: Json) -> bytes:
+        match chunk["choices"]:
+            case [{"text": str(text), "finish_reason": None} as choice] if text and self._may_learn:
+                self._learn_text(block, chunk, choice)
+            case _:
+                pass
+        return self._render(block, chunk, None)
+
+    def _learn_text(self, block: bytes, chunk: Json, choice: Json) -> None:
+        """Learn the template of a chunk whose one text may be any other."""
+        if chunk.get("usage") is not None:
+            return  # a usage has to be read each time
+        self._may_learn -= 1
+        probed = {**chunk, "choices": [{**choice, "text": PROBE}]}
+        if cut := maybe_cut(block, probed, "text", choice["text"]):
+            self._learn(*cut, self._render(PROBE_BYTES.join(cut), probed, None))
+
+    def _make_id(self, upstream_id: object) -> str:
+        has_id = type(upstream_id) is str and upstream_id
+        return str(upstream_id) if has_id else f"cmpl-{self._context.request_id}"
+
+
+def _count_text(choices: list[Any], key: Literal["message", "delta"]) -> int:
+    """Count the UTF-8 bytes of completions, which have the form of chat at some providers."""
+    texts = [one.get("text") for one in choices if type(one) is dict]
+    return count_text(*texts) + count_choices_text(choices, key)
+
+
+class RerankCaller(Caller):
+    """A `Caller` of the rerank API. It asks for no streams."""
+
+    name = "rerank"
+    path = "/rerank"
+    kind = "rerank"
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data)
+        fields.check_all(body, _RERANK_FIELDS, required=("model", "query"))
+        documents = _list_documents(body)
+        if not documents:
+            raise fields.missing("documents")
+        query = estimate_tokens(count_text(body["query"]))
+        tokens = sum(map(_count_tokens, documents))
+        # Models read the query with each document.
+        inputs = Inputs(len(documents), tokens + query * len(documents))
+        return CompletionRequest(body, body["model"], inputs=inputs)
+
+
+def _list_documents(body: Json) -> list[Any]:
+    return next((body[name] for name in _LISTS if body.get(name)), [])
+
+
+def _count_tokens(document: Any) -> int:
+    text = document if type(document) is str else dumps_lenient(document).decode()
+    return estimate_tokens(count_text(text))
+
+
+def _check_documents(name: str, value: Any) -> None:
+    fields.check_array(name, value)
+    if len(value) > MAX_DOCUMENTS:
+        raise fields.too_long(name, MAX_DOCUMENTS, len(value))
+    for index, document in enumerate(value):
+        if type(document) not in (str, dict):
+            raise fields.wrong_type(f"{name}[{index}]", "a string or an object", document)
+
+
+_RERANK_FIELDS: Final = {
+    "model": fields.check_string,
+    "query": fields.check_string,
+    "documents": _check_documents,
+    "texts": _check_documents,
+    "top_n": fields.check_integer(1, 2**31),
+    "stream": fields.refuse_stream("Ranks are not streamed."),
+}
+
+
+class RerankUpstream(ChatUpstream):
+    """An `Upstream` that ranks documents. It has no streams, so nobody opens one."""
+
+    name = "rerank"
+    path = "/rerank"
+
+    def ask(self, body: Json, target: Target) -> Json:
+        check_fields(body, target)
+        return {**body, "model": target.upstream_model}
+
+    def read_asked(self, body: Json, data: bytes, target: Target) -> Asked:  # noqa: ARG002
+        """Expect the search units of the documents."""
+        units = -(-len(_list_documents(body)) // UNIT_DOCUMENTS)
+        by_tokens = any(one.price.input for one in target.prices.applied)
+        return Asked(any_tier=True, tool_calls={SEARCH_UNIT: units}, by_tokens=by_tokens)
+
+    def read_reply(self, text: bytes) -> Json:
+        """Read a reply; an array is read as its results."""
+        reply = maybe_loads(text)
+        if type(reply) is list:
+            reply = {"results": reply}
+        if type(reply) is dict:
+            check_error(reply)
+            results = reply.get("results")
+            if type(results) is list and all(type(one) is dict for one in results):
+                return reply
+        raise UpstreamError("The upstream's reply is not a list of results.")
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:
+        """Read tokens and search units. Units that are not told are those of the documents."""
+        meta = get_object(reply, "meta")
+        billed, usage = get_object(meta, "billed_units"), self.find_usage(reply) or {}
+        given = usage.get("prompt_tokens") or usage.get("input_tokens") or usage.get("total_tokens")
+        given = (
+            given or get_object(meta, "tokens").get("input_tokens") or billed.get("input_tokens")
+        )
+        told = {**usage, "prompt_tokens": given, "completion_tokens": 0, "total_tokens": given}
+        report = read_openai_usage(told, None, expected)
+        asked = expected.asked.tool_calls
+        if asked:  # search units have a price
+            units = _read_units(billed.get("search_units"))
+            report.guessed = units is None
+            report.tool_calls = asked if units is None else {SEARCH_UNIT: units}
+        if not (report.has_input or expected.asked.by_tokens):
+            # Nothing is guessed if tokens are not told that have no price.
+            report.tokens, report.has_input = Tokens(max(expected.input_tokens, 1)), True
+        return report
+
+    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
+        return True
+
+    def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - a rank has no output tokens
+        return False
+
+    def count_text(self, reply: Json) -> int:  # noqa: ARG002 - there is none
+        return 0
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
+        if type(reply.get("model")) is str or b"cost" in text:
+            return Upstream.edit_reply(self, text, reply, context, tokens)
+        return text
+
+
+def _read_units(told: object) -> int | None:
+    """Read search units, which Cohere writes as a float; None if they are not told."""
+    if isinstance(told, int | float) and 0 < told <= MAX_PLAUSIBLE_CALLS:
+        return math.ceil(told)
+    return None
