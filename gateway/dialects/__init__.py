@@ -7,7 +7,7 @@
     wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
     chat/  messages/  responses/   a folder per dialect: its callers and upstreams, and how its callers
                 are served over another dialect
-    from_chat, to_chat          what two translations share: from chat callers, to chat upstreams
+    pivot       what two translations share: from chat callers, to chat upstreams
     texts, embeddings, images, audio    services of providers like OpenAI
 
 A new dialect is a folder and a row in the tables of callers and upstreams in `exchanges`; a new pair is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gateway.dialects import from_chat
+from gateway.dialects import pivot
 from gateway.dialects.chat.state import read_state
 from gateway.dialects.messages.upstream import maybe_thinking, read_input, shape_id
 from gateway.dialects.records import Json
@@ -23,7 +23,7 @@ _PDF_BEGIN: Final = "JVBERi"
 """The base64 of `%PDF`, by which a document without a media type is known."""
 
 
-class Turns(from_chat.Conversation):
+class Turns(pivot.Conversation):
     """The turns of a conversation.
 
     Only the leading instructions become `system`; later ones stay where they stand, since moving
@@ -60,7 +60,7 @@ class Turns(from_chat.Conversation):
             )
 
     def _add_instruction(self, message: Field) -> None:
-        blocks = _translate_content(message["content"], from_chat.TEXT_PARTS)
+        blocks = _translate_content(message["content"], pivot.TEXT_PARTS)
         if self._leading_system or not self.turns:
             self.system += blocks
         elif self._unanswered:  # the upstream refuses a call whose results do not follow it
@@ -74,7 +74,7 @@ class Turns(from_chat.Conversation):
         self._append("system", late)
 
     def _add_user(self, message: Field) -> None:
-        blocks = _translate_content(message["content"], from_chat.ALL_PARTS)
+        blocks = _translate_content(message["content"], pivot.ALL_PARTS)
         self._add_late()
         if self._results:  # the upstream wants results and the user's next words in one turn
             self.turns[-1]["content"] += blocks
@@ -83,7 +83,7 @@ class Turns(from_chat.Conversation):
 
     def _add_assistant(self, message: Field) -> None:
         """Add an assistant turn, its thinking only as the upstream signed it."""
-        blocks = _translate_content(message["content"], from_chat.SPOKEN_PARTS)
+        blocks = _translate_content(message["content"], pivot.SPOKEN_PARTS)
         if isinstance(refusal := message.get("refusal"), str):
             blocks += _make_text(refusal)
         if message.get("tool_calls"):
@@ -101,7 +101,7 @@ class Turns(from_chat.Conversation):
         self._unanswered = {block["id"] for block in blocks if block["type"] == "tool_use"}
 
     def _call(self, function: Field, identity: str) -> Json:
-        name, arguments = from_chat.read_call(function)
+        name, arguments = pivot.read_function_call(function)
         self.called.append(name)
         return {"type": "tool_use", "id": identity, "name": name, "input": read_input(arguments)}
 
@@ -110,7 +110,7 @@ class Turns(from_chat.Conversation):
         result: Json = {"type": "tool_result", "tool_use_id": identity}
         content = message.get("content")
         if not isinstance(content, str):
-            content = _translate_content(message["content"], from_chat.ALL_PARTS)
+            content = _translate_content(message["content"], pivot.ALL_PARTS)
         if content and (not isinstance(content, str) or content.strip()):
             result["content"] = content
         if self._results:  # results have to lead the turn, in front of the user's words
@@ -137,10 +137,10 @@ def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
     if isinstance(content.value, str):
         return _make_text(content.value)
     blocks: list[Json] = []
-    for kind, part in from_chat.read_parts(content, kinds):
-        is_said = kind in from_chat.SPOKEN_PARTS
+    for kind, part in pivot.read_parts(content, kinds):
+        is_said = kind in pivot.SPOKEN_PARTS
         made = _make_text(part[kind].read_string()) if is_said else [_FILES[kind](part[kind])]
-        blocks += (from_chat.copy_mark(CACHE_MARK, part, block) for block in made)
+        blocks += (pivot.copy_mark(CACHE_MARK, part, block) for block in made)
     return blocks
 
 

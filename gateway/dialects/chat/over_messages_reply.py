@@ -20,8 +20,8 @@ from gateway.dialects.chat.writer import (
     make_message,
     uses_functions,
 )
-from gateway.dialects.from_chat import make_usage
 from gateway.dialects.messages.upstream import THINKING, dump_arguments, maybe_thinking, read_blocks
+from gateway.dialects.pivot import make_usage
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 

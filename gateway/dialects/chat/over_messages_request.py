@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from gateway.dialects import from_chat
+from gateway.dialects import pivot
 from gateway.dialects.chat.over_messages_conversation import CACHE_MARK, Turns
 from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.records import CompletionRequest, Json, Target
@@ -36,8 +36,8 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
     Tools that were called earlier and are offered no more are still declared, since the upstream
     refuses a conversation with calls and no tools; `none` keeps them from being called.
     """
-    tools = from_chat.read_tools(body, _read_tool, _read_function)
-    choice, search = from_chat.find_choice(body), _read_search(body[SEARCH_OPTIONS])
+    tools = pivot.read_tools(body, _read_tool, _read_function)
+    choice, search = pivot.find_choice(body), _read_search(body[SEARCH_OPTIONS])
     if tools or search:
         chosen: Json | None
         if search and choice.value == SEARCH_CHOICE:
@@ -45,10 +45,10 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
         else:
             chosen, tools = _read_choice(choice, tools)
         tools += search
-        if from_chat.read_parallel(body) is False and (chosen is None or chosen["type"] != "none"):
+        if pivot.read_parallel(body) is False and (chosen is None or chosen["type"] != "none"):
             chosen = {**(chosen or {"type": "auto"}), "disable_parallel_tool_use": True}
         return {"tools": tools, "tool_choice": chosen} if chosen else {"tools": tools}
-    from_chat.check_no_choice(choice)
+    pivot.check_no_choice(choice)
     if not called:
         return {}
     empty = {"type": "object", "properties": {}}
@@ -64,11 +64,11 @@ def is_forced(made: Json) -> bool:
 def _read_tool(tool: Field) -> Json:
     if tool.read_object().get("type", "function") != "function":
         raise tool["type"].refuse("This model's provider takes functions alone.")
-    return from_chat.copy_mark(CACHE_MARK, tool, _read_function(tool["function"]))
+    return pivot.copy_mark(CACHE_MARK, tool, _read_function(tool["function"]))
 
 
 def _read_function(function: Field) -> Json:
-    tool = from_chat.read_function(function, "input_schema")
+    tool = pivot.read_function(function, "input_schema")
     schema = tool["input_schema"]
     tool["input_schema"] = schema if "type" in schema else {"type": "object", **schema}
     if function.get("strict") is True:
@@ -204,7 +204,7 @@ _TAKES_OF_KIND: Final[Mapping[str, _Takes]] = {
 }
 
 
-CARRIED: Final = from_chat.CARRIED | {"stop"}
+CARRIED: Final = pivot.CARRIED | {"stop"}
 DROPPED: Final = frozenset(
     {
         *("metadata", "prompt_cache_options", "prompt_cache_retention", "seed"),
@@ -212,7 +212,7 @@ DROPPED: Final = frozenset(
     }
 )
 """Left out: they change how a reply is stored, cached, framed or worded, not what it is about."""
-REFUSED: Final = from_chat.REFUSED
+REFUSED: Final = pivot.REFUSED
 PASSED: Final = frozenset({"cache_control", "thinking", "top_k"})
 """The upstream's own fields, unknown to chat, passed as they are. Others of its fields could add to
 the bill unseen (`speed`, `inference_geo`, `container`) or contradict what is made here."""
@@ -242,7 +242,7 @@ MIN_BUDGET_TOKENS: Final = 1024
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the messages request. Raises BadRequest, naming the field that cannot be carried over."""
-    body = from_chat.open_request(request, target, _KNOWN, REFUSED)
+    body = pivot.open_request(request, target, _KNOWN, REFUSED)
     # The upstream requires a limit; without one from the caller it is the model's own.
     max_tokens = target.max_output_tokens if request.max_tokens is None else request.max_tokens
     conversation = Turns(body["messages"], leading_system=target.leading_system)
@@ -305,7 +305,7 @@ def _translate_output(body: Field, max_tokens: int, target: Target, *, forced: b
             config = {**config, "format": {"type": "json_schema", "schema": schema}}
             return {**made, "output_config": config}
         case _:
-            raise from_chat.refuse_format(form)
+            raise pivot.refuse_format(form)
 
 
 def _translate_labels(body: Field) -> Json:
@@ -340,7 +340,7 @@ def _translate_reasoning(field: Field, max_tokens: int, target: Target, *, force
         case "budget":
             return _make_budget(field, max_tokens)
         case "none":
-            from_chat.check_no_effort(field)
+            pivot.check_no_effort(field)
             return {}
 
 
@@ -348,7 +348,7 @@ def _make_budget(field: Field, max_tokens: int) -> Json:
     budget_tokens = min(BUDGETS_TOKENS[EFFORTS[field.value]], max_tokens - 1)
     if budget_tokens >= MIN_BUDGET_TOKENS:
         return {"thinking": {"type": "enabled", "budget_tokens": budget_tokens}}
-    if field.value == from_chat.DEFAULT_EFFORT:
+    if field.value == pivot.DEFAULT_EFFORT:
         return {}
     raise field.refuse(
         f"To reason, this model needs a maximum of more than {MIN_BUDGET_TOKENS} tokens."

@@ -27,7 +27,7 @@ from gateway.dialects.chat.writer import (
     move_source,
     uses_functions,
 )
-from gateway.dialects.from_chat import make_usage
+from gateway.dialects.pivot import make_usage
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.history import maybe_reasoning
 from gateway.dialects.responses.stream import read_items

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from gateway.dialects import from_chat
+from gateway.dialects import pivot
 from gateway.dialects.chat.state import read_state
 from gateway.dialects.chat.writer import (
     BLOCK_SEPARATOR,
@@ -62,7 +62,7 @@ def _is_plain(item: Json) -> bool:
     )
 
 
-class _Items(from_chat.Conversation):
+class _Items(pivot.Conversation):
     """The items so far."""
 
     __slots__ = ("_custom_ids", "items")
@@ -74,11 +74,11 @@ class _Items(from_chat.Conversation):
         """Calls of custom tools: their results have a type of their own."""
 
     def _add_instruction(self, message: Field) -> None:
-        content = _translate_content(message["content"], from_chat.TEXT_PARTS)
+        content = _translate_content(message["content"], pivot.TEXT_PARTS)
         self._add_message(message.get("role"), content)
 
     def _add_user(self, message: Field) -> None:
-        self._add_message("user", _translate_content(message["content"], from_chat.ALL_PARTS))
+        self._add_message("user", _translate_content(message["content"], pivot.ALL_PARTS))
 
     def _add_assistant(self, message: Field) -> None:
         """Add the reasoning that the upstream encrypted, what was said, then the calls."""
@@ -103,7 +103,7 @@ class _Items(from_chat.Conversation):
         if output is None:
             output = ""
         elif not isinstance(output, str):
-            output = _translate_content(message["content"], from_chat.ALL_PARTS)
+            output = _translate_content(message["content"], pivot.ALL_PARTS)
         # The type of a result has to be that of its call.
         kind = "custom_tool_call" if identity in self._custom_ids else "function_call"
         self.items.append({"type": f"{kind}_output", "call_id": identity, "output": output})
@@ -126,7 +126,7 @@ class _Items(from_chat.Conversation):
 
     def _add_function(self, function: Field, identity: str) -> str:
         """Add a call; return the function's name."""
-        name, arguments = from_chat.read_call(function)
+        name, arguments = pivot.read_function_call(function)
         held = {"name": name, "arguments": arguments or NO_ARGUMENTS}
         self.items.append({"type": "function_call", "call_id": identity, **held})
         return name
@@ -137,8 +137,8 @@ def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
     if isinstance(content.value, str):
         return [{"type": "input_text", "text": content.value}]
     return [
-        from_chat.copy_mark(_CACHE_MARK, part, _TRANSLATORS[kind](part[kind]))
-        for kind, part in from_chat.read_parts(content, kinds)
+        pivot.copy_mark(_CACHE_MARK, part, _TRANSLATORS[kind](part[kind]))
+        for kind, part in pivot.read_parts(content, kinds)
     ]
 
 
@@ -148,7 +148,7 @@ def _translate_spoken(content: Field) -> list[Json]:
         return []
     if isinstance(content.value, str):
         return _make_spoken("text", content.value)
-    said = from_chat.read_parts(content, from_chat.SPOKEN_PARTS)
+    said = pivot.read_parts(content, pivot.SPOKEN_PARTS)
     return [made for kind, part in said for made in _make_spoken(kind, part[kind].read_string())]
 
 
@@ -188,10 +188,10 @@ SHARED: Final = frozenset(
     }
 )
 """Fields that both dialects have."""
-CARRIED: Final = from_chat.CARRIED | SHARED | {"verbosity"}
+CARRIED: Final = pivot.CARRIED | SHARED | {"verbosity"}
 DROPPED: Final = frozenset({"seed", "stream_options"})
 """Left out: they change how a reply is drawn or framed, not what it is about."""
-REFUSED: Final = {**from_chat.REFUSED, "stop": ([],)}
+REFUSED: Final = {**pivot.REFUSED, "stop": ([],)}
 PASSED: Final = frozenset({"reasoning", "truncation"})
 """The upstream's own fields, unknown to chat, passed as they are."""
 _KNOWN: Final = CARRIED | DROPPED | PASSED
@@ -209,7 +209,7 @@ _KNOWN_OF_SEARCH: Final = frozenset(
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the Responses request. Raises BadRequest, naming the field that cannot be carried over."""
-    body = from_chat.open_request(request, target, _KNOWN, REFUSED)
+    body = pivot.open_request(request, target, _KNOWN, REFUSED)
     text = _translate_text(body)
     items = translate_conversation(body["messages"])
     made: Json = {"model": request.model}
@@ -256,7 +256,7 @@ def _translate_format(form: Field) -> Json:
                     made[name] = value
             return {**made, "schema": held["schema"].read_object()}
         case _:
-            raise from_chat.refuse_format(form)
+            raise pivot.refuse_format(form)
 
 
 def _translate_reasoning(body: Field, target: Target) -> Json:
@@ -269,7 +269,7 @@ def _translate_reasoning(body: Field, target: Target) -> Json:
         raise body["reasoning"].refuse("It contradicts `reasoning_effort`: leave one out.")
     if target.reasoning != "none":
         return {**own, "effort": effort.read_string()}
-    from_chat.check_no_effort(effort)
+    pivot.check_no_effort(effort)
     return own
 
 
@@ -278,17 +278,15 @@ def _translate_tools(body: Field) -> Json:
 
     Raises BadRequest for tools that the caller does not run itself.
     """
-    tools = from_chat.read_tools(body, _read_tool, _read_function) + _read_search(
-        body[SEARCH_OPTIONS]
-    )
-    choice = from_chat.find_choice(body)
+    tools = pivot.read_tools(body, _read_tool, _read_function) + _read_search(body[SEARCH_OPTIONS])
+    choice = pivot.find_choice(body)
     if not tools:
-        from_chat.check_no_choice(choice)
+        pivot.check_no_choice(choice)
         return {}
     made: Json = {"tools": tools}
     if choice.value is not None:
         made["tool_choice"] = _read_choice(choice)
-    parallel = from_chat.read_parallel(body)
+    parallel = pivot.read_parallel(body)
     return made if parallel is None else {**made, "parallel_tool_calls": parallel}
 
 
@@ -303,7 +301,7 @@ def _read_tool(tool: Field) -> Json:
     if _read_kind(tool) == "function":
         return _read_function(tool["function"])
     custom = tool["custom"]
-    made: Json = {"type": "custom", **from_chat.read_head(custom)}
+    made: Json = {"type": "custom", **pivot.read_head(custom)}
     match custom.get("format"):
         case None:
             return made
@@ -315,7 +313,7 @@ def _read_tool(tool: Field) -> Json:
 
 def _read_function(function: Field) -> Json:
     """Write a function with `strict`, which the upstream takes for true where it is missing."""
-    tool = from_chat.read_function(function, "parameters")
+    tool = pivot.read_function(function, "parameters")
     return {"type": "function", **tool, "strict": function.get("strict") is True}
 
 

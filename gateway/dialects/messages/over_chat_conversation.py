@@ -28,8 +28,8 @@ from gateway.dialects.chat.writer import (
 )
 from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages.upstream import THINKING
+from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.records import Json, Target
-from gateway.dialects.to_chat import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.wire.fields import dump_request, is_link
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.money import WEB_SEARCH

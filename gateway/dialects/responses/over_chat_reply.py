@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_arguments, read_choice
 from gateway.dialects.chat.writer import NO_ARGUMENTS
+from gateway.dialects.pivot import Kind, read_call, read_said
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.over_chat_tools import ToolName, read_input, read_tool_names
 from gateway.dialects.responses.stream import make_usage
-from gateway.dialects.to_chat import Kind, read_call, read_said
 from gateway.dialects.wire.fields import split_data_url
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.errors import UndeliverableReply

@@ -15,10 +15,10 @@ from typing import ClassVar, Final
 
 from gateway.dialects.chat.state import ANY_TAG, add_state
 from gateway.dialects.chat.writer import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.records import CompletionRequest, Json, Taken, Target
 from gateway.dialects.responses.history import SUMMARIES, refuse_summary
 from gateway.dialects.responses.over_chat_tools import INPUT_KEY, read_flat_name, translate_tools
-from gateway.dialects.to_chat import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.wire.fields import Field, dump_request, is_link, maybe_read_text
 from gateway.dialects.wire.jsonbytes import get_list, get_text
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.dialects.chat.writer import move_source
+from gateway.dialects.pivot import FirstChoiceWriter, Kind, unnamed_call
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses import over_chat_reply as reply
 from gateway.dialects.responses.over_chat_tools import InputDecoder, ToolName, read_tool_names
-from gateway.dialects.to_chat import FirstChoiceWriter, Kind, unnamed_call
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import UndeliverableReply
