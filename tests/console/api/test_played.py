@@ -81,6 +81,8 @@ async def ask(console: Console, command: str) -> Reply:
         as_ = None
     url = path if path.startswith("/") else f"{API}/{path}"
     reply = await console.ask(method, url, body, as_=as_, key=key or None, headers=headers)
+    if reply.status >= 400 and url != path:
+        assert reply.error["message"].endswith((".", "?")), "a sentence"
     if kept:
         console.cookies[kept] = read_cookie(reply)
     return reply
