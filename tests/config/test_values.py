@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,10 +9,10 @@ import pytest
 
 from gateway.config.load import load_config, load_storage
 from gateway.config.reader import ConfigError
-from gateway.config.records import KeySource, Route
+from gateway.config.records import Route
 from gateway.config.values import RESERVED_HEADERS
 from tests.support.rows import each_row, told_together
-from tests.support.settings import CANARY, MODEL, OPENAI, load, openai, refusal
+from tests.support.settings import CANARY, MODEL, OPENAI, load, refusal
 from tests.support.stand_in import PASSWORD
 
 
@@ -95,15 +94,6 @@ def test_an_error_about_the_database_is_told(tmp_path: Path, toml: str, error: s
     assert error in str(caught.value)
 
 
-@each_row("environ", [{}, {"OPENAI_API_KEY": ""}, {"OPENAI_API_KEY": " \n"}])
-def test_a_variable_that_is_not_set_turns_the_provider_off(
-    tmp_path: Path, environ: Mapping[str, str]
-) -> None:
-    provider = openai(tmp_path, 'api_key = "env:OPENAI_API_KEY"', environ).providers["openai"]
-    assert provider.off == "the environment variable OPENAI_API_KEY is not set"
-    assert provider.api_keys == ()
-
-
 def test_models_whose_providers_are_all_off_are_not_active(tmp_path: Path) -> None:
     toml = (
         '[providers.a]\ndialect = "chat"\nbase_url = "http://a"\napi_key = "env:A"\n'
@@ -118,69 +108,11 @@ def test_models_whose_providers_are_all_off_are_not_active(tmp_path: Path) -> No
     assert on.active_models() == dict(on.models)
 
 
-def test_a_key_is_read_from_a_file_beside_the_configuration(tmp_path: Path) -> None:
-    (tmp_path / "openai.key").write_text(f"{CANARY}\n")
-    provider = openai(tmp_path, 'api_key = "file:openai.key"').providers["openai"]
-    assert (provider.api_keys, provider.off) == ((CANARY,), None)
-
-
-@each_row("written", ["$CREDENTIALS_DIRECTORY/key", "${CREDENTIALS_DIRECTORY}/key"])
-def test_a_file_may_be_named_by_a_variable(tmp_path: Path, written: str) -> None:
-    folder = tmp_path / "credentials"
-    folder.mkdir()
-    (folder / "key").write_text(CANARY)
-    environ = {"CREDENTIALS_DIRECTORY": str(folder)}
-    provider = openai(tmp_path, f'api_key = "file:{written}"', environ).providers["openai"]
-    assert provider.api_keys == (CANARY,)
-
-
-def test_a_key_that_changes_tells_where_it_comes_from(tmp_path: Path) -> None:
-    """A command is not run while the file is read; one that is not looked up turns nothing on."""
-    (tmp_path / "key").write_text(CANARY)
-    toml = 'api_key = ["a", "file:key", "command:az --query \'a b\'"]\napi_key_refresh = "15m"'
-    provider = openai(tmp_path, toml).providers["openai"]
-    assert provider.api_keys == ("a", CANARY, "")
-    assert provider.sources == (
-        None,
-        KeySource("file:key", (), tmp_path, 900),
-        KeySource("command:az --query 'a b'", ("az", "--query", "a b"), tmp_path, 900),
-    )
-    path = tmp_path / "gateway.toml"
-    assert load_config(path, {}, read_keys=False).providers["openai"].off is not None
-
-
-def test_no_secret_is_in_the_representation(tmp_path: Path) -> None:
-    config = openai(tmp_path, f'api_key = "{CANARY}"\nheaders = {{ api-key = "{CANARY}" }}')
-    assert config.providers["openai"].headers["api-key"] == CANARY
-    assert CANARY not in repr(config)
-
-
-@each_row("written", ["env:PROXY", "file:proxy", "itself"])
-def test_a_proxy_is_an_address_that_may_be_secret(tmp_path: Path, written: str) -> None:
-    address = f"http://user:{CANARY}@proxy.example.com:3128"
-    (tmp_path / "proxy").write_text(address + "\n")
-    written = address if written == "itself" else written
-    config = openai(tmp_path, f'proxy = "{written}"', {"PROXY": address})
-    assert (config.providers["openai"].proxy, config.providers["openai"].off) == (address, None)
-    assert CANARY not in repr(config)
-
-
-def test_a_provider_whose_proxy_is_not_set_is_off(tmp_path: Path) -> None:
-    """A connection around the proxy is not what the operator wants."""
-    provider = openai(tmp_path, 'proxy = "env:PROXY"').providers["openai"]
-    assert provider.off == "the environment variable PROXY is not set"
-
-
 def test_operators_verbs_need_no_provider_key(tmp_path: Path) -> None:
     path = tmp_path / "gateway.toml"
     path.write_text(OPENAI + 'api_key = "file:$CREDENTIALS_DIRECTORY/key"')
     config = load_config(path, {}, read_keys=False)
     assert config.providers["openai"].off == "its key was not looked up"
-
-
-def test_a_header_may_name_accounts(tmp_path: Path) -> None:
-    text = '[server]\ntrusted_proxies = ["10.0.0.1"]\n[console]\nidentity_header = "Remote-User"'
-    assert load(tmp_path, text).console.identity_header == "Remote-User"
 
 
 BLOCKS: Final = Path(__file__).with_name("refused.txt").read_text(encoding="utf-8").split("\n\n")
