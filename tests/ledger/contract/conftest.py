@@ -1,8 +1,8 @@
 """Every test of the suite runs once for each implementation that has what the test needs.
 
 The money rules are stated in Python (for SQLite) and in PL/pgSQL (`ledger/postgres/*.sql`).
-Here each rule is played against both: balance, hold, cap and budget in test_confirm, test_budgets
-and test_concurrent_holds, cost in test_holds, test_costs and test_audit; rates in
+Here each rule is played against both: balance, hold, cap, budget and cost in `played/`,
+test_concurrent_holds and test_audit, rates of several nodes in test_confirm; and in
 postgres/test_months, which asks the API's own limits for the same decisions. Those runs are slow.
 """
 

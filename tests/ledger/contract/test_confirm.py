@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pytest
 
-from gateway.errors import BalanceHeld, GatewayError, InsufficientBalance, RateLimited
+from gateway.errors import GatewayError, InsufficientBalance, RateLimited
 from gateway.ledger.base import Hold, Key
-from gateway.ledger.key_records import Allowance, KeyChanges, KeyTerms, Rate
+from gateway.ledger.key_records import Rate
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Tokens
 from gateway.tasks import spawn
@@ -21,10 +21,7 @@ from tests.ledger.contract.kit import (
     Place,
     admission,
     charge,
-    create_key,
     find_key,
-    key_id_of,
-    read_receipt,
     settlement,
     until,
     void,
@@ -80,109 +77,6 @@ def seed(place: Place) -> bytes:
     return place.seed(credit_nano=1000)
 
 
-def seed_cap(place: Place) -> bytes:
-    return place.seed(terms=KeyTerms(cap_nano=1000))
-
-
-def seed_budget(place: Place) -> bytes:
-    place.add_account()
-    with place.open_books() as books:
-        team = books.budgets.create("a", "team", Allowance(1000, "day"))
-        return create_key(books, "a", KeyTerms(budget_id=team.id))
-
-
-SEEDS: Final = {"balance": seed, "cap": seed_cap, "budget": seed_budget}
-
-
-async def hold_out(side: Side) -> Hold:
-    """Hold 100 of a request that may cost 400, which is held where less than 900 is left."""
-    hold = side.ledger.hold(side.key, admission(100, full_nano=400, full_below_nano=900))
-    await side.ledger.confirm(hold)
-    return hold
-
-
-@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
-async def test_where_little_is_left_all_that_a_request_may_cost_is_held(
-    place: Place, make: Callable[[Place], bytes]
-) -> None:
-    """From 1,000 hold 100, which may become 400, and then 400 twice. No more is admitted."""
-    digest = make(place)
-    async with place.serve() as ledger:
-        side = Side(ledger, find_key(ledger, digest))
-        holds = [await hold_out(side) for _ in range(3)]
-        assert [one.amount_nano for one in holds] == [100, 400, 400]
-        assert (side.key.held_nano, side.key.account.held_nano) == (900, 900)
-        with pytest.raises(BalanceHeld):
-            await hold_out(side)
-        for hold in holds:
-            await ledger.settle(hold, settlement(400))
-            receipt = await read_receipt(ledger, hold.admission.request_id)
-            assert receipt.hold_nano == hold.admission.hold_nano
-        assert [one.admission.hold_nano for one in holds] == [100, 400, 400]
-        assert (side.key.held_nano, side.key.account.held_nano) == (0, 0)
-    place.assert_sound()
-
-
-@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
-async def test_what_requests_in_flight_may_cost_counts_however_much_they_hold(
-    place: Place, make: Callable[[Place], bytes]
-) -> None:
-    """A hold that is raised takes from what was not held, and only beyond it from what is left."""
-    digest = make(place)
-    async with place.serve() as ledger:
-        side = Side(ledger, find_key(ledger, digest))
-        large = ledger.hold(side.key, admission(1, full_nano=990, full_below_nano=990))
-        await ledger.confirm(large)
-        ledger.raise_hold(large, 500)
-        await until_raised(place, 500)
-        small = await side.confirm(0)
-        ledger.raise_hold(large, 1000)
-        await until_raised(place, 1000)
-        with pytest.raises(BalanceHeld):
-            side.hold(0)
-        for hold in (large, small):
-            await ledger.settle(hold, void())
-        await ledger.settle(await side.confirm(1000), void())
-    place.assert_sound()
-
-
-async def until_raised(place: Place, held_nano: int) -> None:
-    """Wait until the database holds as much, if holds are kept there."""
-    if Needs.NODES in place.implementation.has:
-        await until(lambda: read_held(place) == held_nano)
-
-
-def read_held(place: Place) -> int:
-    with place.open_books() as books:
-        return books.calls.measure_pending()[1]
-
-
-@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
-@needs(Needs.NODES)
-async def test_what_another_holds_makes_a_hold_full(
-    place: Place, make: Callable[[Place], bytes]
-) -> None:
-    """This process learns it with the answer: then it holds as much, and its receipt says so."""
-    async with two_sides(place, make(place)) as (one, two):
-        theirs = await one.confirm(500)
-        hold = await hold_out(two)
-        assert (hold.amount_nano, two.key.held_nano, two.key.account.held_nano) == (400,) * 3
-        assert (await read_receipt(two.ledger, hold.admission.request_id)).hold_nano == 400
-        await two.ledger.settle(hold, settlement(300))
-        await one.ledger.settle(theirs, void())
-        assert two.key.account.held_nano == 0
-
-
-def describe(error: GatewayError) -> tuple[object, ...]:
-    return type(error), str(error), error.status, error.retry_after_seconds
-
-
-def refuse_here(side: Side) -> GatewayError:
-    with pytest.raises(GatewayError) as refusal:
-        side.hold()
-    return refusal.value
-
-
 @needs(Needs.NODES)
 async def test_a_refusal_that_came_before_confirm_is_told_by_it(place: Place) -> None:
     async with two_sides(place, place.seed(credit_nano=1000)) as (one, two):
@@ -191,48 +85,6 @@ async def test_a_refusal_that_came_before_confirm_is_told_by_it(place: Place) ->
         await until(lambda: hold.resolved)
         with pytest.raises(InsufficientBalance):
             await two.ledger.confirm(hold)
-
-
-@pytest.mark.parametrize("make", SEEDS.values(), ids=SEEDS)
-@needs(Needs.NODES)
-async def test_what_another_holds_and_spends_counts(
-    place: Place, make: Callable[[Place], bytes]
-) -> None:
-    """Its hold is free at once when it ends there. After a refusal, the next one is immediate."""
-    async with two_sides(place, make(place)) as (one, two):
-        hold = await one.confirm(1000)
-        assert describe(await two.refuse()) == describe(refuse_here(one))
-        await one.ledger.settle(hold, void())
-        await two.ledger.settle(await two.confirm(), void())
-        await charge(one.ledger, one.key, 1000)
-        refusal = await two.refuse()
-        assert isinstance(refusal, InsufficientBalance)
-        assert describe(refusal) == describe(refuse_here(one)) == describe(refuse_here(two))
-        with place.open_books() as books:
-            assert books.calls.measure_pending() == (0, 0)
-
-
-@needs(Needs.NODES)
-async def test_terms_count_as_they_are_committed(place: Place) -> None:
-    """A cap that nobody told this process of yet."""
-    digest = place.seed()
-    async with two_sides(place, digest) as (_, two):
-        await charge(two.ledger, two.key, 50)
-        with place.open_books() as books:
-            books.keys.edit(key_id_of(digest), KeyChanges(cap_nano=50))
-        assert two.key.terms.cap_nano is None
-        assert "spending cap is reached" in str(await two.refuse())
-
-
-@needs(Needs.NODES)
-async def test_a_credit_counts_before_this_process_hears_of_it(place: Place) -> None:
-    digest = place.seed(credit_nano=0)
-    async with two_sides(place, digest) as (one, _):
-        with place.open_books() as books:
-            books.entries.post("a", "credit", 5, note="")
-        await one.ledger.refresh()
-        await one.ledger.settle(await one.confirm(), settlement(5))
-        assert one.key.account.balance_nano == 0
 
 
 @needs(Needs.NODES)

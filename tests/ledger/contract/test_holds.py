@@ -1,21 +1,21 @@
-"""Holds and settlements: who may spend is decided in one step; charges are exact, durable, and at most once."""
+"""Holds, settlements and changes by operators, where several tasks or processes act at once; `played/` has the rest."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Final
 
 import pytest
 
-from gateway.errors import InternalError, LedgerUnavailable
-from gateway.ledger.base import Settlement
 from gateway.tasks import spawn
 from tests.ledger.contract.kit import (
     NOW_MS,
-    TOKENS,
+    WAIT_SECONDS,
     Place,
     admission,
     charge,
+    create_key,
     find_key,
     key_id_of,
     settlement,
@@ -23,23 +23,97 @@ from tests.ledger.contract.kit import (
     void,
 )
 
+ROUNDS: Final = 100
+OPERATOR: Final = """
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[3])):
+    with place.open_books() as books:
+        books.entries.post("a", "credit", 1000 + number, note="", idempotency_key=str(number))
+        books.entries.post("a", "correction", -7, note="a slip")
+"""
 
-async def test_a_hold_is_taken_at_once_and_recorded_before_the_first_byte(place: Place) -> None:
+
+async def test_changes_are_in_force_before_long(place: Place) -> None:
+    """Credits, suspensions, new accounts and keys, revocations: while the server is idle."""
+    digest = place.seed(credit_nano=5000)
+    async with place.serve() as ledger:
+        account = find_key(ledger, digest).account
+        with place.open_books() as books:
+            books.entries.post("a", "credit", 250, note="")
+            books.accounts.suspend("a")
+            books.accounts.create("b", credit_nano=7, operator=False)
+            new = create_key(books, "b")
+            await until(lambda: ledger.find_key(new) is not None)
+            found = find_key(ledger, new)
+            assert (found.account.name, found.account.balance_nano) == ("b", 7)
+            assert (account.balance_nano, account.suspended) == (5250, True)
+            books.accounts.resume("a")
+            books.keys.revoke(key_id_of(new))
+            await until(lambda: not (account.suspended or found.is_live(NOW_MS)))
+
+
+async def test_changes_are_in_force_while_the_server_is_busy(place: Place) -> None:
+    """The balance that a charge brings back includes a credit; a revocation comes beside it."""
     digest = place.seed(credit_nano=5000)
     async with place.serve() as ledger:
         key = find_key(ledger, digest)
-        hold = ledger.hold(key, admission(1000, id_="req_1"))
-        assert (key.account.held_nano, key.held_nano) == (1000, 1000)
-        assert (key.account.balance_nano, key.account.available_nano) == (5000, 4000)
-        await ledger.wait_admitted(hold)
         with place.open_books() as books:
-            assert books.calls.measure_pending() == (1, 1000)
-            assert books.accounts.read("a").held_nano == 1000
-        (call,) = place.read_calls()
-        assert (call.request_id, call.state, call.outcome) == ("req_1", "pending", "pending")
-        await ledger.confirm(hold)
-        await ledger.wait_admitted(hold)
-        assert (key.account.held_nano, hold.resolved) == (1000, False)
+            books.entries.post("a", "credit", 300, note="")
+            await charge(ledger, key, 100)
+            assert key.account.balance_nano == 5200
+            books.keys.revoke(key_id_of(digest))
+        async with asyncio.timeout(WAIT_SECONDS):
+            while key.revoked_ms is None:
+                await charge(ledger, key, 1)
+
+
+async def test_terms_stay_the_same_record_as_long_as_nothing_in_them_changes(place: Place) -> None:
+    """Limits are made from it."""
+    digest = place.seed()
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        known = key.terms, key.account.terms
+        with place.open_books() as books:
+            books.entries.post("a", "credit", 1, note="")
+            books.keys.edit(key.id, {"name": ""})
+        await ledger.refresh()
+        assert find_key(ledger, digest) is key
+        assert key.terms is known[0]
+        assert key.account.terms is known[1]
+
+
+@pytest.mark.slow
+async def test_another_process_beside_charges_loses_and_doubles_nothing(place: Place) -> None:
+    """An operator's process credits and corrects in a loop while the server charges all it can."""
+    digest = place.seed()
+    charges = 0
+    async with place.serve() as ledger:
+        key = find_key(ledger, digest)
+        with place.run_process(OPERATOR, str(ROUNDS)) as operator:
+            assert operator.stdin is not None
+            operator.stdin.write(b"go\n")
+            operator.stdin.flush()
+
+            async def spend() -> None:
+                nonlocal charges
+                while operator.poll() is None:
+                    await charge(ledger, key, 11, hold_nano=5)
+                    charges += 1
+
+            async with asyncio.TaskGroup() as group:
+                for _ in range(32):
+                    group.create_task(spend())
+            assert operator.returncode == 0
+        expected = 10**12 + sum(1000 + number for number in range(ROUNDS)) - 7 * ROUNDS
+        expected -= 11 * charges
+        await until(lambda: key.account.balance_nano == expected)
+        assert (key.spent_nano, key.account.held_nano) == (11 * charges, 0)
+        assert ledger.writable
+    print(f"{charges} charges beside {2 * ROUNDS} of the operator")
+    assert charges > ROUNDS
+    assert place.read_balance() == expected
+    place.assert_sound()
 
 
 async def test_a_hold_may_be_settled_while_it_is_confirmed(place: Place) -> None:
@@ -51,65 +125,6 @@ async def test_a_hold_may_be_settled_while_it_is_confirmed(place: Place) -> None
         await ledger.settle(hold, void())
         await confirming
         assert (key.account.held_nano, key.account.balance_nano) == (0, 5000)
-
-
-async def test_a_closed_ledger_takes_nothing(place: Place) -> None:
-    digest = place.seed()
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
-        late = ledger.hold(key, admission())
-    await ledger.wait_ended()
-    assert not ledger.writable
-    with pytest.raises(LedgerUnavailable):
-        ledger.hold(key, admission())
-    with pytest.raises(LedgerUnavailable):
-        await ledger.settle(late, settlement(1))
-
-
-async def test_a_charge_is_exact_and_durable(place: Place) -> None:
-    """Once `settle` is done, memory and books agree to the nano-unit."""
-    digest = place.seed(credit_nano=5000)
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
-        hold = ledger.hold(key, admission(1000, stream=True, id_="req_1"))
-        settled = ledger.settle(hold, settlement(1234))
-        assert (key.account.held_nano, hold.amount_nano) == (1234, 1234), "raised at once"
-        await settled
-        assert hold.resolved
-        assert (key.account.balance_nano, key.account.held_nano) == (3766, 0)
-        assert (key.spent_nano, key.held_nano) == (1234, 0)
-        assert [account.name for account in ledger.accounts()] == ["a"]
-    entry, credit = place.read_entries()
-    assert (credit.kind, credit.amount_nano, credit.balance_after_nano) == ("credit", 5000, 5000)
-    assert (entry.kind, entry.amount_nano, entry.balance_after_nano) == ("charge", -1234, 3766)
-    (call,) = place.read_calls()
-    assert (call.request_id, call.state, call.cost_nano) == (entry.request_id, "posted", 1234)
-    assert (call.provider, call.tokens) == ("other", TOKENS)
-    async with place.serve() as ledger:
-        assert find_key(ledger, digest).account.balance_nano == 3766
-    place.assert_sound()
-
-
-@pytest.mark.parametrize(
-    ("end", "state", "entries"),
-    [
-        (void(), "voided", [("credit", 5000)]),
-        (settlement(0), "posted", [("charge", 0), ("credit", 5000)]),
-    ],
-    ids=["void", "free"],
-)
-async def test_only_a_free_reply_has_an_entry_of_0(
-    place: Place, end: Settlement, state: str, entries: list[tuple[str, int]]
-) -> None:
-    digest = place.seed(credit_nano=5000)
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
-        await ledger.settle(ledger.hold(key, admission()), end)
-        assert (key.account.balance_nano, key.account.held_nano, key.held_nano) == (5000, 0, 0)
-    (call,) = place.read_calls()
-    assert (call.state, call.outcome, call.cost_nano) == (state, end.outcome, 0)
-    assert [(entry.kind, entry.amount_nano) for entry in place.read_entries()] == entries
-    place.assert_sound()
 
 
 async def test_a_key_was_last_used_when_a_charged_request_ended(place: Place) -> None:
@@ -172,25 +187,3 @@ async def test_what_is_queued_is_committed_at_the_end(place: Place) -> None:
             _ = ledger.settle(hold, settlement(3))
     assert place.read_balance() == 10**6 - 3900
     place.assert_sound()
-
-
-async def test_a_request_id_is_used_once(place: Place) -> None:
-    """The second one of an id is refused alone, whatever is asked of it, and holds nothing."""
-    digest = place.seed()
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
-        first = ledger.hold(key, admission(1000, id_="req_1"))
-        await ledger.wait_admitted(first)
-        twin = ledger.hold(key, admission(1000, id_="req_1"))
-        assert ledger.open_holds == 2
-        for ask in (ledger.wait_admitted, ledger.confirm, ledger.wait_admitted):
-            with pytest.raises(InternalError):
-                await ask(twin)
-        with pytest.raises(InternalError):
-            await ledger.settle(twin, settlement(5))
-        assert (key.account.held_nano, ledger.open_holds) == (1000, 1)
-        for _ in range(2):
-            await ledger.settle(first, void())
-        await charge(ledger, key, 5)
-        assert ledger.open_holds == 0
-        assert ledger.log_bytes >= 0

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.ledger.contract.kit import NOW_MS
+from tests.ledger.player import Clock
 from tests.ledger.sql.books.places import AnyBooks, BooksPlace
 from tests.support.postgres import Cluster
-
-
-@dataclass
-class Clock:
-    now_ms: int = NOW_MS
-
-    def __call__(self) -> int:
-        return self.now_ms
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from gateway.money import Price
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import NOW_MS
-from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.player import Clock
 from tests.ledger.sql.books.places import AnyBooks
 
 DEEDS: Final = 500

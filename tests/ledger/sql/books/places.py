@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
 
+from gateway.ledger.sql.database import Connection
 from gateway.ledger.sqlite.books import SqliteBooks
 
 if TYPE_CHECKING:
@@ -40,10 +41,10 @@ class BooksPlace:
 
         return PostgresBooks(self.location, create=create, clock=clock)
 
-    def refuse_writes(self, books: AnyBooks) -> None:
-        """Let the books only read, as with a full disk, or a server that became a standby."""
+    def refuse_writes(self, connection: Connection) -> None:
+        """Let it only read, as with a full disk, or a server that became a standby."""
         is_file = isinstance(self.location, Path)
-        books.connection.execute(READ_ONLY_FILE if is_file else READ_ONLY_DATABASE)
+        connection.execute(READ_ONLY_FILE if is_file else READ_ONLY_DATABASE)
 
     def empty(self) -> None:
         """Forget the rows of a database, and number from 1 again: to make a new one takes longer."""

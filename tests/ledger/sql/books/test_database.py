@@ -25,7 +25,7 @@ from gateway.ledger.sql.database import Connection
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.process import find_version
 from gateway.times import unix_ms
-from tests.ledger.sql.books.conftest import Clock
+from tests.ledger.player import Clock
 from tests.ledger.sql.books.life import Life
 from tests.ledger.sql.books.places import ONLY_SQLITE, AnyBooks, BooksPlace
 

@@ -1,0 +1,218 @@
+"""Sessions with a ledger, played as they are written in files.
+
+    == the title of a session
+    $ keys.edit key_1 {"name": "n"} own=[5, "day"] | terms.name    book, verb, values; fields to show
+    n                                                              these fields, or what is no record
+    $ 3 x keys.create a {} key_#                                   three times, `#` being 1, 2 and 3
+
+A refusal shows its kind, code, field and message. Words become what the verb takes: `key_1` a stored
+secret of that id whose digest is made of the same word, `a/dana` a sign-in, `+5` the time 5 ms after
+the start. Ids that the ledger makes have names. `$ later 5` sets the clock.
+To write the answers anew:
+
+    WRITE_SESSION=1 python -m pytest tests/ledger -k as_it_is_written && git diff
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from gateway.errors import GatewayError
+from gateway.ledger.records import Actor, Refused, StoredSecret
+from gateway.ledger.signin_records import Opening, SessionView, SignIn
+from gateway.ledger.sql.books import Books
+from tests.ledger.contract.kit import NOW_MS
+from tests.support.rows import told_together
+
+BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:(?![#$] ).*\n?)*)")
+"""Comments, a command, and what is told of it."""
+MADE: Final = re.compile(r"\b(order|req)_[0-9a-z]{16,}")
+UNITS_MS: Final = {"": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+NEAR_MS: Final = 10**11
+"""Numbers as near to the start of a session are times."""
+NOTHING: Final = object()
+"""The answer of a verb that has none."""
+Play = Callable[[str], Awaitable[str]]
+
+
+def read_sessions(folder: Path) -> dict[str, tuple[Path, str]]:
+    """Find the sessions of a folder's files, by their names and titles."""
+    return {
+        f"{path.stem}: {text.splitlines()[0]}": (path, text)
+        for path in sorted(folder.iterdir())
+        for text in path.read_text(encoding="utf-8").split("== ")[1:]
+    }
+
+
+async def play_session(path: Path, text: str, play: Play) -> None:
+    """Play a session of a file and compare what is told, or write it."""
+    blocks = BLOCK.findall(text)
+    played = [await play(line) for _, line, _ in blocks]
+    if "WRITE_SESSION" in os.environ:
+        new = [
+            f"{why}$ {line}\n{told}\n" for (why, line, _), told in zip(blocks, played, strict=True)
+        ]
+        _write(path, text, "".join(new).replace("\n\n", "\n"))
+    with told_together() as row:
+        for (_, line, expected), told in zip(blocks, played, strict=True):
+            with row(line):
+                assert told == expected.strip("\n")
+
+
+def _write(path: Path, text: str, played: str) -> None:
+    written = f"{text.partition(chr(10))[0]}\n{played}" + "\n" * text.endswith("\n\n")
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(whole.replace(text, written), encoding="utf-8")
+
+
+def digest(word: str) -> bytes:
+    return word.encode().ljust(20 if word.startswith("secret") else 32)
+
+
+def read_time(text: str) -> int:
+    found = re.fullmatch(r"\+(-?\d+)([smhd]?)(?:([+-]\d+))?", text)
+    assert found is not None, text
+    return int(found[1]) * UNITS_MS[found[2]] + int(found[3] or 0)
+
+
+def split(text: str) -> Iterator[tuple[str, Any]]:
+    """Find the values of a command, with the name of each that has one."""
+    decoder = json.JSONDecoder()
+    while text := text.lstrip():
+        name, text = (text.split("=", 1)) if re.match(r"[a-z_]+=", text) else ("", text)
+        if text[0] in '{["':
+            value, end = decoder.raw_decode(text)
+        else:
+            end = len(text.split(" ", 1)[0])
+            value = text[:end]
+            if re.fullmatch(r"-?\d+|null|true|false", value):
+                value = json.loads(value)
+        yield name, value
+        text = text[end:]
+
+
+@dataclass
+class Clock:
+    now_ms: int = NOW_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class Session:
+    """One session: its books, and the names of what they made."""
+
+    def __init__(self, books: Books, clock: Clock) -> None:
+        self._books, self._clock = books, clock
+        self._names: dict[str, str] = {}
+        self.words: dict[object, Callable[[str], object]] = {
+            int: lambda text: NOW_MS + read_time(text),
+            bytes: digest,
+            SignIn: lambda name: books.people.read(*name.split("/")),
+            SessionView: lambda id_: books.signins.find_session(digest(id_)),
+        }
+
+    async def play(self, line: str) -> str:
+        command, _, shown = line.partition(" | ")
+        for made, name in self._names.items():
+            command = re.sub(rf"\b{name}\b", made, command)
+        try:
+            told = await self.do(command)
+            answer = " ".join(self._show(self._pick(told, one)) for one in shown.split() or [""])
+        except Refused as error:
+            words = (type(error).__name__, error.code, error.field, str(error))
+            answer = " ".join(one for one in words if one)
+        except GatewayError as error:
+            answer = f"{type(error).__name__} {error.status} {error}"
+        return MADE.sub(self._name, answer)
+
+    def _name(self, found: re.Match[str]) -> str:
+        kind = found[1]
+        number = 1 + sum(name.startswith(kind) for name in self._names.values())
+        return self._names.setdefault(found[0], f"{kind}_{number}")
+
+    async def do(self, command: str) -> Any:
+        verb, _, rest = command.partition(" ")
+        if repeated := re.fullmatch(r"(\d+) x (.*)", command):
+            numbers = range(1, int(repeated[1]) + 1)
+            return [await self.do(repeated[2].replace("#", str(number))) for number in numbers][-1]
+        match verb:
+            case "later":
+                self._clock.now_ms += read_time(f"+{rest}")
+            case "actor":
+                self._books.actor = Actor(*rest.split())
+            case _:
+                return await self.act(verb, rest)
+        return NOTHING
+
+    async def act(self, verb: str, rest: str) -> Any:
+        """Do what not every session can."""
+        book, _, name = verb.rpartition(".")
+        return self.call(getattr(getattr(self._books, book) if book else self._books, name), rest)
+
+    def call(self, method: Callable[..., Any], rest: str, **others: Any) -> Any:
+        """Call a function with the values of a command, each made what it takes."""
+        hints = get_type_hints(method)
+        names = (name for name in hints if name not in others)
+        given = [(name or next(names), value) for name, value in split(rest)]
+        made = {name: self.make(hints[name], value) for name, value in given}
+        answer = method(**others, **made)
+        return NOTHING if answer is None and hints["return"] is type(None) else answer
+
+    def make(self, kind: Any, value: Any) -> Any:
+        """Make what a verb takes of a word, a number or JSON."""
+        origin, arguments = get_origin(kind), get_args(kind)
+        if value is None or origin is Literal:
+            return value
+        if origin in (Union, UnionType):
+            return self.make(arguments[0], value)
+        if isinstance(value, str) and kind in self.words:
+            return self.words[kind](value)
+        if is_typeddict(kind) or is_dataclass(kind):
+            return self._make_record(kind, value)
+        if isinstance(value, list):
+            return tuple(self.make(arguments[0], one) for one in value)
+        return value
+
+    def _make_record(self, kind: Any, value: Any) -> Any:
+        hints = get_type_hints(kind)
+        if isinstance(value, str):
+            value = {"id": value}
+        if isinstance(value, list):
+            value = dict(zip(hints, value, strict=False))
+        if kind is StoredSecret:
+            value = {"digest": value["id"], "last4": "AAAA", **value}
+        if kind is Opening:
+            seen = {"device": "Firefox on Linux", "address": "192.0.2.7"}
+            value = {"digest": value["id"], **seen, **value}
+        return kind(**{name: self.make(hints[name], one) for name, one in value.items()})
+
+    def _show(self, value: Any) -> str:
+        if value is NOTHING or is_dataclass(value):
+            return ""
+        if isinstance(value, set):
+            value = sorted(value)
+        if isinstance(value, (list, tuple)):
+            return f"[{', '.join(map(self._show, value))}]"
+        if isinstance(value, bytes):
+            return value.decode().rstrip()
+        if isinstance(value, int) and abs(value - NOW_MS) < NEAR_MS:
+            return f"{value - NOW_MS:+d}"
+        return value if isinstance(value, str) and value else json.dumps(value, default=str)
+
+    def _pick(self, value: Any, path: str) -> Any:
+        """Follow names and numbers; `*` stands for each of a list."""
+        name, _, rest = path.partition(".")
+        if not name or value is None:
+            return value
+        if name == "*":
+            return [self._pick(one, rest) for one in value]
+        found = value[int(name)] if name.isdigit() else getattr(value, name)
+        return self._pick(found(self._clock()) if callable(found) else found, rest)
