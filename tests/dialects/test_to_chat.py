@@ -10,14 +10,11 @@ import itertools
 import json
 from typing import Any, Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.exchanges import EXCHANGES
-from gateway.dialects.records import Reply
-from gateway.errors import UndeliverableReply, UpstreamError
 from tests.dialects.chat.kit import (
     AZURE,
     DONE,
@@ -25,14 +22,10 @@ from tests.dialects.chat.kit import (
     Json,
     Played,
     begin,
-    call,
     choice,
     chunk,
-    completion,
-    dump,
     each_byte,
     event,
-    events,
     fragment,
     make_context,
     play,
@@ -42,7 +35,7 @@ from tests.dialects.chat.kit import (
     stream,
     text,
 )
-from tests.dialects.rules import add_up, check_rules
+from tests.dialects.rules import add_up
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
@@ -61,10 +54,6 @@ def hear(caller: str, data: bytes) -> Played:
 def read_whole(caller: str, played: Played) -> Json:
     """Return the reply that a stream adds up to; it must be complete and keep all rules."""
     return add_up(caller, played)
-
-
-def read_reply(caller: str, reply: Json) -> Reply:
-    return EXCHANGES[caller]["chat"].read_reply(b"\n" + dump(reply), make_context(usage=True))
 
 
 def list_facts(reply: Json) -> list[Any]:
@@ -129,66 +118,6 @@ def test_comments_and_lone_surrogates_pass(caller: str) -> None:
     out = hear(caller, event(chunk(role())) + b"".join(halves) + event(chunk(stop())) + DONE).out
     assert b'"\\ud83d"' in out
     assert b'"\\ude00"' in out
-
-
-PARTIAL: Final = events(chunk(role()), chunk(text("a")))
-OVER: Final = choice({}, "tool_calls")
-
-
-@each_caller
-@each_row(
-    ("data", "words"),
-    [
-        (event({"error": {"message": "said upstream"}}), "said upstream"),
-        (b'event: error\ndata: {"message":"said upstream"}\n\n', "said upstream"),
-        (event({"object": "error", "message": "said upstream"}), "said upstream"),
-        (event({"error": {}, "object": "error"}), "error"),
-        (b"data: <html>\n\n", "not JSON"),
-        (b"data: [1]\n\n", "not JSON"),
-        (event(chunk(choice({}, "error"))), "error"),
-        (event(chunk(fragment(0, "{}"), choice({}, "stop"))), "naming"),
-        (events(chunk(begin(0, "{}")), chunk(OVER), chunk(fragment(0, "x"))), "complete"),
-    ],
-)
-def test_failures(caller: str, data: bytes, words: str) -> None:
-    played = hear(caller, PARTIAL + data + DONE)
-    assert not played.complete
-    assert words in (played.failure or "")
-    check_rules(caller, played.out, complete=False)
-
-
-@each_caller
-@each_row("data", [DONE, b": hello\n\n" + DONE, event(AZURE) + DONE])
-def test_end_before_the_beginning_is_a_failure(caller: str, data: bytes) -> None:
-    assert hear(caller, data).failure == "The upstream's stream ended before it began."
-
-
-@each_caller
-@each_row(
-    "message",
-    [{"tool_calls": [one]} for one in ("f", {}, call(name=""), call(name=7))] + [{"content": "a"}],
-)
-def test_a_reply_that_cannot_be_passed_on_is_charged_and_not_to_be_tried_again(
-    caller: str, message: Json
-) -> None:
-    finish = None if "content" in message else "stop"  # one without a finish reason is cut short
-    reply = read_reply(caller, completion(message, finish))
-    assert isinstance(reply.failure, UndeliverableReply)
-    assert not reply.failure.should_retry
-    assert reply.metered.tokens.output > 0
-
-
-@each_caller
-@each_row(
-    ("reply", "words"),
-    [
-        ({"choices": [{"index": 0, "finish_reason": "stop"}]}, "no message"),
-        (completion({"content": "a"}, "error"), "with an error"),
-    ],
-)
-def test_what_is_no_completion_is_the_upstreams_fault(caller: str, reply: Json, words: str) -> None:
-    with pytest.raises(UpstreamError, match=words):
-        read_reply(caller, reply)
 
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=5)

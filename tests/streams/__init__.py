@@ -112,7 +112,9 @@ FAILING: Final = tuple(
     for dialect in ("chat", "messages")
     for path in sorted(FOLDER.glob(f"{dialect}/failing/*.sse"))
 )
-_BY_NAME: Final = {one.name: one for one in (*CHAT, *MESSAGES, *RESPONSES)}
+_WRITTEN: Final = [one for one in (*CHAT, *MESSAGES, *RESPONSES) if one.special]
+_BY_NAME: Final = {one.name: one for one in _WRITTEN}
+assert len(_BY_NAME) == len(_WRITTEN), "two files have the same name"
 
 
 def get_stream(name: str) -> Stream:

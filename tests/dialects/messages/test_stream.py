@@ -12,7 +12,6 @@ from gateway.dialects.messages.stream import STOP, MessagesStream
 from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     DONE,
-    INPUT_ESTIMATE,
     MODEL,
     Played,
     each_byte,
@@ -21,17 +20,7 @@ from tests.dialects.chat.kit import (
     random_slices,
 )
 from tests.dialects.messages.kit import PING as PING_EVENT
-from tests.dialects.messages.kit import (
-    argue,
-    close,
-    delta,
-    finish,
-    frame,
-    open_block,
-    open_tool,
-    say,
-    start,
-)
+from tests.dialects.messages.kit import argue, close, delta, finish, frame, open_block, say, start
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
@@ -153,13 +142,6 @@ def test_nothing_behind_the_end_goes_out() -> None:
     assert send(WHOLE + WORDS + b": late\n\n").out == ours(WHOLE)
 
 
-@each_row("body", [STOP, frame(PING_EVENT) + STOP, END + STOP])
-def test_an_end_before_the_beginning_is_a_failure(body: bytes) -> None:
-    played = send(body)
-    assert not played.complete
-    assert played.failure == "The upstream's stream ended before it began."
-
-
 def test_a_missing_message_stop_is_made_up_for() -> None:
     """Only after the stop reason; the last event may lack its blank line."""
     for body in (BEGIN + WORDS + END, (BEGIN + WORDS + END)[:-2]):
@@ -169,45 +151,7 @@ def test_a_missing_message_stop_is_made_up_for() -> None:
         assert not send(body).complete
 
 
-def test_finished_is_known_before_the_end() -> None:
-    stream = open_stream()
-    stream.feed(BEGIN + WORDS)
-    assert (stream.finished, stream.delivered) == (False, True)
-    stream.feed(END)
-    assert (stream.finished, stream.complete) == (True, False)
-
-
 # The meter
-
-
-SPOKEN = BEGIN + frame(
-    delta(0, "thinking", thinking="1234"), say("123é"), open_tool(1), argue('{"a":12}', 1)
-)
-"""4 + 5 + 8 bytes: 5 tokens."""
-
-
-@each_row(
-    ("body", "tokens", "estimated"),
-    [
-        (b"", Tokens(INPUT_ESTIMATE), True),
-        (BEGIN, Tokens(10, output=1), False),
-        (SPOKEN, Tokens(10, output=5), True),
-        (SPOKEN + frame(finish(None, output_tokens=6)), Tokens(10, output=6), False),
-        (SPOKEN + frame(finish(output_tokens=3)) + STOP, Tokens(10, output=3), False),
-        (SPOKEN + frame(finish()) + STOP, Tokens(10, output=5), True),
-        (SPOKEN + STOP, Tokens(10, output=5), True),
-        (frame(say("12345"), finish()) + STOP, Tokens(INPUT_ESTIMATE, output=2), True),
-        (
-            BEGIN + frame(finish(output_tokens=3, input_tokens=None)) + STOP,
-            Tokens(10, output=3),
-            False,
-        ),
-    ],
-)
-def test_charges(body: bytes, tokens: Tokens, *, estimated: bool) -> None:
-    """At least the delivered output, until a message_delta has counted it."""
-    played = send(body)
-    assert (played.tokens, played.estimated) == (tokens, estimated)
 
 
 # Templates

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -128,46 +130,9 @@ def test_only_base64_that_is_here_is_left_out_of_the_text() -> None:
 
 Json = dict[str, Any]
 
-FUNCTION: Final[Json] = {"name": "f", "parameters": {"type": "object"}}
-TOOL: Final[Json] = {"name": "f", "input_schema": {"type": "object"}}
-SAID: Final = [{"role": "user", "content": "Hi"}]
-LEAST: Final[dict[str, Json]] = {
-    "chat": {"messages": SAID, "tools": [{"type": "function", "function": FUNCTION}]},
-    "messages": {"messages": SAID, "tools": [TOOL], "max_tokens": 9000},
-    "responses": {"input": SAID, "tools": [{"type": "function", **FUNCTION}]},
-}
-"""The fields that every request of a dialect needs."""
-MADE: Final[dict[str, Json]] = {
-    "chat": {"response_format": {"type": "json_object"}, "tool_choice": "none"},
-    "messages": {"tool_choice": {"type": "none"}, "system": "Be brief."},
-    "responses": {"text": {"format": {"type": "json_object"}}, "tool_choice": "none"},
-}
-SAMPLES: Final[Json] = {
-    **dict.fromkeys(("background", "logprobs", "store", "stream"), True),
-    **dict.fromkeys(("frequency_penalty", "presence_penalty", "top_k", "top_logprobs"), 1),
-    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), 2000),
-    **dict.fromkeys(("temperature", "top_p"), 0.5),
-    **dict.fromkeys(("reasoning_effort", "verbosity"), "low"),
-    **dict.fromkeys(("service_tier", "truncation"), "auto"),
-    **dict.fromkeys(("conversation", "instructions", "model", "speed", "user"), "x"),
-    **dict.fromkeys(("previous_response_id", "prompt_cache_key", "safety_identifier"), "x"),
-    **{name: {"effort": "low"} for name in ("output_config", "reasoning")},
-    **{name: ["x"] for name in ("include", "stop_sequences")},
-    **{name: [{**SAID[0], "content": "Ho"}] for name in ("input", "messages")},
-    "function_call": "none",
-    "functions": [FUNCTION],
-    "mcp_servers": [{}],
-    "metadata": {"user_id": "x"},
-    "modalities": ["text", "audio"],
-    "n": 2,
-    "parallel_tool_calls": False,
-    "stop": "x",
-    "stream_options": {"include_obfuscation": False},
-    "thinking": {"type": "enabled", "budget_tokens": 2000},
-    "thread": {"type": "create"},
-    "tools": [],
-}
-"""A value of each field that asks for something; any object where none is listed."""
+VALUES: Final[Json] = json.loads(Path(__file__).with_name("fields.json").read_text("utf-8"))
+"""`least` are the fields that every request of a dialect needs, `samples` a value of each field that asks
+for something, and `made` those that mean another thing in a dialect."""
 TARGET: Final = Target("theirs", takes=SHARED)
 CASES: Final = [
     (*pair, fate, name)
@@ -187,8 +152,8 @@ def write(caller: str, upstream: str, body: Json) -> Json:
 
 @each_row(("caller", "upstream", "fate", "name"), CASES)
 def test_a_field_is_treated_as_documented(caller: str, upstream: str, fate: str, name: str) -> None:
-    least = {"model": "ours", **LEAST[caller]}
-    value = {**SAMPLES, **MADE[caller]}.get(name, {"a": "b"})
+    least = {"model": "ours", **VALUES["least"][caller]}
+    value = {**VALUES["samples"], **VALUES["made"][caller]}.get(name, {"a": "b"})
     asked = {**least, name: value}
     if fate == "refused":
         with pytest.raises(BadRequest) as caught:
