@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -27,7 +27,8 @@ def shared(
 
 
 @pytest.fixture
-def market(running: Running, alpha: ScriptedUpstream) -> Market:
+async def market(running: Running, alpha: ScriptedUpstream) -> AsyncIterator[Market]:
     made = Market(running.gateway, running.callers["rich"].key)
     alpha.always(made.serve)
-    return made
+    yield made
+    await made.close()

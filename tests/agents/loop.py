@@ -1,4 +1,4 @@
-"""Agents: callers that keep a conversation as their SDK keeps it, and answer the calls of a model."""
+"""Agents: callers that keep a conversation by their SDK, and answer the calls of a model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ import openai
 import pytest
 
 from tests.agents.vendors.base import OPENING, STEPS, TOOL, Thinking
-from tests.support.chat import split_events
-from tests.support.client import Reply
-from tests.support.messages import read_events
-from tests.support.process import CHAT, MESSAGES, RESPONSES, GatewayProcess
+from tests.support.process import GatewayProcess
 from tests.support.replies import Json
 from tests.support.told import ToolCall
 
@@ -46,17 +43,34 @@ class Said:
 
 
 class Agent:
-    """A caller of one dialect by raw JSON. Its SDK overrides `send`."""
+    """A caller of one dialect by its vendor's SDK."""
 
     dialect: str
-    keeps = True
-    """True if it returns all that it got; if not, only an id can carry a vendor's state."""
 
     def __init__(self, gateway: GatewayProcess, key: str, *, stream: bool) -> None:
         self.gateway = gateway
         self.key = key
         self.stream = stream
         self.history: list[Any] = []
+
+    @property
+    def keeps(self) -> bool:
+        """Return whether it returns all that it got; if not, only an id can carry a vendor's state."""
+        return True
+
+    @cached_property
+    def openai(self) -> openai.AsyncOpenAI:
+        url = self.gateway.base_url
+        return openai.AsyncOpenAI(base_url=url, api_key=self.key, max_retries=0)
+
+    @cached_property
+    def anthropic(self) -> anthropic.AsyncAnthropic:
+        url = self.gateway.root_url
+        return anthropic.AsyncAnthropic(base_url=url, api_key=self.key, max_retries=0)
+
+    async def close(self) -> None:
+        for name in {"openai", "anthropic"} & vars(self).keys():
+            await getattr(self, name).close()
 
     def ask(self, text: str) -> None:
         self.history.append({"role": "user", "content": text})
@@ -74,22 +88,22 @@ class Agent:
         raise NotImplementedError
 
     def keep(self, whole: Any) -> Said:
-        """Append a reply to the history."""
+        """Append a reply, an object of the SDK or JSON, to the history."""
         raise NotImplementedError
 
-    async def post(self, path: str, body: Json) -> Reply:
-        reply = await self.gateway.post(path, self.key, body | {"stream": self.stream})
-        assert reply.status == 200, reply.body.decode()
-        return reply
 
-    async def close(self) -> None: ...
+def dump(whole: Any) -> Any:
+    return whole if isinstance(whole, dict) else whole.model_dump(warnings=False)
 
 
-class ChatAgent(Agent):
-    """It writes the assistant's turn anew, as most users do: role, content and calls."""
+class WholeChatAgent(Agent):
+    """It appends the message object, which has the vendors' members; of a stream, text and calls."""
 
     dialect = "chat"
-    keeps = False
+
+    @property
+    def keeps(self) -> bool:
+        return not self.stream
 
     def answer(self, said: Said) -> None:
         self.history += [
@@ -104,24 +118,35 @@ class ChatAgent(Agent):
         return body | ({"reasoning_effort": EFFORT} if thinking else {})
 
     async def send(self, body: Json) -> Any:
-        reply = await self.post(CHAT, body)
+        create = self.openai.chat.completions.create
         if not self.stream:
-            return reply.json["choices"][0]["message"]
-        *chunks, done = split_events(reply.body)
-        assert done == b"[DONE]"
-        return gather(json.loads(one) for one in chunks)
+            return (await create(**body)).choices[0].message
+        return gather([dump(chunk) async for chunk in await create(**body, stream=True)])
 
     def keep(self, whole: Any) -> Said:
+        self.history.append(whole)
+        return read_message(dump(whole))
+
+
+class ChatAgent(WholeChatAgent):
+    """It writes the assistant's turn anew, as most users do: role, content and calls."""
+
+    @property
+    def keeps(self) -> bool:
+        return False
+
+    def keep(self, whole: Any) -> Said:
+        message = dump(whole)
         calls = [
             {name: call[name] for name in ("id", "type", "function")}
-            for call in whole.get("tool_calls") or []
+            for call in message.get("tool_calls") or []
         ]
-        message = {"role": "assistant", "content": read_text(whole["content"]) or None}
-        self.history.append(message | ({"tool_calls": calls} if calls else {}))
-        return read_message(whole)
+        written = {"role": "assistant", "content": read_text(message["content"]) or None}
+        self.history.append(written | ({"tool_calls": calls} if calls else {}))
+        return read_message(message)
 
 
-def gather(chunks: Any) -> Json:
+def gather(chunks: Sequence[Json]) -> Json:
     """Put a message together as users of OpenAI's SDK do: text, and calls by their index."""
     text, calls = "", dict[int, Json]()
     for choice in (choice for chunk in chunks for choice in chunk["choices"]):
@@ -154,16 +179,6 @@ def read_text(content: Any) -> str:
     return "".join(part.get("text", "") for part in content or [])
 
 
-class WholeChatAgent(ChatAgent):
-    """It returns the message as it came, vendors' members and all."""
-
-    keeps = True
-
-    def keep(self, whole: Any) -> Said:
-        self.history.append(whole)
-        return read_message(whole)
-
-
 class MessagesAgent(Agent):
     dialect = "messages"
 
@@ -182,41 +197,17 @@ class MessagesAgent(Agent):
         return body | {"thinking": {"type": "adaptive"}, "output_config": {"effort": EFFORT}}
 
     async def send(self, body: Json) -> Any:
-        reply = await self.post(MESSAGES, body)
-        return gather_blocks(read_events(reply.body)) if self.stream else reply.json["content"]
+        if not self.stream:
+            return (await self.anthropic.messages.create(**body)).content
+        async with self.anthropic.messages.stream(**body) as stream:
+            return (await stream.get_final_message()).content
 
     def keep(self, whole: Any) -> Said:
         self.history.append({"role": "assistant", "content": whole})
-        return read_blocks(whole)
-
-
-def gather_blocks(events: Sequence[Json]) -> list[Json]:
-    """Put the blocks of a stream together as Anthropic's SDK does."""
-    blocks: list[Json] = []
-    for event in events:
-        match event:
-            case {"type": "content_block_start", "content_block": block}:
-                blocks.append(block)
-            case {"delta": {"type": "input_json_delta", "partial_json": part}}:
-                blocks[-1]["json"] = blocks[-1].get("json", "") + part
-            case {"delta": {"type": "signature_delta", "signature": signature}}:
-                blocks[-1]["signature"] = signature
-            case {"type": "content_block_delta", "delta": {"type": kind, **rest}}:
-                name = kind.removesuffix("_delta")
-                blocks[-1][name] += rest[name]
-            case _:
-                pass
-    assert events[-1]["type"] == "message_stop"
-    for block in blocks:
-        if arguments := block.pop("json", None):
-            block["input"] = json.loads(arguments)
-    return blocks
-
-
-def read_blocks(blocks: Sequence[Json]) -> Said:
-    text = "".join(block["text"] for block in blocks if block["type"] == "text")
-    calls = (block for block in blocks if block["type"] == "tool_use")
-    return Said(text, tuple(ToolCall(one["id"], one["name"], one["input"]) for one in calls))
+        blocks = [*map(dump, whole)]
+        text = "".join(block["text"] for block in blocks if block["type"] == "text")
+        calls = (block for block in blocks if block["type"] == "tool_use")
+        return Said(text, tuple(ToolCall(one["id"], one["name"], one["input"]) for one in calls))
 
 
 class ResponsesAgent(Agent):
@@ -242,97 +233,26 @@ class ResponsesAgent(Agent):
         }
 
     async def send(self, body: Json) -> Any:
-        reply = await self.post(RESPONSES, body)
         if not self.stream:
-            return reply.json["output"]
-        events = read_events(reply.body)
-        items = [one["item"] for one in events if one["type"] == "response.output_item.done"]
-        assert events[-1]["type"] == "response.completed"
-        assert items == events[-1]["response"]["output"]
-        return items
-
-    def keep(self, whole: Any) -> Said:
-        self.history += whole
-        return read_items(whole)
-
-
-def read_items(items: Sequence[Json]) -> Said:
-    texts = (part["text"] for one in items if one["type"] == "message" for part in one["content"])
-    calls = (one for one in items if one["type"] == "function_call")
-    return Said(
-        "".join(texts),
-        tuple(ToolCall(one["call_id"], one["name"], json.loads(one["arguments"])) for one in calls),
-    )
-
-
-class _OpenAIAgent(Agent):
-    @cached_property
-    def client(self) -> openai.AsyncOpenAI:
-        url = self.gateway.base_url
-        return openai.AsyncOpenAI(base_url=url, api_key=self.key, max_retries=0)
-
-    async def close(self) -> None:
-        await self.client.close()
-
-
-class OpenAIChat(ChatAgent, _OpenAIAgent):
-    """It appends the message object, which has the vendors' members; of a stream, text and calls."""
-
-    async def send(self, body: Json) -> Any:
-        create = self.client.chat.completions.create
-        if not self.stream:
-            return (await create(**body)).choices[0].message
-        return gather(
-            [chunk.model_dump(warnings=False) async for chunk in await create(**body, stream=True)]
-        )
-
-    def keep(self, whole: Any) -> Said:
-        if isinstance(whole, dict):
-            return super().keep(whole)
-        self.history.append(whole)
-        return read_message(whole.model_dump(warnings=False))
-
-
-class OpenAIResponses(ResponsesAgent, _OpenAIAgent):
-    async def send(self, body: Json) -> Any:
-        if not self.stream:
-            return (await self.client.responses.create(**body)).output
-        async with self.client.responses.stream(**body) as stream:
+            return (await self.openai.responses.create(**body)).output
+        async with self.openai.responses.stream(**body) as stream:
             return (await stream.get_final_response()).output
 
     def keep(self, whole: Any) -> Said:
         self.history += whole
-        return read_items([item.model_dump(warnings=False) for item in whole])
+        items = [*map(dump, whole)]
+        told = (part for one in items if one["type"] == "message" for part in one["content"])
+        calls = (one for one in items if one["type"] == "function_call")
+        return Said(
+            "".join(part["text"] for part in told),
+            tuple(
+                ToolCall(one["call_id"], one["name"], json.loads(one["arguments"])) for one in calls
+            ),
+        )
 
 
-class Anthropic(MessagesAgent):
-    @cached_property
-    def client(self) -> anthropic.AsyncAnthropic:
-        url = self.gateway.root_url
-        return anthropic.AsyncAnthropic(base_url=url, api_key=self.key, max_retries=0)
-
-    async def close(self) -> None:
-        await self.client.close()
-
-    async def send(self, body: Json) -> Any:
-        if not self.stream:
-            return (await self.client.messages.create(**body)).content
-        async with self.client.messages.stream(**body) as stream:
-            return (await stream.get_final_message()).content
-
-    def keep(self, whole: Any) -> Said:
-        self.history.append({"role": "assistant", "content": whole})
-        return read_blocks([block.model_dump(warnings=False) for block in whole])
-
-
-RAW: Final[tuple[type[Agent], ...]] = (ChatAgent, WholeChatAgent, MessagesAgent, ResponsesAgent)
-SDKS: Final[tuple[type[Agent], ...]] = (OpenAIChat, OpenAIResponses, Anthropic)
-HOW: Final = [
-    (kind, stream)
-    for kind in RAW + SDKS
-    for stream in (False, True)
-    if kind is not WholeChatAgent or not stream  # nobody gathers vendors' members by hand
-]
+AGENTS: Final[tuple[type[Agent], ...]] = (ChatAgent, WholeChatAgent, MessagesAgent, ResponsesAgent)
+HOW: Final = [(kind, stream) for kind in AGENTS for stream in (False, True)]
 CITIES: Final = tuple(city for step in STEPS for city in step)
 LEARNED: Final = "; ".join(f"{city}: sunny in {city}" for city in CITIES)
 ALL_TURNS: Final = 4
@@ -343,23 +263,20 @@ PRODUCT: Final = (pytest.mark.slow, pytest.mark.no_cover)
 """The marks of the full product: a plain run measures what its diagonal reaches."""
 
 
-def each_agent(
-    name: str, values: Sequence[str], kinds: Sequence[type[Agent]] = RAW + SDKS
-) -> pytest.MarkDecorator:
-    """Run a test with these agents, by JSON and by streams, each over all values.
+def each_agent(name: str, values: Sequence[str]) -> pytest.MarkDecorator:
+    """Run a test with all agents, by JSON and by streams, each over all values.
 
     The full product is slow. A plain run has a diagonal: each agent and each value once or more.
     """
-    pairs = [pair for pair in HOW if pair[0] in kinds]
     return pytest.mark.parametrize(
         ("kind", "stream", name),
         [
             pytest.param(
                 *(kind, stream, value),
                 id=f"{kind.__name__} {'stream' if stream else 'json'} {value}",
-                marks=() if (row - column) % len(pairs) == 0 else PRODUCT,
+                marks=() if (row - column) % len(HOW) == 0 else PRODUCT,
             )
-            for row, (kind, stream) in enumerate(pairs)
+            for row, (kind, stream) in enumerate(HOW)
             for column, value in enumerate(values)
         ],
     )
@@ -369,16 +286,12 @@ async def converse(agent: Agent, turns: Sequence[tuple[str, Thinking]]) -> list[
     """Play a conversation: each turn is asked of a model, which is made to think in its way."""
     agent.ask(QUESTIONS[0])
     told = []
-    try:
-        for model, thinking in turns:
-            whole = await agent.send(agent.write(model, thinking))
-            told.append(said := agent.keep(whole))
-            if said.calls:
-                agent.answer(said)
-            else:
-                agent.ask(QUESTIONS[1])
-    finally:
-        await agent.close()
+    for model, thinking in turns:
+        told.append(said := agent.keep(await agent.send(agent.write(model, thinking))))
+        if said.calls:
+            agent.answer(said)
+        else:
+            agent.ask(QUESTIONS[1])
     return told
 
 

@@ -42,9 +42,15 @@ class Market:
     find: Callable[[str, str], str] = name_by_path
     """The vendor's name by the first part of the path and the model's name."""
     visits: list[Visit] = field(default_factory=list)
+    agents: list[Agent] = field(default_factory=list)
 
     def meet(self, kind: type[Agent], *, stream: bool) -> Agent:
-        return kind(self.gateway, self.key, stream=stream)
+        self.agents.append(kind(self.gateway, self.key, stream=stream))
+        return self.agents[-1]
+
+    async def close(self) -> None:
+        for agent in self.agents:
+            await agent.close()
 
     def serve(self, exchange: Exchange) -> Script:
         """Let the vendor answer."""

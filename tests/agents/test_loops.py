@@ -7,12 +7,11 @@ from typing import Any, Final
 import pytest
 
 from tests.agents.loop import (
+    AGENTS,
     ALL_TURNS,
     PRODUCT,
-    RAW,
     Agent,
     ResponsesAgent,
-    WholeChatAgent,
     check_told,
     converse,
     each_agent,
@@ -22,6 +21,7 @@ from tests.agents.vendors import VENDORS
 from tests.agents.vendors.base import Thinking
 from tests.support.process import RESPONSES
 
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer")  # for Mistral's parts
 NAMES: Final = list(VENDORS)
 
 
@@ -29,17 +29,17 @@ def turns_of(*names: str) -> list[tuple[str, Thinking]]:
     return [(f"{name}/0", VENDORS[name.removesuffix(MOVED)].thinking) for name in names]
 
 
-@pytest.mark.filterwarnings("ignore:Pydantic serializer")  # for Mistral's parts
 @each_agent("name", NAMES)
 async def test_a_loop(market: Market, kind: type[Agent], stream: bool, name: str) -> None:
     """If the caller returns all that it got, the vendor finds all that it gave.
 
     A chat message has a place for a chat vendor's members alone.
     """
-    told = await converse(market.meet(kind, stream=stream), turns_of(*[name] * ALL_TURNS))
+    agent = market.meet(kind, stream=stream)
+    told = await converse(agent, turns_of(*[name] * ALL_TURNS))
     assert market.refusals == []
     check_told(told)
-    if kind.keeps and (kind.dialect != "chat" or VENDORS[name].dialect == "chat"):
+    if agent.keeps and (kind.dialect != "chat" or VENDORS[name].dialect == "chat"):
         assert market.recalled == [0, 1, 2, 2]
 
 
@@ -49,7 +49,7 @@ async def test_a_loop(market: Market, kind: type[Agent], stream: bool, name: str
         pytest.param(kind, first, second, marks=() if is_plain else PRODUCT)
         for row, first in enumerate(NAMES)
         for column, second in enumerate(NAMES)
-        for number, kind in enumerate(RAW)
+        for number, kind in enumerate(AGENTS)
         for is_plain in [(column - row) % len(NAMES) == 1 + number]
     ],
 )
@@ -60,14 +60,14 @@ async def test_another_vendor_goes_on(
 
     Of the two orders of a pair one is streamed.
     """
-    streams = NAMES.index(first) < NAMES.index(second) and kind is not WholeChatAgent
+    streams = NAMES.index(first) < NAMES.index(second)
     turns = turns_of(first, second, first, second)
     told = await converse(market.meet(kind, stream=streams), turns)
     assert market.refusals == []
     check_told(told)
 
 
-@each_agent("name", NAMES, RAW)
+@each_agent("name", NAMES)
 async def test_a_provider_with_another_name_and_address_goes_on(
     market: Market, kind: type[Agent], stream: bool, name: str
 ) -> None:
@@ -87,7 +87,7 @@ CLAUDES: Final = [name for name, vendor in VENDORS.items() if vendor.dialect == 
 
 
 @pytest.mark.parametrize("name", CLAUDES)
-@pytest.mark.parametrize("kind", [kind for kind in RAW if kind.dialect != "messages"])
+@pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind.dialect != "messages"])
 async def test_a_forced_call_is_made_without_thinking(
     market: Market, kind: type[Agent], name: str
 ) -> None:
@@ -112,7 +112,7 @@ async def test_an_item_reference_is_told_by_the_setting_that_makes_it(market: Ma
     assert market.visits == []
 
 
-@pytest.mark.parametrize("kind", [kind for kind in RAW if kind.dialect != "responses"])
+@pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind.dialect != "responses"])
 async def test_a_small_limit_is_raised_to_the_least(market: Market, kind: type[Agent]) -> None:
     agent = market.meet(kind, stream=False)
     agent.ask("Hello")
