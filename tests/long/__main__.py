@@ -33,7 +33,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
@@ -267,7 +267,7 @@ async def run_hot(_: argparse.Namespace) -> None:
     assert three >= one
 
 
-RUNS: Final[dict[str, Callable[[argparse.Namespace], Awaitable[None]]]] = {
+RUNS: Final[dict[str, Callable[[argparse.Namespace], Coroutine[None, None, None]]]] = {
     "offsets": run_offsets,
     "fuzz": run_fuzz,
     "kill": run_kill,
@@ -308,18 +308,12 @@ def main() -> int:
     started = time.monotonic()
     code = 0
     try:
-        asyncio.run(_play(RUNS[options.run], options))
+        asyncio.run(RUNS[options.run](options))
     except* AssertionError as broken:
         print(*broken.exceptions, sep="\n", file=sys.stderr)
         code = 1
     print("BROKEN" if code else "held", f"in {time.monotonic() - started:.0f} s")
     return code
-
-
-async def _play(
-    run: Callable[[argparse.Namespace], Awaitable[None]], options: argparse.Namespace
-) -> None:
-    await run(options)
 
 
 if __name__ == "__main__":

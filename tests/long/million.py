@@ -118,11 +118,11 @@ def list_statements(*names: str) -> list[str]:
     return [one for name in names for one in read_sql(name).split(";\n") if one.strip()]
 
 
-def fill(path: Path, history: History | None = None, *, account: str = ACCOUNT) -> Filled:
+def fill(path: Path, history: History | None = None) -> Filled:
     """Fill a database, new or without requests, with the account and its history."""
     history = history or History()
     with closing(connect(path, create=True)) as connection:
-        account_id = write_history(connection, history, account)
+        account_id = write_history(connection, history)
     return Filled(history, account_id, path)
 
 
@@ -140,13 +140,13 @@ def take_back(path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION - 1}")
 
 
-def write_history(connection: sqlite3.Connection, history: History, account: str = ACCOUNT) -> int:
+def write_history(connection: sqlite3.Connection, history: History) -> int:
     """Write the history to a database without requests; return the account's id."""
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("BEGIN IMMEDIATE")
     (account_id,) = connection.execute(
         "INSERT INTO accounts (name, created_ms) VALUES (?, ?) RETURNING id",
-        (account, history.begin_ms),
+        (ACCOUNT, history.begin_ms),
     ).fetchone()
     known = history.values | {"account_id": account_id}
     with naming_charges(connection):

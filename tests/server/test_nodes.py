@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,21 +100,8 @@ async def fleet(tmp_path: Path, postgres_url: str) -> AsyncIterator[Fleet]:
         yield fleet
 
 
-async def ask(fleet: Fleet, node: Node, name: str = "rich", *, key: str = "") -> Reply:
-    return await node.chat(key or fleet.callers[name].key, say(MODEL, "number 1"))
-
-
-async def ask_all(fleet: Fleet, name: str = "rich", *, key: str = "") -> set[int]:
-    """Return the statuses that the nodes reply with."""
-    asked = [ask(fleet, node, name, key=key) for node in fleet.alive]
-    return {reply.status for reply in await asyncio.gather(*asked)}
-
-
-async def within(seconds: float, ask: Callable[[], Awaitable[set[int]]], expected: int) -> None:
-    """Ask until all nodes reply so."""
-    deadline = time.monotonic() + seconds
-    while (statuses := await ask()) != {expected}:
-        assert time.monotonic() < deadline, f"{statuses} instead of {expected}"
+async def ask(fleet: Fleet, node: Node, name: str = "rich") -> Reply:
+    return await node.chat(fleet.callers[name].key, say(MODEL, "number 1"))
 
 
 async def test_a_frozen_node_is_taken_over_and_charges_nothing_more(fleet: Fleet) -> None:
@@ -139,7 +126,7 @@ async def test_a_frozen_node_is_taken_over_and_charges_nothing_more(fleet: Fleet
         frozen_at = time.monotonic()
         while fleet.count_pending(frozen):
             assert time.monotonic() < frozen_at + TAKEN_OVER_SECONDS
-            assert await ask_all_of(fleet, others) == {200}
+            assert {(await ask(fleet, node)).status for node in others} == {200}
         frozen.dead = True
         go_on.set()
         frozen.thaw()
@@ -158,10 +145,6 @@ async def test_a_frozen_node_is_taken_over_and_charges_nothing_more(fleet: Fleet
     for id_ in (told.request_id, refused.request_id):
         assert fleet.query(ends, id_) == [("interrupted", 0)]
         assert fleet.query("SELECT 1 FROM entries WHERE request_id = %s", id_) == []
-
-
-async def ask_all_of(fleet: Fleet, nodes: Iterable[Node]) -> set[int]:
-    return {(await ask(fleet, node)).status for node in nodes}
 
 
 async def test_a_node_that_is_stopped_ends_its_row_and_interrupts_nothing(fleet: Fleet) -> None:

@@ -94,21 +94,20 @@ class Fleet:
     upstream: ScriptedUpstream
     nodes: list[Node] = field(default_factory=list)
     """All that were started, dead ones too."""
-    limits: str = config.NO_LIMITS
 
     @property
     def alive(self) -> list[Node]:
         return [node for node in self.nodes if not node.dead]
 
-    async def start_node(self, *, url: str | None = None, clock_ahead_seconds: int = 0) -> Node:
-        """Start a node more, which finds the database by another way if `url` is given."""
+    async def start_node(self, *, clock_ahead_seconds: int = 0) -> Node:
+        """Start a node more."""
         folder = self.folder / f"node-{len(self.nodes)}"
         folder.mkdir()
         node = Node(folder, free_port(), clock_ahead_seconds=clock_ahead_seconds)
         node.canaries += [caller.key.encode() for caller in self.callers.values()]
-        text = config.write_config(
-            self.places, port=node.port, kinds=KINDS, limits=self.limits
-        ).replace('path = "gateway.db"', f'url = "{url or self.url}"')
+        text = config.write_config(self.places, port=node.port, kinds=KINDS).replace(
+            'path = "gateway.db"', f'url = "{self.url}"'
+        )
         node.config.write_text(text, encoding="utf-8")
         await asyncio.to_thread(node.start)
         self.nodes.append(node)
@@ -159,18 +158,13 @@ class Fleet:
 
 @contextlib.asynccontextmanager
 async def run_fleet(
-    folder: Path,
-    url: str,
-    seeds: tuple[Seed, ...],
-    *,
-    nodes: int = 3,
-    limits: str = config.NO_LIMITS,
+    folder: Path, url: str, seeds: tuple[Seed, ...], *, nodes: int = 3
 ) -> AsyncIterator[Fleet]:
     """Make the ledger and start nodes on it; at the end they are stopped, and the books proved."""
     callers = seed.seed(DatabaseUrl(url), seeds)
     with _listening() as (listener, places):
         async with serve_scripts(listener) as upstream:
-            fleet = Fleet(folder, url, places, callers, upstream, limits=limits)
+            fleet = Fleet(folder, url, places, callers, upstream)
             try:
                 await fleet.start_nodes(nodes)
                 yield fleet

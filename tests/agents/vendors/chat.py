@@ -153,5 +153,5 @@ def read_text(content: Any) -> str:
     return "".join(part["text"] for part in content or [])
 
 
-def serve(habit: Habit, *, provider: str = "", model: str = "", thinking: Any = "") -> Vendor:
-    return Vendor(habit.name, "chat", habit.answer, provider, model, thinking)
+def serve(habit: Habit, *, provider: str = "", model: str = "") -> Vendor:
+    return Vendor(habit.name, "chat", habit.answer, provider, model)
