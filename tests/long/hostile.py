@@ -438,10 +438,11 @@ RANKING: Final = json_reply(
 )
 IMAGE: Final = {"b64_json": "QUJD" * MIB}
 IMAGES_REPLY: Final = json_reply({"created": 1, "model": "up", "data": [IMAGE] * 10})
-IMAGE_EVENTS: Final = [
+IMAGE_EVENTS: Final[Script] = [
     stream_head(framing="close")
     + sse({"type": "image_generation.partial_image", **IMAGE}) * 9
-    + sse({"type": "image_generation.completed", **IMAGE})
+    + sse({"type": "image_generation.completed", **IMAGE}),
+    End.FIN,
 ]
 SEGMENT: Final = {"start": 0, "text": "a", "tokens": [1, 2]}
 SEGMENTS: Final = json_reply({"text": "a", "duration": 9, "segments": [SEGMENT] * 100_000})
