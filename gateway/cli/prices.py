@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from gateway.admin.fields import Fields
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
@@ -23,7 +24,7 @@ from gateway.cli.verbs import arg, verb
 from gateway.config.prices import INHERITED, drop_defaults, fill_defaults
 from gateway.config.records import Config, Model, Route
 from gateway.ledger.records import NotFound
-from gateway.money import FREE, PRICES, Price, describe_amount, format_amount, format_factor
+from gateway.money import FREE, PRICES, Price, format_amount, format_factor
 from gateway.prices import CONDITIONS, PriceList, PriceRule
 from gateway.process import ExitCode
 from gateway.times import format_iso
@@ -292,7 +293,7 @@ def price_check(command: Command, file: Path) -> int:
         for one in compared
         for said in _describe_state(one)
     ]
-    command.show([_describe(one) for one in compared], render_table(_TITLES, rows))
+    command.show([_COMPARISON.describe(one) for one in compared], render_table(_TITLES, rows))
     found = sum(one.state in {"agrees", "drifts"} for one in compared)
     command.say(
         f"Compared: {found} of {len(compared)}. Drifting: {len(drifting)}."
@@ -307,7 +308,8 @@ def price_propose(command: Command, file: Path) -> None:
     """Print prices of a list as TOML to paste, with the old ones in comments. Changes nothing."""
     compared = _open(command, file)
     toml = propose(compared, _today())
-    command.show({"toml": toml, "models": [_describe(one) for one in compared]}, toml)
+    models = [_COMPARISON.describe(one) for one in compared]
+    command.show({"toml": toml, "models": models}, toml)
     command.say("Nothing was changed. Read each line before you paste it.")
 
 
@@ -341,21 +343,10 @@ def _describe_state(one: Comparison) -> list[str]:
     return [*lines, *one.notes]
 
 
-def _describe(one: Comparison) -> dict[str, object]:
-    return {
-        "model": one.model.id,
-        "key": one.key,
-        "route": _name_route(one),
-        "state": one.state,
-        "listed": one.listed or None,
-        "differences": [_describe_amounts(difference) for difference in one.differences],
-        "notes": list(one.notes),
-    }
-
-
-def _describe_amounts(one: Difference) -> dict[str, object]:
-    return {
-        "name": one.name,
-        **describe_amount("old", one.old_nano),
-        **describe_amount("new", one.new_nano),
-    }
+_DIFFERENCE: Final = Fields[Difference]("name", "old_nano", "new_nano")
+_COMPARISON: Final = Fields[Comparison](
+    *(("model", "model.id"), "key", ("route", _name_route), "state"),
+    ("listed", lambda one: one.listed or None),
+    ("differences", lambda one: [_DIFFERENCE.describe(each) for each in one.differences]),
+    ("notes", lambda one: list(one.notes)),
+)
