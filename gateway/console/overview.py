@@ -13,7 +13,7 @@ from typing import Final, Literal
 from aiohttp import web
 
 from gateway.admin import observations, views
-from gateway.admin.fields import describe
+from gateway.admin.fields import Fields, describe
 from gateway.config.records import Billing
 from gateway.console.keys import SPENT_DAYS
 from gateway.console.lists import Json, stream_csv
@@ -129,6 +129,8 @@ PERIODS: Final = {"today": 1, "7d": WEEK, "30d": SPENT_DAYS}
 TOP: Final = 5
 """The accounts and models that the gateway's overview names."""
 
+_CHARGED: Final = Fields[call_records.Usage]("requests", ("charged_nano", "cost_nano"))
+
 Days = dict[str, tuple[call_records.Usage, call_records.ProviderCosts]]
 
 
@@ -156,8 +158,7 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
     models.sort(key=lambda row: (-row[1].cost_nano, row[0]))
     body = {
         "currency": request.gateway.config.billing.currency,
-        **describe_amount("owed", view.owed_nano),
-        **describe_amount("overdrawn", view.overdrawn_nano),
+        **describe(view, "owed_nano", "overdrawn_nano"),
         "periods": {
             name: {
                 **_sum_period(view, days, range(today - count + 1, today + 1)),
@@ -192,7 +193,7 @@ def _sum_period(view: call_records.GatewayView, days: Days, period: range) -> di
 
 
 def _describe_top(kind: str, name: str, usage: call_records.Usage) -> dict[str, object]:
-    return {kind: name, "requests": usage.requests, **describe_amount("charged", usage.cost_nano)}
+    return {kind: name, **_CHARGED.describe(usage)}
 
 
 Group = Literal["model", "account", "provider", "day"]
@@ -229,7 +230,7 @@ def show_costs(books: Books, request: ConsoleRequest) -> Answer:
 @async_route("GET", "/costs.csv", "operator", READERS)
 async def download_costs(request: ConsoleRequest) -> web.StreamResponse:
     by = request.query.choice("by", GROUPS, "model")
-    columns = (by, "requests", "charged", "charged_nano", *views.COSTS.names)
+    columns = (by, *_CHARGED.names, *views.COSTS.names)
 
     def read(books: Books, _: None) -> tuple[list[Json], None]:
         return _list_rows(by, _read_rows(books, request, *_read_range(books, request))), None
@@ -274,8 +275,4 @@ def _list_rows(by: Group, rows: list[Row]) -> list[Json]:
 
 
 def _describe(usage: call_records.Usage, costs: call_records.ProviderCosts) -> dict[str, object]:
-    return {
-        "requests": usage.requests,
-        **describe_amount("charged", usage.cost_nano),
-        **views.COSTS.describe(costs),
-    }
+    return {**_CHARGED.describe(usage), **views.COSTS.describe(costs)}
