@@ -1,4 +1,4 @@
-"""The verbs of accounts, budgets, keys, tokens and top-up codes: what they refuse, and what is kept."""
+"""The verbs of accounts, budgets, keys, tokens and top-up codes: what is kept. `verbs.txt` has what they refuse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.ledger.key_records import Allowance, KeyTerms, Terms
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books import Books
-from gateway.money import MAX_AMOUNT_NANO, NANO
+from gateway.money import NANO
 from tests.admin.visits import NAME, Clock, read
 from tests.ledger.kit import assert_sound
 from tests.support.rows import each_row
@@ -24,166 +24,11 @@ from tests.support.rows import each_row
 NOW_MS: Final = Clock().now_ms
 A_DAY: Final = Allowance(NANO, "day")
 CODE: Final = re.compile(r"[2-9A-HJ-NP-Z]{4}(-[2-9A-HJ-NP-Z]{4}){3}")
-Verb = Callable[[Books], object]
-
-
-def add_key(terms: KeyTerms) -> Verb:
-    return lambda books: keys.add_key(books, NAME, terms)
-
-
-def make_codes(**changed: object) -> Verb:
-    batch: dict[str, object] = {"amount_nano": 1, "count": 1, **changed}
-    return lambda books: keys.make_codes(books, **batch)  # type: ignore[arg-type] # of a table
 
 
 def read_kept(path: Path) -> bytes:
     """Return all that the files of the ledger have."""
     return b"".join(one.read_bytes() for one in path.parent.iterdir())
-
-
-# ---- what is refused, and the field that is wrong -------------------------------------------------
-
-BAD_NAMES: Final = (
-    *("", "x" * 101, "a\nb", "a\x00b", "\x1b[2J", "\u202eabc", "\u200b", " a", "a ", "\ud800"),
-)
-NAMED: Final[dict[str, Callable[[str], Verb]]] = {
-    "account": lambda name: lambda books: books.accounts.create(name),
-    "key": lambda name: add_key(KeyTerms(name=name or " ")),
-    "token": lambda name: lambda books: keys.add_token(books, TokenTerms(name, "read")),
-    "budget": lambda name: lambda books: books.budgets.create(NAME, name, A_DAY),
-}
-
-
-@each_row("kind", NAMED)
-@each_row("name", BAD_NAMES)
-def test_names_that_could_deceive_are_refused(books: Books, kind: str, name: str) -> None:
-    with pytest.raises(Refused) as refused:
-        NAMED[kind](name)(books)
-    assert refused.value.field == "name"
-
-
-@each_row("name", ["12", "10/day", "none", "-"])
-def test_a_budget_is_not_named_like_an_id_or_an_amount(books: Books, name: str) -> None:
-    with pytest.raises(Refused, match="must have a letter"):
-        books.budgets.create(NAME, name, A_DAY)
-    with pytest.raises(Refused, match="must have a letter"):
-        books.budgets.edit(1, {"name": name})
-
-
-def test_no_account_is_called_like_a_token(books: Books) -> None:
-    """Events name who acted, and nobody may pass for a token there."""
-    with pytest.raises(Refused, match="must not begin with 'token '"):
-        books.accounts.create("token shop")
-    books.accounts.create("tokens")
-
-
-@each_row("name", ["x" * 100, "a'; DROP TABLE accounts; --", "100 %", "日本"])
-def test_names_are_only_data(books: Books, name: str) -> None:
-    assert books.accounts.create(name).name == name
-    assert books.entries.credit(name, 7, note=name, idempotency_key=name).note == name
-    assert keys.add_key(books, name, KeyTerms(name=name)).key.terms.name == name
-
-
-REFUSED: Final[tuple[tuple[Verb, str | None, str], ...]] = (
-    (lambda books: books.entries.credit(NAME, 0), "amount", "above 0"),
-    (lambda books: books.entries.credit(NAME, -1), "amount", "above 0"),
-    (lambda books: books.entries.credit(NAME, 1, note="a\nb"), "note", "printable"),
-    (lambda books: books.entries.credit(NAME, 1, idempotency_key=""), None, "idempotency key"),
-    (lambda books: books.accounts.create("b", credit_nano=-1), "credit", "above 0"),
-    (lambda books: books.accounts.create("b", credit_nano=1, note=" n"), "note", "space"),
-    (lambda books: books.entries.correct(NAME, 5, note=""), "note", "the note of a correction"),
-    (lambda books: books.entries.correct(NAME, 0, note="n"), "amount", "corrects nothing"),
-    (
-        lambda books: books.entries.correct(NAME, 5, note="n", idempotency_key=""),
-        None,
-        "idempotency key",
-    ),
-    (lambda books: books.accounts.suspend(NAME, reason="a\n"), "reason", "printable"),
-    (lambda books: books.accounts.edit(NAME, {}), None, "nothing to change"),
-    (lambda books: books.accounts.edit(NAME, {"models": ()}), "models", "at least one"),
-    (lambda books: books.accounts.edit(NAME, {"concurrency": -1}), None, "a limit must"),
-    (lambda books: books.accounts.create("b", terms=Terms(())), "models", "at least one"),
-    (lambda books: books.budgets.create(NAME, "t", Allowance(0, "day")), "amount", "above 0"),
-    (lambda books: keys.add_key(books, NAME, own=Allowance(0, "day")), "budget_amount", "above 0"),
-    (lambda books: books.keys.edit("k", {}, own=Allowance(-1, "day")), "budget_amount", "abo"),
-    (lambda books: books.keys.edit("k", {}), None, "nothing to change"),
-    (lambda books: keys.rotate_key(books, "k", grace_seconds=-1), "grace_seconds", "grace"),
-    (add_key(KeyTerms(models=("a\n",))), "models", "printable"),
-    (add_key(KeyTerms(models=tuple(f"{n:0200}" for n in range(21)))), "models", "4096 bytes"),
-    (add_key(KeyTerms(models=tuple(f"{n:03}{'é' * 197}" for n in range(11)))), "models", "bytes"),
-    (add_key(KeyTerms(requests_per_minute=-1)), None, "a limit must"),
-    (add_key(KeyTerms(tokens_per_minute=10**9 + 1)), None, "a limit must"),
-    (add_key(KeyTerms(cap_nano=0)), "cap", "above 0"),
-    (add_key(KeyTerms(expires_ms=NOW_MS)), "expires", "in the future"),
-    (lambda books: keys.add_token(books, TokenTerms("x", "read", 1)), "expires", "in the future"),
-    (make_codes(amount_nano=0), "amount", "worth something"),
-    (make_codes(count=0), "count", "1 to 1000"),
-    (make_codes(expires_ms=NOW_MS), "expires", "in the future"),
-    (make_codes(note="a\nb"), "note", "printable"),
-)
-
-
-@each_row(("verb", "field", "text"), REFUSED)
-def test_what_makes_no_sense_is_refused(
-    books: Books, verb: Verb, field: str | None, text: str
-) -> None:
-    before = books.events.count(None)
-    with pytest.raises(Refused, match=text) as refused:
-        verb(books)
-    assert refused.value.field == field
-    assert books.events.count(None) == before
-
-
-def test_an_edit_of_a_budget_is_checked(books: Books) -> None:
-    team = books.budgets.create(NAME, "team", A_DAY)
-    with pytest.raises(Refused, match="nothing to change"):
-        books.budgets.edit(team.id, {})
-    with pytest.raises(Refused, match="above 0"):
-        books.budgets.edit(team.id, {"allowance": Allowance(0, "day")})
-
-
-def rotate(books: Books, seconds: int) -> object:
-    return keys.rotate_key(books, keys.add_key(books, NAME).key.id, grace_seconds=seconds)
-
-
-MOST: Final[dict[str, tuple[int, Callable[[Books, int], object]]]] = {
-    "characters of an account's name": (100, lambda books, n: NAMED["account"]("n" * n)(books)),
-    "characters of a key's name": (100, lambda books, n: NAMED["key"]("n" * n)(books)),
-    "characters of a note": (500, lambda books, n: books.entries.credit(NAME, 1, note="n" * n)),
-    "characters of an idempotency key": (
-        200,
-        lambda books, n: books.entries.credit(NAME, 1, idempotency_key="n" * n),
-    ),
-    "characters of a model's id": (200, lambda books, n: add_key(KeyTerms(("m" * n,)))(books)),
-    "models of a key": (100, lambda books, n: add_key(KeyTerms(tuple(map(str, range(n)))))(books)),
-    "requests per minute": (10**9, lambda books, n: add_key(KeyTerms(None, n))(books)),
-    "the last moment of the year 9999": (
-        253_402_300_799_999,
-        lambda books, ms: add_key(KeyTerms(expires_ms=ms))(books),
-    ),
-    "a cap": (MAX_AMOUNT_NANO, lambda books, nano: add_key(KeyTerms(cap_nano=nano))(books)),
-    "a credit": (MAX_AMOUNT_NANO, lambda books, nano: books.entries.credit(NAME, nano)),
-    "a correction down": (
-        MAX_AMOUNT_NANO,
-        lambda books, nano: books.entries.correct(NAME, -nano, note="n"),
-    ),
-    "a budget": (
-        MAX_AMOUNT_NANO,
-        lambda books, nano: books.budgets.create(NAME, f"b{nano}", Allowance(nano, "day")),
-    ),
-    "seconds of grace": (7 * 24 * 3600, rotate),
-    "codes of a batch": (1000, lambda books, n: make_codes(count=n)(books)),
-    "the value of a code": (MAX_AMOUNT_NANO, lambda books, n: make_codes(amount_nano=n)(books)),
-}
-
-
-@each_row(("most", "verb"), MOST.values())
-def test_the_limit_is_accepted_and_one_more_refused(
-    books: Books, most: int, verb: Callable[[Books, int], object]
-) -> None:
-    verb(books, most)
-    with pytest.raises(Refused):
-        verb(books, most + 1)
 
 
 # ---- what is kept --------------------------------------------------------------------------------
