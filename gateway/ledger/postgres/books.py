@@ -13,7 +13,14 @@ import psycopg
 
 from gateway.ledger.key_records import find_span
 from gateway.ledger.postgres.nodes import list_nodes
-from gateway.ledger.postgres.schema import CHECKS, SHAPE, is_served, open_session, run_audit
+from gateway.ledger.postgres.schema import (
+    CHECKS,
+    SHAPE,
+    is_served,
+    open_session,
+    run_audit,
+    run_script,
+)
 from gateway.ledger.postgres.session import (
     BEGIN_SNAPSHOT,
     BOOKS_LOCK,
@@ -87,28 +94,6 @@ _DOUBLED: Final = {
     """,
 }
 """Doubles that no index of a partitioned table can forbid."""
-_NUMBERED: Final = ("accounts", "budgets", "entries", "events", "upstream_failures")
-_KEEP_NUMBER: Final = (
-    "SELECT setval(pg_get_serial_sequence('{0}', 'id'), max(id)) FROM {0} HAVING max(id) > 0"
-)
-_HELD: Final = (
-    "UPDATE {0} SET held_nano = pending.held_nano {2} FROM (SELECT {1}, sum(hold_nano) AS"
-    " held_nano, count(*) AS requests FROM requests WHERE state = 'pending' GROUP BY 1) AS pending"
-    " WHERE {0}.id = pending.{1}"
-)
-_HOLDERS: Final = (
-    ("accounts", "account_id", ", in_flight = pending.requests"),
-    ("budgets", "budget_id", ""),
-)
-_FLYING_OF_KEYS: Final = (
-    "UPDATE keys SET in_flight = pending.requests FROM (SELECT key_id, count(*) AS requests"
-    " FROM requests WHERE state = 'pending' GROUP BY 1) AS pending WHERE keys.id = key_id"
-)
-_HELD_BY_LINES: Final = (
-    "UPDATE keys SET held_nano = pending.held_nano FROM (SELECT used.origin_id, sum(hold_nano) AS"
-    " held_nano FROM requests JOIN keys AS used ON used.id = key_id WHERE state = 'pending'"
-    " GROUP BY 1) AS pending WHERE keys.id = pending.origin_id"
-)
 ROWS_AT_ONCE: Final = 500
 """Rows of one COPY, of millions that need not be in memory together."""
 LATEST_MS: Final = 253_402_300_800_000
@@ -187,14 +172,7 @@ def _insert_all(session: Session, records: Iterable[MoveRecord]) -> None:
     for what, sql in _DOUBLED.items():
         for (value,) in session.execute(sql):
             raise BadRecord(f"entries: two have {what} '{value}'")
-    # Rows came with their numbers, of which the sequences know nothing.
-    for table in _NUMBERED:
-        session.execute(_KEEP_NUMBER.format(table))
-    # What nodes hold is in no record: it is the sum of the pending requests.
-    for table, column, more in _HOLDERS:
-        session.execute(_HELD.format(table, column, more))
-    session.execute(_FLYING_OF_KEYS)
-    session.execute(_HELD_BY_LINES)
+    run_script(session, "imported.sql")
 
 
 def _prove(session: Session) -> AuditReport:

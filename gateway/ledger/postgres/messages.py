@@ -46,14 +46,6 @@ _US_SECONDS: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
-    """A request that had ended before the round."""
-
-    state: str
-    cost_nano: int
-
-
-@dataclass(frozen=True, slots=True)
 class Declined:
     """A request that was not admitted: why, and what is spent by now."""
 
@@ -69,8 +61,8 @@ class RoundAnswer:
     """The result of a round, by request id."""
 
     settled: set[str] = field(default_factory=set)
-    others: dict[str, Other] = field(default_factory=dict)
-    """Requests to settle that were settled before."""
+    others: dict[str, str] = field(default_factory=dict)
+    """The states of requests to settle that were settled before."""
     admitted: set[str] = field(default_factory=set)
     in_full: set[str] = field(default_factory=set)
     """Those of them that hold all that they may cost."""
@@ -138,7 +130,7 @@ def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -
     return RoundAnswer(
         locked=frozenset(told.get("locked", ())),
         settled=set(done.get("settled", ())),
-        others={id_: Other(state, cost) for id_, state, cost in done.get("others", ())},
+        others={id_: state for id_, state, _ in done.get("others", ())},
         admitted=set(asked.get("admitted", ())),
         in_full=set(asked.get("in_full", ())),
         declined={id_: Declined(*rest) for id_, *rest in asked.get("declined", ())},

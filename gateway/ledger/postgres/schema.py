@@ -150,7 +150,7 @@ def _migrate(session: Session, url: str, *, create: bool) -> None:
                 _require_no_nodes(session, url)
             upgrades = [UPGRADES[one] for one in range(version, VERSION)] if version else TABLES
             for script in (*upgrades, *FUNCTIONS):
-                session.run(_read_script(script))
+                run_script(session, script)
             # With the tables in one transaction; whoever opens the database meanwhile waits at the lock.
             session.execute("DELETE FROM schema_version")
             session.execute(
@@ -175,8 +175,8 @@ def _require_no_nodes(session: Session, url: str) -> None:
         )
 
 
-def _read_script(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+def run_script(session: Session, name: str) -> None:
+    session.run(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
 _HELD: Final = """

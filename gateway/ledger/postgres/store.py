@@ -350,7 +350,7 @@ class PostgresStore:
             return False
         if item.request_id not in answer.doubted and end.outcome != "ledger_error":
             return False  # the caller was not told that it failed, and no answer was lost
-        if other.state == "posted" and not end.is_posted:
+        if other == "posted" and not end.is_posted:
             account_id = item.hold.account.id
             values = (self._node.id, self._node.epoch, account_id, item.request_id)
             report.balances_nano[account_id] = int(

@@ -24,7 +24,15 @@ from gateway.ids import display, find_first_id
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
 from gateway.ledger.sql.alerts import read_failures
-from gateway.ledger.sql.database import Connection, Part, Value, join_parts, read_rows, sum_parts
+from gateway.ledger.sql.database import (
+    Connection,
+    Part,
+    Value,
+    join_parts,
+    read_rows,
+    sum_parts,
+    write_rows,
+)
 from gateway.ledger.sql.rows import read_receipt
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
@@ -77,37 +85,31 @@ _CHOSEN: Final = """
     AND outcome = coalesce(:outcome, outcome) AND (:status IS NULL OR status = :status)
     AND (:slower IS NULL OR ended_ms - started_ms > :slower AND outcome <> 'interrupted')
 """
-_AS_JSON: Final = """
-    SELECT json_group_array(json_array(
-        id, account, started_ms, ended_ms, model, provider, key_id, key_name, last4, state,
-        outcome, status, stream, input_tokens, cached_input_tokens, cache_write_tokens,
-        output_tokens, cost_nano, estimated, first_byte_ms
-    ))
-"""
 _CALL: Final = f"""
-    SELECT requests.id AS id, accounts.name AS account, started_ms, ended_ms,
-        requests.model AS model, requests.provider AS provider, requests.key_id AS key_id,
-        keys.name AS key_name, last4, state, outcome, status, stream, input_tokens,
-        cached_input_tokens, cache_write_tokens + cache_write_1h_tokens AS cache_write_tokens,
-        output_tokens, cost_nano, estimated, first_byte_ms
+    SELECT requests.id, accounts.name, started_ms, ended_ms, requests.model, requests.provider,
+        requests.key_id, keys.name, last4, state, outcome, status, stream, input_tokens,
+        cached_input_tokens, cache_write_tokens + cache_write_1h_tokens, output_tokens, cost_nano,
+        estimated, first_byte_ms
     FROM {{source}} CROSS JOIN keys ON keys.id = requests.key_id
         CROSS JOIN accounts ON accounts.id = requests.account_id
     WHERE {{first}} AND {_CHOSEN}
 """  # noqa: S608 - built from constants, as those below
+_COLUMNS: Final = 20
 _IN_RANGE: Final = "AND {id} >= :low AND {id} < :high"
-ONE: Final = f"""
-    {_AS_JSON} FROM (
-        {_CALL.format(source="requests", first="requests.id = :id")}
-            AND started_ms >= :since AND started_ms < :until
-            AND (:failed = 0 OR outcome NOT IN ('pending', 'complete'))
-    ) AS one
-"""
+ONE: Final = write_rows(
+    f"""
+    {_CALL.format(source="requests", first="requests.id = :id")}
+        AND started_ms >= :since AND started_ms < :until
+        AND (:failed = 0 OR outcome NOT IN ('pending', 'complete'))
+    """,
+    _COLUMNS,
+)
 
 
 def _write_latest(index: Index) -> str:
     source, first, id_ = _INDEXES[index]
     calls = f"{_CALL.format(source=source, first=first)} {_IN_RANGE.format(id=id_)}"
-    return f"{_AS_JSON} FROM ({calls} ORDER BY {id_} DESC LIMIT :limit) AS latest"
+    return write_rows(f"{calls} ORDER BY {id_} DESC LIMIT :limit", _COLUMNS)
 
 
 def _write_chosen(index: Index) -> str:
@@ -120,7 +122,7 @@ def _write_slowest(index: Index) -> str:
     order = "ORDER BY ended_ms - started_ms DESC, requests.id DESC LIMIT :limit"
     slowest = f"SELECT requests.id {_write_chosen(index)} {order}"
     calls = _CALL.format(source="requests", first=f"requests.id IN ({slowest})")
-    return f"{_AS_JSON} FROM ({calls}) AS slowest"
+    return write_rows(calls, _COLUMNS)
 
 
 def _write_count(index: Index) -> str:

@@ -120,6 +120,13 @@ def read_rows(connection: Connection, sql: str, values: Values = ()) -> list[Any
     return rows
 
 
+def write_rows(sql: str, columns: int) -> str:
+    """Write a statement that gives the rows of another one as one JSON array."""
+    names = ", ".join(f"c{number}" for number in range(columns))
+    rows = f"json_group_array(json_array({names}))"
+    return f"WITH found ({names}) AS ({sql}) SELECT {rows} FROM found"  # noqa: S608
+
+
 def read_columns(connection: Connection, sql: str, values: Values = ()) -> Columns:
     """Return the columns of a statement that gives them as one JSON array of arrays.
 

@@ -63,54 +63,37 @@ _IDEMPOTENT_ENTRY: Final = (
     _ENTRIES.format(source="entries") + " WHERE account_id = ? AND idempotency_key = ?"
 )
 
-_RUN: Final = """
-    WITH run AS (
-        SELECT entries.id AS id, kind, amount_nano, balance_after_nano, request_id, note, created_ms
-        FROM {source}
-        WHERE {by}.account_id = :account AND {by}.id < :before {of_kind}
-        ORDER BY {by}.id DESC LIMIT :limit
-    )
-    SELECT
-        json_group_array(json_array(
-            id, :name, kind, amount_nano, balance_after_nano, request_id, note, created_ms
-        )) FILTER (WHERE created_ms >= :since AND created_ms < :until),
-        count(*), min(id)
-    FROM run
-"""
-_MOVES: Final = _RUN.format(
-    source="entries", by="entries", of_kind="AND kind = :kind AND kind <> 'charge'"
-)
-"""With the condition of the index `entries_moves`, which leaves charges out."""
 
+def _write_run(source: str, where: str, id_: str, order: str = "") -> str:
+    return f"""
+        WITH run AS (
+            SELECT entries.* FROM {source} WHERE {where} AND {id_} < :before
+            ORDER BY {order or id_} DESC LIMIT :limit
+        )
+        SELECT
+            json_group_array(json_array(
+                run.id, name, kind, amount_nano, balance_after_nano, request_id, note,
+                run.created_ms
+            )) FILTER (WHERE run.created_ms >= :since AND run.created_ms < :until),
+            count(*), min(run.id)
+        FROM run JOIN accounts ON accounts.id = run.account_id
+    """  # noqa: S608 - of constants
+
+
+_OWN: Final = "filed.account_id = :account"
+_MOVES: Final = "kind = :kind AND kind <> 'charge'"
+"""The condition of the index `entries_moves`, which leaves charges out."""
+_ANY: Final = "account_id IN (SELECT id FROM accounts)"
 RUNS: Final[Mapping[EntryKind | None, str]] = {
-    None: _RUN.format(source=FILED_ENTRIES, by="filed", of_kind=""),
-    "charge": _RUN.format(source=FILED_ENTRIES, by="filed", of_kind="AND kind = 'charge'"),
-    "credit": _MOVES,
-    "code": _MOVES,
-    "card": _MOVES,
-    "correction": _MOVES,
+    None: _write_run(FILED_ENTRIES, _OWN, "filed.id"),
+    "charge": _write_run(FILED_ENTRIES, f"{_OWN} AND kind = 'charge'", "filed.id"),
+    **dict.fromkeys(_ACTIONS, _write_run("entries", f"account_id = :account AND {_MOVES}", "id")),
 }
-_RUN_OF_ALL: Final = """
-    WITH run AS (SELECT * FROM entries WHERE id < :before {of_kind} DESC LIMIT :limit)
-    SELECT
-        json_group_array(json_array(
-            run.id, name, kind, amount_nano, balance_after_nano, request_id, note, run.created_ms
-        )) FILTER (WHERE run.created_ms >= :since AND run.created_ms < :until),
-        count(*), min(run.id)
-    FROM run JOIN accounts ON accounts.id = run.account_id
-"""
-_MOVES_OF_ALL: Final = _RUN_OF_ALL.format(
-    of_kind="AND kind = :kind AND kind <> 'charge' AND account_id IN (SELECT id FROM accounts)"
-    " ORDER BY id + 0"
-)
-"""A sum is in no order, so that SQLite takes the index `entries_moves` instead of all charges."""
 RUNS_OF_ALL: Final[Mapping[EntryKind | None, str]] = {
-    None: _RUN_OF_ALL.format(of_kind="ORDER BY id"),
-    "charge": _RUN_OF_ALL.format(of_kind="AND kind = 'charge' ORDER BY id"),
-    "credit": _MOVES_OF_ALL,
-    "code": _MOVES_OF_ALL,
-    "card": _MOVES_OF_ALL,
-    "correction": _MOVES_OF_ALL,
+    None: _write_run("entries", "TRUE", "id"),
+    "charge": _write_run("entries", "kind = 'charge'", "id"),
+    # A sum is in no order, so that SQLite takes the index `entries_moves` instead of all charges.
+    **dict.fromkeys(_ACTIONS, _write_run("entries", f"{_MOVES} AND {_ANY}", "id", "id + 0")),
 }
 COUNT: Final = """
     SELECT
@@ -122,9 +105,6 @@ COUNT: Final = """
         )
 """
 """Every posted request has one charge, so charges are counted by days, not one by one."""
-_ANY: Final = "account_id IN (SELECT id FROM accounts)"
-
-
 _COST: Final = """
     SELECT accounts.name, account_id, cost_nano
     FROM requests JOIN accounts ON accounts.id = account_id WHERE requests.id = ?
@@ -251,9 +231,9 @@ class EntryBook(Part):
         """Look at the latest `limit` entries below an id; return those of the chosen times."""
         # They are filtered here, because times have no index.
         with self._database.reading() as connection:
-            id_ = chosen.account_id
-            name = None if id_ is None else read_account_name(connection, id_)
-            return _read_run(connection, chosen, name, below_id, limit)
+            if chosen.account_id is not None:
+                read_account_name(connection, chosen.account_id)
+            return _read_run(connection, chosen, below_id, limit)
 
     def count(self, account_id: int | None, kind: EntryKind | None = None) -> int:
         sql = COUNT.replace("account_id = :account", _ANY) if account_id is None else COUNT
@@ -261,13 +241,12 @@ class EntryBook(Part):
 
 
 def _read_run(
-    connection: Connection, chosen: EntryFilter, name: str | None, below_id: int | None, limit: int
+    connection: Connection, chosen: EntryFilter, below_id: int | None, limit: int
 ) -> EntryRun:
     found, seen, last_id = connection.execute(
-        (RUNS_OF_ALL if name is None else RUNS)[chosen.kind],
+        (RUNS_OF_ALL if chosen.account_id is None else RUNS)[chosen.kind],
         {
             "account": chosen.account_id,
-            "name": name,
             "kind": chosen.kind,
             "before": MAX_INTEGER if below_id is None else below_id,
             "since": 0 if chosen.since_ms is None else chosen.since_ms,

@@ -79,6 +79,8 @@ USAGE: Final = Kind(
     " sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens),"
     f" {sum_parts('cost_nano')}",
 )
+_USED: Final = Kind((), "requests > 0", "state = 'posted'", "")
+"""Nothing but the places in which there was any usage."""
 _COSTS: Final = Kind(ProviderCosts._fields, "known + reported > 0", HAS_COST, COSTS_OF_REQUESTS)
 ONE: Final = "account_id = :account AND (:key IS NULL OR key_id = :key)"
 _ALL: Final = "account_id IN (SELECT id FROM accounts) AND (:key IS NULL OR key_id = :key)"
@@ -92,17 +94,16 @@ def write_sums(kind: Kind, table: Table, where: str, *places: str) -> str:
     Days and hours come in the order of their table's key, so that nothing has to be sorted.
     """
     parts = [sum_parts(name) if is_amount(name) else f"sum({name})" for name in kind.names]
-    condition, sums = kind.are_any, ", ".join(parts)
+    condition = kind.are_any
     if table == "requests":
-        condition, sums = kind.is_counted, kind.of_requests
+        condition, parts = kind.is_counted, [kind.of_requests]
     elif table == "daily_totals":
         parts = [f"sum({part})" for name in kind.names for part in name_parts(name)]
-        sums = ", ".join(parts)
     at, by = _TIMES[table], ", ".join(places)
     names = [f"c{n}" for n in range(len(places) + sum(1 + is_amount(one) for one in kind.names))]
     return f"""
         WITH sums ({", ".join(names)}) AS (
-            SELECT {by}, {sums} FROM {table}
+            SELECT {", ".join((*places, *parts))} FROM {table}
             WHERE {where} AND {condition} AND {at} >= :first AND {at} < :end
                 AND (:model IS NULL OR model = :model)
             GROUP BY {by} ORDER BY {by}
@@ -228,8 +229,8 @@ class UsageBook(Part):
             accounts = _read_accounts(connection, values) if by_account else []
             models = set(used)
             if chosen.model is not None:
-                of_any = {**values, "model": None}
-                models = set(_read(connection, USAGE, "daily", ("model",), of_any)[0])
+                (found,) = _read(connection, _USED, "daily", ("model",), {**values, "model": None})
+                models = set(found)
         return UsageReport(
             tuple(sorted(_make(UsagePoint, ats, used, _make_usages(columns)))),
             tuple(sorted(keys, key=_by_cost)),
