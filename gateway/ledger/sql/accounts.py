@@ -113,9 +113,7 @@ class AccountBook(Part):
 
     def read_all(self) -> list[AccountView]:
         """Return all accounts by name."""
-        with self._database.reading() as connection:
-            rows = connection.execute(EACH_ACCOUNT + " ORDER BY name")
-            return [view_account(row) for row in rows]
+        return [view_account(row) for row in self._database.fetch(EACH_ACCOUNT + " ORDER BY name")]
 
     def find_names(self, search: str | None) -> list[tuple[str, int]]:
         """Return names and ids by name; `search` is a part of the name, in any case."""
@@ -135,8 +133,7 @@ class AccountBook(Part):
 
     def find_top(self, first_day: int, count: int) -> list[str]:
         """Return the names of the accounts with calls since a day that spent most."""
-        with self._database.reading() as connection:
-            return [name for (name,) in connection.execute(_SQL["top"], (first_day, count))]
+        return [name for (name,) in self._database.fetch(_SQL["top"], (first_day, count))]
 
     def rank(self, by: AccountOrder, *, today: int) -> dict[int, int]:
         """Return a number of each account by its id, the largest first; by name it is 0."""

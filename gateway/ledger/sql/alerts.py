@@ -166,16 +166,14 @@ class AlertBook(Part):
             }
 
     def note_delivered(self, alert_id: str) -> None:
-        with self._database.changing() as connection:
-            connection.execute(_SQL["delivered"], (self._database.clock(), alert_id))
+        self._database.change(_SQL["delivered"], (self._database.clock(), alert_id))
 
     def note_failure(self, alert_id: str, reason: str, next_try_ms: int | None) -> None:
         """Keep why a try failed, and when the next one is; None: it was the last.
 
         It changes nothing if another process delivered the alert meanwhile.
         """
-        with self._database.changing() as connection:
-            connection.execute(_SQL["failed"], (next_try_ms, reason, alert_id))
+        self._database.change(_SQL["failed"], (next_try_ms, reason, alert_id))
 
     def read_latest(self, limit: int, account_id: int | None = None) -> list[AlertView]:
         """Return the latest alerts to the operator, or to an account's holder."""

@@ -155,8 +155,7 @@ class EventBook(Part):
             "since": since_ms,
             "limit": MAX_AT_ONCE,
         }
-        with self._database.reading() as connection:
-            return [EventView(*row) for row in connection.execute(_SQL["events after"], wanted)]
+        return [EventView(*row) for row in self._database.fetch(_SQL["events after"], wanted)]
 
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
         """Note what a process did to itself, and when. It must not contain a secret."""
@@ -164,12 +163,10 @@ class EventBook(Part):
 
     def read_prices(self) -> dict[str, str]:
         """Return the prices that each model had when it was seen last."""
-        with self._database.reading() as connection:
-            return dict(connection.execute("SELECT model, prices FROM model_prices").fetchall())
+        return dict(self._database.fetch("SELECT model, prices FROM model_prices"))
 
     def keep_prices(self, model: str, prices: str) -> None:
-        with self._database.changing() as connection:
-            connection.execute(_SQL["keep prices"], (model, prices))
+        self._database.change(_SQL["keep prices"], (model, prices))
 
 
 def _make_pattern(part: str | None) -> str | None:
@@ -248,8 +245,7 @@ class TotpBook(Part):
 
     def use_step(self, signin: SignIn, step: int) -> bool:
         """Use a time step up; return False if it, or a later one, was used before."""
-        with self._database.changing() as connection:
-            return bool(connection.execute(_SQL["use step"], (step, *signin.key, step)).rowcount)
+        return bool(self._database.change(_SQL["use step"], (step, *signin.key, step)))
 
     def use_recovery_code(self, signin: SignIn, digest: bytes) -> bool:
         """Use a recovery code up; return False if there is none."""
@@ -305,8 +301,7 @@ class TokenBook(Part):
 
     def read_all(self) -> list[TokenView]:
         """Return all tokens, the newest first."""
-        with self._database.reading() as connection:
-            return [_view(row) for row in connection.execute(_NEWEST_FIRST)]
+        return [_view(row) for row in self._database.fetch(_NEWEST_FIRST)]
 
     def find(self, digest: bytes) -> TokenView | None:
         """Return the token, also if it has ended; note that it was used, unless it has."""
@@ -318,8 +313,8 @@ class TokenBook(Part):
         # A use is written once a minute, as each write waits for the disk.
         is_noted = now_ms - (token.last_used_ms or 0) < USED_EVERY_MS
         if token.status(now_ms) == "active" and not is_noted:
-            with suppress(LedgerError), self._database.changing() as connection:
-                connection.execute(  # a full disk can be read
+            with suppress(LedgerError):  # a full disk can be read
+                self._database.change(
                     "UPDATE tokens SET last_used_ms = ? WHERE id = ?", (now_ms, token.id)
                 )
         return token

@@ -95,6 +95,7 @@ _CALL: Final = f"""
     WHERE {{first}} AND {_CHOSEN}
 """  # noqa: S608 - built from constants, as those below
 _COLUMNS: Final = 20
+"""Columns of `_CALL`, which `write_rows` has to name."""
 _IN_RANGE: Final = "AND {id} >= :low AND {id} < :high"
 ONE: Final = write_rows(
     f"""
@@ -344,9 +345,8 @@ class CallBook(Part):
 
     def measure_pending(self) -> tuple[int, int]:
         """Return how many requests are pending, and what they hold in nano-units."""
-        with self._database.reading() as connection:
-            count, *parts = connection.execute(_PENDING_HOLDS).fetchone()
-            return int(count), join_parts(*parts)
+        count, *parts = self._database.read_one(_PENDING_HOLDS, ())
+        return int(count), join_parts(*parts)
 
 
 def _find_account(connection: Connection, chosen: CallFilter) -> CallFilter:

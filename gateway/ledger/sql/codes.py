@@ -15,46 +15,34 @@ from gateway.ledger.records import (
     NotFound,
     StoredSecret,
 )
-from gateway.ledger.sql.database import MAX_ROWS, Connection, Database, Part, Value, read_account
+from gateway.ledger.sql.database import (
+    MAX_ROWS,
+    Connection,
+    Database,
+    Part,
+    Value,
+    read_account,
+    read_script,
+)
 from gateway.ledger.sql.entries import EntryBook
 from gateway.money import format_amount
 
-_INSERT_CODE: Final = (
-    "INSERT INTO codes (id, digest, last4, batch, amount_nano, note, created_by, created_ms,"
-    " expires_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_EACH_CODE: Final = (
-    "SELECT codes.id, batch, last4, amount_nano, note, created_by, codes.created_ms, expires_ms,"
-    " voided_ms, redeemed_ms, accounts.name"
-    " FROM codes LEFT JOIN accounts ON accounts.id = redeemed_by"
-)
+_SQL: Final = read_script(__file__)
+_EACH_CODE: Final = _SQL["each"]
 _COUNT_CODES: Final = "SELECT count(*) FROM codes"
 _CODE: Final = _EACH_CODE + " WHERE codes.id = ?"
 
-_OPEN: Final = (
-    " redeemed_ms IS NULL AND voided_ms IS NULL AND (expires_ms IS NULL OR expires_ms > :now)"
-)
 _CONDITIONS: Final[dict[CodeStatus | None, str]] = {
     None: " TRUE",
-    "open": _OPEN,
+    "open": (
+        " redeemed_ms IS NULL AND voided_ms IS NULL AND (expires_ms IS NULL OR expires_ms > :now)"
+    ),
     "redeemed": " redeemed_ms IS NOT NULL",
     "void": " voided_ms IS NOT NULL",
     "expired": " redeemed_ms IS NULL AND voided_ms IS NULL AND expires_ms <= :now",
 }
 _IN_BATCH: Final = " AND (:batch IS NULL OR batch = :batch)"
 _BEHIND: Final = " AND (:after IS NULL OR codes.id < :after) ORDER BY codes.id DESC LIMIT :limit"
-
-_FIND_CODE: Final = "SELECT id, last4, amount_nano FROM codes"
-_FIND_OPEN_CODE: Final = _FIND_CODE + " WHERE digest = :digest AND" + _OPEN
-_FIND_OWN: Final = (
-    "SELECT redeemed_ms FROM codes WHERE digest = :digest"
-    " AND redeemed_by = (SELECT id FROM accounts WHERE name = :account)"
-)
-_END_CODE: Final = "UPDATE codes SET redeemed_ms = :now, redeemed_by = :account, entry_id = :entry"
-_REDEEM: Final = _END_CODE + " WHERE id = :id AND" + _OPEN
-_VOID: Final = "UPDATE codes SET voided_ms = :now"
-_VOID_CODE: Final = _VOID + " WHERE id = :id"
-_VOID_BATCH: Final = _VOID + " WHERE batch = :batch AND" + _OPEN
 
 
 class CodeBook(Part):
@@ -66,7 +54,7 @@ class CodeBook(Part):
         shared = (terms.batch, terms.amount_nano, terms.note, self._database.actor.name, now_ms)
         with self._database.changing() as connection:
             connection.executemany(
-                _INSERT_CODE,
+                _SQL["add"],
                 [(row.id, row.digest, row.last4, *shared, terms.expires_ms) for row in rows],
             )
             detail = f"{len(rows)} of {format_amount(terms.amount_nano)}"
@@ -98,7 +86,7 @@ class CodeBook(Part):
                 )
             if code.voided_ms is not None:
                 return code
-            connection.execute(_VOID_CODE, {"now": self._database.clock(), "id": code_id})
+            connection.execute(_SQL["void"], {"now": self._database.clock(), "id": code_id})
             detail = format_amount(code.amount_nano)
             self._database.note("code.void", account=None, target=code_id, detail=detail)
             return _read_code(connection, code_id)
@@ -109,7 +97,7 @@ class CodeBook(Part):
             if not connection.execute("SELECT 1 FROM codes WHERE batch = ?", (batch,)).fetchone():
                 raise NotFound(f"there is no batch '{batch}'")
             where: dict[str, Value] = {"now": self._database.clock(), "batch": batch}
-            count = connection.execute(_VOID_BATCH, where).rowcount
+            count = connection.execute(_SQL["void batch"], where).rowcount
             self._database.note("code.void", account=None, target=batch, detail=f"{count} open")
             return count
 
@@ -118,7 +106,7 @@ class CodeBook(Part):
         with self._database.changing() as connection:
             now_ms = self._database.clock()
             found = connection.execute(
-                _FIND_OPEN_CODE, {"digest": digest, "now": now_ms}
+                _SQL["find open"], {"digest": digest, "now": now_ms}
             ).fetchone()
             if found is None:
                 # One error for all reasons: a guess must not learn that a code exists.
@@ -130,7 +118,8 @@ class CodeBook(Part):
             )
             # The entry is posted by now, so the code has to be taken in this transaction or never.
             taken = connection.execute(
-                _REDEEM, {"now": now_ms, "account": owner.id, "entry": entry.id, "id": code_id}
+                _SQL["redeem"],
+                {"now": now_ms, "account": owner.id, "entry": entry.id, "id": code_id},
             )
             if taken.rowcount != 1:
                 raise InvalidCode
@@ -139,7 +128,7 @@ class CodeBook(Part):
 
 def _find_own(connection: Connection, account: str, digest: bytes) -> int | None:
     """Return when this account redeemed the code; None if it never did."""
-    found = connection.execute(_FIND_OWN, {"digest": digest, "account": account}).fetchone()
+    found = connection.execute(_SQL["find own"], {"digest": digest, "account": account}).fetchone()
     return None if found is None else int(found[0])
 
 

@@ -222,6 +222,16 @@ class Database(ABC):
         with self.reading() as connection:
             return connection.execute(sql, values).fetchone()
 
+    def fetch(self, sql: str, values: Values = ()) -> Rows:
+        """Return the rows of a statement."""
+        with self.reading() as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def change(self, sql: str, values: Values) -> int:
+        """Run a statement as a change, or as a part of one; return how many rows it changed."""
+        with self.changing() as connection:
+            return connection.execute(sql, values).rowcount
+
     def read_rows(self, sql: str, values: Values) -> list[Any]:
         """Return the rows of a statement that gives them as one JSON array."""
         with self.reading() as connection:

@@ -37,7 +37,7 @@ from gateway.ledger.sql.database import (
     join_parts,
     read_account,
     read_account_name,
-    sum_parts,
+    read_script,
 )
 from gateway.ledger.sql.rows import FILED_ENTRIES, Draft, post_entry
 from gateway.money import format_amount
@@ -48,6 +48,7 @@ _ACTIONS: Final[Mapping[EntryKind, str]] = {
     "code": "code.redeem",
     "card": "order.pay",
 }
+_SQL: Final = read_script(__file__)
 _ENTRIES: Final = """
     SELECT entries.id, accounts.name, kind, amount_nano, balance_after_nano, request_id, note,
         entries.created_ms
@@ -95,23 +96,7 @@ RUNS_OF_ALL: Final[Mapping[EntryKind | None, str]] = {
     # A sum is in no order, so that SQLite takes the index `entries_moves` instead of all charges.
     **dict.fromkeys(_ACTIONS, _write_run("entries", f"{_MOVES} AND {_ANY}", "id", "id + 0")),
 }
-COUNT: Final = """
-    SELECT
-        CASE coalesce(:kind, 'charge') WHEN 'charge' THEN (
-            SELECT coalesce(sum(requests), 0) FROM daily WHERE account_id = :account
-        ) ELSE 0 END + (
-            SELECT count(*) FROM entries
-            WHERE account_id = :account AND kind = coalesce(:kind, kind) AND kind <> 'charge'
-        )
-"""
-"""Every posted request has one charge, so charges are counted by days, not one by one."""
-_COST: Final = """
-    SELECT accounts.name, account_id, cost_nano
-    FROM requests JOIN accounts ON accounts.id = account_id WHERE requests.id = ?
-"""
-_GIVEN_BACK: Final = f"""
-    SELECT {sum_parts("amount_nano")} FROM entries WHERE request_id = ? AND kind = 'correction'
-"""  # noqa: S608 - of constants
+COUNT: Final = _SQL["count"]
 
 
 class EntryBook(Part):
@@ -164,7 +149,7 @@ class EntryBook(Part):
         require_text("the note of a refund", note, MAX_NOTE_CHARS, "note")
         with self._database.changing() as connection:
             account, account_id, cost_nano = _read_cost(connection, request_id)
-            given = connection.execute(_GIVEN_BACK, (request_id,)).fetchone()
+            given = connection.execute(_SQL["given back"], (request_id,)).fetchone()
             left_nano = cost_nano - join_parts(*given)
             if amount_nano is None:
                 # A repeated call finds nothing left, and what the first one gave.
@@ -275,7 +260,7 @@ def _find_by_idempotency_key(
 
 def _read_cost(connection: Connection, request_id: str) -> tuple[str, int, int]:
     """Return name and id of a request's account, and what it was charged. Raises NotFound, Refused."""
-    row = connection.execute(_COST, (request_id,)).fetchone()
+    row = connection.execute(_SQL["cost"], (request_id,)).fetchone()
     if row is None:
         raise NotFound(f"there is no request '{request_id}'", field="request_id")
     name, account_id, cost_nano = row

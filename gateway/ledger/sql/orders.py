@@ -163,15 +163,11 @@ class OrderBook(Part):
 
     def read_open(self, since_ms: int) -> list[OrderView]:
         """Return the orders that have not ended and were made since a time, the earliest first."""
-        with self._database.reading() as connection:
-            return [OrderView(*row) for row in connection.execute(_OPEN, (since_ms,)).fetchall()]
+        return [OrderView(*row) for row in self._database.fetch(_OPEN, (since_ms,))]
 
     def read_without_fee(self, since_ms: int) -> list[OrderView]:
         """Return the orders whose payment's fee is unknown and that changed since a time, the latest first."""
-        with self._database.reading() as connection:
-            return [
-                OrderView(*row) for row in connection.execute(_WITHOUT_FEE, (since_ms,)).fetchall()
-            ]
+        return [OrderView(*row) for row in self._database.fetch(_WITHOUT_FEE, (since_ms,))]
 
     def sum_fees(self, account: str | None, since_ms: int, until_ms: int) -> FeeSums:
         """Sum up the fees of a time, of one account or of all."""
@@ -195,8 +191,7 @@ class OrderBook(Part):
         """Return the latest first."""
         chosen = {"account": account, "state": state, "limit": limit}
         wanted = {**chosen, "since": since_ms, "below": below_id}
-        with self._database.reading() as connection:
-            return [OrderView(*row) for row in connection.execute(_LATEST, wanted).fetchall()]
+        return [OrderView(*row) for row in self._database.fetch(_LATEST, wanted)]
 
     def _pay(self, connection: Connection, order: OrderView, payment: Payment) -> None:
         entry = self._entries.post(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Final
 
 from gateway.ledger.records import Conflict, LedgerError, NotFound
@@ -198,16 +198,14 @@ class SignInBook(Part):
             return None
         view = _session_view(row)
         if now_ms - view.last_seen_ms >= SEEN_EVERY_MS:
-            with suppress(LedgerError), self._database.changing() as connection:
-                # A full disk can be read.
-                connection.execute(_SEEN, (now_ms, view.id))
+            with suppress(LedgerError):  # a full disk can be read
+                self._database.change(_SEEN, (now_ms, view.id))
         return view
 
     def read_sessions(self, account_id: int) -> list[SessionView]:
         """Return the sessions of all people that have not ended, the last used first."""
-        with self._database.reading() as connection:
-            rows = connection.execute(_LIST, {"now": self._database.clock(), "account": account_id})
-            return [_session_view(row) for row in rows]
+        wanted = {"now": self._database.clock(), "account": account_id}
+        return [_session_view(row) for row in self._database.fetch(_LIST, wanted)]
 
     def read_own_sessions(self, signin: SignIn) -> list[SessionView]:
         return [one for one in self.read_sessions(signin.account_id) if one.signin == signin]
@@ -285,14 +283,13 @@ class SignInBook(Part):
         # Behind the end of the browser's earlier session, which takes no place any more.
         own: dict[str, Value] = {"account": signin.account_id, "person": signin.person}
         connection.execute(_SQL["crowd out"], {**own, "most": MAX_SESSIONS - 1})
+        opened = asdict(opening)
+        del opened["replaces"]
         session: dict[str, Value] = {
-            "id": opening.id,
+            **opened,
             "account_id": signin.account_id,
             "person": signin.person,
-            "digest": opening.digest,
             "opened_by": how,
-            "device": opening.device,
-            "address": opening.address,
             "created_ms": now_ms if since_ms is None else since_ms,
             "last_seen_ms": now_ms,
             "expires_ms": now_ms + SESSION_MS,

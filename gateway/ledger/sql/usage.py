@@ -64,7 +64,7 @@ class Kind:
     names: tuple[str, ...]
     """Columns of `daily`; amounts are summed in two parts."""
     are_any: str
-    """The condition that a day or hour has any."""
+    """The condition that a group of days or hours has any."""
     is_counted: str
     """The condition that a request counts."""
     of_requests: str
@@ -73,15 +73,17 @@ class Kind:
 
 USAGE: Final = Kind(
     Usage._fields,
-    "requests > 0",  # days on which all requests failed are no group
+    "sum(requests) > 0",  # days on which all requests failed are no group
     "state = 'posted'",
     "count(*), sum(input_tokens), sum(cached_input_tokens),"
     " sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens),"
     f" {sum_parts('cost_nano')}",
 )
-_USED: Final = Kind((), "requests > 0", "state = 'posted'", "")
+_USED: Final = Kind((), "sum(requests) > 0", "state = 'posted'", "")
 """Nothing but the places in which there was any usage."""
-_COSTS: Final = Kind(ProviderCosts._fields, "known + reported > 0", HAS_COST, COSTS_OF_REQUESTS)
+_COSTS: Final = Kind(
+    ProviderCosts._fields, "sum(known + reported) > 0", HAS_COST, COSTS_OF_REQUESTS
+)
 ONE: Final = "account_id = :account AND (:key IS NULL OR key_id = :key)"
 _ALL: Final = "account_id IN (SELECT id FROM accounts) AND (:key IS NULL OR key_id = :key)"
 """All accounts, each by the table's key, so that other days are not read."""
@@ -94,9 +96,9 @@ def write_sums(kind: Kind, table: Table, where: str, *places: str) -> str:
     Days and hours come in the order of their table's key, so that nothing has to be sorted.
     """
     parts = [sum_parts(name) if is_amount(name) else f"sum({name})" for name in kind.names]
-    condition = kind.are_any
+    counted, having = "", f"HAVING {kind.are_any}"
     if table == "requests":
-        condition, parts = kind.is_counted, [kind.of_requests]
+        counted, having, parts = f"AND {kind.is_counted}", "", [kind.of_requests]
     elif table == "daily_totals":
         parts = [f"sum({part})" for name in kind.names for part in name_parts(name)]
     at, by = _TIMES[table], ", ".join(places)
@@ -104,9 +106,9 @@ def write_sums(kind: Kind, table: Table, where: str, *places: str) -> str:
     return f"""
         WITH sums ({", ".join(names)}) AS (
             SELECT {", ".join((*places, *parts))} FROM {table}
-            WHERE {where} AND {condition} AND {at} >= :first AND {at} < :end
-                AND (:model IS NULL OR model = :model)
-            GROUP BY {by} ORDER BY {by}
+            WHERE {where} AND {at} >= :first AND {at} < :end
+                AND (:model IS NULL OR model = :model) {counted}
+            GROUP BY {by} {having} ORDER BY {by}
         )
         SELECT json_array({", ".join(f"json_group_array({name})" for name in names)}) FROM sums
     """  # noqa: S608 - of constants
