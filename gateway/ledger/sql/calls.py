@@ -30,6 +30,7 @@ from gateway.ledger.sql.database import (
     Value,
     join_parts,
     read_rows,
+    read_script,
     sum_parts,
     write_rows,
 )
@@ -76,7 +77,6 @@ _INDEXES: Final[dict[Index, tuple[str, str, str]]] = {
 """The source, with SQLite's hint to use an index, which PostgreSQL does not get; the condition that
 allows it; the id whose order it has."""
 
-_USED: Final = "key_id = coalesce(:key, key_id) AND model = coalesce(:model, model)"
 _CHOSEN: Final = """
     requests.account_id = coalesce(:account, requests.account_id)
     AND requests.key_id = coalesce(:key, requests.key_id)
@@ -134,44 +134,10 @@ LATEST: Final = {index: _write_latest(index) for index in _INDEXES}
 SLOWEST: Final = {index: _write_slowest(index) for index in _INDEXES}
 COUNT_FEW: Final = {index: _write_count(index) for index in _INDEXES}
 
-_OVER_HOURS: Final = f"""
-    FROM requests
-    WHERE account_id = :account AND ended_ms / {HOUR_MS} <> started_ms / {HOUR_MS} AND {_USED}
-"""
-_PENDING: Final = f"""
-    FROM requests
-    WHERE account_id = :account AND state = 'pending' AND started_ms >= :since AND started_ms < :until
-        AND {_USED}
-"""
-_PLACES: Final = f"""
-    SELECT json_group_array(place) FROM (
-        SELECT place FROM (
-            SELECT DISTINCT {{unit}} AS place FROM {{table}}
-            WHERE account_id = :account AND {{unit}} >= :first AND {{unit}} <= :last AND {_USED}
-        ) AS summed
-        UNION ALL SELECT started_ms / :ms {_OVER_HOURS}
-            AND started_ms >= :since AND started_ms < :until
-        UNION ALL SELECT started_ms / :ms {_PENDING}
-    ) AS places
-"""  # noqa: S608
-COUNT: Final = f"""
-    SELECT (
-        SELECT coalesce(sum(requests + failed), 0) FROM daily
-        WHERE account_id = :account AND day >= :first AND day <= :last AND {_USED}
-    ) + (
-        SELECT count(*) {_PENDING}
-    ) + (
-        SELECT count(*) {_OVER_HOURS} AND started_ms >= :since AND started_ms < :until
-            AND NOT (ended_ms >= :since AND ended_ms < :until)
-    ) - (
-        SELECT count(*) {_OVER_HOURS} AND ended_ms >= :since AND ended_ms < :until
-            AND NOT (started_ms >= :since AND started_ms < :until)
-    )
-"""  # noqa: S608
-"""Corrects the sums, which go by the day of the end, to the days in which calls began."""
-
-DAYS: Final = _PLACES.format(unit="day", table="daily")
-HOURS: Final = _PLACES.format(unit="hour", table="hourly")
+_SQL: Final = read_script(__file__)
+COUNT: Final = _SQL["count"]
+DAYS: Final = _SQL["places"].format(unit="day", table="daily")
+HOURS: Final = _SQL["places"].format(unit="hour", table="hourly")
 
 
 def choose_index(chosen: CallFilter) -> Index:
@@ -279,11 +245,6 @@ _PENDING_HOLDS: Final = (
     f"SELECT count(*), {sum_parts('hold_nano')} FROM requests WHERE state = 'pending'"  # noqa: S608
 )
 _ACCOUNT_OF_KEY: Final = "SELECT account_id FROM keys WHERE id = ?"
-_LABELS: Final = """
-    SELECT accounts.name, keys.id, keys.name, keys.last4
-    FROM requests JOIN keys ON keys.id = key_id JOIN accounts ON accounts.id = requests.account_id
-    WHERE requests.id = :id AND requests.account_id = coalesce(:account, requests.account_id)
-"""
 
 
 class CallBook(Part):
@@ -334,7 +295,7 @@ class CallBook(Part):
         """Return a request with its receipt. Those of other accounts are treated as unknown."""
         with self._database.snapshot() as connection:
             values = {"id": request_id, "account": account_id}
-            labels = connection.execute(_LABELS, values).fetchone()
+            labels = connection.execute(_SQL["labels"], values).fetchone()
             receipt = read_receipt(connection, request_id=request_id)
             failures = read_failures(connection, request_id, request_id)
         if labels is None or receipt is None:
