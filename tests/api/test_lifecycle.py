@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from itertools import product
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -236,58 +236,46 @@ async def test_the_last_bytes_wait_for_the_commit() -> None:
     assert scene.done == [charged, ("end", b"last")]
 
 
-async def test_a_caller_who_left_is_not_waited_for() -> None:
-    scene = Scene()
-    await scene.conclude(LEFT)
-    assert scene.done == [(Owed.EXPECTED, "caller_left", 200), "abort"]
+CHARGED: Final = (Owed.USAGE, "complete", 200)
+BEGUN: Final = (Owed.USAGE, "upstream_error", 502)
+FREE: Final = (Owed.NOTHING, "upstream_error", 502)
+WITHDRAWN: Final = ("withdrawn", "ledger_error", 503)
+JSON: Final = {"stream": False, "opened": False}
+UNCOMMITTED_CHARGE: Final = LedgerUnavailable()
 
 
-@each_row(("opened", "mid_event"), [(False, False), (True, False), (True, True)])
-async def test_an_error_is_a_status_an_event_or_a_cut(*, opened: bool, mid_event: bool) -> None:
-    """Nothing may be put behind half an event."""
-    scene = Scene(opened=opened, mid_event=mid_event)
-    if opened:
-        await scene.conclude(REFUSED, FAILED)
-        assert scene.done[1:] == (["abort"] if mid_event else [("end", True)])
+@each_row(
+    ("scene", "verdict", "commit", "done", "raised"),
+    [
+        # A caller who left is not waited for.
+        ({}, LEFT, None, [(Owed.EXPECTED, "caller_left", 200), "abort"], None),
+        # An error is a status, an event or, within an event, a cut.
+        ({"opened": False}, REFUSED, None, [FREE], FAILED),
+        ({}, REFUSED, None, [FREE, ("end", True)], None),
+        ({"mid_event": True}, REFUSED, None, [FREE, "abort"], None),
+        # A reply whose charge is not committed: JSON is withheld and free, a stream stays charged.
+        (JSON, REPLY, UNCOMMITTED_CHARGE, [CHARGED, WITHDRAWN], UNCOMMITTED_CHARGE),
+        ({}, REPLY, UNCOMMITTED_CHARGE, [CHARGED, ("end", True)], None),
+        # The error that came first is told, unless a JSON reply's charge is withdrawn.
+        ({"opened": False}, BROKEN, UNCOMMITTED_CHARGE, [BEGUN], FAILED),
+        (JSON, BROKEN, UNCOMMITTED_CHARGE, [BEGUN, WITHDRAWN], UNCOMMITTED_CHARGE),
+    ],
+)
+async def test_a_conclusion(
+    scene: dict[str, bool],
+    verdict: Verdict,
+    commit: GatewayError | None,
+    done: list[object],
+    raised: GatewayError | None,
+) -> None:
+    one, error = Scene(**scene), FAILED if verdict in {REFUSED, BROKEN} else None
+    if commit is None:
+        one.commit.set_result(None)
     else:
-        with pytest.raises(UpstreamError):
-            await scene.conclude(REFUSED, FAILED)
-    assert scene.done[0] == (Owed.NOTHING, "upstream_error", FAILED.status)
-
-
-async def test_a_json_reply_whose_charge_is_not_committed_is_withheld() -> None:
-    scene = Scene(stream=False, opened=False)
-    scene.commit.set_exception(LedgerUnavailable())
-    with pytest.raises(LedgerUnavailable):
-        await scene.conclude(REPLY)
-    assert scene.done == [
-        (Owed.USAGE, "complete", 200),
-        ("withdrawn", "ledger_error", LedgerUnavailable.status),
-    ]
-
-
-async def test_a_stream_whose_charge_is_not_committed_ends_in_an_error_and_stays_charged() -> None:
-    scene = Scene()
-    scene.commit.set_exception(LedgerUnavailable())
-    await scene.conclude(REPLY)
-    assert scene.done == [(Owed.USAGE, "complete", 200), ("end", True)]
-
-
-async def test_the_error_that_came_first_is_told() -> None:
-    """An outage while a broken stream is charged is not what the caller needs to know."""
-    scene = Scene(opened=False)
-    scene.commit.set_exception(LedgerUnavailable())
-    with pytest.raises(UpstreamError):
-        await scene.conclude(BROKEN, FAILED)
-
-
-async def test_a_json_reply_is_not_called_charged_where_its_charge_is_withdrawn() -> None:
-    """The log and the ledger have the outage's status too."""
-    scene = Scene(stream=False, opened=False)
-    scene.commit.set_exception(LedgerUnavailable())
-    with pytest.raises(LedgerUnavailable):
-        await scene.conclude(BROKEN, FAILED)
-    assert scene.done[1:] == [("withdrawn", "ledger_error", LedgerUnavailable.status)]
+        one.commit.set_exception(commit)
+        one.commit.exception()
+    (result,) = await asyncio.gather(one.conclude(verdict, error), return_exceptions=True)
+    assert (result, one.done) == (raised, done)
 
 
 @each_row(
