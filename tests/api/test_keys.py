@@ -16,10 +16,10 @@ from gateway.api.limits import Bucket
 from gateway.api.state import LOOKUPS_PER_MINUTE
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.key_records import EndedKey
-from tests.support.chat import check_error, check_messages_error, say
+from tests.support.chat import check_error, say
 from tests.support.client import request
-from tests.support.process import CHAT, MESSAGES
-from tests.support.replies import chunked, completion, json_reply
+from tests.support.process import CHAT
+from tests.support.replies import completion, json_reply
 from tests.support.rows import each_row
 from tests.support.stage import Stage
 
@@ -49,18 +49,6 @@ async def test_expect_is_answered_when_all_is_well(stage: Stage) -> None:
         assert call.status == 100
         await call.send(body)
         assert (await call.read_all()).status == 200
-
-
-@each_row("encoding", ["gzip, chunked", "identity, chunked"])
-async def test_only_chunked_is_a_transfer_encoding(stage: Stage, encoding: str) -> None:
-    """A body that was compressed on its way would be taken for JSON that is malformed."""
-    headers = JSON_TYPE | {"x-api-key": stage.key, "Transfer-Encoding": encoding}
-    body = chunked(GOOD)
-    reply = await stage.gateway.ask("POST", CHAT, headers=headers, body=body)
-    assert "chunked" in check_error(reply, 400, None)
-    reply = await stage.gateway.ask("POST", MESSAGES, headers=headers, body=body)
-    check_messages_error(reply, 400, "invalid_request_error")
-    assert stage.alpha.connections == 0
 
 
 async def test_body_shorter_than_declared_is_not_forwarded(stage: Stage) -> None:

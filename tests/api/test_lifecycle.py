@@ -262,7 +262,7 @@ UNCOMMITTED_CHARGE: Final = LedgerUnavailable()
     ],
 )
 async def test_a_conclusion(
-    scene: dict[str, bool],
+    scene: dict[str, Any],
     verdict: Verdict,
     commit: GatewayError | None,
     done: list[object],

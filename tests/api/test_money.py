@@ -9,7 +9,6 @@ import re
 import pytest
 
 from gateway.ledger.opening import open_books
-from gateway.money import format_amount
 from tests.support.chat import MAX_OUTPUT_TOKENS, Used, check_error, estimate_sent, read_stream, say
 from tests.support.client import Reply, request
 from tests.support.messages import ask, make_message
@@ -17,7 +16,6 @@ from tests.support.process import CHAT, MESSAGES
 from tests.support.replies import (
     DONE,
     LAST_CHUNK,
-    USAGE,
     Json,
     chunk,
     chunked,
@@ -35,28 +33,6 @@ from tests.support.seed import NANO, Caller, Seed
 from tests.support.stage import Stage
 from tests.support.upstream import End, Exchange, Script, ScriptedUpstream, Wait
 from tests.support.waiting import until
-
-
-async def test_json_reply_tells_cost_and_balance(stage: Stage, spare: Caller) -> None:
-    stage.alpha.play(json_reply(completion()))
-    reply = await stage.chat(say(stage.fresh("plain")), key=spare.key)
-    cost = Used(11, 7).cost_nano
-    whole, fraction = reply.headers["x-gateway-cost"].split(".")
-    assert int(whole) * NANO + int(fraction.ljust(9, "0")) == cost
-    assert reply.headers["x-gateway-balance"].startswith("100.00")
-    assert reply.json["usage"] == USAGE
-
-
-async def test_spent_cap_of_a_key_is_a_402(stage: Stage) -> None:
-    """The account has plenty, but the key may not spend more."""
-    stage.alpha.always(json_reply(completion()))
-    key = stage.callers["capped"].key
-    body = say(stage.fresh("plain"), max_tokens=1)
-    assert (await stage.chat(body, key=key)).status == 200
-    told = check_error(await stage.chat(body, key=key), 402, "insufficient_quota")
-    spent = format_amount(Used(11, 7).cost_nano)
-    assert told.startswith(f"This key has spent {spent} USD and may spend 0.000001 USD. Raise")
-    assert len(stage.alpha.exchanges) == 1
 
 
 async def test_balance_goes_below_zero_once_and_a_credit_lifts_it(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,7 +20,7 @@ from tests.support.chat import check_error, say
 from tests.support.client import request
 from tests.support.config import PATIENT, Kind
 from tests.support.process import CHAT
-from tests.support.replies import completion, error_reply, json_reply
+from tests.support.replies import completion, json_reply
 from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.seed import Caller, Seed
@@ -29,41 +28,6 @@ from tests.support.stage import Stage
 from tests.support.upstream import Wait
 
 WAIT_SECONDS = 30.0
-GO_DURATION = re.compile(r"(\d+h)?(\d+m)?(\d+(\.\d+)?m?s)?")
-
-
-async def test_requests_a_minute_are_limited_and_announced(stage: Stage) -> None:
-    stage.alpha.always(json_reply(completion()))
-    key = stage.callers["three-a-minute"].key
-    model = stage.fresh("plain")
-    for left in (2, 1, 0):
-        reply = await stage.chat(say(model), key=key)
-        assert reply.status == 200
-        assert reply.headers["x-ratelimit-limit-requests"] == "3"
-        assert reply.headers["x-ratelimit-remaining-requests"] == str(left)
-        assert GO_DURATION.fullmatch(reply.headers["x-ratelimit-reset-requests"])
-    reply = await stage.chat(say(model), key=key)
-    check_error(reply, 429, "rate_limit_exceeded")
-    assert reply.json["error"]["type"] == "requests"
-    assert 1 <= int(reply.headers["retry-after"]) <= 60
-    assert reply.headers["x-ratelimit-remaining-requests"] == "0"
-    assert len(stage.alpha.exchanges) == 3
-    check_error(await stage.gateway.ask("GET", "/v1/models", key=key), 429, "rate_limit_exceeded")
-
-
-async def test_tokens_a_minute_are_limited(stage: Stage) -> None:
-    stage.alpha.always(json_reply(completion()))
-    key = stage.callers["few-tokens"].key
-    model = stage.fresh("plain")
-    replies = [await stage.chat(say(model, max_tokens=7), key=key) for _ in range(6)]
-    statuses, reply = [one.status for one in replies], replies[-1]
-    assert statuses[0] == 200
-    assert set(statuses) == {200, 429}
-    assert statuses == sorted(statuses)
-    check_error(reply, 429, "rate_limit_exceeded")
-    assert reply.json["error"]["type"] == "tokens"
-    assert reply.headers["x-ratelimit-limit-tokens"] == "50"
-    assert statuses.count(200) * 18 <= 50 + 18, "18 tokens each: never more than one beyond"
 
 
 async def test_concurrency_of_an_account_is_that_of_all_its_keys(stage: Stage) -> None:
@@ -142,15 +106,6 @@ async def test_concurrency_is_given_back_by_callers_who_leave(stage: Stage) -> N
         call.reset()
     await asyncio.wait_for(exchange.closed.wait(), 2)
     assert (await stage.chat(say(model), key=key)).status == 200
-
-
-async def test_failures_give_their_place_back(stage: Stage) -> None:
-    key = stage.callers["one-at-a-time"].key
-    stage.alpha.play(error_reply(500))
-    stage.alpha.always(json_reply(completion()))
-    check_error(await stage.chat(say(stage.fresh("brisk")), key=key), 502, "upstream_error")
-    check_error(await stage.chat(b"no json", key=key), 400, None)
-    assert (await stage.chat(say(stage.fresh("plain")), key=key)).status == 200
 
 
 async def test_beyond_max_in_flight_is_a_503(launch: Launch, stage: Stage) -> None:

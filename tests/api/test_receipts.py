@@ -102,11 +102,13 @@ async def test_receipt_of_a_request_in_flight_is_pending(stage: Stage) -> None:
     go_on = asyncio.Event()
     rest = [sse(b"data: [DONE]\n\n")]
     stage.alpha.play([*sse_start(text_chunks(["a"])), Wait(go_on), *rest])
-    async with stage.chatting(say(stage.fresh("plain"), stream=True)) as call:
+    model = stage.fresh("plain")
+    async with stage.chatting(say(model, stream=True)) as call:
         await call.read_head()
         receipt = await fetch(stage, call.headers["x-request-id"])
         go_on.set()
     assert (receipt["state"], receipt["outcome"]) == ("pending", "pending")
+    assert receipt["provider"] == f"{model.replace('/', '-')}-alpha"
     unknown = [receipt[name] for name in ("ended_by", "status", "attempts", "first_byte_ms")]
     assert [*unknown, receipt["ended"]] == [None] * 5
     assert (receipt["cost_nano"], receipt["hold_nano"] > 0) == (0, True)
