@@ -167,9 +167,10 @@ class ChatUpstream(Upstream):
 
     def ask(self, body: Json, target: Target) -> Json:
         check_fields(body, target)
-        check_tools(body, target)
-        body = {**body, "model": target.upstream_model}
         has_tools = bool(body.get("tools"))
+        if has_tools:
+            check_tools(body, target)
+        body = {**body, "model": target.upstream_model}
         if "messages" in body:
             body["messages"] = write_history(body["messages"], target, has_tools=has_tools)
         if not target.ask_usage:
