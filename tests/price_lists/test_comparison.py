@@ -10,12 +10,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.cli.prices import Comparison, Difference, overlay, propose
+from gateway.cli.prices import Comparison, overlay, propose
 from gateway.config.records import Model
 from gateway.config.settings import MAX_PRICE
 from gateway.money import FREE, NANO, Price, format_amount
 from tests.price_lists.kit import PROVIDERS, TODAY, compare_text, genai, litellm, load, model
-from tests.support.rows import each_row
 
 PRICE = "price = { input = 3, cached_input = 0.3, output = 15 }"
 SAME = {"input_mtok": 3, "cache_read_mtok": 0.3, "output_mtok": 15}
@@ -32,31 +31,6 @@ def only(found: list[Comparison]) -> Comparison:
     return one
 
 
-def diff(name: str, old: str | None, new: str | None) -> Difference:
-    nano = (None if one is None else int(Decimal(one) * NANO) for one in (old, new))
-    return Difference(name, *nano)
-
-
-@each_row(
-    ("listed", "differences"),
-    [
-        (SAME, []),
-        (SAME | {"input_mtok": 4}, [diff("input", "3", "4")]),
-        (SAME | {"cache_read_mtok": 0.31}, [diff("cached_input", "0.3", "0.31")]),
-        (SAME | {"cache_write_mtok": 3.75}, [diff("cache_write", "3", "3.75")]),
-        ({"input_mtok": 3}, []),
-        (SAME | {"output_mtok": 0}, [diff("output", "15", "0")]),
-    ],
-)
-def test_only_what_the_list_says_is_compared(
-    tmp_path: Path, listed: dict[str, Any], differences: list[Difference]
-) -> None:
-    one = only(compare_text(tmp_path, model(PRICE), genai({"m": listed})))
-    assert list(one.differences) == differences
-    assert one.state == ("drifts" if differences else "agrees")
-    assert (one.proposed is None) is not bool(differences)
-
-
 def test_both_formats_say_the_same(tmp_path: Path) -> None:
     listed = {
         "input_cost_per_token": 3e-06,
@@ -69,78 +43,6 @@ def test_both_formats_say_the_same(tmp_path: Path) -> None:
     toml = model(f"{PRICE}\nprice_when = [{TIER}]")
     for text in (litellm({"m": listed}), genai({"m": TIERS})):
         assert only(compare_text(tmp_path, toml, text)).state == "agrees"
-
-
-@each_row(
-    ("rules", "listed", "differences", "above"),
-    [
-        ("", TIERS, [diff("output (input_above 200000)", None, "22.5")], [200_000]),
-        (TIER, SAME, [diff("output (input_above 200000)", "22.5", None)], []),
-        (
-            TIER.replace("= 6,", "= 7,"),
-            TIERS,
-            [diff("input (input_above 200000)", "7", "6")],
-            [200_000],
-        ),
-        (
-            TIER.replace("200_000", "100_000"),
-            TIERS,
-            [
-                diff("output (input_above 100000)", "22.5", None),
-                diff("output (input_above 200000)", None, "22.5"),
-            ],
-            [200_000],
-        ),
-    ],
-)
-def test_tiers_are_rules(
-    tmp_path: Path,
-    rules: str,
-    listed: dict[str, Any],
-    differences: list[Difference],
-    above: list[int],
-) -> None:
-    toml = model(f"{PRICE}\nprice_when = [{rules}]")
-    one = only(compare_text(tmp_path, toml, genai({"m": listed})))
-    assert list(one.differences) == differences
-    assert one.proposed is not None
-    assert [rule.input_above for rule in one.proposed.rules] == above
-
-
-def test_new_tiers_stand_before_those_of_shorter_inputs(tmp_path: Path) -> None:
-    """The first rule that holds applies; rules about something else keep their places."""
-    fast = '{ speed = "fast", price = { input = 30, output = 150 } }'
-    low = TIER.replace("200_000", "100_000")
-    listed = {"input_mtok": {"base": 3, "tiers": [{"start": n, "price": n} for n in (9, 100000)]}}
-    toml = model(f"{PRICE}\nprice_when = [{fast}, {low}]")
-    one = only(compare_text(tmp_path, toml, genai({"m": listed})))
-    assert one.proposed is not None
-    found = [(rule.speed, rule.input_above) for rule in one.proposed.rules]
-    assert found == [("fast", None), (None, 100_000), (None, 9)]
-    assert one.notes == ("the rule speed fast has no counterpart",)
-
-
-@each_row(
-    ("lines", "route", "state", "notes"),
-    [
-        (PRICE, "openai/other", "not in the list", ()),
-        (PRICE, "azure/m", "not in the list", ()),
-        ('price = "free"', "openai/m", "not compared", ("it is free here",)),
-        (
-            'kind = "audio"\nprice = { minute = 1 }',
-            "openai/m",
-            "not compared",
-            ("its input is seconds",),
-        ),
-        (PRICE, "openai/image", "not compared", ("the list has no price of tokens for it",)),
-    ],
-)
-def test_what_cannot_be_compared_does_not_drift(
-    tmp_path: Path, lines: str, route: str, state: str, notes: tuple[str, ...]
-) -> None:
-    text = genai({"m": SAME, "image": {"input_audio_mtok": 3}})
-    one = only(compare_text(tmp_path, model(lines, route=route), text))
-    assert (one.state, one.notes, one.differences) == (state, notes, ())
 
 
 def test_embeddings_have_no_output(tmp_path: Path) -> None:
