@@ -20,8 +20,6 @@ PRICE_TOML: Final = (
 )
 EMBEDDING_PRICE_TOML: Final = "{ input = 0.1370005 }"
 MAX_OUTPUT_TOKENS: Final = 4096
-HOLD_OUTPUT_TOKENS: Final = 1024
-"""The default of `billing.hold_output_tokens`."""
 
 ERRORS: Final[dict[str | None, tuple[frozenset[int], frozenset[str]]]] = {
     "model_not_found": (frozenset({400, 404}), frozenset({"invalid_request_error"})),

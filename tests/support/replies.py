@@ -166,15 +166,3 @@ def sse_reply(events: Iterable[object], *, done: bool = True) -> Script:
 def sse_start(events: Iterable[object]) -> list[Step]:
     """Write a stream that has begun; the test plays what comes next."""
     return [stream_head(), *(chunked(sse(event)) for event in events)]
-
-
-def sliced_reply(body: bytes, sizes: Iterable[int]) -> Script:
-    """Write a stream in HTTP chunks of the given sizes, whatever the events; the rest in one."""
-    steps: list[Step] = [stream_head()]
-    start = 0
-    for size in sizes:
-        if start >= len(body):
-            break
-        steps.append(chunked(body[start : start + size]))
-        start += size
-    return [*steps, chunked(body[start:]), LAST_CHUNK]
