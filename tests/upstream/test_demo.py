@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import orjson
 import pytest
@@ -24,7 +25,7 @@ from gateway.upstream.demo import (
 from tests.support.embeddings import embed, round_trip, unpack
 from tests.support.records import make_provider
 from tests.support.rows import each_row
-from tests.upstream import kit
+from tests.upstream.kit import Taker
 
 PROVIDER: Final = make_provider(name="demo", dialect="demo")
 Json = dict[str, Any]
@@ -91,12 +92,13 @@ def test_a_stream_says_the_same(n: int) -> None:
     assert len({one["id"] for one in chunks}) == 1
 
 
-class Taker:
-    """A receiver that asks to be waited for after each piece."""
+@dataclass(slots=True)
+class Slow(Taker):
+    """A receiver that asks to be waited for after each piece, which ends the attempt with `error`."""
 
-    def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-        self.waits = 0
+    attempt: Attempt = field(default_factory=lambda: Attempt(PROVIDER))
+    error: Overloaded | None = None
+    waits: int = 0
 
     def receive(self, data: bytes) -> bool:
         self.pieces.append(data)
@@ -104,12 +106,14 @@ class Taker:
 
     async def unblock(self) -> None:
         self.waits += 1
+        if self.error is not None:
+            await asyncio.sleep(0)
+            self.attempt.fail(self.error)
 
 
-async def deliver(body: Json, attempt: Attempt) -> Taker:
-    forwarder, taker = DemoForwarder(PROVIDER), Taker()
+async def deliver(body: Json, taker: Slow) -> Slow:
     exchange = EXCHANGES["chat"]["demo"]
-    reply = await forwarder.open(exchange, orjson.dumps(body), {}, attempt)
+    reply = await DemoForwarder(PROVIDER).open(exchange, orjson.dumps(body), {}, taker.attempt)
     await reply.deliver(taker)
     return taker
 
@@ -117,29 +121,18 @@ async def deliver(body: Json, attempt: Attempt) -> Taker:
 async def test_it_waits_for_a_slow_caller_and_ends_like_a_provider() -> None:
     sent: list[str] = []
     attempt = Attempt(PROVIDER, on_sent=lambda: sent.append("sent"))
-    taker = await deliver(ask(stream=True), attempt)
+    taker = await deliver(ask(stream=True), Slow(attempt=attempt))
     assert sent == ["sent"]
     assert taker.waits == len(taker.pieces)
     assert taker.pieces[-1] == b"data: [DONE]\n\n"
-    whole = await deliver(ask(), Attempt(PROVIDER))
+    whole = await deliver(ask(), Slow())
     assert [orjson.loads(one)["object"] for one in whole.pieces] == ["chat.completion"]
 
 
 async def test_it_stops_when_the_attempt_is_given_up() -> None:
-    attempt, error = Attempt(PROVIDER), Overloaded("stopping")
-
-    class Leaver(Taker):
-        async def unblock(self) -> None:
-            await asyncio.sleep(0)
-            attempt.fail(error)
-
-    taker = Leaver()
-    exchange = EXCHANGES["chat"]["demo"]
-    reply = await DemoForwarder(PROVIDER).open(
-        exchange, orjson.dumps(ask(stream=True)), {}, attempt
-    )
+    taker = Slow(error=Overloaded("stopping"))
     with pytest.raises(Overloaded):
-        await reply.deliver(cast("Any", taker))
+        await deliver(ask(stream=True), taker)
     assert len(taker.pieces) == 1
 
 
@@ -149,7 +142,7 @@ async def embed_here(value: object, told: list[str] | None = None, **fields: Any
         PROVIDER, on_sent=lambda: notes.append("sent"), on_refused=lambda: notes.append("refused")
     )
     body = orjson.dumps(embed("embed", value, **fields))
-    taker = kit.Taker()
+    taker = Taker()
     reply = await DemoForwarder(PROVIDER).open(EMBEDDINGS, body, {}, attempt)
     await reply.deliver(taker)
     return orjson.loads(taker.body)

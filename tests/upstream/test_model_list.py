@@ -55,34 +55,31 @@ async def serve(replies: Mapping[str, tuple[int, Any]]) -> AsyncIterator[Vendor]
         await runner.cleanup()
 
 
-async def test_a_list_with_every_model_is_well() -> None:
+@each_row(
+    ("dialect", "asked", "sent"),
+    [
+        ("chat", "GET /v1/models", {"Authorization": f"Bearer {KEY}", "X-Extra": "yes"}),
+        ("messages", "GET /v1/models?limit=1000", {"x-api-key": KEY, "anthropic-version": "2023-06-01"}),
+    ],
+)  # fmt: skip
+async def test_each_dialect_is_asked_its_own_way(
+    dialect: str, asked: str, sent: dict[str, str]
+) -> None:
     async with serve({"/v1/models": (200, LIST)}) as vendor:
-        finding = await vendor.look(headers={"X-Extra": "yes"})
+        finding = await vendor.look(dialect=dialect, headers={"X-Extra": "yes"})
         ((request, headers),) = vendor.asked
     assert (finding.verdict, finding.words) == ("well", "reachable, 2 models")
-    assert request == "GET /v1/models"
-    assert (headers["Authorization"], headers["X-Extra"]) == (f"Bearer {KEY}", "yes")
-
-
-async def test_the_messages_dialect_is_asked_its_own_way() -> None:
-    async with serve({"/v1/models": (200, LIST)}) as vendor:
-        assert (await vendor.look(dialect="messages")).verdict == "well"
-        ((request, headers),) = vendor.asked
-    assert request == "GET /v1/models?limit=1000"
-    assert headers["x-api-key"] == KEY
-    assert "anthropic-version" in headers
+    assert (request, headers) == (asked, headers | sent)
 
 
 async def test_a_model_that_is_not_in_the_list_is_named() -> None:
     async with serve({"/v1/models": (200, {"data": [{"id": "small"}]})}) as vendor:
-        finding = await vendor.look()
-    assert (finding.verdict, finding.unknown) == ("unknown_models", ("large",))
-    assert finding.is_usable
-    async with serve({"/v1/models": (200, {"data": [], "has_more": True})}) as vendor:
-        assert (await vendor.look()).verdict == "well", "it may be on another page"
+        assert (await vendor.look()).unknown == ("large",)
 
 
 REPLIES: Final[dict[str, tuple[dict[str, tuple[int, Any]], str, str, str]]] = {
+    "not in the list": ({"/v1/models": (200, {"data": [{"id": "small"}]})}, "/v1", "unknown_models", "large"),
+    "on another page, perhaps": ({"/v1/models": (200, {"data": [], "has_more": True})}, "/v1", "well", "reachable"),
     "key refused": ({"/v1/models": (401, {"error": {"message": f"no: {KEY}"}})}, "/v1", "key_refused", "refuses the key (status 401)"),
     "forbidden": ({"/v1/models": (403, HTML)}, "/v1", "key_refused", "status 403"),
     "no /v1": ({"/v1/models": (200, LIST)}, "", "wrong_path", '/v1"'),
