@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import re
 import zlib
 from datetime import UTC, datetime, timedelta, timezone
@@ -26,16 +25,12 @@ ONE_MORE = " _-é\x00\n"
 """Characters outside the alphabet that a paste may bring."""
 
 
-def test_keys_are_well_formed_and_never_the_same() -> None:
+def test_keys_are_well_formed_and_never_the_same_and_every_character_is_drawn() -> None:
     keys = {make_key() for _ in range(500)}
     assert len(keys) == 500
     assert all(is_well_formed(key) for key in keys)
     assert all(re.fullmatch(r"sk-ru-[0-9A-Za-z]{38}", key) for key in keys)
-
-
-def test_every_character_of_the_alphabet_is_drawn() -> None:
-    drawn = {letter for _ in range(200) for letter in make_key()[len(PREFIX) : -6]}
-    assert drawn == set(ALPHABET)
+    assert {letter for key in keys for letter in key[len(PREFIX) : -6]} == set(ALPHABET)
     assert len(ALPHABET) == len(set(ALPHABET)) == 62
 
 
@@ -72,22 +67,10 @@ def test_any_dropped_doubled_or_swapped_character_is_refused() -> None:
         assert is_well_formed(swapped) == (swapped == key)
 
 
-def test_made_up_keys_are_refused() -> None:
-    seed = random.randrange(2**32)
-    print("seed:", seed)
-    dice = random.Random(seed)
-    made_up = [PREFIX + "".join(dice.choices(ALPHABET, k=38)) for _ in range(2000)]
-    assert not any(is_well_formed(key) for key in made_up)
-
-
-def test_digest_is_the_sha256_of_the_key() -> None:
+def test_any_text_has_a_digest_of_its_own_by_sha256() -> None:
+    """A key is looked up before anyone looks at its format."""
     key = make_key()
     assert digest(key) == hashlib.sha256(key.encode()).digest()
-    assert len(digest(key)) == 32
-
-
-def test_any_text_has_a_digest_of_its_own() -> None:
-    """A key is looked up before anyone looks at its format."""
     texts = ("", "\ud800", "\udc80", "é", "\x00", "x" * 10**6)
     assert len({digest(text) for text in texts}) == len(texts)
 
