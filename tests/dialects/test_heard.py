@@ -277,10 +277,10 @@ class Transcript:
     def make_context(self) -> ReplyContext:
         told = [line[2:] for line in self.lines if line.startswith("? ")]
         body: Json = {"stream": True, **(orjson.loads(told[0]) if told else {})}
-        usage = "stream_options" in body
+        usage, tag = "stream_options" in body, body.pop("provider_tag", "")
         request = CompletionRequest(body, MODEL, True, usage, body.get("n", 1), None, 0, 0)
         expected = Expected(INPUT_ESTIMATE, UsageLimits(10**6, 10**6, 10**6))
-        return ReplyContext(request, "request-1", expected, created=1)
+        return ReplyContext(request, "request-1", expected, created=1, provider_tag=tag)
 
     def play(self) -> Iterator[str]:
         for line in self.lines:

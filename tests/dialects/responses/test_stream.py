@@ -210,6 +210,9 @@ def test_the_position_is_behind_what_was_sent() -> None:
     stream.feed(render_event(told[-1]))
     assert stream.complete
     assert (stream.position or {})["sequence_number"] == len(told) - 1
+    bare = open_stream()
+    bare.feed(render_event(CREATED))
+    assert (bare.position or {})["sequence_number"] == 0, "a provider may number nothing"
     many = open_stream()
     many.feed(b"".join(map(render_event, told[:-1])))
     assert (many.position or {})["sequence_number"] == len(told) - 1
