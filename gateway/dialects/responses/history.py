@@ -44,13 +44,13 @@ def tag_sealed(text: bytes, tag: str) -> bytes:
     return _MEMBER.sub(rb"\g<1>" + tag.encode(), text)
 
 
-def untag_items(items: list[Any], tag: str) -> list[Any]:
+def untag_items(items: list[Json], tag: str) -> list[Json]:
     """Return the items of an `input` that the provider of a tag can read, as it sealed them.
 
     Items behind no reasoning lose their ids: to OpenAI they may say that some precedes them.
     Raises BadRequest for another's summary of a conversation.
     """
-    kept: list[Any] = []
+    kept: list[Json] = []
     for item in Field(items, "input").read_items():
         if (opened := _maybe_untag(item.value, tag)) is not None:
             kept.append(opened)
@@ -59,10 +59,10 @@ def untag_items(items: list[Any], tag: str) -> list[Any]:
     return [*_drop_ids(kept)]
 
 
-def _drop_ids(items: list[Any]) -> Iterator[Any]:
+def _drop_ids(items: list[Json]) -> Iterator[Json]:
     is_behind = False
     for item in items:
-        kind = item.get("type", "message") if isinstance(item, dict) else ""
+        kind = item.get("type", "message")
         if kind not in _LINKED or item.get("role", "assistant") != "assistant":
             is_behind = kind == "reasoning"
         elif "id" in item and not is_behind:
@@ -82,10 +82,8 @@ def refuse_summary(item: Field) -> BadRequest:
     )
 
 
-def _maybe_untag(item: Any, tag: str) -> Any:
+def _maybe_untag(item: Json, tag: str) -> Json | None:
     """Return an item as it was sealed; None if another or nobody sealed it, or all of its parts."""
-    if not isinstance(item, dict):
-        return item
     sealed, parts = item.get(KEY), item.get("content")
     if isinstance(sealed, str) and sealed:
         may_read = sealed.startswith(tag) and not is_ours(sealed, tag)
