@@ -205,7 +205,11 @@ class Session:
             return value.decode().rstrip()
         if isinstance(value, int) and abs(value - NOW_MS) < NEAR_MS:
             return f"{value - NOW_MS:+d}"
-        return value if isinstance(value, str) and value else json.dumps(value, default=str)
+        return (
+            value
+            if isinstance(value, str) and value
+            else json.dumps(value, default=str, sort_keys=True)
+        )
 
     def _pick(self, value: Any, path: str) -> Any:
         """Follow names and numbers; `*` stands for each of a list."""

@@ -1,4 +1,4 @@
-"""Books over both databases: changes, snapshots, races; the same answers, to the type, after the same deeds."""
+"""Books over both databases: changes, snapshots, races, replies that are kept."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from itertools import count
-from pathlib import Path
 from typing import TypeAlias
 
 import pytest
@@ -20,13 +18,11 @@ from gateway.ledger.records import (
     RepeatableRequest,
     StoredReply,
 )
-from gateway.ledger.sql import alerts
 from gateway.ledger.sql.database import Connection
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.process import find_version
 from gateway.times import unix_ms
 from tests.ledger.player import Clock
-from tests.ledger.sql.books.life import Life
 from tests.ledger.sql.books.places import ONLY_SQLITE, AnyBooks, BooksPlace
 
 
@@ -201,21 +197,3 @@ def test_of_two_that_see_a_balance_fall_one_tells(
         look(books)
         for due in books.alerts.read_due(9):
             books.alerts.note_delivered(due.id)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_the_same_life_has_the_same_answers(
-    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    places = (BooksPlace(tmp_path / "gateway.db"), BooksPlace(database))
-    places[1].empty()
-    answers = []
-    for place in places:
-        numbers = count()
-        monkeypatch.setattr(alerts, "make_alert_id", lambda n=numbers: f"alert_{next(n):08d}")
-        clock = Clock()
-        with place.open(clock, create=True) as books:
-            answers.append(Life(books, clock, seed).run())
-    for of_sqlite, of_postgres in zip(*answers, strict=True):
-        assert of_postgres == of_sqlite

@@ -1,12 +1,13 @@
 """Sessions with the operator's books, played as they are written in `played/`, in both databases.
 
-They begin with the account `a`, credited 1000 nano-units, and end with an audit. `$ charge key_1 70`
-settles a request, `$ sql` asks the database, and `$ read only` lets these books write no more. A sign-in
+They begin with the account `a`, credited 1000 nano-units, and end with an audit. `$ charge key_1 70
+model=m lasts=5` writes a request, `$ sql` asks the database, and `$ read only` lets these books write no more. A sign-in
 has three sessions at most. `tests/ledger/player.py` says more.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -34,14 +35,21 @@ class BooksSession(Session):
             case "sql":
                 return self._connection.execute(rest).fetchall()
             case "charge":
-                key_id, cost_nano = rest.split()
-                end = settlement(int(cost_nano), ended_ms=self._clock())
-                item = make_item(1, key_id, self._clock(), end)
-                add_requests(self._connection, [item], self._clock())
-                return item.hold.admission.request_id
+                return self.call(self._charge, rest)
             case _:
                 return await super().act(verb, rest)
         return NOTHING
+
+    def _charge(
+        self, key_id: str, cost_nano: int | None, *, model: str = "demo/echo", lasts: int = 0
+    ) -> str:
+        """Write a request that begins now and lasts so long; it is pending if it has no cost."""
+        now_ms = self._clock() + lasts
+        end = None if cost_nano is None else settlement(cost_nano, ended_ms=now_ms)
+        item = make_item(1, key_id, self._clock(), end)
+        item.hold.admission = replace(item.hold.admission, model=model)
+        add_requests(self._connection, [item], now_ms)
+        return item.hold.admission.request_id
 
 
 @pytest.mark.parametrize("name", SESSIONS)
