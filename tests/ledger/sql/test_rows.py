@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from gateway import ledger
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.sql.database import (
     MAX_ROWS,
@@ -16,6 +19,7 @@ from gateway.ledger.sql.database import (
     read_columns,
     read_key_terms,
     read_rows,
+    read_script,
     read_terms,
     write_terms,
 )
@@ -62,3 +66,16 @@ def test_terms_are_read_in_the_order_of_their_fields() -> None:
     assert read_key_terms((None, None, None, None, "", None, None, None)) == KeyTerms()
     assert write_terms(read)["models"] == '["m"]'
     assert write_terms(Terms())["models"] is None
+
+
+LEDGER = Path(ledger.__file__).parent
+
+
+@pytest.mark.parametrize("script", [*LEDGER.glob("*/proof*.sql"), *LEDGER.glob("sql/*.sql")])
+def test_every_statement_of_a_script_is_read_and_used(script: Path) -> None:
+    """One that was passed over, such as a check of the audit, would be missed by nobody."""
+    statements = read_script(str(script))
+    assert len(statements) == script.read_text().count(";\n")
+    if not script.name.startswith("proof"):
+        module = script.with_suffix(".py").read_text()
+        assert {*re.findall(r'SQL\["([^"]+)"\]', module)} == statements.keys()
