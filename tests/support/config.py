@@ -161,6 +161,7 @@ KINDS: Final[dict[str, Kind]] = {
         options="price_when = [{ until = 2020-01-01, price = { input = 7.00, output = 7.00 } }]",
     ),
     "ruled": _price("", options=RULES),
+    "open": _price("", "messages", 'allow = ["code_execution"]'),
     "searching": _price("", "messages", 'allow = ["web_search"]\n' + RULES),
     "dear": _price(
         "",
