@@ -1,7 +1,7 @@
 """All keys of gateway.toml: reader and default. A key without a default is required.
 
-Those that become a field of a record as they are stand there, in `records`.
-At the end, the rules of payments by card, and the smallest amounts of currencies at Stripe.
+A key that becomes a record's field as it is has both beside that field, in `records`. The rules of
+payments by card, and the smallest amounts of currencies at Stripe, are at the end.
 
 docs/configuration.md says what each key means; a test compares its keys and defaults with this table.
 """
