@@ -64,12 +64,6 @@ def use(reply: Reply) -> dict[str, str]:
     return {"Cookie": f"{morsel.key}={morsel.value}"}
 
 
-async def is_in(console: Console, reply: Reply) -> bool:
-    asked = await console.get(SESSION, as_=None, headers=use(reply))
-    assert asked.status in {200, 401}
-    return asked.status == 200
-
-
 def read_events(console: Console) -> list[tuple[str, str, str | None]]:
     return execute(
         console, "SELECT actor, action, account FROM events WHERE action LIKE 'session%'"

@@ -18,7 +18,6 @@ from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.process import find_version
-from tests.admin.kit import add_key, get
 from tests.console.calls import Past, add_calls, end_call
 from tests.console.kit import (
     API,
@@ -67,6 +66,18 @@ async def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     monkeypatch.setattr("gateway.ledger.serving.health.WRITE_SECONDS", 0.02)
     async with open_console(tmp_path, more=MORE) as console:
         yield console
+
+
+async def get(console: Console, path: str) -> Any:
+    reply = await console.get(path, as_=OPERATOR)
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+async def add_key(console: Console) -> str:
+    reply = await console.post(f"{API}/keys", {})
+    secret: str = reply.json["secret"]
+    return secret
 
 
 async def fail(console: Console, secret: str) -> str:
