@@ -64,8 +64,9 @@ def _finish(choice: dict[str, Any]) -> dict[str, Any]:
 def test_a_stream_that_breaks_off_is_not_complete() -> None:
     """Every prompt has to have its end, or the terminal event has to come."""
     one_ends = [{**HEAD, "choices": [make_choice("x", "stop", index)]} for index in (0, 1)]
+    none_ends = [{**HEAD, "choices": [make_choice("x", None, index)]} for index in (0, 1)]
     context = make_context(prompt=["a", "b"])
-    for events, is_complete in ((one_ends[:1], False), (one_ends, True)):
+    for events, is_complete in ((none_ends, False), (one_ends[:1], False), (one_ends, True)):
         pipeline, _ = run(events, 50, context, done=False)
         assert pipeline.complete is is_complete
 

@@ -1,4 +1,4 @@
-"""Streams that end in an error inside a 200, efforts told back, and what a dialect must provide."""
+"""Streams that end in an error inside a 200, and what a dialect must provide."""
 
 from __future__ import annotations
 

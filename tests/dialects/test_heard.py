@@ -1,4 +1,4 @@
-"""Replies and streams as callers hear them, mostly of another dialect: `heard.txt` has both sides.
+"""Replies and streams as callers hear them: `heard.txt` has both sides.
 
     == chat over messages
     # A tool without arguments gets `{}` at its end.
@@ -12,9 +12,10 @@
     $ 10 0 0 20 estimated               what is charged: input, cached, written, output
 
 The provider's `begin` and `end` are its usual first and last events. Of the caller's side only what
-says something is told: the rest is checked by the rules of its dialect and by its SDK. A stream says
-the same if it comes byte by byte, and a JSON reply if it comes in place of a stream. To write all of
-it anew, after a look at what that would change:
+says something is told: the rest is checked by the rules of its dialect and by its SDK, but not where a
+messages stream passes as it came. A stream says the same if it comes byte by byte, and a translated JSON
+reply if it comes in place of a stream. `provider_tag` is the provider's, in whose name its state is sealed.
+To write all of it anew, after a look at what that would change:
 
     WRITE_HEARD=1 python -m pytest tests/dialects/test_heard.py && git diff
 """

@@ -1,4 +1,4 @@
-"""Ranks: read in every vendor's form, and charged by what is reported."""
+"""Ranks: the form of a reply is kept; requests are counted. `usage.toml` has what is charged."""
 
 from __future__ import annotations
 

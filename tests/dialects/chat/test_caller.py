@@ -1,4 +1,4 @@
-"""Chat requests: a valid one passes unchanged, an error names the invalid field."""
+"""Bodies of chat requests that are no JSON, or odd. `requests` has what is read, passed and refused."""
 
 from __future__ import annotations
 

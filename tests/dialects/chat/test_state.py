@@ -1,4 +1,4 @@
-"""State that chat upstreams want back with a turn: signatures, details, reasoning and their own ids."""
+"""State that chat upstreams want back with a turn, as it is collected. `requests` has it as it is sent."""
 
 from __future__ import annotations
 

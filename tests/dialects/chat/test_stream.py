@@ -1,4 +1,4 @@
-"""Chat streams, bytes in and bytes out: framing, edits and endings in every slicing; the reader alone."""
+"""Chat streams, bytes in and bytes out: framing, edits and ends in every slicing; the reader alone. `faults.txt` has errors."""
 
 from __future__ import annotations
 

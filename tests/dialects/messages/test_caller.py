@@ -1,4 +1,4 @@
-"""Messages requests: valid ones pass unchanged, errors name the field; estimates; thinking of earlier turns."""
+"""Messages callers: bodies that are none, lists of models, inputs of tools, thinking of earlier turns. `requests` has the rest."""
 
 from __future__ import annotations
 

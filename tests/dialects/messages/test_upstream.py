@@ -1,4 +1,4 @@
-"""JSON replies of messages upstreams, token counts, and usage objects."""
+"""JSON replies of messages upstreams, replayed ones, and token counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Helpers of the Responses dialect's tests: requests, events, and the rules of a stream."""
+"""Replies and events of the Responses API, as a provider sends them."""
 
 from __future__ import annotations
 

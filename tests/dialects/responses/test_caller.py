@@ -1,4 +1,4 @@
-"""Requests of Responses callers: what is refused and in which words; errors and their events."""
+"""Errors of Responses callers, and their events. `requests` has what they ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses upstreams: requests as sent, JSON replies as read and passed on, and their usage."""
+"""Responses upstreams: JSON replies as read, passed on and replayed. `requests` has the requests as sent."""
 
 from __future__ import annotations
 

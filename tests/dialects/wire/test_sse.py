@@ -1,4 +1,4 @@
-"""Events of streams, byte by byte; upstream errors: every envelope is read, no caller is blamed."""
+"""Events of streams, byte by byte; errors of upstreams with any body. `faults.txt` has the known ones."""
 
 from __future__ import annotations
 
