@@ -68,51 +68,32 @@ def read_until(reading: int, end: str) -> str:
     return text
 
 
-def test_lines_and_records_keep_their_order(pipe: tuple[int, int]) -> None:
-    writer = make_writer(pipe[1])
-    record = logging.LogRecord("gateway.x", logging.ERROR, "", 0, "third %s", ("\ud800",), None)
-    writer.write("")
-    writer.write("first\n")
-    assert read_until(pipe[0], "\n") == "first\n"
-    writer.write("")
-    writer.write("second\n")
-    writer.handle(record)
-    writer.write("fourth\n")
-    writer.close()
-    lines = os.read(pipe[0], PIPE_BYTES).decode().splitlines()
-    assert lines[0] == "second"
-    assert lines[1].endswith(r"ERROR gateway.x third \ud800")
-    assert lines[2:] == ["fourth"]
-
-
-def test_lines_that_are_still_to_be_made_keep_their_place(pipe: tuple[int, int]) -> None:
-    """They are made by the thread that writes."""
+def test_lines_keep_their_order_whoever_makes_them(pipe: tuple[int, int]) -> None:
+    """Those that are still to be made are made by the thread that writes, or told as lost."""
     makers: list[str] = []
 
     def make(text: str) -> str:
         makers.append(threading.current_thread().name)
         return text
 
-    writer = make_writer(pipe[1])
-    writer.write("first\n")
-    writer.write_later(partial(make, "second\nthird\n"), 2)
-    writer.write("fourth\n")
-    writer.close()
-    assert os.read(pipe[0], PIPE_BYTES) == b"first\nsecond\nthird\nfourth\n"
-    assert makers == ["log"]
-
-
-def test_lines_that_cannot_be_made_do_not_end_the_log(pipe: tuple[int, int]) -> None:
     def fail() -> str:
         raise ValueError("sk-gw-secret")
 
     writer = make_writer(pipe[1])
+    writer.write("")
+    writer.write("first\n")
+    assert read_until(pipe[0], "\n") == "first\n"
+    writer.write("")
+    writer.write_later(partial(make, "second\nthird\n"), 2)
+    writer.handle(logging.LogRecord("x", logging.ERROR, "", 0, "fourth %s", ("\ud800",), None))
     writer.write_later(fail, 7)
-    writer.write("after\n")
+    writer.write("last\n")
     writer.close()
-    line, after = os.read(pipe[0], PIPE_BYTES).decode().splitlines()
-    assert line.endswith("the log could not be formatted (ValueError): 7 lines are lost")
-    assert after == "after"
+    second, third, fourth, lost, last = os.read(pipe[0], PIPE_BYTES).decode().splitlines()
+    assert (second, third, last) == ("second", "third", "last")
+    assert fourth.endswith(r"ERROR x fourth \ud800")
+    assert lost.endswith("the log could not be formatted (ValueError): 7 lines are lost")
+    assert makers == ["log"]
 
 
 class Maker:

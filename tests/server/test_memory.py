@@ -12,9 +12,8 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from importlib.util import find_spec
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -26,21 +25,17 @@ from gateway.ledger.signin_records import TokenTerms
 from gateway.server import memory
 from gateway.tasks import spawn
 from tests import ROOT
+from tests.api.language import SURFACES, Command, read_command, read_script
 from tests.api.scene import ASKS, PATHS
-from tests.support import messages
 from tests.support.chat import say
 from tests.support.client import request
-from tests.support.config import BRISK, EMBEDS, MAX_BODY_MB, PATIENT, Kind, Places, write_config
-from tests.support.embeddings import EMBEDDINGS, embed, embeddings
+from tests.support.config import BRISK, EMBEDS, PATIENT, Kind, Places, write_config
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER
-from tests.support.process import CHAT, COUNT_TOKENS, GatewayProcess, accepts, free_port
+from tests.support.process import CHAT, GatewayProcess, accepts, free_port
 from tests.support.replies import (
     LAST_CHUNK,
     chunked,
     completion,
-    error_reply,
-    head,
-    http,
     json_reply,
     sse_reply,
     sse_start,
@@ -49,9 +44,10 @@ from tests.support.replies import (
 )
 from tests.support.seed import Seed, seed
 from tests.support.told import Told
-from tests.support.upstream import Drip, End, Script, ScriptedUpstream
+from tests.support.upstream import Drip, Exchange, Script, ScriptedUpstream
 from tests.support.waiting import until
 
+PLAYS: Final = Path(__file__).with_name("uncollected.txt")
 PROVIDERS: Final = (CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER)
 
 
@@ -186,20 +182,47 @@ OF_TRANSPORTS: Final = frozenset(
 """Each of asyncio's own transports is in a cycle with a method of its own. Nothing else is in it: its
 protocol and its buffer are dropped when the connection is lost."""
 ALLOWED: Final[frozenset[str]] = frozenset() if find_spec("uvloop") else OF_TRANSPORTS
-UNLOGGED: Final = ("page",)
-Play = tuple[str, Script, bytes, int | None]
+UNLOGGED: Final = "200 @nobody GET /console/"
+Play = tuple[str, Script | Callable[[Exchange], Script], bytes, int | None]
 """Name, what the provider plays, what the caller sends, and the status; None: the caller leaves."""
 
 
 def post(path: str, body: object, key: str, **headers: str) -> bytes:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return request(
-        "POST", path, {"Content-Type": "application/json", "x-api-key": key} | headers, data
-    )
+    headers = {"Content-Type": "application/json", "x-api-key": key, **headers}
+    return request("POST", path, headers, json.dumps(body).encode())
 
 
-def list_served(key: str) -> Iterator[Play]:
-    """List completions of all pairs, whole and as streams, and everything else that is answered."""
+def list_written(keys: Mapping[str, str]) -> Iterator[Play]:
+    """List the requests in `uncollected.txt`, sent with these keys."""
+    for line in PLAYS.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            asked, _, said = line.partition(" < ")
+            status, _, asked = asked.partition(" ")
+            sent = write(read_command(asked), keys)
+            yield line, read_script(said) if said else (), sent, int(status)
+
+
+def write(command: Command, keys: Mapping[str, str]) -> bytes:
+    headers = {"Content-Type": "application/json", "x-api-key": keys[command.account]}
+    if command.account == "operator":
+        headers["Authorization"] = f"Bearer {headers.pop('x-api-key')}"
+    headers |= dict(command.headers)
+    method, target, body = "POST", command.words[-1], command.body
+    if command.words[0] in SURFACES:
+        target, ask = SURFACES[command.words[0]]
+        body = ask(command.words[1], **(body or {}))
+    else:
+        method = command.words[0]
+    if isinstance(body, str):
+        count, _, filled = body.partition(" ")
+        data = b" " * int(count) if filled == "spaces" else body.encode()
+    else:
+        data = json.dumps(body).encode()
+    return request(method, target, headers, None if body is None else data)
+
+
+def list_pairs(key: str) -> Iterator[Play]:
+    """List completions of all pairs, whole and as streams."""
     for caller, provider in product(PATHS, PROVIDERS):
         pair, model = f"{caller} over {provider.kind}", f"{provider.kind}/0"
         yield pair, provider.reply(TOLD), post(PATHS[caller], ASKS[caller](model), key), 200
@@ -209,88 +232,27 @@ def list_served(key: str) -> Iterator[Play]:
         broken = [provider.stream(TOLD)[0], chunked(provider.events(TOLD)[0])]
         error = [*broken, chunked(provider.error_event("no")), LAST_CHUNK]
         yield f"{pair}, an error in a stream", error, sent, 200
-    yield "embeddings", json_reply(embeddings()), post(EMBEDDINGS, embed("embed/0"), key), 200
-    yield "no vectors", json_reply({}), post(EMBEDDINGS, embed("embed/0"), key), 502
-    yield "demo", (), post(CHAT, say("demo/0", stream=True), key), 200
-    yield "demo vectors", (), post(EMBEDDINGS, embed("embed-demo/0"), key), 200
-    yield "demo refuses", (), post(EMBEDDINGS, embed("embed-demo/0", dimensions=5000), key), 400
-    yield (
-        "large",
-        json_reply(completion(LONG)),
-        post(CHAT, say("plain/0", LONG[: 1 << 19]), key),
-        200,
-    )
-    yield "next route", json_reply(completion()), post(CHAT, say("pair/0"), key), 200
-    yield "estimated count", (), post(COUNT_TOKENS, messages.ask("plain/0"), key), 200
-    counted = json_reply({"input_tokens": 4})
-    yield "count", counted, post(COUNT_TOKENS, messages.ask("messages/0"), key), 200
-    yield "no count", error_reply(500), post(COUNT_TOKENS, messages.ask("messages/0"), key), 502
-    for path, status in (("key", 200), ("models", 200), ("models/no", 404), ("receipts/no", 404)):
-        yield path, (), request("GET", f"/v1/{path}", {"x-api-key": key}), status
-    yield "page", (), request("GET", "/console/"), 200
 
 
-def list_console(token: str) -> Iterator[Play]:
-    """List requests to the console's API."""
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    headers["Idempotency-Key"] = "once"
-    for method, path, body, status in (
-        ("GET", "accounts", None, 200),
-        ("GET", "accounts/99", None, 404),
-        ("GET", "accounts?limit=x", None, 400),
-        ("POST", "accounts", b'{"name": "rich"}', 409),
-        ("POST", "accounts", b"{", 400),
-        ("POST", "accounts", b" " * (1 << 17), 413),
-        ("POST", "accounts/1/resume", b"", 200),
-        ("GET", "nothing", None, 404),
-        ("PUT", "accounts", b"{}", 405),
-    ):
-        sent = request(method, f"/console/api/{path}", headers, body)
-        yield f"console: {path}", (), sent, status
-    yield "console: 401", (), request("GET", "/console/api/keys"), 401
-
-
-def list_failed(key: str, others: Mapping[str, str]) -> Iterator[Play]:
-    """List requests that are refused, providers that fail, and callers that leave."""
-    chat = partial(post, CHAT)
-    yield "400", (), chat(b"{", key), 400
-    yield "401", (), chat(say("plain/0"), "sk-ru-nobody"), 401
-    yield "401 of a key that was one", (), chat(say("plain/0"), others["revoked"]), 401
-    yield "402", (), chat(say("plain/0"), others["empty"]), 402
-    yield "404", (), request("GET", "/v1/nothing"), 404
-    yield "413", (), chat(b" " * (MAX_BODY_MB * 2**20 + 1), key), 413
-    yield "415", (), chat(b"{}", key, **{"Content-Encoding": "gzip"}), 415
-    length = {"Content-Type": "application/json", "x-api-key": key, "Content-Length": "99"}
-    yield "left with its body", (), request("POST", CHAT, length) + b"{", None
-    models = (f"brisk/{number}" for number in count())
-    for name, script, status in (
-        ("400 of the provider", error_reply(400), 400),
-        ("429 of the provider", error_reply(429), 503),
-        ("500 of the provider", error_reply(500), 502),
-        ("a reset", (head(), End.RST), 502),
-        ("no HTTP", (b"Good day!\r\n\r\n",), 502),
-        ("no JSON", (http(b"{no"),), 502),
-        ("silence", (End.HANG,), 502),
-    ):
-        yield name, script, chat(say(next(models)), key), status
-    for name, script in (("cut", (*BEGUN, End.RST)), ("silent", (*BEGUN, End.HANG))):
-        yield f"a stream that is {name}", script, chat(say(next(models), stream=True), key), 200
-    yield "no provider", (), chat(say("refused/0"), key), 503
+def list_large(key: str) -> Iterator[Play]:
+    """List a large reply, and callers that leave."""
+    large = post(CHAT, say("plain/0", LONG[: 1 << 19]), key)
+    yield "large", json_reply(completion(LONG)), large, 200
+    yield "left with its body", (), post(CHAT, 1, key, **{"Content-Length": "99"}), None
     for kind in ("plain", "abort"):
-        ask = chat(say(f"{kind}/0"), key), chat(say(f"{kind}/0", stream=True), key)
-        yield f"left before a reply, {kind}", (PAUSE, *json_reply(completion())), ask[0], None
-        yield f"left before a stream, {kind}", (PAUSE, *sse_reply(REST)), ask[1], None
-        yield f"left during a reply, {kind}", json_reply(completion(LONG * 4)), ask[0], None
-        yield f"left during a stream, {kind}", (*BEGUN, PAUSE, *sse_reply(REST)[1:]), ask[1], None
+        ask, stream = (post(CHAT, say(f"{kind}/0", stream=one), key) for one in (False, True))
+        yield f"left before a reply, {kind}", (PAUSE, *json_reply(completion())), ask, None
+        yield f"left before a stream, {kind}", (PAUSE, *sse_reply(REST)), stream, None
+        yield f"left during a reply, {kind}", json_reply(completion(LONG * 4)), ask, None
+        yield f"left during a stream, {kind}", (*BEGUN, PAUSE, *sse_reply(REST)[1:]), stream, None
         filled = sse_reply(text_chunks([LONG[: 1 << 16]] * 200))
-        yield f"left behind a stream, {kind}", filled, ask[1], None
+        yield f"left behind a stream, {kind}", filled, stream, None
 
 
 async def play(gateway: GatewayProcess, alpha: ScriptedUpstream, one: Play) -> None:
     name, script, sent, status = one
     seen = len(alpha.exchanges)
-    if script:
-        alpha.play(script)
+    alpha.always(script)
     async with gateway.connect() as call:
         await call.send(sent)
         if status is not None:
@@ -298,7 +260,7 @@ async def play(gateway: GatewayProcess, alpha: ScriptedUpstream, one: Play) -> N
             return
         if script:
             await alpha.wait_for(seen + 1)
-            if script[0] is not PAUSE:
+            if callable(script) or script[0] is not PAUSE:
                 await call.read_head()
         call.reset()
 
@@ -346,15 +308,15 @@ async def test_a_request_leaves_nothing_to_the_collector(
     """However it ends, its objects are freed by then: none is in a cycle, which would keep its bytes."""
     keys = {name: one.key for name, one in seed(tmp_path / "gateway.db", SEEDS).items()}
     with open_books(tmp_path / "gateway.db") as books:
-        token = admin_keys.add_token(books, TokenTerms("script", "operator")).secret
+        keys["operator"] = admin_keys.add_token(books, TokenTerms("script", "operator")).secret
     with open_uncollected(tmp_path, places) as (gateway, find_garbage):
         await until(lambda: accepts(gateway.port), "the gateway to start")
         key = keys["rich"]
-        plays = [*list_served(key), *list_failed(key, keys), *list_console(token)]
+        plays = [*list_pairs(key), *list_large(key), *list_written(keys | {"nobody": ""})]
         for number in (1, 2):
             for one in plays:
                 await play(gateway, alpha, one)
-            lines = number * (len(plays) - len(UNLOGGED))
+            lines = number * sum(one[0] != UNLOGGED for one in plays)
             await until(lambda: gateway.log.count(" status=") >= lines, "all requests to end")  # noqa: B023
             garbage = find_garbage()
             left = {*garbage} - ALLOWED

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from functools import partial
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Final, cast
 
@@ -27,30 +26,49 @@ from tests.support.told import Told
 from tests.support.upstream import Exchange, Script, ScriptedUpstream, Wait
 from tests.support.waiting import until
 
-PROVIDER: Final = """
-[providers.cloud]
-dialect = "chat"
-base_url = "{url}"
+CLOUDS: Final[dict[str, tuple[Provider, str, str, str]]] = {
+    "cloud": (CHAT_PROVIDER, "chat", "", "chat/completions"),
+    "google": (CHAT_PROVIDER, "chat", "/projects/p/locations/l/endpoints/openapi", "chat/completions"),
+    "claude": (MESSAGES_PROVIDER, "vertex", "/projects/p/locations/l/publishers/anthropic", "models/claude-x@1:{way}"),
+    "azure": (RESPONSES_PROVIDER, "responses", "/openai/v1", "responses"),
+    "foundry": (MESSAGES_PROVIDER, "messages", "/anthropic/v1", "messages"),
+}  # fmt: skip
+"""The replies of each, its dialect, its place and the path there; its model is `m-` with its name."""
+CONFIG: Final = """
+[providers.{name}]
+dialect = "{dialect}"
+base_url = "{url}{place}"
 api_key = "command:cat token"
-[models."cloud/m"]
-routes = ["cloud/m"]
+[models."m-{name}"]
+routes = ["{name}/claude-x@1"]
+max_output_tokens = 1000
 price = {{ input = 1, output = 2 }}
 """
+TOKEN: Final = "eyJ-0123456789-"
+"""What tokens of clouds begin with: they go out as such to a provider of messages, too."""
 STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], replies.usage(10, 5)))
+
+
+def write_clouds(url: str, names: Iterable[str] = CLOUDS) -> str:
+    return "".join(
+        CONFIG.format(name=name, dialect=CLOUDS[name][1], url=url, place=CLOUDS[name][2])
+        for name in names
+    )
 
 
 class Cloud:
     """The scripted provider, a gateway that uses it, and the key that counts."""
 
     def __init__(self, console: Console, scripted: ScriptedUpstream, secret: str) -> None:
-        self.console, self.scripted, self._secret = console, scripted, secret
-        self.valid = "token-0123456789-first"
+        self.console, self.scripted, self.secret = console, scripted, secret
+        self.valid, self.name = f"{TOKEN}first", "cloud"
+        self.reply = replies.json_reply(replies.completion("Hello!", usage=replies.usage(10, 5)))
         scripted.always(self._answer)
 
     @property
     def key(self) -> ProviderKey:
         assert self.console.gateway is not None
-        (key,) = self.console.gateway.routes.providers["cloud"].keys
+        (key,) = self.console.gateway.routes.providers[self.name].keys
         return key
 
     @property
@@ -60,30 +78,27 @@ class Cloud:
 
     def issue(self, end: str) -> None:
         """Let another key count from now on, and have the command print it; the last one is old."""
-        self.valid = f"token-0123456789-{end}"
+        self.valid = TOKEN + end
         (self.console.folder / "token").write_text(self.valid)
         cast("Renewal", self.key.renewing)._began -= EARLY_SECONDS
 
-    async def complete(self) -> int:
-        reply = await self.console.complete(self._secret, model="cloud/m")
-        return reply.status
+    async def complete(self, *, stream: bool = False) -> bytes:
+        reply = await self.console.complete(self.secret, model=f"m-{self.name}", stream=stream)
+        assert reply.status == 200
+        return reply.body
 
     async def open_stream(self) -> tuple[asyncio.Task[bytes], asyncio.Event]:
         """Begin a stream that stops in its middle until the event is set."""
         go_on, before = asyncio.Event(), len(self.scripted.exchanges)
         self.scripted.play([*STREAM[:2], Wait(go_on), *STREAM[2:]])
-        task = asyncio.get_running_loop().create_task(self._read_stream())
+        task = asyncio.get_running_loop().create_task(self.complete(stream=True))
         await self.scripted.wait_for(before + 1)
         return task, go_on
-
-    async def _read_stream(self) -> bytes:
-        reply = await self.console.complete(self._secret, model="cloud/m", stream=True)
-        return reply.body
 
     def _answer(self, exchange: Exchange) -> Script:
         if exchange.headers["authorization"] != f"Bearer {self.valid}":
             return replies.error_reply(401, "The access token expired.")
-        return replies.json_reply(replies.completion("Hello!", usage=replies.usage(10, 5)))
+        return self.reply
 
 
 @pytest.fixture
@@ -96,44 +111,44 @@ def receiver() -> Iterator[Receiver]:
 async def cloud(
     tmp_path: Path, alpha: ScriptedUpstream, places: Places, receiver: Receiver
 ) -> AsyncIterator[Cloud]:
-    (tmp_path / "token").write_text("token-0123456789-first")
-    more = PROVIDER.format(url=places.urls["alpha"]) + write_alerts(receiver)
+    (tmp_path / "token").write_text(f"{TOKEN}first")
+    more = write_clouds(places.urls["alpha"]) + write_alerts(receiver)
     async with open_console(tmp_path, more=more) as console:
         made = await console.post(f"{API}/keys", {"name": "laptop"})
         yield Cloud(console, alpha, made.json["secret"])
 
 
 async def test_a_key_that_ends_costs_no_request_and_no_stream(cloud: Cloud) -> None:
-    assert await cloud.complete() == 200
+    await cloud.complete()
     stream, go_on = await cloud.open_stream()
     cloud.issue("second")
-    assert await cloud.complete() == 200
+    await cloud.complete()
     assert cloud.used == ["first", "first", "first", "second"]
     go_on.set()
     assert (await stream).endswith(replies.DONE)
-    assert await cloud.complete() == 200
+    await cloud.complete()
     charged = (await cloud.console.get(f"{API}/activity", as_=HOLDER)).json
     assert charged["count"] == 4, "the request that went out twice is one"
 
 
 async def test_a_reload_keeps_a_good_key(cloud: Cloud) -> None:
-    assert await cloud.complete() == 200
+    await cloud.complete()
     gateway, token = cloud.console.gateway, cloud.console.folder / "token"
     assert gateway is not None
     token.unlink()
-    text, table = gateway.config.path.read_text(), '[models."cloud/m"]'
+    text, table = gateway.config.path.read_text(), '[models."m-cloud"]'
     for change in ("", "max_concurrency = 9\n"):
         gateway.config.path.write_text(text.replace(table, change + table))
         config = load_config(gateway.config.path, {})
         gateway.reconfigure(config, make_routes(config, before=gateway.routes))
-        assert await cloud.complete() == 200
+        await cloud.complete()
     assert gateway.config.providers["cloud"].max_concurrency == 9
     assert cloud.key.problem == "", "nothing was run again"
     (cloud.console.folder / "other").write_text(cloud.valid)
     gateway.config.path.write_text(text.replace("cat token", "cat other"))
     config = load_config(gateway.config.path, {})
     gateway.reconfigure(config, make_routes(config, before=gateway.routes))
-    assert await cloud.complete() == 200, "another command is run at once"
+    await cloud.complete()  # another command is run at once
 
 
 async def test_a_renewal_that_fails_is_on_health_and_told_until_it_works(
@@ -141,13 +156,13 @@ async def test_a_renewal_that_fails_is_on_health_and_told_until_it_works(
 ) -> None:
     assert cloud.console.gateway is not None
     chore = spawn(Watch(cloud.console.gateway, look_seconds=0.05).run(), name="alerts")
-    assert await cloud.complete() == 200
+    await cloud.complete()
     (cloud.console.folder / "token").unlink()
     await _hurry(cloud)
     (told,) = await arrive(receiver, "key_not_renewed")
     assert (told["state"], told["subject"]) == ("raised", "cloud")
     assert told["text"] == "A key of provider cloud was not renewed: the command exited with 1."
-    assert await cloud.complete() == 200, "the old one serves"
+    await cloud.complete()  # the old one serves
     assert (await _read_health(cloud))["problem"] == "the command exited with 1"
     cloud.issue("second")
     await _hurry(cloud)
@@ -161,7 +176,7 @@ async def test_a_renewal_that_fails_is_on_health_and_told_until_it_works(
 
 
 async def test_the_end_of_what_was_not_told_is_not_told(cloud: Cloud) -> None:
-    assert await cloud.complete() == 200
+    await cloud.complete()
     assert cloud.console.gateway is not None
     routes = cloud.console.gateway.routes
     assert list(find_key_problems(routes, None, ())) == []
@@ -188,95 +203,33 @@ async def _read_health(cloud: Cloud) -> dict[str, object]:
     return key
 
 
-# ---- the paths of clouds ---------------------------------------------------------------------------
-
-CLOUDS: Final = """
-[providers.google]
-dialect = "chat"
-base_url = "{url}/projects/p/locations/l/endpoints/openapi"
-api_key = "command:cat token"
-[providers.claude]
-dialect = "vertex"
-base_url = "{url}/projects/p/locations/l/publishers/anthropic"
-api_key = "command:cat token"
-[providers.azure]
-dialect = "responses"
-base_url = "{url}/openai/v1"
-api_key = "command:cat token"
-[providers.foundry]
-dialect = "messages"
-base_url = "{url}/anthropic/v1"
-api_key = "command:cat token"
-[models."m"]
-routes = ["PROVIDER/claude-x@1"]
-max_output_tokens = 1000
-price = {{ input = 1, output = 2 }}
-"""
-CLAUDE: Final = "projects/p/locations/l/publishers/anthropic/models"
+@pytest.mark.parametrize("name", CLOUDS)
+async def test_keys_end_at_the_paths_of_clouds(cloud: Cloud, name: str) -> None:
+    vendor, dialect, place, path = CLOUDS[name]
+    cloud.name, cloud.reply = name, vendor.reply(Told("Hello"))
+    assert b"Hello" in await cloud.complete()
+    cloud.issue("second")
+    cloud.reply = vendor.stream(Told("Hello"))
+    assert (await cloud.complete(stream=True)).endswith(replies.DONE)
+    ways = [path.format(way=way) for way in ("rawPredict", *["streamRawPredict"] * 2)]
+    assert [one.target for one in cloud.scripted.exchanges] == [f"/v1{place}/{one}" for one in ways]
+    last = cloud.scripted.last
+    named = (last.json.get("model"), last.json.get("anthropic_version"))
+    is_vertex = dialect == "vertex"
+    assert named == ((None, "vertex-2023-10-16") if is_vertex else ("claude-x@1", None))
+    assert ("anthropic-version" in last.headers) == (dialect == "messages")
 
 
-def ask_again(exchange: Exchange, valid: str, script: Script) -> Script:
-    """Refuse any other key, as clouds do."""
-    is_valid = exchange.headers["authorization"] == f"Bearer {valid}"
-    return script if is_valid else replies.error_reply(401, "The access token expired.")
-
-
-PATHS: Final[dict[str, tuple[str, Provider]]] = {
-    "google": ("projects/p/locations/l/endpoints/openapi/chat/completions", CHAT_PROVIDER),
-    "claude": (CLAUDE + "/claude-x@1:{way}", MESSAGES_PROVIDER),
-    "azure": ("openai/v1/responses", RESPONSES_PROVIDER),
-    "foundry": ("anthropic/v1/messages", MESSAGES_PROVIDER),
-}
-
-
-@pytest.mark.parametrize("is_stream", [False, True])
-@pytest.mark.parametrize("provider", PATHS)
-async def test_keys_end_at_the_paths_of_clouds(
-    tmp_path: Path, alpha: ScriptedUpstream, places: Places, provider: str, *, is_stream: bool
-) -> None:
-    target, vendor = PATHS[provider]
-    told = Told("Hello")
-    script = vendor.stream(told) if is_stream else vendor.reply(told)
-    first, second = (f"eyJ-0123456789-{one}" for one in ("first", "second"))
-    token = tmp_path / "token"
-    token.write_text(first)
-    more = CLOUDS.format(url=places.urls["alpha"]).replace("PROVIDER", provider)
-    async with open_console(tmp_path, more=more) as console:
-        secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]
-        for valid in (first, second):
-            token.write_text(valid)
-            alpha.always(partial(ask_again, valid=valid, script=script))
-            reply = await console.complete(secret, model="m", stream=is_stream)
-            assert reply.status == 200
-            assert reply.body.endswith(replies.DONE) if is_stream else b"Hello" in reply.body
-            assert console.gateway is not None
-            (key,) = console.gateway.routes.providers[provider].keys
-            cast("Renewal", key.renewing)._began -= EARLY_SECONDS
-    path = target.format(way="streamRawPredict" if is_stream else "rawPredict")
-    assert [one.target for one in alpha.exchanges] == [f"/v1/{path}"] * 3
-    body = alpha.last.json
-    named = (body.get("model"), body.get("anthropic_version"))
-    is_claude = provider == "claude"
-    assert named == ((None, "vertex-2023-10-16") if is_claude else ("claude-x@1", None))
-    assert ("anthropic-version" in alpha.last.headers) == (provider == "foundry")
-
-
-async def test_google_counts_tokens_of_claude_at_a_path_without_the_model(
-    tmp_path: Path, alpha: ScriptedUpstream, places: Places
-) -> None:
-    (tmp_path / "token").write_text("token-0123456789-first")
-    more = CLOUDS.format(url=places.urls["alpha"]).replace("PROVIDER", "claude")
-    async with open_console(tmp_path, more=more) as console:
-        made = await console.post(f"{API}/keys", {"name": "laptop"})
-        headers = {"x-api-key": made.json["secret"], "anthropic-version": "2023-06-01"}
-        alpha.always(replies.json_reply({"input_tokens": 2095}))
-        reply = await console.ask("POST", COUNT_TOKENS, messages.ask("m"), headers=headers)
-        assert (reply.status, reply.json) == (200, {"input_tokens": 2095})
-    assert alpha.last.target == f"/v1/{CLAUDE}/count-tokens:rawPredict"
-    assert (alpha.last.json["model"], "anthropic-version" in alpha.last.headers) == (
-        "claude-x@1",
-        False,
-    )
+async def test_google_counts_tokens_of_claude_at_a_path_without_the_model(cloud: Cloud) -> None:
+    cloud.reply = replies.json_reply({"input_tokens": 2095})
+    headers = {"x-api-key": cloud.secret, "anthropic-version": "2023-06-01"}
+    body = messages.ask("m-claude")
+    reply = await cloud.console.ask("POST", COUNT_TOKENS, body, headers=headers)
+    assert (reply.status, reply.json) == (200, {"input_tokens": 2095})
+    last = cloud.scripted.last
+    assert last.target == f"/v1{CLOUDS['claude'][2]}/models/count-tokens:rawPredict"
+    assert last.json["model"] == "claude-x@1"
+    assert "anthropic-version" not in last.headers
 
 
 @pytest.mark.slow
@@ -286,7 +239,7 @@ async def test_a_command_that_runs_ends_with_the_process(tmp_path: Path) -> None
     fetch.write_text("echo $$ > pid; sleep 600")
     gateway.config.write_text(
         f"[server]\nport = {gateway.port}\n"
-        + PROVIDER.format(url="http://127.0.0.1:1/v1").replace("cat token", f"sh {fetch}")
+        + write_clouds("http://127.0.0.1:1/v1", ["cloud"]).replace("cat token", f"sh {fetch}")
     )
     gateway.start()
     pid = tmp_path / "pid"

@@ -62,15 +62,3 @@ class Way:
         finally:
             answer.close()
         return body.take()
-
-    @property
-    def used(self) -> list[str]:
-        """The keys by which requests came, in order."""
-        return [
-            one.headers["authorization"].removeprefix("Bearer ") for one in self.scripted.exchanges
-        ]
-
-    @property
-    def in_flight(self) -> int:
-        """The requests that the keys count."""
-        return sum(key.in_flight for key in self.forwarder.keys)

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import pytest
 
 from gateway.errors import GatewayError, InternalError, Overloaded, UpstreamError, UpstreamTimeout
-from gateway.upstream.attempt import Attempt, CheckedBody, CollectedBody, Ticker, begins_reply
-from gateway.upstream.forwarder import HttpForwarder
-from tests.support.config import Places
+from gateway.upstream.attempt import Attempt, CheckedBody, Ticker, begins_reply
 from tests.support.records import make_provider
-from tests.support.replies import completion, dumps, http
 from tests.support.rows import each_row
-from tests.support.upstream import ScriptedUpstream, Wait
-from tests.support.waiting import until
-from tests.upstream.kit import Taker, Way
+from tests.upstream.kit import Taker
 
 FIRST_BYTE: Final = 10.0
 IDLE: Final = 3.0
@@ -130,16 +124,6 @@ async def ticker(monkeypatch: pytest.MonkeyPatch) -> Ticker:
     return Ticker()
 
 
-async def test_all_are_told_the_same_time(ticker: Ticker) -> None:
-    requests = [Request(ticker), Request(ticker)]
-    for one in requests:
-        ticker.add(one)
-    for one in requests:
-        await one.ticked.wait()
-    assert requests[0].ticks == requests[1].ticks
-    assert requests[0].ticks[0] <= asyncio.get_running_loop().time()
-
-
 async def test_it_runs_while_something_is_in_flight_and_starts_again(ticker: Ticker) -> None:
     request = Request()
     ticker.add(request)
@@ -156,14 +140,15 @@ async def test_it_runs_while_something_is_in_flight_and_starts_again(ticker: Tic
     ticker.close()
 
 
-async def test_what_leaves_during_a_tick_disturbs_nobody(ticker: Ticker) -> None:
+async def test_all_are_told_one_time_and_what_leaves_disturbs_nobody(ticker: Ticker) -> None:
     leaving, staying = [Request(ticker) for _ in range(3)], Request()
     for one in (*leaving, staying):
         ticker.add(one)
     await staying.ticked.wait()
     while len(staying.ticks) < 3:  # noqa: ASYNC110 - some turns of the loop
         await asyncio.sleep(0)
-    assert [len(one.ticks) for one in leaving] == [1, 1, 1]
+    assert [one.ticks for one in leaving] == [staying.ticks[:1]] * 3
+    assert staying.ticks[0] <= asyncio.get_running_loop().time()
     ticker.close()
 
 
@@ -270,50 +255,3 @@ async def test_a_receiver_that_asks_to_wait_is_waited_for() -> None:
     taker.room.set()
     await CheckedBody(taker).unblock()
     assert taker.asked.is_set()
-
-
-KEYS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb")
-
-
-@pytest.fixture
-async def way(places: Places, alpha: ScriptedUpstream) -> AsyncIterator[Way]:
-    provider = make_provider(base_url=places.urls["alpha"], api_keys=KEYS)
-    yield (way := Way(HttpForwarder(provider), alpha))
-    way.forwarder.close()
-
-
-async def test_it_counts_for_its_key_until_it_is_closed(way: Way) -> None:
-    way.scripted.always([http(dumps(completion()))])
-    first, second = [await way.open(way.make_attempt(affinity="a")) for _ in range(2)]
-    assert sorted(key.in_flight for key in way.forwarder.keys) == [0, 2], "one affinity, one key"
-    await first.deliver(CollectedBody())
-    for _ in range(2):  # closing again changes nothing
-        first.close()
-        assert way.in_flight == 1
-    second.close()
-    assert way.in_flight == 0
-
-
-async def test_it_counts_while_its_head_is_waited_for(way: Way) -> None:
-    """A JSON reply has its head only when the model is done."""
-    go_on = asyncio.Event()
-    way.scripted.always([Wait(go_on), http(dumps(completion()))])
-    opening = way.begin()
-    await until(lambda: way.used, "the request")
-    assert way.in_flight == 1
-    go_on.set()
-    (await opening).close()
-    assert way.in_flight == 0
-    go_on.clear()
-    left = way.begin()
-    await until(lambda: len(way.used) > 1, "the next request")
-    left.cancel()
-    await asyncio.wait([left])
-    assert way.in_flight == 0
-
-
-async def test_a_strange_encoding_is_refused_and_counted_no_more(way: Way) -> None:
-    way.scripted.always([http(b"\x1f\x8b", headers={"Content-Encoding": "gzip"})])
-    with pytest.raises(UpstreamError, match="an encoding nobody asked for"):
-        await way.open()
-    assert way.in_flight == 0

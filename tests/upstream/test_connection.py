@@ -40,27 +40,6 @@ SECONDS: Final = 30.0
 """No wait of a test is longer."""
 
 
-class Held(asyncio.Transport):
-    """A transport that notes whether it reads."""
-
-    reads = True
-
-    def write(self, data: object) -> None:
-        """Send nothing."""
-
-    def is_closing(self) -> bool:
-        return False
-
-    def pause_reading(self) -> None:
-        self.reads = False
-
-    def resume_reading(self) -> None:
-        self.reads = True
-
-    def abort(self) -> None:
-        """Nothing is open."""
-
-
 @dataclass(frozen=True, slots=True)
 class Provider:
     """A scripted provider and the pool of connections to it."""
@@ -168,27 +147,24 @@ async def test_a_connection_whose_request_was_answered_too_early_serves_no_more(
     assert not await provider.is_given_again(connection)
 
 
-async def test_a_paused_connection_serves_no_more(provider: Provider) -> None:
-    """Its response came whole, its receiver never asked for more: nobody would read the next."""
+@pytest.mark.parametrize("has_room", [True, False])
+async def test_a_paused_connection_serves_again_if_it_reads_on(
+    provider: Provider, *, has_room: bool
+) -> None:
+    """Its response came whole; where its receiver never asked for more, nobody would read the next."""
     connection, taker = await provider.ask(WHOLE), Taker(full=True)
     delivery = asyncio.get_running_loop().create_task(connection.deliver(taker))
     await asyncio.wait_for(taker.asked.wait(), SECONDS)
-    delivery.cancel()
+    if has_room:
+        taker.room.set()
+    else:
+        delivery.cancel()
     await asyncio.wait((delivery,))
     connection.close()
     assert taker.body == b"hello!"
-    assert not await provider.is_given_again(connection)
-    await provider.wait_closed()
-
-
-async def test_a_connection_that_reads_on_serves_again(provider: Provider) -> None:
-    connection, taker = await provider.ask(WHOLE), Taker(full=True)
-    delivery = asyncio.get_running_loop().create_task(connection.deliver(taker))
-    await asyncio.wait_for(taker.asked.wait(), SECONDS)
-    taker.room.set()
-    await asyncio.wait_for(delivery, SECONDS)
-    connection.close()
-    assert await provider.is_given_again(connection)
+    assert await provider.is_given_again(connection) is has_room
+    if not has_room:
+        await provider.wait_closed()
 
 
 @pytest.mark.parametrize(
@@ -212,19 +188,14 @@ async def test_a_connection_given_up_within_its_response_or_failed_after_its_end
     await provider.wait_closed()
 
 
-async def test_an_answer_to_nothing_cuts_an_idle_connection(provider: Provider) -> None:
+@pytest.mark.parametrize("step", [WHOLE, End.FIN])
+async def test_an_idle_connection_that_is_closed_or_answers_nothing_is_not_given(
+    provider: Provider, step: Step
+) -> None:
     go_on = asyncio.Event()
-    connection, _ = await provider.read(WHOLE, Wait(go_on), WHOLE)
+    connection, _ = await provider.read(WHOLE, Wait(go_on), step)
     go_on.set()
-    await until(lambda: not connection.usable, "the idle connection to be cut")
-    assert not await provider.is_given_again(connection)
-
-
-async def test_an_idle_connection_that_the_provider_closed_is_not_given(provider: Provider) -> None:
-    go_on = asyncio.Event()
-    connection, _ = await provider.read(WHOLE, Wait(go_on), End.FIN)
-    go_on.set()
-    await until(lambda: not connection.usable, "the connection to be closed")
+    await until(lambda: not connection.usable, "the connection to be cut")
     assert not await provider.is_given_again(connection)
 
 
@@ -272,9 +243,9 @@ async def test_a_connection_serves_no_more_while_its_request_is_on_the_way() -> 
 
 
 class Wire(asyncio.Transport):
-    """A transport that takes all bytes."""
+    """A transport that takes all bytes, and notes whether it reads."""
 
-    closing = False
+    closing, reads = False, True
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send nothing."""
@@ -282,17 +253,29 @@ class Wire(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.closing
 
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
     def abort(self) -> None:
         self.closing = True
 
 
-def make_started(wire: Wire) -> Connection:
+def make_started(wire: Wire, head: bytes = WHOLE[:-6]) -> Connection:
     """Make a connection whose response has begun."""
     connection = Connection(lambda _: None, lambda _: None)
     connection.connection_made(wire)
     connection.start(REQUEST)
-    connection.data_received(WHOLE[:-6])
+    connection.data_received(head)
     return connection
+
+
+async def begin_delivery(connection: Connection, taker: Taker) -> asyncio.Task[None]:
+    delivery = asyncio.get_running_loop().create_task(connection.deliver(taker))
+    await asyncio.sleep(0)
+    return delivery
 
 
 @each_row("early", [True, False])
@@ -304,8 +287,7 @@ async def test_what_a_receiver_raises_ends_the_connection(
         def receive(self, data: bytes) -> bool:  # noqa: ARG002 - a receiver's
             raise raised
 
-    wire = Wire()
-    connection = make_started(wire)
+    connection = make_started(wire := Wire())
     if early:
         connection.data_received(b"hel")
     else:
@@ -327,10 +309,7 @@ async def test_what_comes_after_a_stop_is_dropped() -> None:
 
 
 async def test_what_came_before_a_mistake_is_handed_over() -> None:
-    connection, taker = Connection(lambda _: None, lambda _: None), Taker()
-    connection.connection_made(Wire())
-    connection.start(REQUEST)
-    connection.data_received(CHUNKED[: CHUNKED.index(b"6")])
+    connection, taker = make_started(Wire(), CHUNKED[: CHUNKED.index(b"6")]), Taker()
     asyncio.get_running_loop().call_soon(connection.data_received, chunked(b"hello") + b"zz\r\n")
     with pytest.raises(Broken):
         await connection.deliver(taker)
@@ -340,63 +319,49 @@ async def test_what_came_before_a_mistake_is_handed_over() -> None:
 @each_row("loop", LOOPS)
 def test_a_large_read_is_handled_in_pieces_and_turns(loop: str) -> None:
     """However long the receiver takes for it, others have their turns meanwhile."""
+    body, turns = bytes(range(256)) * 1024, list[int]()
+
+    class Slow(Taker):
+        def receive(self, data: bytes) -> bool:
+            turns.append(len(data))
+            time.sleep(2 * TURN_SECONDS)  # uvloop tells time in whole milliseconds
+            return super().receive(data)
 
     async def play() -> None:
-        connection, transport = Connection(lambda _: None, lambda _: None), Held()
-        connection.connection_made(transport)
-        connection.start(REQUEST)
-        turns: list[int] = []
-
-        class Slow(Taker):
-            def receive(self, data: bytes) -> bool:
-                turns.append(len(data))
-                time.sleep(2 * TURN_SECONDS)  # uvloop tells time in whole milliseconds
-                return super().receive(data)
-
-        body = bytes(range(256)) * 1024
-        connection.data_received(OK + b"Content-Length: %d\r\n\r\n" % len(body))
-        taker = Slow()
-        delivered = asyncio.get_running_loop().create_task(connection.deliver(taker))
-        await asyncio.sleep(0)
+        wire, taker = Wire(), Slow()
+        connection = make_started(wire, OK + b"Content-Length: %d\r\n\r\n" % len(body))
+        delivery = await begin_delivery(connection, taker)
         connection.data_received(body)
         assert len(turns) == 1
-        assert not transport.reads
+        assert not wire.reads
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert len(turns) <= 3
-        await asyncio.wait_for(delivered, SECONDS)
+        await asyncio.wait_for(delivery, SECONDS)
         assert taker.body == body
         assert max(turns) <= PIECE_BYTES
-        assert transport.reads
+        assert wire.reads
+        turns.clear()
 
     run_on(loop, play())
 
 
 async def test_pieces_become_larger_while_the_receiver_is_quick() -> None:
-    connection = Connection(lambda _: None, lambda _: None)
-    connection.connection_made(Held())
-    connection.start(REQUEST)
     taker, body = Taker(), bytes(1 << 20)
-    connection.data_received(OK + b"Content-Length: %d\r\n\r\n" % len(body))
-    delivered = asyncio.get_running_loop().create_task(connection.deliver(taker))
-    await asyncio.sleep(0)
+    connection = make_started(Wire(), OK + b"Content-Length: %d\r\n\r\n" % len(body))
+    delivery = await begin_delivery(connection, taker)
     connection.data_received(body)
-    await asyncio.wait_for(delivered, SECONDS)
+    await asyncio.wait_for(delivery, SECONDS)
     assert len(taker.pieces[0]) == PIECE_BYTES
     assert max(map(len, taker.pieces)) == LARGE_PIECE_BYTES
 
 
 async def test_what_came_with_the_end_is_handled_with_it() -> None:
-    connection, transport = Connection(lambda _: None, lambda _: None), Held()
-    connection.connection_made(transport)
-    connection.start(REQUEST)
-    taker = Taker()
-    connection.data_received(OK + b"\r\n")
-    delivered = asyncio.get_running_loop().create_task(connection.deliver(taker))
-    await asyncio.sleep(0)
+    connection, taker = make_started(Wire(), OK + b"\r\n"), Taker()
+    delivery = await begin_delivery(connection, taker)
     while find_turns().has_time():
         pass
     connection.data_received(b"x" * (SMALL_BYTES + 1))
     connection.connection_lost(None)
-    await asyncio.wait_for(delivered, SECONDS)
+    await asyncio.wait_for(delivery, SECONDS)
     assert len(taker.body) == SMALL_BYTES + 1

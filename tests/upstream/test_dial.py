@@ -154,29 +154,35 @@ async def find_failure(dialer: Dialer) -> Exception:
 # ---- the race ------------------------------------------------------------------------------------
 
 
+RACES: Final = (
+    # A black hole does not hold up the address behind it.
+    ("black-hole black-hole server", SECONDS, ""),
+    # The next address is tried as soon as one fails: with a head start each, the last one would wait 50 s.
+    ("refused " * 200 + "server", SECONDS, ""),
+    # The first failure is told where no address works.
+    ("refused odd refused", SECONDS, "Connection refused"),
+    # The time to connect is over addresses.
+    ("black-hole", SHORT_SECONDS, "no connection in time"),
+)
+
+
+@pytest.mark.parametrize(("addresses", "seconds", "told"), RACES)
 @on_each_loop
-async def test_a_black_hole_does_not_hold_up_the_address_behind_it(
-    server: Server, at: Places
+async def test_addresses_race_and_losers_are_closed(
+    server: Server, at: Places, addresses: str, seconds: float, told: str
 ) -> None:
+    known = {"server": server.address, "odd": (9999, ())}
+    known |= {"refused": at.refused, "black-hole": at.black_hole}
+    dialer = make_dialer(*(known[one] for one in addresses.split()), seconds=seconds)
+    if told:
+        failure = await find_failure(dialer)
+        assert (type(failure), str(failure)) == (Unreachable, told)
+        return
     before = count_sockets()
-    dialer = make_dialer(at.black_hole, at.black_hole, server.address)
     heard = await dialer.dial(Heard)
     await until(lambda: heard.heard == b"hello", "the server's word")
     await until(lambda: count_sockets() == before + 2, "the losers to be closed")  # both ends
     await heard.close()
-
-
-@on_each_loop
-async def test_the_next_address_is_tried_as_soon_as_one_fails(server: Server, at: Places) -> None:
-    """With the usual head start for each of them, the last one would have its turn after 50 s."""
-    heard = await make_dialer(*[at.refused] * 200, server.address).dial(Heard)
-    await heard.close()
-
-
-@on_each_loop
-async def test_the_first_failure_is_told_where_no_address_works(at: Places) -> None:
-    failure = await find_failure(make_dialer(at.refused, (9999, ()), at.refused))
-    assert (type(failure), str(failure)) == (Unreachable, "Connection refused")
 
 
 @on_each_loop
@@ -215,12 +221,6 @@ def test_families_take_turns(loop: str) -> None:
 
 
 @on_each_loop
-async def test_the_time_to_connect_is_over_addresses(at: Places) -> None:
-    failure = await find_failure(make_dialer(at.black_hole, seconds=SHORT_SECONDS))
-    assert (type(failure), str(failure)) == (Unreachable, "no connection in time")
-
-
-@on_each_loop
 async def test_the_time_to_connect_is_over_names() -> None:
     awake = threading.Event()
 
@@ -231,25 +231,6 @@ async def test_the_time_to_connect_is_over_names() -> None:
     failure = await find_failure(Dialer(URLS["http"], SHORT_SECONDS, ask=hang))
     assert isinstance(failure, Unreachable)
     awake.set()
-
-
-@pytest.mark.parametrize("proxied", [False, True])
-@on_each_loop
-async def test_the_time_to_connect_is_over_handshakes(server: Server, proxied: bool) -> None:
-    """A server that accepts and never says a word, as a provider and as a proxy."""
-    server.said = b""
-    proxy = URL("http://proxy.test:3128") if proxied else None
-    dialer = make_dialer(server.address, kind="https", seconds=SHORT_SECONDS, proxy=proxy)
-    assert isinstance(await find_failure(dialer), Unreachable)
-
-
-@on_each_loop
-async def test_what_is_no_tls_is_no_secure_connection(server: Server) -> None:
-    server.said = b"HTTP/1.1 400 Bad Request\r\n\r\n"
-    failure = await find_failure(make_dialer(server.address, kind="https"))
-    assert isinstance(failure, InsecureConnection)
-    # The name that the certificate is for:
-    await until(lambda: b"provider.test" in server.heard, "the hello")
 
 
 @on_each_loop
@@ -355,29 +336,34 @@ async def test_a_proxy_is_asked_for_the_provider_and_told_who_asks(
     assert asked == [("proxy.test", 3128)]
 
 
-REFUSALS: Final = {
-    b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n": "the proxy answers with status 407",
-    b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno": "the proxy answers with status 502",
-    b"SSH-2.0-x\r\n\r\n": "the proxy's answer is malformed: its status line is malformed",
-    OPEN + b"hello": "the proxy sent bytes that nobody asked for",
-}
+HANDSHAKES: Final = (
+    # Who accepts and never says a word, as a provider and as a proxy.
+    ("https", None, b"", ""),
+    ("https", URL("http://proxy.test:3128"), b"", ""),
+    ("https", None, b"HTTP/1.1 400 Bad Request\r\n\r\n", "InsecureConnection"),
+    # A proxy that opens no tunnel.
+    ("http", PROXY, b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "Unreachable the proxy answers with status 407"),
+    ("http", PROXY, b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno", "Unreachable the proxy answers with status 502"),
+    ("http", PROXY, b"SSH-2.0-x\r\n\r\n", "Unreachable the proxy's answer is malformed: its status line is malformed"),
+    ("http", PROXY, OPEN + b"hello", "Unreachable the proxy sent bytes that nobody asked for"),
+    ("http", PROXY, b"HTTP/1.1 200", "Unreachable the proxy"),
+)  # fmt: skip
+"""The provider, the proxy, what the server says, and the failure. The last one hangs up behind it."""
 
 
-@pytest.mark.parametrize("said", REFUSALS)
+@pytest.mark.parametrize(("kind", "proxy", "said", "told"), HANDSHAKES)
 @on_each_loop
-async def test_a_proxy_that_opens_no_tunnel(server: Server, said: bytes) -> None:
-    server.said = said
-    failure = await find_failure(make_dialer(server.address, proxy=PROXY))
-    assert isinstance(failure, Unreachable)
-    assert str(failure) == REFUSALS[said]
-    assert (failure.alarm is not None) == (b"407" in said)
-
-
-@on_each_loop
-async def test_a_proxy_that_hangs_up(server: Server) -> None:
-    server.said, server.hangs_up = b"HTTP/1.1 200", True
-    failure = await find_failure(make_dialer(server.address, proxy=PROXY))
-    assert str(failure).startswith("the proxy")
+async def test_no_connection_comes_of_a_handshake_that_fails(
+    server: Server, kind: str, proxy: URL | None, said: bytes, told: str
+) -> None:
+    server.said, server.hangs_up = said, said == b"HTTP/1.1 200"
+    seconds = SECONDS if said else SHORT_SECONDS
+    dialer = make_dialer(server.address, kind=kind, seconds=seconds, proxy=proxy)
+    failure = await find_failure(dialer)
+    assert f"{type(failure).__name__} {failure}".startswith(told)
+    assert (getattr(failure, "alarm", None) is not None) == (b"407" in said)
+    if isinstance(failure, InsecureConnection):  # the name that the certificate is for
+        await until(lambda: b"provider.test" in server.heard, "the hello")
 
 
 # ---- the response --------------------------------------------------------------------------------

@@ -1,23 +1,25 @@
-"""Keys of one provider: which one a request goes out by, and those that rest."""
+"""Keys of one provider: which one a request goes out by, those that rest, and what renews them.
+
+Requests that go out by them are in `test_played`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from gateway.commands import CommandFailed, run_command
 from gateway.config.records import KeySource
 from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
-from gateway.upstream.forwarder import HttpForwarder
+from gateway.upstream.renewal import KeyFile, fetch_key, read_output
 from gateway.upstream.rests import REST_SECONDS, KeyRing, ProviderKey
-from tests.support.config import Places
-from tests.support.records import make_provider
-from tests.support.replies import completion, error_reply, json_reply
-from tests.support.upstream import ScriptedUpstream
-from tests.upstream.kit import Way
+from tests.support.waiting import until
 
 SECRETS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb", "sk-third-0123456789cccc")
 AFFINITIES: Final = tuple(f"key_{number:04}" for number in range(900))
@@ -120,58 +122,113 @@ def test_an_only_key_never_rests() -> None:
         assert (ring.keys[0].rest_seconds, len(ring.line_up(""))) == (0, 1)
 
 
-# ---- requests ------------------------------------------------------------------------------------
+# ---- commands ------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-async def way(places: Places, alpha: ScriptedUpstream) -> AsyncIterator[Way]:
-    provider = make_provider(base_url=places.urls["alpha"], api_keys=SECRETS)
-    yield (way := Way(HttpForwarder(provider), alpha))
-    way.forwarder.close()
+KEY: Final = "ya29.a-token-of-an-hour"
 
 
-@pytest.mark.parametrize("status", [401, 402, 403, 429])
-async def test_a_key_that_is_refused_is_followed_by_another(way: Way, status: int) -> None:
-    """In the same request; the next one does not try it again."""
-    refused = choose(way.forwarder._ring, "")
-    way.scripted.play(error_reply(status), json_reply(completion()), json_reply(completion()))
-    assert b"choices" in await way.ask()
-    assert b"choices" in await way.ask()
-    first, second, third = way.used
-    assert (first, third) == (refused.secret, second)
-    assert second != first
-    assert refused.rest_seconds > 0
-    assert way.in_flight == 0
+def test_an_end_without_an_offset_is_local_time() -> None:
+    """Older versions of `az` print nothing else."""
+    output = b'{"accessToken": "ya29.key", "expiresOn": "2023-11-14 22:13:20.000000"}'
+    local = time.mktime((2023, 11, 14, 22, 13, 20, 0, 0, -1))
+    assert read_output(output, 0.0) == ("ya29.key", local)
 
 
-@pytest.mark.parametrize("status", [400, 404, 500, 503])
-async def test_other_failures_are_not_tried_by_another_key(way: Way, status: int) -> None:
-    """Some work may be done, or no key would change it."""
-    way.scripted.play(error_reply(status))
-    with pytest.raises((UpstreamError, BadRequest)):
-        await way.ask()
-    assert len(way.used) == 1
+async def run(*command: str, limit_seconds: float = 30.0) -> bytes:
+    return await run_command(command, limit_seconds=limit_seconds, max_output=1024)
 
 
-async def test_no_other_key_is_tried_for_a_caller_who_left(way: Way) -> None:
-    """The provider has declined, so nothing is owed; another key would begin the work anew."""
-    way.scripted.play(error_reply(429))
-    with pytest.raises(UpstreamUnavailable):
-        await way.ask(is_wanted=lambda: False)
-    assert len(way.used) == 1
+async def test_a_command_is_run_in_the_folder_of_the_file_and_by_no_shell(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"{KEY}\n")
+    source = KeySource("command:", ("cat", "token"), tmp_path, 60)
+    assert await fetch_key(source) == (KEY, None)
+    assert await run("echo", "$HOME", ";") == b"$HOME ;\n"
 
 
-async def test_when_all_are_refused_the_last_error_counts(way: Way) -> None:
-    way.scripted.always(error_reply(429))
-    with pytest.raises(UpstreamUnavailable) as failure:
-        await way.ask()
-    assert sorted(way.used) == sorted(SECRETS)
-    assert failure.value.next_route
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("cat", "/nowhere/at-all"), "the command exited with 1"),
+        (("/nowhere/at-all",), "the command did not start: No such file or directory"),
+        (("head", "-c", "9999", "/dev/zero"), "the command wrote more than 1 KiB"),
+    ],
+)
+async def test_a_command_that_fails_says_why_in_our_words(
+    command: tuple[str, ...], words: str
+) -> None:
+    with pytest.raises(CommandFailed) as failure:
+        await run(*command)
+    assert str(failure.value) == words
 
 
-async def test_no_key_is_in_an_error(way: Way) -> None:
-    """Whichever of them the provider echoes."""
-    way.scripted.always(error_reply(400, f"no {SECRETS[0]} and {SECRETS[2]}"))
-    with pytest.raises(BadRequest) as failure:
-        await way.ask()
-    assert failure.value.message == "no [redacted] and [redacted]"
+async def test_a_command_that_hangs_is_killed(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    with pytest.raises(CommandFailed, match="took longer than"):
+        await run("sh", "-c", f"echo $$ > {pid}; sleep 600", limit_seconds=0.5)
+    assert not is_running(int(pid.read_text()))
+
+
+async def test_a_command_ends_with_what_runs_it(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    running = run("sh", "-c", f"echo $$ > {pid}; exec sleep 600")
+    task = asyncio.get_running_loop().create_task(running)
+    await until(lambda: pid.exists() and pid.read_text().strip(), "the command to run")
+    task.cancel()
+    await asyncio.wait([task])
+    assert not is_running(int(pid.read_text()))
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process is there, be it as a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+def test_a_file_is_read_again_only_when_it_changed(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("first-secret\n")
+    read = KeyFile(KeySource("file:key", (), tmp_path, 0)).read
+    assert [read(), read()] == ["first-secret", None]
+    path.write_text("other-secret\n")  # as long
+    os.utime(path, ns=(1, 1))
+    assert [read(), read()] == ["other-secret", None]
+
+
+def test_a_link_that_is_replaced_is_followed(tmp_path: Path) -> None:
+    """Kubernetes swaps a link to a folder: neither the name nor the file behind it changes."""
+    for number in (1, 2):
+        (tmp_path / f"..data-{number}").mkdir()
+        (tmp_path / f"..data-{number}/key").write_text(f"secret-{number}")
+        os.utime(tmp_path / f"..data-{number}/key", ns=(1, 1))
+    (tmp_path / "..data").symlink_to("..data-1")
+    (tmp_path / "key").symlink_to("..data/key")
+    read = KeyFile(KeySource("file:key", (), tmp_path, 0)).read
+    assert read() == "secret-1"
+    (tmp_path / "new").symlink_to("..data-2")
+    (tmp_path / "new").rename(tmp_path / "..data")
+    assert read() == "secret-2"
+
+
+@pytest.mark.parametrize(("content", "words"), [(None, "cannot be read"), ("", "one word")])
+def test_a_file_without_a_key_is_looked_at_again(
+    tmp_path: Path, content: str | None, words: str
+) -> None:
+    path = tmp_path / "key"
+    path.write_text("first-secret")
+    read = KeyFile(KeySource("file:key", (), tmp_path, 0)).read
+    read()
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=words):
+            read()
+    path.write_text("second-secret")
+    assert read() == "second-secret"
