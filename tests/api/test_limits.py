@@ -1,69 +1,158 @@
-"""Rate limits of keys and accounts, on a clock that the tests set."""
+"""Rate limits of keys and accounts, on a clock that the tests set.
+
+`rates.txt` has what the keys of one account ask for, and what they are told:
+
+    # a title
+    defaults requests=2 share=3     the configured limits of keys, and of accounts at once
+    account tokens=100              the account's own; `key a …` those of a key
+    @10 a asks = 20 s: This key …   when, in seconds, and by which key; the wait and the refusal
+    a takes 9; a corrects 9 to 7    tokens that are expected, and those that were used
+    a ends; a has = …               the end of a request; what is left, in flight of key and account
+    a told = …                      the limits that the ledger hears of
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Literal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.api.limits import MAX_COUNTS, MAX_OWN_COUNTS, Bucket, Counting, Rates
+from gateway.api.state import Gateway
+from gateway.config.records import Limits
 from gateway.dialects.exchanges import CALLERS
+from gateway.dialects.records import RateLimit
 from gateway.errors import Overloaded, RateLimited
+from gateway.ledger.base import Account, Key, Line
+from gateway.ledger.key_records import KeyTerms, Rate, Terms
 from tests.support.fuzz import fuzz
+from tests.support.rows import told_together
 
 EPSILON = 1e-6
 """Levels are floats, so a millionth of a request counts as none."""
+RATES: Final = Path(__file__).with_name("rates.txt")
+NAMES: Final = {"requests": "requests_per_minute", "tokens": "tokens_per_minute"}
+NOTHING: Final = cast("Any", None)
 
 
-def rates(
-    requests: int = 0,
-    tokens: int = 0,
-    concurrency: int = 0,
-    *,
-    now: float = 0.0,
-    above: Rates | None = None,
-    owner: Literal["key", "account"] = "key",
-) -> Rates:
-    made = Rates(owner, above)
-    made.set_limits(
-        requests_per_minute=requests, tokens_per_minute=tokens, concurrency=concurrency, now=now
-    )
-    return made
+class Desk:
+    """An account and its keys, at a gateway."""
+
+    def __init__(self) -> None:
+        self.account = Account(1, "a", False, 10**9)
+        self.keys: dict[str, Key] = {}
+        self.routes = cast("Any", SimpleNamespace(close=lambda **_: None, has_sources=False))
+        self.gateway = Gateway(self.configure(), NOTHING, self.routes, NOTHING, NOTHING)
+
+    def configure(self, requests: int = 0, share: int = 0) -> Any:
+        limits, account_limits = Limits(requests, 0, 0), Limits(0, 0, share)
+        return SimpleNamespace(limits=limits, account_limits=account_limits)
+
+    def find_key(self, name: str) -> Key:
+        return self.keys.setdefault(name, Key(name, self.account, KeyTerms(), Line(name)))
+
+    def play(self, step: str) -> str:
+        words = step.split()
+        now = float(words.pop(0)[1:]) if step.startswith("@") else 0.0
+        pairs = [one.split("=") for one in words if "=" in one]
+        terms: Any = {NAMES.get(k, k): int(v) if v.isdecimal() else v for k, v in pairs}
+        match words:
+            case ["defaults", *_]:
+                told = {name: int(value) for name, value in pairs}
+                self.gateway.reconfigure(self.configure(**told), self.routes)
+            case ["account", *_]:
+                self.account.terms = Terms(**terms)
+            case ["key", name, *_]:
+                self.find_key(name).terms = KeyTerms(**terms)
+            case [name, verb, *counts]:
+                rates = self.gateway.find_rates(self.find_key(name), now)
+                return self.use(rates, verb, [int(one) for one in counts if one != "to"], now)
+            case _:
+                raise AssertionError(step)
+        return ""
+
+    def use(self, rates: Rates, verb: str, counts: list[int], now: float) -> str:
+        assert rates.above is not None
+        try:
+            match verb:
+                case "asks":
+                    rates.check(now)
+                    rates.admit()
+                case "takes":
+                    rates.take_tokens(counts[0], now)
+                case "corrects":
+                    rates.correct_tokens(*counts)
+                case "ends":
+                    rates.release()
+                case "told":
+                    return f"key {show(rates.rate)}, account {show(rates.above.rate)}"
+                case "has":
+                    left = [
+                        f"{one.remaining} of {one.limit} {one.name}, all in {one.reset_seconds:g} s"
+                        for one in rates.list_limits(now)
+                    ]
+                    flight = f"in flight {rates.in_flight} of {rates.above.in_flight}"
+                    return "; ".join([*left, flight])
+                case _:
+                    raise AssertionError(verb)
+        except RateLimited as refused:
+            message = refused.message.partition(". ")[0]
+            return f"{refused.retry_after_seconds:.4g} s: {message}"
+        return ""
 
 
-def admit(one: Rates, now: float) -> None:
-    one.check(now)
-    one.admit()
+def show(rate: Rate | None) -> str:
+    if rate is None:
+        return "none"
+    return f"{rate.requests_per_minute} {rate.tokens_per_minute} {rate.concurrency}"
 
 
-def admits(key: Rates, now: float) -> bool:
-    try:
-        admit(key, now)
-    except RateLimited:
-        return False
-    key.release()
-    return True
+def test_rates_are_used_as_it_is_written() -> None:
+    with told_together() as row:
+        for block in RATES.read_text(encoding="utf-8").split("# ")[1:]:
+            title, *lines = block.strip().split("\n")
+            desk, told = Desk(), list[str]()
+            for line in lines:
+                steps = line.partition(" = ")[0].split("; ")
+                told.append(
+                    " = ".join(filter(None, [line.partition(" = ")[0], *map(desk.play, steps)]))
+                )
+            with row(title):
+                assert told == lines
 
 
-steps = st.lists(st.floats(0, 90, allow_nan=False), min_size=1, max_size=120)
+def test_headers_tell_limit_rest_and_reset() -> None:
+    """Messages' are Anthropic's names, and say when as a time of RFC 3339 in UTC."""
+    noon_ms = 1_767_268_800_000
+    for dialect, told in (
+        ("chat", "x-ratelimit-{}-requests: 2 0 101m0s"),
+        ("chat", "x-ratelimit-{}-tokens: 60 9 1s"),
+        ("messages", "anthropic-ratelimit-requests-{}: 2 0 2026-01-01T13:41:00Z"),
+    ):
+        limits = [RateLimit("requests", 2, 0, 6060.0), RateLimit("tokens", 60, 9, 1.0)]
+        headers = CALLERS[dialect].limit_headers(limits, noon_ms)
+        name, _, values = told.partition(": ")
+        parts = [headers[name.format(one)] for one in ("limit", "remaining", "reset")]
+        assert " ".join(parts) == values
 
 
 @fuzz(150)
-@given(st.integers(1, 40), steps)
+@given(st.integers(1, 40), st.lists(st.floats(0, 90, allow_nan=False), min_size=1, max_size=120))
 def test_never_more_than_the_limit_and_the_refill_are_admitted(
     limit: int, gaps: list[float]
 ) -> None:
     """In any interval at most `limit` plus the refill is admitted."""
-    key = rates(requests=limit)
-    now = 0.0
+    bucket, now = Bucket(limit, 0.0), 0.0
     admitted: list[float] = []
     for gap in gaps:
         now += gap / limit
-        while admits(key, now) and len(admitted) < 500:
+        while not bucket.wait_seconds(1, now) and len(admitted) < 500:
+            bucket.take(1)
             admitted.append(now)
     for first, since in enumerate(admitted):
         for last in range(first, len(admitted)):
@@ -74,12 +163,11 @@ def test_never_more_than_the_limit_and_the_refill_are_admitted(
 @fuzz(150)
 @given(st.integers(1, 10_000), st.floats(0, 1e6, allow_nan=False))
 def test_a_minute_of_rest_fills_the_bucket(limit: int, start: float) -> None:
-    key = rates(requests=limit, now=start)
-    assert key.requests is not None
-    key.requests.take(limit)
-    assert not admits(key, start)
-    assert key.requests.level(start + 60.001) == limit
-    assert key.requests.level(start + 1000) == limit
+    bucket = Bucket(limit, start)
+    bucket.take(limit)
+    assert bucket.wait_seconds(1, start) > 0
+    assert bucket.level(start + 60.001) == limit
+    assert bucket.level(start + 1000) == limit
 
 
 @fuzz(150)
@@ -95,179 +183,18 @@ def test_the_wait_told_is_the_wait_needed(limit: int, used: int, amount: float) 
         assert fresh.wait_seconds(amount, wait - 1) > 0.9
 
 
-def test_the_refused_is_told_when_it_fits() -> None:
-    key = rates(requests=2)
-    assert [admits(key, 0.0) for _ in range(3)] == [True, True, False]
-    with pytest.raises(RateLimited, match=r"2 requests per minute") as refused:
-        admit(key, 10.0)
-    assert refused.value.retry_after_seconds == pytest.approx(20)
-    assert (refused.value.type, refused.value.status) == ("requests", 429)
-    assert admits(key, 30.0)
-
-
-def test_a_refused_request_counts_nowhere() -> None:
-    """It counts neither in the rate nor as in flight, whichever limit refused it."""
-    key = rates(requests=1, concurrency=1)
-    admit(key, 0.0)
-    for _ in range(5):
-        with pytest.raises(RateLimited, match="in flight"):
-            admit(key, 0.0)
-    key.release()
-    for _ in range(5):
-        with pytest.raises(RateLimited, match="per minute"):
-            admit(key, 0.0)
-    assert key.in_flight == 0
-    admit(key, 60.001)
-    assert key.in_flight == 1
-
-
-def test_concurrency_counts_what_is_in_flight() -> None:
-    key = rates(concurrency=2)
-    admit(key, 0.0)
-    admit(key, 0.0)
-    with pytest.raises(RateLimited) as refused:
-        admit(key, 0.0)
-    assert refused.value.retry_after_seconds == 1.0
-    key.release()
-    admit(key, 0.0)
-    assert key.in_flight == 2
-
-
-def test_a_limit_of_none_limits_nothing() -> None:
-    key = rates()
-    for _ in range(1000):
-        admit(key, 0.0)
-        key.take_tokens(10**9, 0.0)
-    assert tell(key, 0.0) == {}
-    assert key.in_flight == 1000
-
-
-def test_a_request_larger_than_the_bucket_passes_when_it_is_full() -> None:
-    key = rates(tokens=100)
-    key.take_tokens(1000, 0.0)
-    assert key.tokens is not None
-    assert key.tokens.level(0.0) == -900
-    with pytest.raises(RateLimited):
-        key.take_tokens(1, 539.0)
-    key.take_tokens(1, 541.0)
-
-
-def test_a_request_larger_than_the_bucket_waits_until_it_is_full() -> None:
-    key = rates(tokens=100)
-    key.take_tokens(50, 0.0)
-    with pytest.raises(RateLimited, match=r"100 tokens per minute .* about 1000") as refused:
-        key.take_tokens(1000, 0.0)
-    assert refused.value.type == "tokens"
-    assert refused.value.retry_after_seconds == pytest.approx(30)
-    key.take_tokens(1000, 30.001)
-
-
-def test_the_true_count_takes_the_place_of_the_estimate() -> None:
-    key = rates(tokens=100)
-    assert key.tokens is not None
-    key.take_tokens(10, 0.0)
-    key.correct_tokens(10, 150)
-    assert key.tokens.level(0.0) == -50
-    key.correct_tokens(150, 10)
-    assert key.tokens.level(0.0) == 90
-    rates().correct_tokens(1, 2)
-
-
-def tell(key: Rates, now: float) -> Mapping[str, str]:
-    return CALLERS["chat"].limit_headers(key.list_limits(now), 0)
-
-
-def test_headers_tell_limit_rest_and_reset() -> None:
-    key = rates(requests=60, tokens=1000)
-    admit(key, 0.0)
-    key.take_tokens(250, 0.0)
-    assert tell(key, 0.0) == {
-        "x-ratelimit-limit-requests": "60",
-        "x-ratelimit-remaining-requests": "59",
-        "x-ratelimit-reset-requests": "1s",
-        "x-ratelimit-limit-tokens": "1000",
-        "x-ratelimit-remaining-tokens": "750",
-        "x-ratelimit-reset-tokens": "15s",
-    }
-
-
-def test_what_is_overdrawn_is_told_as_nothing_left() -> None:
-    key = rates(tokens=60)
-    key.take_tokens(6060, 0.0)
-    headers = tell(key, 0.0)
-    assert headers["x-ratelimit-remaining-tokens"] == "0"
-    assert headers["x-ratelimit-reset-tokens"] == "101m0s"
-    assert "x-ratelimit-limit-requests" not in headers
-
-
-def test_a_part_of_a_request_is_not_told_as_one_left() -> None:
-    key = rates(requests=60)
-    admit(key, 0.0)
-    assert tell(key, 0.5)["x-ratelimit-remaining-requests"] == "59"
-
-
-def test_messages_headers_say_when_as_a_time() -> None:
-    """Anthropic's names, and RFC 3339 in UTC: 60 s after the clock's 12:00 for an empty bucket."""
-    key = rates(requests=2)
-    admit(key, 0.0)
-    admit(key, 0.0)
-    noon_ms = 1_767_268_800_000
-    headers = CALLERS["messages"].limit_headers(key.list_limits(0.0), noon_ms)
-    assert {name: value for name, value in headers.items() if "anthropic" in name} == {
-        "anthropic-ratelimit-requests-limit": "2",
-        "anthropic-ratelimit-requests-remaining": "0",
-        "anthropic-ratelimit-requests-reset": "2026-01-01T12:01:00Z",
-    }
-
-
-def test_an_account_s_tokens_are_counted_once_by_whichever_key() -> None:
-    account = rates(tokens=100, owner="account")
-    one, other = rates(tokens=1000, above=account), rates(above=account)
-    one.take_tokens(60, 0.0)
-    with pytest.raises(RateLimited, match="This account may use 100 tokens") as refused:
-        one.take_tokens(60, 0.0)
-    assert refused.value.type == "tokens"
-    with pytest.raises(RateLimited, match="This account may use 100 tokens"):
-        other.take_tokens(60, 0.0)
-    assert one.tokens is not None
-    assert one.tokens.level(0.0) == 940, "what the account refused is not counted by the key"
-    one.correct_tokens(60, 10)
-    other.take_tokens(60, 0.0)
-    other.correct_tokens(60, 85)
-    assert (tell(one, 0.0)["x-ratelimit-remaining-tokens"], one.tokens.level(0.0)) == ("5", 990)
-    one.take_tokens(988, 60.0)
-    assert tell(one, 60.0)["x-ratelimit-limit-tokens"] == "100", "the account has less left"
-
-
-# ---- counts of tokens -----------------------------------------------------------------------------
-
-
-def test_one_account_counts_few_at_once_and_others_go_on() -> None:
-    counting = Counting()
-    with ExitStack() as counts:
-        for _ in range(MAX_OWN_COUNTS):
-            counts.enter_context(counting.admit(1))
-        with pytest.raises(RateLimited), counting.admit(1):
-            pass
-        with counting.admit(2):
-            pass
-    with counting.admit(1):
-        pass
-
-
-def test_all_accounts_together_count_few_at_once() -> None:
-    counting = Counting()
-    with ExitStack() as counts:
-        for account in range(MAX_COUNTS):
-            counts.enter_context(counting.admit(account))
-        with pytest.raises(Overloaded), counting.admit(MAX_COUNTS):
-            pass
-    with counting.admit(MAX_COUNTS):
-        pass
-
-
-def test_a_count_that_fails_gives_its_place_back() -> None:
+def test_few_tokens_are_counted_at_once_for_an_account_and_for_all() -> None:
+    """A count that fails gives its place back."""
     counting = Counting()
     for _ in range(MAX_COUNTS + 1):
-        with pytest.raises(OSError, match="fails"), counting.admit(1):
+        with pytest.raises(OSError, match="fails"), counting.admit(0):
             raise OSError("fails")
+    for _ in range(2):
+        with ExitStack() as counts:
+            for number in range(MAX_COUNTS):
+                counts.enter_context(counting.admit(number // MAX_OWN_COUNTS))
+                if number == MAX_OWN_COUNTS:
+                    with pytest.raises(RateLimited), counting.admit(0):
+                        pass
+            with pytest.raises(Overloaded), counting.admit(MAX_COUNTS):
+                pass
