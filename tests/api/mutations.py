@@ -10,6 +10,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from tests.api.scene import ASKS, PATHS
@@ -98,18 +99,37 @@ VALID: Final = (_completion, _completion, _completion, _completion, _count, _emb
 
 # Mutations
 
-
-def flip_bytes(dice: random.Random, data: bytes) -> bytes:
-    out = bytearray(data)
-    for _ in range(dice.choice((1, 1, 2, 5, 20))):
-        out[dice.randrange(len(out))] = dice.randrange(256)
-    return bytes(out)
+NASTY: Final = Path(__file__).with_name("nasty.txt")
+"""Values by what is done with them: JSON, and texts times a number."""
 
 
-def flip_bits(dice: random.Random, data: bytes) -> bytes:
-    out = bytearray(data)
-    for _ in range(dice.choice((1, 3, 9))):
-        out[dice.randrange(len(out))] ^= 1 << dice.randrange(8)
+def _read_value(line: str) -> Any:
+    """Read JSON, or a sum of texts, each of which may be repeated."""
+    if " * " not in line:
+        return json.loads(line)
+    parts = (one.partition(" * ") for one in line.split(" + "))
+    return "".join(json.loads(text) * int(count or 1) for text, _, count in parts)
+
+
+WORDS: Final[dict[str, list[Any]]] = {
+    title: [_read_value(line) for line in lines if line]
+    for title, *lines in (
+        one.split("\n") for one in NASTY.read_text(encoding="utf-8").split("== ")[1:]
+    )
+}
+
+
+def _pick(dice: random.Random, title: str) -> bytes:
+    text: str = dice.choice(WORDS[title])
+    return text.encode("latin-1")
+
+
+def flip(dice: random.Random, data: bytes) -> bytes:
+    """Change some bytes, or a bit of each."""
+    out, is_bit = bytearray(data), dice.random() < 0.5
+    for _ in range(dice.choice((1, 1, 2, 3, 9, 20))):
+        at = dice.randrange(len(out))
+        out[at] = out[at] ^ 1 << dice.randrange(8) if is_bit else dice.randrange(256)
     return bytes(out)
 
 
@@ -121,31 +141,27 @@ def behead(dice: random.Random, data: bytes) -> bytes:
     return data[dice.randrange(len(data)) :]
 
 
-def duplicate(dice: random.Random, data: bytes) -> bytes:
+def repeat(dice: random.Random, data: bytes) -> bytes:
+    """Repeat a part, or leave out a short one."""
     start = dice.randrange(len(data))
+    if dice.random() < 0.5:
+        return data[:start] + data[start + dice.choice((1, 2, 10, 100)) :]
     end = dice.randrange(start, len(data)) + 1
     return data[:end] + data[start:end] * dice.choice((1, 1, 2, 50)) + data[end:]
 
 
-def drop(dice: random.Random, data: bytes) -> bytes:
-    start = dice.randrange(len(data))
-    return data[:start] + data[start + dice.choice((1, 2, 10, 100)) :]
-
-
 def insert(dice: random.Random, data: bytes) -> bytes:
     at = dice.randrange(len(data) + 1)
-    return data[:at] + dice.choice(NASTY) + data[at:]
+    return data[:at] + _pick(dice, "what is put somewhere into the bytes") + data[at:]
 
 
 def swap_line_ends(dice: random.Random, data: bytes) -> bytes:
-    return data.replace(
-        b"\r\n", dice.choice((b"\n", b"\r", b"\r\r\n", b"\n\r")), dice.randint(1, 4)
-    )
+    return data.replace(b"\r\n", _pick(dice, "line ends"), dice.randint(1, 4))
 
 
 def add_header(dice: random.Random, data: bytes) -> bytes:
     first, _, rest = data.partition(b"\r\n")
-    lines = [dice.choice(HEADERS) for _ in range(dice.choice((1, 1, 2, 3)))]
+    lines = [_pick(dice, "headers that are added") for _ in range(dice.choice((1, 1, 2, 3)))]
     return first + b"\r\n" + b"\r\n".join(lines) + b"\r\n" + rest
 
 
@@ -157,74 +173,24 @@ def move_header(dice: random.Random, data: bytes) -> bytes:
 
 
 def change_length(dice: random.Random, data: bytes) -> bytes:
-    lengths = (
-        b"0",
-        b"1",
-        b"-1",
-        b"+5",
-        b"1_0",
-        b"9" * 20,
-        b"1000",
-        b"99999999",
-        b"0x10",
-        b"",
-        b"5 5",
-    )
-    return re.sub(rb"(?i)(content-length: )\d+", rb"\g<1>" + dice.choice(lengths), data, count=1)
+    length = _pick(dice, "lengths that are declared")
+    return re.sub(rb"(?i)(content-length: )\d+", rb"\g<1>" + length, data, count=1)
 
 
 def change_target(dice: random.Random, data: bytes) -> bytes:
     method, _, rest = data.partition(b" ")
     target, _, rest = rest.partition(b" ")
-    return b" ".join([method, dice.choice(TARGETS).replace(b"PATH", target), rest])
+    chosen = _pick(dice, "targets in the place of PATH").replace(b"PATH", target)
+    return b" ".join([method, chosen, rest])
 
 
 def change_method(dice: random.Random, data: bytes) -> bytes:
-    methods = (b"get", b"PUT", b"HEAD", b"OPTIONS", b"CONNECT", b"TRACE", b"P@ST", b"", b"PRI")
-    return dice.choice(methods) + b" " + data.partition(b" ")[2]
+    return _pick(dice, "methods") + b" " + data.partition(b" ")[2]
 
 
-NASTY: Final = (
-    b"\x00", b"\r\n", b"\n", b"\r\n\r\n", b"\xff\xfe", b"\xed\xa0\x80", b"\\ud800", b'"', b"{", b"[",
-    b"[" * 5000, b"%s%n", b"0\r\n\r\n", b"\x16\x03\x01", b"1e999", b"NaN", b"\xef\xbb\xbf", b":", b" ",
-    b"A" * 9000, b"GET / HTTP/1.1\r\n\r\n",
-)  # fmt: skip
-HEADERS: Final = (
-    b"Content-Length: 5", b"Transfer-Encoding: chunked", b"Transfer-Encoding: gzip, chunked",
-    b"Transfer-Encoding: identity", b"Content-Encoding: gzip", b"Content-Type: text/plain",
-    b"Content-Type: application/json; charset=utf-16", b"Host: x/#", b"Host: [::1", b"Host:",
-    b"Connection: close", b"Connection: upgrade\r\nUpgrade: websocket", b"Upgrade: h2c",
-    b"Expect: 100-continue", b"Expect: junk", b"Authorization: Bearer \xff\xfe", b"x-api-key: nobody",
-    b"Authorization: Basic Og==", b"Cookie: a=b", b"X-A : b", b"X-A: b\r\n c", b": empty", b"no colon",
-    b"X-Long: " + b"a" * 9000, b"\r\n".join(b"X-%d: a" % n for n in range(200)), b"X-N: a\x00b",
-    b"X-U: \xc3\xa4", b"anthropic-version: \xff", b"anthropic-beta: a,b", b"Accept-Encoding: gzip, br",
-    b"Range: bytes=0-1", b"If-None-Match: *", b"X-Forwarded-For: ::1, \xff", b"Keep-Alive: timeout=1",
-)  # fmt: skip
-TARGETS: Final = (
-    b"*", b"/", b"//PATH", b"PATH/", b"PATH?a=b", b"PATH#x", b"PATH;a=b", b"http://x:y:zPATH",
-    b"http://[::1PATH", b"http://otherPATH", b"/%zz", b"/%00", b"/v1/../PATH", b"/v1/models/%ff%fe",
-    b"/v1/models/" + b"a" * 5000, b"", b"PATH\x00", b"\xff", b"PATH?" + b"q=%FF&" * 500, b"?", b"/v1/models/..",
-    b"/v1/models/%2e%2e/%2f", b"/v1/receipts/req_1", b"/v1/receipts/%00", b"/v1/receipts/" + b"z" * 3000,
-)  # fmt: skip
 MUTATIONS: Final[tuple[Mutation, ...]] = (
-    flip_bytes, flip_bits, truncate, behead, duplicate, drop, insert, swap_line_ends,
+    flip, flip, truncate, behead, repeat, repeat, insert, swap_line_ends,
     add_header, add_header, move_header, change_length, change_target, change_method,
-)  # fmt: skip
-VALUES: Final[tuple[Any, ...]] = (
-    None, True, False, 0, -1, 1, 0.5, -0.0, 1e308, 2**53, 2**63, 2**64, -(2**63) - 1, "", "x", "\x00",
-    "\ud800", "🎉" * 10, "a" * 5000, [], {}, [[]], [None], {"": None}, {"type": "text"}, "null", "1",
-    [{"type": "text", "text": 7}], [{"role": "user"}], {"role": "user", "content": "hi"},
-    [{"type": "tool_use", "id": "a", "name": "b", "input": 7}], {"type": "tool", "name": 7},
-    [{"type": "image_url", "image_url": 7}], [{"type": "image", "source": {"type": "url"}}],
-    {"include_usage": "yes"}, [{"type": "function", "function": {"name": None, "parameters": 1}}],
-    [{"role": "tool", "tool_call_id": None, "content": [7]}], "auto", "none", {"type": "json_schema"},
-    [{"role": "assistant", "content": None, "tool_calls": [{"function": {"arguments": "{"}}]}],
-)  # fmt: skip
-FIELDS: Final = (
-    "model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "n", "stop",
-    "temperature", "top_p", "top_k", "tools", "tool_choice", "functions", "function_call", "system",
-    "response_format", "thinking", "reasoning_effort", "metadata", "user", "logprobs", "logit_bias",
-    "stop_sequences", "parallel_tool_calls", "prediction", "modalities", "audio", "seed", "output_config",
 )  # fmt: skip
 
 
@@ -247,7 +213,7 @@ def _children(place: Any) -> list[Any]:
 
 
 def _spoil(dice: random.Random, place: Any) -> None:
-    value = copy.deepcopy(dice.choice(VALUES))
+    value = copy.deepcopy(dice.choice(WORDS["values of fields"]))
     if isinstance(place, list):
         place[dice.randrange(len(place))] = value
     elif dice.random() < 0.5 and place:
@@ -257,7 +223,7 @@ def _spoil(dice: random.Random, place: Any) -> None:
         else:
             place[name] = value
     else:
-        place[dice.choice(FIELDS)] = value
+        place[dice.choice(WORDS["fields that are set"])] = value
 
 
 def mutate(seed: int, number: int, key: str) -> bytes:
