@@ -1,20 +1,21 @@
 """The table of endings: every way a request can end, as rows that `test_endings` plays.
 
-The provider's script tells what the provider does; a row tells what the ledger records, what is
-charged, whether the provider's connection can serve again, and the last thing that the caller gets.
+`endings.txt` has them. The provider's script tells what the provider does; a row tells what the
+ledger records, what is charged, whether the provider's connection can serve again, and the last thing
+that the caller gets.
 
-    endings.txt    what providers and callers do, on the gateway that all tests share
-    GATEWAY        what happens to the gateway itself: a stop, a crash, an outage of its ledger
-    UNREAD         callers who stop reading
+    any, json, stream    what providers and callers do, on the gateway that all tests share
+    gateway              what happens to the gateway itself: a stop, a crash, an outage of its ledger
+    unread               callers who stop reading
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from tests.streams import drop_comments
 from tests.support.chat import (
@@ -58,9 +59,6 @@ REPORTED: Final = Used(11, 7)
 DELIVERED: Final = Used(SENT, estimate(TEXT))
 HOLD: Final = Used(SENT, MAX_OUTPUT_TOKENS)
 """Stands for what was held."""
-BEGUN: Final = sse_start(text_chunks(PIECES, finish=None))
-USAGE_AND_END: Final = (chunked(sse(stream_chunks([])[-1])), chunked(DONE), LAST_CHUNK)
-REST: Final = (chunked(sse(text_chunks([])[-1])), *USAGE_AND_END)
 ERROR: Final = {"error": {"message": "the model crashed", "type": "server_error", "code": "x"}}
 
 Leaves = Literal["never", "before", "during", "finished"]
@@ -99,24 +97,9 @@ class Ending:
         return "reply" if self.outcome == "complete" else "error"
 
 
-def play(*steps: Step) -> Write:
-    return lambda _: steps
-
-
-def then(start: Sequence[Step], *steps: Step) -> Write:
-    """Begin a stream, and play these steps once the caller has seen the beginning."""
-    return lambda seen: [*start, Wait(seen), *steps]
-
-
-def reply(script: Script) -> Write:
-    return lambda _: script
-
-
-def late(script: Script) -> Write:
-    """Play a reply that waits for the caller."""
-    return lambda seen: [Wait(seen), *script]
-
-
+LONG_TEXT: Final = "word " * 1000
+LONG_PIECES: Final = 1600
+"""More than the buffers of the kernel between the gateway and a caller."""
 BODY: Final = dumps(completion(TEXT))
 SCRIPTS: Final[dict[str, Sequence[Step]]] = {
     "500": error_reply(500),
@@ -131,9 +114,12 @@ SCRIPTS: Final[dict[str, Sequence[Step]]] = {
     "BODY-REST": [BODY[50:]],
     "CHUNKED-HEAD": [head(200) + b"Transfer-Encoding: chunked\r\n\r\n"],
     "ENDLESS": [Drip([chunked(b"\n")], interval_seconds=0.05, forever=True)],
+    "JSON": json_reply(completion(TEXT)),
+    "LONG-JSON": json_reply(completion(LONG_TEXT * LONG_PIECES)),
+    "LONG-BEGUN": sse_start(text_chunks([LONG_TEXT] * LONG_PIECES, finish=None)),
     "STREAM": sse_reply(stream_chunks(PIECES)),
     "STREAM-HEAD": [stream_head()],
-    "BEGUN": BEGUN,
+    "BEGUN": sse_start(text_chunks(PIECES, finish=None)),
     "ROLE": sse_start([chunk({"role": "assistant", "content": ""})]),
     "FINISHED": sse_start(text_chunks(PIECES)),
     "FINISH": [chunked(sse(text_chunks([])[-1]))],
@@ -167,9 +153,9 @@ def read_ending(line: str) -> tuple[str, Ending]:
         return [step for word in script.split() for step in steps[word]]
 
     charge = next((CHARGES[word] for word in words if word in CHARGES), NOTHING)
-    leaves: Any = given.get("leaves", "never")
-    kind = given.get("kind", "brisk")
-    return name, Ending(write, outcome, int(status), charge, "kept" in words, leaves, kind)
+    given = {"leaves": "never", "kind": "brisk"} | given
+    at = int(status) if status.isdecimal() else None
+    return name, Ending(write, outcome, at, charge, "kept" in words, **cast("Any", given))
 
 
 def _read_table() -> dict[str, dict[str, Ending]]:
@@ -190,60 +176,12 @@ Form = Literal["json", "unbegun", "begun"]
 FORMS: Final[tuple[Form, ...]] = ("json", "unbegun", "begun")
 
 
-def write_form(form: Form) -> Write:
-    """Reply as soon as the test lets it go on; a begun stream has sent its text before."""
-    if form == "json":
-        return late(json_reply(completion(TEXT)))
-    return then(BEGUN, *REST) if form == "begun" else late(sse_reply(stream_chunks(PIECES)))
-
-
-def forms(json: Ending, unbegun: Ending, begun: Ending) -> dict[Form, Ending]:
-    rows: dict[Form, Ending] = {"json": json, "unbegun": unbegun, "begun": begun}
-    return {form: replace(row, write=write_form(form), kind="plain") for form, row in rows.items()}
-
-
-STOPPED: Final = forms(
-    Ending(play(), "shutdown", 503),
-    Ending(play(), "shutdown", 503),
-    Ending(play(), "shutdown", 200, DELIVERED),
-)
-GATEWAY: Final[dict[str, dict[Form, Ending]]] = {
-    "the drain ends": STOPPED,
-    "a second signal ends the drain": STOPPED,
-    "a kill and a new start": forms(
-        Ending(play(), "interrupted", None, told="cut"),
-        Ending(play(), "interrupted", None, told="cut"),
-        Ending(play(), "interrupted", None, told="cut"),
-    ),
-    "the ledger fails before the admission": forms(
-        Ending(play(), "ledger_error", 503, kept=True),
-        Ending(play(), "ledger_error", 503),
-        Ending(play(), "ledger_error", 503),
-    ),
-    "the ledger fails before the settlement": forms(
-        Ending(play(), "ledger_error", 503, kept=True),
-        Ending(play(), "complete", 200, REPORTED, kept=True, told="error"),
-        Ending(play(), "complete", 200, REPORTED, kept=True, told="error"),
-    ),
-}
+GATEWAY: Final[dict[str, dict[Form, Ending]]] = {}
 """The event that meets the gateway while such requests are in flight, and how each ends."""
-
-LONG_TEXT: Final = "word " * 1000
-LONG_PIECES: Final = 1600
-LONG: Final = sse_start(text_chunks([LONG_TEXT] * LONG_PIECES, finish=None))
-"""More than the buffers of the kernel between the gateway and a caller."""
-UNREAD: Final = {
-    "a JSON reply": Ending(
-        reply(json_reply(completion(LONG_TEXT * LONG_PIECES))), "complete", 200, REPORTED, kept=True,
-        kind="plain", told="cut",
-    ),
-    "a stream whose rest is read": Ending(
-        play(*LONG, *REST), "caller_left", 200, REPORTED, kept=True, kind="plain", told="cut"
-    ),
-    "a stream that is aborted": Ending(
-        play(*LONG, End.HANG), "caller_left", 200, HOLD, kind="abort", told="cut"
-    ),
-}  # fmt: skip
+for _name, _ending in TABLES["gateway"].items():
+    _event, _, _form = _name.rpartition(", ")
+    GATEWAY.setdefault(_event, {})[cast("Form", _form)] = _ending
+UNREAD: Final = TABLES["unread"]
 """Replies to a caller who stops reading."""
 
 

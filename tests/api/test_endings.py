@@ -221,7 +221,7 @@ WHOLE_PROCESSES: Final = {
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=[pytest.mark.slow] * (one in WHOLE_PROCESSES)) for one in GATEWAY],
+    [pytest.param(one, marks=[pytest.mark.slow] * (one in WHOLE_PROCESSES)) for one in HAPPENINGS],
 )
 async def test_what_happens_to_the_gateway_leaves_nothing_behind(
     tmp_path: Path, places: Places, alpha: ScriptedUpstream, name: str

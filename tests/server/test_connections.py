@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 import pytest
 
 from gateway.server.connections import ConnectionWatch, find_max_connections, fit_to_files
-from tests.api.endings import REPORTED, Ending, check_last, forms, play
+from tests.api.endings import GATEWAY, REPORTED, check_last
 from tests.api.in_flight import AMPLE_SECONDS, Happening, Scene, in_flight, open_scene
 from tests.api.scene import ASKS, Settled, read_all_settled
 from tests.server.unit_files import SERVER
@@ -207,7 +207,6 @@ def test_an_accounts_own_share_is_the_operators_to_say(
 
 
 MODEL: Final = "plain/0"
-WHOLE: Final = Ending(play(), "complete", 200, REPORTED)
 
 
 @pytest.fixture
@@ -238,7 +237,7 @@ async def check_refused(scene: Scene, gateway: GatewayProcess, kept: Call) -> No
 async def test_what_is_in_flight_ends_and_what_is_new_is_refused(
     scene: Scene, gateway: GatewayProcess
 ) -> None:
-    rows = forms(WHOLE, WHOLE, WHOLE)
+    rows = GATEWAY["there is time"]
     async with in_flight(scene, rows, read=True) as requests, gateway.connect() as kept:
         await kept.send(request("GET", "/readyz"))
         assert (await kept.read_all()).status == 200
