@@ -16,10 +16,8 @@ from aiohttp.test_utils import make_mocked_request
 from gateway.api.aiohttp_insides import HEAD_BYTES
 from gateway.api.bodies import defer_continue
 from gateway.api.front import (
-    MAX_PATH_CHARS,
     UNSERVED,
     choose_caller,
-    clean_path,
     explain_path,
     make_front,
     refuse_method,
@@ -100,20 +98,6 @@ def test_no_path_is_both_served_and_not() -> None:
     assert not set(UNSERVED) & set(SERVED)
 
 
-@each_row(
-    ("path", "logged"),
-    [
-        ("/v1/nothing", "/v1/nothing"),
-        ("/v1/sk-ru-secret/models", "/v1/…/models"),
-        ("/a b\n\x1b[0mé", "/a…b…[0m…"),
-        ("/" + "x" * 1000, "/" + "x" * (MAX_PATH_CHARS - 1)),
-        ("/" + "x" * (MAX_PATH_CHARS - 2) + "sk-secret", "/" + "x" * (MAX_PATH_CHARS - 2) + "…"),
-    ],
-)
-def test_an_unknown_path_is_logged_cut_and_without_keys(path: str, logged: str) -> None:
-    assert clean_path(path) == logged
-
-
 def test_nothing_of_an_unknown_path_is_repeated() -> None:
     assert "secret" not in explain_path("/v1/files/secret", SERVED)
     assert "secret" not in explain_path("/models/secret", SERVED)
@@ -161,17 +145,8 @@ async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
 
 
 def test_only_what_is_charged_needs_a_balance() -> None:
-    assert {route.path: route.access for route in make_routes(CALLERS)} == {
-        "/v1/chat/completions": "charged",
-        "/v1/messages": "charged",
-        "/v1/completions": "charged",
-        "/v1/embeddings": "charged",
-        "/v1/audio/speech": "charged",
-        "/v1/audio/transcriptions": "charged",
-        "/v1/images/generations": "charged",
-        "/v1/rerank": "charged",
-        "/v2/rerank": "charged",
-        "/v1/responses": "charged",
+    routes = make_routes(CALLERS)
+    assert {one.path: one.access for one in routes if one.access != "charged"} == {
         "/v1/responses/input_tokens": "free",
         "/v1/messages/count_tokens": "free",
         "/v1/models": "free",

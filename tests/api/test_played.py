@@ -19,8 +19,10 @@ A provider says a whole reply of its dialect, in which fields may differ; a stat
 body; or steps: events, texts as they are, HEAD, UNFRAMED, DONE, LAST, and FIN, RST, HANG for the end.
 
 Picked are fields of the reply, `@header` and `body`; of what the last provider got `target`,
-`sent.field` and `sent@header`, and `sent@` for the names of its headers; and `log`, on a line of its own. A refusal shows code, field
-and message by itself. To write the replies anew:
+`sent.field` and `sent@header`, and `sent@` for the names of its headers. On lines of their own are
+`log` and `kept`: what operators are shown of a refusal (account, code, model) or of a failure (status,
+address, reason; the provider's type, code and field). A refusal shows code, field and message by
+itself. To write the replies anew:
 
     WRITE_PLAYED=1 python -m pytest tests/api/test_played.py && git diff
 """
@@ -32,11 +34,13 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from gateway.ledger.opening import open_books
 from tests.api.language import (
     BOUNDARY,
     SURFACES,
@@ -53,6 +57,7 @@ from tests.support.rows import told_together
 from tests.support.scribe import Scribe
 from tests.support.stage import Stage
 from tests.support.upstream import Exchange, Script
+from tests.support.waiting import until
 
 PLAYED: Final = Path(__file__).with_name("played")
 BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:<.*\n)*)((?:(?![#$] ).+\n)*)")
@@ -62,6 +67,7 @@ TRANSCRIPTS: Final = {
     for path in sorted(PLAYED.iterdir())
     for text in re.split(r"(?m)^== ", path.read_text(encoding="utf-8"))[1:]
 }
+LATER: Final = ("log", "kept")
 Say = Callable[[Exchange], Script]
 CHARGED: Final = {path for name, (path, _) in SURFACES.items() if not name.startswith("count")}
 PROMPT: Final = b"Say hello, please."
@@ -138,8 +144,8 @@ class Player:
             text = re.sub(rf"{real}(?!\d)", name, text)
         return text
 
-    async def add_logs(self, played: Sequence[str]) -> list[str]:
-        """Wait for the lines of all requests, and put them where they were picked."""
+    async def add_later(self, played: Sequence[str]) -> list[str]:
+        """Wait for the lines of all requests and for what is kept; put them where they were picked."""
         for reply in self.replies:
             await self.stage.check_log(reply)
         log = self.stage.gateway.log
@@ -148,7 +154,35 @@ class Player:
             (line,) = re.findall(rf"(?m) {self.scribe.read(told[1])} (.*)$", log)
             return self._name(re.sub(r"(key|\w+_ms)=\S+ ?", "", line).strip())
 
-        return [re.sub(r"LOG (req_\d+)", find, text) for text in played]
+        kept = {}
+        for name in re.findall(r"KEPT (req_\d+)", "\n".join(played)):
+            find_kept = partial(self._find_kept, self.scribe.read(name))
+            await until(find_kept, "what is written some seconds later")
+            kept[name] = self._name(find_kept() or "")
+        told = [re.sub(r"LOG (req_\d+)", find, text) for text in played]
+        return [re.sub(r"KEPT (req_\d+)", lambda told: kept[told[1]], text) for text in told]
+
+    def _find_kept(self, request_id: str) -> str | None:
+        with open_books(self.stage.books.path) as books:
+            refusals = books.observations.read_refusals(None, 0)
+            seen = {one.provider: one for one in books.observations.read_upstream()}
+            for one in refusals:
+                if one.last_request_id == request_id:
+                    return f"{one.account} {one.code} {one.model}".strip()
+            if self.stage.books.request(request_id) is None:
+                return None
+            detail = books.calls.read_detail(request_id)
+        if not detail.failures or detail.receipt.provider not in seen:
+            return None
+        (failure,), view = detail.failures, seen[detail.receipt.provider]
+        assert failure.request_id == request_id
+        assert view.upstream_model == UPSTREAM_NAME
+        assert view.today.failures == (not failure.rejected)
+        assert view.failure == (None if failure.rejected else failure)
+        url = failure.url.replace(self.stage.running.places.urls["alpha"], "ALPHA")
+        what = "rejection" if failure.rejected else "failure"
+        names = [one or "-" for one in (failure.type, failure.code, failure.param)]
+        return f"{what} {failure.status} at {url}: {failure.reason}; {' '.join(names)}"
 
     async def _ask(self, command: Command) -> Reply:
         if command.words == ["RAW"]:
@@ -193,9 +227,11 @@ class Player:
         if not reply.complete:
             parts.append("cut")
         last = sent[-1] if sent else None
-        picked = [pick(one, reply, last) for one in command.picks if one != "log"]
-        log = f"\nlog: LOG {reply.request_id}" * ("log" in command.picks)
-        return " ".join([*parts, *map(show, picked)]) + log
+        picked = [pick(one, reply, last) for one in command.picks if one not in LATER]
+        later = [
+            f"\n{one}: {one.upper()} {reply.request_id}" for one in LATER if one in command.picks
+        ]
+        return "".join([" ".join([*parts, *map(show, picked)]), *later])
 
     async def _tell_row(self, reply: Reply) -> str:
         await self.stage.charge_nano(reply)
@@ -284,7 +320,7 @@ async def test_a_transcript_goes_as_it_is_written(stage: Stage, title: str) -> N
     blocks, played = BLOCK.findall(text), []
     for _, line, scripts, _ in blocks:
         played.append(await player.play(player.scribe.read(line), scripts.splitlines()))
-    played = await player.add_logs(played)
+    played = await player.add_later(played)
     if "WRITE_PLAYED" in os.environ:
         new = "".join(
             f"{why}$ {line}\n{scripts}{told}\n"
