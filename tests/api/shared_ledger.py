@@ -25,6 +25,7 @@ from tests.support.client import Call, Reply, request
 from tests.support.config import Places
 from tests.support.seed import Seed
 from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import until
 
 RATE: Final = Rate(requests_per_minute=1000, tokens_per_minute=10**6, concurrency=50)
 TEAM: Final = Seed(
@@ -96,6 +97,15 @@ class Shared:
         async with client.connect(self.scene.port) as call:
             await self.send(call, path, body)
             return await call.read_all()
+
+    @asynccontextmanager
+    async def ask_slowly(self, path: str, body: object) -> AsyncIterator[Call]:
+        """Ask; the ledger decides once it may go on."""
+        self.ledger.go_on.clear()
+        async with client.connect(self.scene.port) as call:
+            await self.send(call, path, body)
+            await until(lambda: self.ledger.confirming, "the question")
+            yield call
 
     def check_nothing_left(self) -> None:
         """Check that nothing is held or counted, in the money and in the rates."""

@@ -29,7 +29,7 @@ from gateway.ledger.key_records import (
 from gateway.upstream.forwarder import HttpForwarder
 from tests.api.in_flight import Happening, open_scene
 from tests.api.scene import ASKS, PATHS
-from tests.api.shared_ledger import RATE, Refuse, Shared, open_shared
+from tests.api.shared_ledger import RATE, Refuse, Shared, SharedLedger, open_shared
 from tests.support import client
 from tests.support.chat import check_error
 from tests.support.client import Reply, request
@@ -120,27 +120,11 @@ async def test_a_fault_of_the_ledger_is_no_refusal(shared: Shared) -> None:
     assert (shared.ledger.settled, shared.ledger.refused) == ([], [])
 
 
-@pytest.mark.parametrize("form", FORMS[:2])
-async def test_after_an_unexpected_error_the_request_is_void(
-    shared: Shared, form: tuple[str, object]
-) -> None:
-    """Nobody knows whether it was admitted."""
-    shared.ledger.refuse_confirm = lambda _: ZeroDivisionError("a bug")
-    reply = await shared.ask(*form)
-    assert reply.status == 500
-    await check_free(shared, reply)
-    assert shared.scene.alpha.exchanges == []
-
-
 async def test_no_provider_is_asked_before_the_hold_is_in_force(shared: Shared) -> None:
     """Once for each request, with the limits and the tokens that are expected."""
     ledger, alpha = shared.ledger, shared.scene.alpha
-    (path, body), *_ = FORMS
     alpha.play(json_reply(completion()))
-    ledger.go_on.clear()
-    async with client.connect(shared.scene.port) as call:
-        await shared.send(call, path, body)
-        await until(lambda: ledger.confirming, "the question")
+    async with shared.ask_slowly(*FORMS[0]) as call:
         assert (alpha.exchanges, shared.scene.count_pending()) == ([], 0)
         ledger.go_on.set()
         assert (await call.read_all()).status == 200
@@ -158,8 +142,13 @@ async def test_a_stream_whose_caller_leaves_meanwhile_is_void_if_it_is_admitted(
     shared: Shared, *, declined: bool
 ) -> None:
     ledger = shared.ledger
-    path, body = FORMS[1]
-    await leave(shared, path, body, declined=declined)
+    async with shared.ask_slowly(*FORMS[1]) as call:
+        (relay,) = shared.gateway.ticker._timed
+        call.reset()
+    life: Any = getattr(relay, "_life")  # noqa: B009 - it is of the driver, not of its protocol
+    await until(lambda: life.caller_gone, "the gateway to notice")
+    ledger.refuse_confirm = REFUSALS["held"][0] if declined else None
+    ledger.go_on.set()
     await until(lambda: shared.calls, "the end")
     ((served, _),) = shared.calls
     if declined:
@@ -175,29 +164,10 @@ async def test_a_stream_whose_caller_leaves_meanwhile_is_void_if_it_is_admitted(
     assert shared.scene.alpha.exchanges == []
 
 
-async def leave(shared: Shared, path: str, body: object, *, declined: bool) -> None:
-    """Leave while the ledger decides; it goes on once the gateway has noticed."""
-    ledger, gateway = shared.ledger, shared.gateway
-    ledger.go_on.clear()
-    if declined:
-        ledger.refuse_confirm = REFUSALS["held"][0]
-    async with client.connect(shared.scene.port) as call:
-        await shared.send(call, path, body)
-        await until(lambda: ledger.confirming, "the question")
-        (relay,) = gateway.ticker._timed
-        call.reset()
-    life: Any = getattr(relay, "_life")  # noqa: B009 - it is of the driver, not of its protocol
-    await until(lambda: life.caller_gone, "the gateway to notice")
-    ledger.go_on.set()
-
-
 async def test_a_json_request_goes_on_without_its_caller(shared: Shared) -> None:
     ledger, alpha = shared.ledger, shared.scene.alpha
     alpha.play(json_reply(completion()))
-    ledger.go_on.clear()
-    async with client.connect(shared.scene.port) as call:
-        await shared.send(call, *FORMS[0])
-        await until(lambda: ledger.confirming, "the question")
+    async with shared.ask_slowly(*FORMS[0]) as call:
         call.reset()
     ledger.go_on.set()
     await until(lambda: ledger.settled, "the charge")
@@ -211,10 +181,7 @@ async def test_a_stop_meanwhile_lets_no_attempt_begin(
     shared: Shared, form: tuple[str, object], *, declined: bool
 ) -> None:
     ledger, gateway = shared.ledger, shared.gateway
-    ledger.go_on.clear()
-    async with client.connect(shared.scene.port) as call:
-        await shared.send(call, *form)
-        await until(lambda: ledger.confirming, "the question")
+    async with shared.ask_slowly(*form) as call:
         gateway.ticker.stop_all(Overloaded(STOPPED))
         ledger.refuse_confirm = REFUSALS["held"][0] if declined else None
         ledger.go_on.set()
@@ -238,45 +205,41 @@ async def fail(*_: object) -> None:
     raise KeyError("a bug")
 
 
-async def check_free(shared: Shared, reply: Reply) -> None:
-    """Check that a fault of the gateway costs nothing and does not tell of itself."""
-    (end,) = shared.ledger.settled
-    assert (end.outcome, end.status, end.cost_nano) == ("internal_error", 500, 0)
-    assert b"a bug" not in reply.body
-    await until(lambda: shared.key.held_nano == 0, "the void")
-    shared.check_nothing_left()
-
-
-@pytest.mark.parametrize("form", FORMS[:2])
-async def test_a_fault_on_the_way_to_the_provider_is_a_500_and_free(
-    shared: Shared,
-    form: tuple[str, object],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setattr(HttpForwarder, "open", fail)
-    reply = await shared.ask(*form)
-    assert reply.status == 500
-    await check_free(shared, reply)
-    assert "the relay failed" in caplog.text
+FAULTS: Final[list[tuple[type, str, str]]] = [
+    # the function that fails, and what the log has of it
+    (SharedLedger, "confirm", ""),
+    (HttpForwarder, "open", "the relay failed"),
+    (Relay, "conclude", "the stream could not be ended"),
+]
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_fault_at_the_end_is_free_and_never_a_clean_end(
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_of_the_gateway_is_free_and_does_not_tell_of_itself(
     shared: Shared,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    fault: tuple[type, str, str],
     *,
     stream: bool,
 ) -> None:
-    """Before the head it is a status; a stream that has begun is cut."""
+    """Before the head it is a status; a stream that has begun is cut, which is never a clean end."""
+    owner, name, logged = fault
+    at_the_end = owner is Relay
     script = sse_reply(stream_chunks(["Hallo"])) if stream else json_reply(completion())
     shared.scene.alpha.play(script)
-    monkeypatch.setattr(Relay, "conclude", fail)
+    monkeypatch.setattr(owner, name, fail)
     reply = await shared.ask(*FORMS[stream])
-    assert (reply.status, reply.complete) == ((200, False) if stream else (500, True))
-    await check_free(shared, reply)
-    assert ("the stream could not be ended" in caplog.text) is stream
+    assert (reply.status, reply.complete) == (
+        (200, False) if stream and at_the_end else (500, True)
+    )
+    assert b"a bug" not in reply.body
+    (end,) = shared.ledger.settled
+    assert (end.outcome, end.status, end.cost_nano) == ("internal_error", 500, 0)
+    await until(lambda: shared.key.held_nano == 0, "the void")
+    shared.check_nothing_left()
+    assert len(shared.scene.alpha.exchanges) == at_the_end
+    assert (logged in caplog.text) is (stream or not at_the_end)
 
 
 async def test_the_next_request_is_served_once_the_ledger_is_back(
