@@ -57,85 +57,45 @@ def void(bill: Bill, outcome: Outcome, status: int) -> None:
     assert bill.settle(Verdict(outcome, status, Owed.NOTHING, Last.ERROR), None, None) is None
 
 
-@pytest.mark.parametrize(
-    ("max_tokens", "n", "output"),
-    [
-        (None, 1, HOLD_OUTPUT),
-        (7, 1, 7),
-        (10**9, 1, HOLD_OUTPUT),
-        (7, 3, 21),
-        (None, 2, 2 * HOLD_OUTPUT),
-    ],
-)
-async def test_a_hold_expects_no_more_than_the_model_or_the_caller_allows(
-    desk: Desk, max_tokens: int | None, n: int, output: int
-) -> None:
-    void(desk.take(replace(REQUEST, max_tokens=max_tokens, n=n)), "rejected", 400)
-    assert desk.held_nano == INPUT + output
-
-
-async def test_a_hold_expects_no_more_than_a_small_model_writes(desk: Desk) -> None:
-    void(desk.take(model=replace(MODEL, max_output_tokens=9)), "rejected", 400)
-    assert desk.held_nano == INPUT + 9
-
-
 FULL: Final = INPUT + MAX_OUTPUT
+DEAR: Final = PriceRule(replace(PRICE, output=3 * 10**6, tools={"x": 50}), input_above=5)
+TOOLS: Final = PriceList(replace(PRICE, tools={"x": 20}), (DEAR,))
+MEDIA: Final = PriceList(replace(PRICE, audio_input=2 * 10**6, image_output=2 * 10**6))
+VAST: Final = PriceList(replace(PRICE, output=10**21))
+HOLDS: Final[list[tuple[int, dict[str, Any], dict[str, Any], dict[str, Any], int]]] = [
+    # the money, what the request says, the model, what is asked of the provider, and the hold
+    # With plenty of money it is what caller and model let expect.
+    (CREDIT_NANO, {}, {}, {}, INPUT + HOLD_OUTPUT),
+    (CREDIT_NANO, {"max_tokens": 7}, {}, {}, INPUT + 7),
+    (CREDIT_NANO, {"max_tokens": 10**9}, {}, {}, INPUT + HOLD_OUTPUT),
+    (CREDIT_NANO, {"max_tokens": 7, "n": 3}, {}, {}, INPUT + 21),
+    (CREDIT_NANO, {"n": 2}, {}, {}, INPUT + 2 * HOLD_OUTPUT),
+    (CREDIT_NANO, {}, {"max_output_tokens": 9}, {}, INPUT + 9),
+    # Little money is held for all that a request may cost, at the dearest price, with the tools.
+    (FULL_BELOW * FULL, {}, {}, {}, INPUT + HOLD_OUTPUT),
+    (FULL_BELOW * FULL - 1, {}, {}, {}, FULL),
+    (1, {}, {}, {}, FULL),
+    (1, {"max_tokens": 10**9, "n": 2}, {}, {}, INPUT + 2 * MAX_OUTPUT),
+    (FULL_BELOW * (INPUT + 200) - 1, {"max_tokens": 200}, {}, {}, INPUT + 200),
+    (1, {"max_tokens": 7}, {}, {}, INPUT + 7),
+    (1, {}, {"prices": TOOLS}, {"tool_calls": {"x": 2}}, INPUT + 3 * MAX_OUTPUT + 2 * 50),
+    # Recordings and pictures have prices of their own: what a request says, or its reply may show.
+    (CREDIT_NANO, {"audio_tokens": 4}, {"prices": MEDIA}, {}, INPUT + 4 + HOLD_OUTPUT),
+    (CREDIT_NANO, {}, {"prices": MEDIA}, {"media": ("image_output",)}, INPUT + 2 * HOLD_OUTPUT),
+    # The ledger can charge no more.
+    (CREDIT_NANO, {}, {"prices": VAST, "max_output_tokens": 10**6}, {}, MAX_AMOUNT_NANO),
+]
 
 
-@pytest.mark.parametrize(
-    ("available", "request_", "held"),
-    [
-        (FULL_BELOW * FULL, REQUEST, INPUT + HOLD_OUTPUT),
-        (FULL_BELOW * FULL - 1, REQUEST, FULL),
-        (1, REQUEST, FULL),
-        (1, replace(REQUEST, max_tokens=10**9, n=2), INPUT + 2 * MAX_OUTPUT),
-        (FULL_BELOW * (INPUT + 200) - 1, replace(REQUEST, max_tokens=200), INPUT + 200),
-        (1, replace(REQUEST, max_tokens=7), INPUT + 7),
-    ],
-)
-async def test_little_money_is_held_for_all_that_a_request_may_cost(
-    desk: Desk, available: int, request_: CompletionRequest, held: int
+@pytest.mark.parametrize("case", HOLDS)
+async def test_a_hold_is_for_what_is_expected_or_for_all_that_is_possible(
+    desk: Desk, case: tuple[int, dict[str, Any], dict[str, Any], dict[str, Any], int]
 ) -> None:
-    """Its limit is the caller's or else the model's; rates go by what is expected all the same."""
+    available, says, has, asks, held = case
     desk.key.account.balance_nano = available
-    void(desk.take(request_), "rejected", 400)
+    void(desk.take(replace(REQUEST, **says), replace(MODEL, **has), Asked(**asks)), "rejected", 400)
     assert desk.held_nano == held
     desk.key.account.balance_nano = CREDIT_NANO
-
-
-async def test_a_full_hold_has_the_dearest_price_and_the_tools(desk: Desk) -> None:
-    """Long inputs and tools may have prices of their own."""
-    dear = PriceRule(replace(PRICE, output=3 * 10**6, tools={"x": 50}), input_above=5)
-    model = replace(MODEL, prices=PriceList(replace(PRICE, tools={"x": 20}), (dear,)))
-    expected = expect_usage(REQUEST, Payload(b"x" * 40, Asked(tool_calls={"x": 2})), model)
-    desk.key.account.balance_nano = 1
-    bill = Bill(desk.call, REQUEST, model, expected)
-    assert desk.key.held_nano == INPUT + 3 * MAX_OUTPUT + 2 * 50
-    void(bill, "rejected", 400)
-    desk.key.account.balance_nano = CREDIT_NANO
-
-
-@pytest.mark.parametrize(
-    ("audio_tokens", "media", "held"),
-    [(4, (), INPUT + 4 + HOLD_OUTPUT), (0, ("image_output",), INPUT + 2 * HOLD_OUTPUT)],
-)
-async def test_recordings_and_pictures_are_held_at_their_own_prices(
-    desk: Desk, audio_tokens: int, media: tuple[str, ...], held: int
-) -> None:
-    """Either alone: what a request says, or what its reply may show."""
-    price = replace(PRICE, audio_input=2 * 10**6, image_output=2 * 10**6)
-    model = replace(MODEL, prices=PriceList(price))
-    request = replace(REQUEST, audio_tokens=audio_tokens)
-    expected = expect_usage(request, replace(PAYLOAD, asked=Asked(media=media)), model)
-    bill = Bill(desk.call, request, model, expected)
-    assert desk.key.held_nano == held
-    void(bill, "rejected", 400)
-
-
-async def test_a_hold_is_no_more_than_the_ledger_can_charge(desk: Desk) -> None:
-    model = replace(MODEL, prices=PriceList(replace(PRICE, output=10**21)), max_output_tokens=10**6)
-    void(desk.take(model=model), "rejected", 400)
-    assert desk.held_nano == MAX_AMOUNT_NANO
 
 
 async def test_who_leaves_pays_what_was_expected_however_much_was_held(desk: Desk) -> None:
@@ -193,9 +153,15 @@ class Desk:
     held_nano: int = 0
     """The amount of the last hold when it was taken."""
 
-    def take(self, request: CompletionRequest = REQUEST, model: Model = MODEL) -> Bill:
+    def take(
+        self,
+        request: CompletionRequest = REQUEST,
+        model: Model = MODEL,
+        asked: Asked = NOTHING_SPECIAL,
+    ) -> Bill:
         """Take the hold."""
-        bill = Bill(self.call, request, model, expect_usage(request, PAYLOAD, model))
+        expected = expect_usage(request, replace(PAYLOAD, asked=asked), model)
+        bill = Bill(self.call, request, model, expected)
         self.held_nano = self.key.held_nano
         return bill
 

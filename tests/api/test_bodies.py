@@ -7,6 +7,7 @@ import itertools
 import json
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -39,7 +40,7 @@ from tests.support.fuzz import fuzz, json_values
 from tests.support.messages import ask
 from tests.support.process import CHAT, COUNT_TOKENS, MESSAGES
 from tests.support.replies import chunked, completion, json_reply
-from tests.support.rows import each_row
+from tests.support.rows import each_row, told_together
 from tests.support.stage import Stage
 
 MODEL = "plain/0"
@@ -160,71 +161,48 @@ def make_gateway(max_bodies_mb: int) -> Gateway:
     return Gateway(config, nothing, nothing, nothing, nothing)
 
 
-def test_one_account_has_half_of_the_budget() -> None:
-    gateway = make_gateway(4)
-    count_body(make_call(gateway, 1), MIB)
-    count_body(make_call(gateway, 1), MIB)
-    with pytest.raises(RateLimited, match="of your account"):
-        count_body(make_call(gateway, 1), 1)
-    count_body(make_call(gateway, 2), 2 * MIB)
+SHARES = Path(__file__).with_name("shares.txt")
+"""Requests by name, each after its account: what they and their replies hold of the budget."""
 
 
-def test_once_the_budget_is_full_each_account_has_an_equal_part() -> None:
-    """Two accounts that fill it shut out nobody who wants less than they have."""
-    gateway = make_gateway(6)
-    first, second, third = (make_call(gateway, number) for number in (1, 2, 3))
-    count_body(first, 3 * MIB)
-    count_body(second, 3 * MIB)
-    with pytest.raises(Overloaded):
-        count_body(make_call(gateway, 3), 2 * MIB + 1)
-    count_body(third, 2 * MIB)
-    with pytest.raises(Overloaded):
-        count_body(make_call(gateway, 3), 1)
-    assert (gateway.held_bytes, first.held_bytes, third.held_bytes) == (8 * MIB, 3 * MIB, 2 * MIB)
-    release(first)
-    count_body(make_call(gateway, 3), 1)
-    release(second)
-    release(third)
-    assert (gateway.held_bytes, list(gateway.shares)) == (1, [3])
+def read_size(text: str) -> int:
+    return sum(int(one[:-1]) * MIB if one.endswith("M") else int(one) for one in text.split("+"))
 
 
-def test_a_request_that_is_alone_always_has_room() -> None:
-    """A large one is counted three times, which may be more than the whole budget."""
-    gateway = make_gateway(2)
-    call = make_call(gateway, 1)
-    count_body(call, MIB)
-    count_body(call, 2 * MIB)
-    with pytest.raises(RateLimited):
-        count_body(make_call(gateway, 1), 1)
+def play_share(gateway: Gateway, calls: dict[str, Any], step: str) -> str:
+    name, verb, *sizes = step.split()
+    call = calls.setdefault(name, make_call(gateway, int(name[0])))
+    try:
+        match verb:
+            case "counts":
+                count_body(call, *map(read_size, sizes))
+            case "replies":
+                return "read" if count_reply(call, *map(read_size, sizes)) else "waits"
+            case "asks":
+                return "read" if may_read(call) else "waits"
+            case "holds":
+                accounts = " ".join(map(str, gateway.shares))
+                return f"{call.held_bytes / MIB:g}M of {gateway.held_bytes / MIB:g}M of {accounts}"
+            case "ends":
+                release(call)
+            case _:
+                raise AssertionError(step)
+    except (RateLimited, Overloaded) as refusal:
+        return type(refusal).__name__
+    return ""
 
 
-def test_a_request_that_is_alone_in_its_account_has_what_the_others_leave() -> None:
-    gateway = make_gateway(4)
-    count_body(make_call(gateway, 2), MIB)
-    count_body(make_call(gateway, 1), 3 * MIB)
-
-
-def test_of_an_account_over_its_share_one_reply_is_read_on() -> None:
-    """It goes ahead until its caller has it; then the next one does. Other accounts read on."""
-    gateway = make_gateway(4)
-    ahead, behind, last = (make_call(gateway, 1) for _ in range(3))
-    assert count_reply(behind, MIB)
-    assert count_reply(last, MIB)
-    assert count_reply(ahead, 1)
-    assert count_reply(ahead, MIB)
-    assert not count_reply(behind, MIB + 1)
-    assert not may_read(last)
-    assert count_reply(make_call(gateway, 2), 2 * MIB)
-    with pytest.raises(RateLimited):
-        count_body(make_call(gateway, 1), 1)
-    release(ahead)
-    assert not gateway.shares[1].ahead
-    assert may_read(last), "it asks first"
-    assert not may_read(behind)
-    release(last)
-    assert may_read(behind)
-    release(behind)
-    assert list(gateway.shares) == [2]
+def test_the_budget_is_shared_as_it_is_written() -> None:
+    with told_together() as row:
+        for block in SHARES.read_text(encoding="utf-8").split("# ")[1:]:
+            title, budget, *lines = block.strip().split("\n")
+            gateway, calls, told = make_gateway(int(budget.split()[0])), dict[str, Any](), []
+            for line in lines:
+                steps = line.partition(" = ")[0]
+                results = [play_share(gateway, calls, one) for one in steps.split("; ")]
+                told.append(" = ".join(filter(None, [steps, *results])))
+            with row(title):
+                assert told == lines
 
 
 KINDS = {"plain": Kind(("alpha",), 1)}

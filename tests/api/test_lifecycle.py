@@ -87,32 +87,27 @@ def test_nothing_is_owed_where_nothing_came_and_the_caller_hears_of_a_failure() 
 
 
 @each_row(
-    "steps",
+    ("steps", "is_possible"),
     [
-        (Phase.SENT, Phase.ANSWERED, Phase.STREAMING),
-        (Phase.SENT, Phase.ADMITTED, Phase.SENT, Phase.ANSWERED),
-        (Phase.SENT, Phase.SENT, Phase.ANSWERED),
+        ("SENT ANSWERED STREAMING", True),
+        ("SENT ADMITTED SENT ANSWERED", True),
+        ("SENT SENT ANSWERED", True),
+        ("ANSWERED", False),
+        ("STREAMING", False),
+        ("ENDED", False),
+        ("SENT STREAMING", False),
+        ("SENT ANSWERED SENT", False),
+        ("SENT ANSWERED ADMITTED", False),
+        ("SENT ANSWERED STREAMING ANSWERED", False),
     ],
 )
-def test_a_request_goes_on(steps: tuple[Phase, ...]) -> None:
-    assert make_life(*steps).phase is steps[-1]
-
-
-@each_row(
-    "steps",
-    [
-        (Phase.ANSWERED,),
-        (Phase.STREAMING,),
-        (Phase.ENDED,),
-        (Phase.SENT, Phase.STREAMING),
-        (Phase.SENT, Phase.ANSWERED, Phase.SENT),
-        (Phase.SENT, Phase.ANSWERED, Phase.ADMITTED),
-        (Phase.SENT, Phase.ANSWERED, Phase.STREAMING, Phase.ANSWERED),
-    ],
-)
-def test_a_step_that_no_request_makes_is_a_bug(steps: tuple[Phase, ...]) -> None:
-    with pytest.raises(ValueError, match="cannot go from"):
-        make_life(*steps)
+def test_a_request_goes_on_by_steps_that_are_possible(steps: str, *, is_possible: bool) -> None:
+    phases = [Phase[one] for one in steps.split()]
+    if is_possible:
+        assert make_life(*phases).phase is phases[-1]
+    else:
+        with pytest.raises(ValueError, match="cannot go from"):
+            make_life(*phases)
 
 
 def test_a_life_ends_once() -> None:
