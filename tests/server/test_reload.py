@@ -1,12 +1,25 @@
-"""gateway.toml read again while serving: what changes, for whom, and what cannot."""
+"""gateway.toml read again while serving: what changes, for whom, and what cannot.
+
+Sessions in `reloaded/` have versions of the file, each with a price and a provider's key of its own:
+
+    $ reload 7 {"limits": "…"}     write version 7, with other facts, and have it read; what is said of it
+    $ complete                     a request: by which provider, connection, key and price it is served
+
+Other commands are `do_…` below. To write the answers anew:
+
+    WRITE_SESSION=1 python -m pytest tests/server/test_reload.py && git diff
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -17,23 +30,24 @@ from gateway.api.state import make_gateway
 from gateway.config.records import Config
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import EventView
-from gateway.process import ExitCode
-from gateway.server import reload
 from gateway.server.reload import Reloader
 from tests.ledger.kit import make_place
+from tests.ledger.player import play_session, read_sessions
 from tests.server.reloading import COMPLETION, MODEL, PROMPT, Reloaded, Version, play_reloads, start
 from tests.support import config, replies
 from tests.support.chat import say
-from tests.support.client import Call, Reply
+from tests.support.client import Call
 from tests.support.process import GatewayProcess, free_port
 from tests.support.settings import MODEL as MODEL_TOML
 from tests.support.settings import OPENAI, load
-from tests.support.upstream import Script, ScriptedUpstream, Wait
+from tests.support.upstream import ScriptedUpstream, Wait
 from tests.support.waiting import until
 
 USAGE: Final = replies.usage(PROMPT, COMPLETION)
 HELLO: Final = replies.json_reply(replies.completion("Hello!", usage=USAGE))
 STREAM: Final = replies.sse_reply(replies.stream_chunks(["Hel", "lo!"], USAGE))
+
+SESSIONS: Final = read_sessions(Path(__file__).with_name("reloaded"))
 
 Make = Callable[..., Version]
 
@@ -68,158 +82,134 @@ async def one(shared: Reloaded, version: Make) -> Reloaded:
     return shared
 
 
-async def complete(one: Reloaded) -> Reply:
-    return await one.gateway.chat(one.caller.key, say(MODEL))
+@dataclass(slots=True)
+class Player:
+    """The gateway, the versions of its file, and a stream that is open."""
+
+    one: Reloaded
+    version: Make
+    alpha: ScriptedUpstream
+    beta: ScriptedUpstream
+    stack: AsyncExitStack
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    call: Call | None = None
+
+    @property
+    def gateway(self) -> GatewayProcess:
+        return self.one.gateway
+
+    async def play(self, line: str) -> str:
+        verb, _, rest = line.partition(" ")
+        do: Callable[[str], Awaitable[str]] = getattr(self, f"do_{verb}")
+        told = (await do(rest)).replace(str(self.gateway.folder), "FOLDER")
+        assert "upstream-secret" not in told
+        return told
+
+    def write(self, words: str) -> None:
+        number, _, more = words.partition(" ")
+        facts = json.loads(more.replace("SECRET", Version().secret) or "{}")
+        port = free_port() if facts.pop("moves", False) else None
+        self.version(int(number), **facts).write(self.gateway, port=port)
+
+    async def do_reload(self, words: str) -> str:
+        self.write(words)
+        said = await asyncio.to_thread(self.one.ask)
+        return said.words if said.ok else f"refused: {said.words}"
+
+    async def do_command(self, words: str) -> str:
+        """Reload by the command; tell its exit code and what it prints."""
+        self.write(words)
+        ran = await self.gateway.run("reload", "--json")
+        if ran.out:
+            assert f"Refused, nothing changed: {ran.json['words']}\n" == ran.err or ran.json["ok"]
+        return f"{int(ran.code)} {ran.err.strip()}"
+
+    async def do_complete(self, _: str) -> str:
+        before = len(self.alpha.exchanges)
+        reply = await self.gateway.chat(self.one.caller.key, say(MODEL))
+        name = "alpha" if len(self.alpha.exchanges) > before else "beta"
+        sent = self.alpha.last if name == "alpha" else self.beta.last
+        key = int(sent.headers["authorization"].rpartition("-")[2])
+        receipt = await self.gateway.ask(
+            "GET", f"/v1/receipts/{reply.request_id}", key=self.one.caller.key
+        )
+        limit = reply.headers.get("x-ratelimit-limit-requests")
+        return (
+            f"{reply.status} by {name} on connection {sent.connection} with key {key},"
+            f" price {await self.find_price(reply.request_id)} {receipt.json['currency']}"
+            + f", {limit} a minute"
+            * (limit is not None)
+        )
+
+    async def find_price(self, request_id: str) -> int:
+        """Return the version whose price was charged."""
+        nano = await self.one.books.charge_nano(request_id)
+        (found,) = [number for number in range(9) if Version(number).cost_nano == nano]
+        return found
+
+    async def do_open(self, _: str) -> str:
+        """Ask for a stream that stops after its first event."""
+        self.alpha.play([*STREAM[:2], Wait(self.go_on), *STREAM[2:]])
+        self.call = call = await self.stack.enter_async_context(self.gateway.connect())
+        await call.send(self.one.write_call(stream=True))
+        await call.read_head()
+        await call.read_piece()
+        return f"{call.status}"
+
+    async def do_end(self, _: str) -> str:
+        """Let the stream go on to its end; tell the price."""
+        assert self.call is not None
+        assert not self.alpha.last.closed.is_set(), "the stream needs its connection"
+        self.go_on.set()
+        reply = await self.call.read_all()
+        assert reply.complete
+        assert reply.body.endswith(replies.DONE)
+        return f"whole, price {await self.find_price(self.call.headers['x-request-id'])}"
+
+    async def do_closes(self, _: str) -> str:
+        async with asyncio.timeout(10):
+            await self.alpha.last.closed.wait()
+        return ""
+
+    async def do_event(self, action: str) -> str:
+        """Tell the last event, of reloads if nothing is said."""
+        with open_books(self.gateway.database) as books:
+            event = books.events.find_last(action or asking.ACTION)
+        assert event is not None
+        return " ".join(filter(None, (event.actor, event.target, event.detail)))
+
+    async def do_log(self, words: str) -> str:
+        sought = words.replace("FOLDER", str(self.gateway.folder))
+        await until(lambda: sought in self.gateway.log, words)
+        return ""
+
+    async def do_hangups(self, words: str) -> str:
+        """Send so many signals, and write and read a version, which one of them may have read."""
+        count, version = words.split()
+        assert self.gateway.process is not None
+        for _ in range(int(count)):
+            self.gateway.process.send_signal(signal.SIGHUP)
+        self.write(version)
+        return "read" if (await asyncio.to_thread(self.one.ask)).ok else "refused"
+
+    async def do_terminate(self, _: str) -> str:
+        assert self.gateway.process is not None
+        self.gateway.process.terminate()
+        return ""
+
+    async def do_exit(self, _: str) -> str:
+        assert self.gateway.process is not None
+        return str(await asyncio.to_thread(self.gateway.process.wait))
 
 
-async def charge_nano(one: Reloaded, request_id: str) -> int:
-    return await one.books.charge_nano(request_id)
-
-
-def held(go_on: asyncio.Event) -> Script:
-    """Make a stream that stops after its first event until the test lets it go on."""
-    return [*STREAM[:2], Wait(go_on), *STREAM[2:]]
-
-
-async def open_stream(one: Reloaded, call: Call) -> str:
-    """Ask for a stream, read its first event and return the request's id."""
-    await call.send(one.write_call(stream=True))
-    await call.read_head()
-    assert call.status == 200
-    await call.read_piece()
-    return call.headers["x-request-id"]
-
-
-async def end_stream(call: Call) -> None:
-    reply = await call.read_all()
-    assert reply.complete
-    assert reply.body.endswith(replies.DONE)
-
-
-def read_events(one: Reloaded, count: int = 1) -> list[tuple[str, str]]:
-    """Return the last events of reloads."""
-    with open_books(one.gateway.database) as books:
-        events = books.events.read_page(asking.ACTION, None, count)
-        return [(event.actor, event.detail) for event in reversed(events)]
-
-
-async def test_a_price_counts_from_the_next_request_on(
-    one: Reloaded, version: Make, alpha: ScriptedUpstream
+@pytest.mark.parametrize("title", SESSIONS)
+async def test_a_session_goes_as_it_is_written(
+    one: Reloaded, version: Make, alpha: ScriptedUpstream, beta: ScriptedUpstream, title: str
 ) -> None:
-    go_on = asyncio.Event()
-    alpha.play(held(go_on), HELLO)
-    async with one.gateway.connect() as call:
-        old = await open_stream(one, call)
-        said = await one.reload(version(7))
-        assert said.ok
-        assert said.words == f"models: 1 changed ({MODEL}); providers: 1 changed (vendor)"
-        new = await complete(one)
-        assert await charge_nano(one, new.request_id) == version(7).cost_nano
-        go_on.set()
-        await end_stream(call)
-    assert await charge_nano(one, old) == version(0).cost_nano != version(7).cost_nano
-    assert read_events(one) == [("system", f"ok; {said.words}")]
-    with open_books(one.gateway.database) as books:
-        changed = books.events.find_last(reload.PRICE_CHANGE)
-    assert changed is not None
-    assert (changed.target, changed.detail) == (
-        MODEL,
-        "input 1.00 → 1.007, cached_input 1.00 → 1.007, cache_write 1.00 → 1.007, cache_write_1h 1.60 → 1.6112",
-    )
-    assert f"{one.gateway.config} is in force: {said.words}" in one.gateway.log
-
-
-async def test_a_provider_that_is_gone_ends_its_stream_and_keeps_no_connection(
-    one: Reloaded, version: Make, alpha: ScriptedUpstream, beta: ScriptedUpstream
-) -> None:
-    go_on = asyncio.Event()
-    alpha.play(HELLO, held(go_on))
-    beta.play(HELLO)
-    await complete(one)
-    async with one.gateway.connect() as call:
-        await open_stream(one, call)
-        assert (await one.reload(version(1, "beta", provider="other"))).ok
-        assert (await complete(one)).status == 200
-        assert len(beta.exchanges) == 1
-        assert not alpha.last.closed.is_set(), "the stream needs its connection"
-        go_on.set()
-        await end_stream(call)
-    async with asyncio.timeout(10):
-        await alpha.last.closed.wait()
-
-
-async def test_a_key_in_a_file_is_read_again(
-    one: Reloaded, version: Make, alpha: ScriptedUpstream
-) -> None:
-    alpha.always(HELLO)
-    for number in (0, 1):
-        await one.reload(version(number))
-        await complete(one)
-        assert alpha.last.headers["authorization"] == f"Bearer {version(number).secret}"
-    assert read_events(one, 2)[0] == ("system", "ok; nothing changed")
-
-
-async def test_the_same_provider_keeps_its_connection(
-    one: Reloaded, version: Make, alpha: ScriptedUpstream
-) -> None:
-    alpha.always(HELLO)
-    await complete(one)
-    assert (await one.reload(version(limits="requests_per_minute = 9"))).words == "[limits] changed"
-    reply = await complete(one)
-    assert reply.headers["x-ratelimit-limit-requests"] == "9", "for keys that were used before too"
-    assert alpha.connections == 1
-
-
-@pytest.mark.parametrize(
-    ("broken", "told"),
-    [
-        ("[models.reloaded.x", "is not valid TOML"),
-        ("[providers.more]\ndialect = 'chat'\nbase_url = 7", "[providers.more] base_url: must be"),
-        (
-            "[models.x]\nroutes = ['nobody/x']\nprice = 'free'\n[models.y]\nprice = 'free'",
-            '[models."x"] routes: there is no [providers.nobody]',
-        ),
-        (f"[providers.x]\napi_key = '{Version().secret}", "is not valid TOML"),
-    ],
-)
-async def test_a_bad_file_changes_nothing_and_says_why(
-    one: Reloaded, version: Make, alpha: ScriptedUpstream, broken: str, told: str
-) -> None:
-    """By the exit code, in the log and as an event; no secret is told."""
-    alpha.always(HELLO)
-    version(5, tables=broken, limits="requests_per_minute = 9").write(one.gateway)
-    ran = await one.gateway.run("reload", "--json")
-    assert (ran.code, ran.json["ok"]) == (ExitCode.CONFIG, False)
-    assert told in ran.json["words"]
-    assert ran.err == f"Refused, nothing changed: {ran.json['words']}\n"
-    refused = f"the reload is refused and nothing changed: {ran.json['words']}"
-    await until(lambda: refused in one.gateway.log, "the line")
-    assert read_events(one) == [("system", ran.json["words"])]
-    reply = await complete(one)
-    assert "upstream-secret" not in ran.out + ran.err
-    assert "x-ratelimit-limit-requests" not in reply.headers
-    assert await charge_nano(one, reply.request_id) == version(0).cost_nano
-    version(5).write(one.gateway)
-    ran = await one.gateway.run("reload")
-    assert (ran.code, ran.out) == (ExitCode.OK, "")
-    assert ran.err.startswith("models: 1 changed")
-
-
-async def test_what_a_restart_takes_is_named_and_the_rest_is_in_force(
-    one: Reloaded, version: Make, alpha: ScriptedUpstream
-) -> None:
-    alpha.always(HELLO)
-    changed = version(3, currency="EUR")
-    changed.write(one.gateway, port=free_port())
-    said = await asyncio.to_thread(one.ask)
-    assert said.ok
-    assert said.words.endswith("; a restart is needed for: server.port, billing.currency")
-    named = "a restart is needed for: server.port, billing.currency"
-    await until(lambda: named in one.gateway.log, "the line")
-    reply = await complete(one)
-    assert await charge_nano(one, reply.request_id) == changed.cost_nano
-    receipt = await one.gateway.ask("GET", f"/v1/receipts/{reply.request_id}", key=one.caller.key)
-    assert receipt.json["currency"] == "USD"
+    for place in (alpha, beta):
+        place.always(HELLO)
+    async with AsyncExitStack() as stack:
+        await play_session(*SESSIONS[title], Player(one, version, alpha, beta, stack).play)
 
 
 @pytest.mark.slow
@@ -235,19 +225,8 @@ async def test_what_was_made_of_settings_at_the_start_goes_by_the_new_ones(
         await call.read_all()
         assert await call.read_to_close() == b""
         assert time.monotonic() - started < 5
-    reply = await complete(one)
+    reply = await one.gateway.chat(one.caller.key, say(MODEL))
     await until(lambda: f'"request":"{reply.request_id}"' in one.gateway.log, "a line in JSON")
-
-
-async def test_no_signal_is_lost_and_none_ends_the_process(one: Reloaded, version: Make) -> None:
-    assert one.gateway.process is not None
-    version(1).write(one.gateway)
-    for _ in range(50):
-        one.gateway.process.send_signal(signal.SIGHUP)
-    version(2).write(one.gateway)
-    said = await asyncio.to_thread(one.ask)
-    assert said.ok
-    assert (await one.reload(version(2))).words == "nothing changed"
 
 
 @pytest.mark.slow
@@ -307,30 +286,6 @@ async def test_a_fault_of_the_gateway_changes_nothing(
 def find_reload(path: Path) -> EventView | None:
     with open_books(path) as books:
         return books.events.find_last(asking.ACTION)
-
-
-async def test_a_stop_is_not_kept_up_by_a_reload(
-    one: Reloaded, version: Make, alpha: ScriptedUpstream
-) -> None:
-    go_on = asyncio.Event()
-    alpha.play(held(go_on))
-    async with one.gateway.connect() as call:
-        await open_stream(one, call)
-        assert one.gateway.process is not None
-        one.gateway.process.send_signal(signal.SIGTERM)
-        await until(lambda: "stopping: 1 requests in flight" in one.gateway.log, "the drain")
-        assert (await one.reload(version(4))).ok
-        go_on.set()
-        await end_stream(call)
-    assert one.gateway.process.wait() == 0
-
-
-async def test_nothing_is_asked_where_nothing_serves(one: Reloaded, version: Make) -> None:
-    one.stop()
-    version().write(one.gateway)
-    ran = await one.gateway.run("reload")
-    assert ran.code == ExitCode.UNAVAILABLE
-    assert "No gateway serves from" in ran.err
 
 
 @pytest.mark.slow
