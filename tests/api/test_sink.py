@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -105,34 +106,7 @@ NAMES: Final = (
     (rb"0\r\n\r\n$", " end"),
     (rb"[0-9a-f]+\r\n|\r\n", ""),
 )
-STEPS: Final = """
-# the head and the events that wait for it are one write, and put a comment off
-due send-1 send-2 begin tick+0 = wait wait [head 1 2]
-# the head leaves with a comment where no event comes
-tick+16 yield tick+32 yield send-1 begin = [head comment] [comment] wait [1]
-# a comment that comes too late is left out: the stream may be within an event by then
-tick+16 begin yield = [head]
-# the head waits for no caller that reads nothing: the wait is that of `unblock`, which is given up
-stuck send-big begin send-2 = wait [head big] wait [2]
-# the last events and the end are one write, and nothing is written behind it
-begin send-1 end send-2 end = [head] [1] [done end]
-# a stream ends without error when its last write finds the caller gone
-resets begin end = [head] [done end] lost
-# nothing is written to a connection that is lost: asyncio would log each such write
-begin lose send-1 = [head]
-# what is read on for a caller that left is not kept
-stuck abort send-1 = lost
-# a silence is broken once an interval
-begin tick+14.5 tick+15.1 tick+29.9 tick+30.2 = [head] [comment] [comment]
-# events put a comment off
-begin due send-1 tick+14 = [head] [1]
-# no comment stands inside an event or behind the end
-begin mid+16 end tick+16 = [head] [done end]
-# a caller that takes nothing is given up, and gets no comment, which would only queue up
-stuck begin send-1 stall tick+59.9 tick+60.1 = [head] wait [1] lost
-# a caller that took its bytes is not given up
-begin unblock tick+61 send-1 = [head] [comment] [1]
-"""
+STEPS: Final = Path(__file__).with_name("sink.txt").read_text(encoding="utf-8")
 """What is done to a sink, and what it writes; `wait`: it asks for a wait."""
 
 
