@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -54,9 +54,10 @@ class Way:
     def begin(self, attempt: Attempt | None = None) -> asyncio.Task[Response]:
         return asyncio.get_running_loop().create_task(self.open(attempt))
 
-    async def ask(self, **facts: Any) -> bytes:
-        """Send a request and read its whole reply."""
+    async def ask(self, opened: Callable[[], None] = lambda: None, **facts: Any) -> bytes:
+        """Send a request and read its whole reply; it is `opened` when its head was read."""
         answer, body = await self.open(self.make_attempt(**facts)), CollectedBody()
+        opened()
         try:
             await answer.deliver(body)
         finally:

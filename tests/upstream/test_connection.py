@@ -1,4 +1,7 @@
-"""Connections to a provider: which may serve again, which are cut, and what a reset means."""
+"""Connections to a provider: which are cut, and how what comes by them is handed over.
+
+Which may serve again, and what a reset means, is in `played/connections.txt`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,49 +84,6 @@ async def provider(alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Pro
     pool = Pool(Dialer(URL(places.urls["alpha"]), SECONDS))
     yield Provider(alpha, pool)
     pool.close()
-
-
-ENDS: Final[dict[str, tuple[str, Script]]] = {
-    "length": ("again", [WHOLE]),
-    "chunked": ("again", [CHUNKED]),
-    "nothing": ("again", [OK + b"Content-Length: 0\r\n\r\n"]),
-    "kept by HTTP/1.0": ("again", [WHOLE.replace(b"1.1 200 OK", b"1.0 200 OK\r\nConnection: keep-alive")]),
-    # The response is whole, but what would come by the connection next might be another's.
-    "another response behind it": ("closed", [WHOLE + OK + b"\r\n"]),
-    "a byte behind it": ("closed", [WHOLE + b"\n"]),
-    "a byte behind the last chunk": ("closed", [CHUNKED + b"\n"]),
-    "it says close": ("closed", [WHOLE.replace(b"OK", b"OK\r\nConnection: close")]),
-    "it says close among other things": ("closed", [CHUNKED.replace(b"OK", b"OK\r\nConnection: x, Close")]),
-    "HTTP/1.0": ("closed", [WHOLE.replace(b"1.1", b"1.0")]),
-    "its end is the response's": ("closed", [UNTIL_CLOSE, End.FIN]),
-    "204": ("closed", [b"HTTP/1.1 204 No\r\n\r\n"]),
-    "101": ("closed", [b"HTTP/1.1 101 Other\r\n\r\n"]),
-    # A reset ends nothing cleanly, not even what ends with the connection.
-    "length, reset": ("broken", [WHOLE[:-1], End.RST]),
-    "length, closed": ("broken", [WHOLE[:-1], End.FIN]),
-    "chunked, closed": ("broken", [CHUNKED[:-1], End.FIN]),
-    "until close, reset": ("broken", [UNTIL_CLOSE, End.RST]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ENDS)
-async def test_a_connection_serves_again_if_its_response_was_whole_and_nothing_else(
-    provider: Provider, name: str
-) -> None:
-    outcome, (head, *ending) = ENDS[name]
-    seen, taker = asyncio.Event(), Taker()
-    connection = await provider.ask(head, Wait(seen), *ending)
-    seen.set()
-    with pytest.raises(Broken) if outcome == "broken" else nullcontext():
-        await asyncio.wait_for(connection.deliver(taker), SECONDS)
-    connection.close()
-    assert taker.body in ({b"hello!", b""} if outcome != "broken" else {b"hello", b"hello!"})
-    assert connection.served == (outcome == "again")
-    assert await provider.is_given_again(connection) == (outcome == "again")
-    if outcome == "again":
-        assert (connection.served, provider.scripted.connections) == (2, 1)
-    else:
-        await provider.wait_closed()
 
 
 async def test_a_connection_whose_request_was_answered_too_early_serves_no_more(

@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -182,6 +182,19 @@ class Player:
         await asyncio.wait([opening])
         return "\n".join([*told, "left"])
 
+    async def do_read(self) -> str:
+        """Ask, and have the provider end its reply only when the head was read."""
+        before, seen = len(self.scripted.exchanges), asyncio.Event()
+        (said,) = self.said
+
+        def answer(exchange: Exchange) -> Script:
+            first, *rest = said(exchange)
+            return [first, Wait(seen), *rest]
+
+        self.said = [answer]
+        end = await self.ask(opened=seen.set)
+        return f"{self.list_sent(before)}: {end}"
+
     async def do_late(self) -> str:
         """Ask, and have the provider answer when the connection is no longer stale."""
         before, go_on = len(self.scripted.exchanges), asyncio.Event()
@@ -262,7 +275,7 @@ class Player:
 
     # ---- Answers -----------------------------------------------------------------------------------
 
-    async def ask(self, **facts: object) -> str:
+    async def ask(self, **facts: Any) -> str:
         """Ask once; return how it ended."""
         try:
             body = await self.way.ask(**facts)
