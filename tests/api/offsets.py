@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import anthropic
 import openai
+from anthropic.types import RawMessageStreamEvent
+from openai.types.chat import ChatCompletionChunk
 
 from tests.api.scene import ASKS, Settled, at_most, read_all_settled, set_stage
 from tests.streams import get_stream
@@ -99,47 +101,34 @@ class Heard:
     raised: bool = False
 
 
-async def hear_chat(clients: Clients, body: dict[str, Any]) -> Heard:
-    try:
-        stream = await clients.chat.chat.completions.create(**body, stream=True)
-    except openai.APIStatusError as error:
-        return Heard(error.response.headers["x-request-id"], raised=True)
-    heard = Heard(stream.response.headers["x-request-id"])
-    try:
-        async for chunk in stream:
-            for choice in chunk.choices:
-                heard.text += choice.delta.content or ""
-                heard.finished |= choice.finish_reason is not None
-    except openai.APIError:
-        heard.raised = True
-    return heard
+def _hear_chunk(heard: Heard, chunk: ChatCompletionChunk) -> None:
+    for choice in chunk.choices:
+        heard.text += choice.delta.content or ""
+        heard.finished |= choice.finish_reason is not None
 
 
-async def hear_messages(clients: Clients, body: dict[str, Any]) -> Heard:
-    try:
-        stream = await clients.messages.messages.create(**body, stream=True)
-    except anthropic.APIStatusError as error:
-        return Heard(error.response.headers["x-request-id"], raised=True)
-    heard = Heard(stream.response.headers["x-request-id"])
-    try:
-        async for event in stream:
-            if event.type == "content_block_delta" and event.delta.type == "text_delta":
-                heard.text += event.delta.text
-            heard.finished |= event.type == "message_delta" and bool(event.delta.stop_reason)
-    except anthropic.APIError:
-        heard.raised = True
-    return heard
-
-
-HEAR: Final[dict[str, Callable[[Clients, dict[str, Any]], Awaitable[Heard]]]] = {
-    "chat": hear_chat,
-    "messages": hear_messages,
-}
+def _hear_event(heard: Heard, event: RawMessageStreamEvent) -> None:
+    if event.type == "content_block_delta" and event.delta.type == "text_delta":
+        heard.text += event.delta.text
+    heard.finished |= event.type == "message_delta" and bool(event.delta.stop_reason)
 
 
 async def hear(clients: Clients, caller: str, case: Case) -> tuple[Case, Heard]:
-    model = f"mortal/{case.number // CALLS_PER_MODEL}"
-    return case, await HEAR[caller](clients, ASKS[caller](model, case.prompt))
+    body = ASKS[caller](f"mortal/{case.number // CALLS_PER_MODEL}", case.prompt)
+    is_chat = caller == "chat"
+    asked: Any = clients.chat.chat.completions if is_chat else clients.messages.messages
+    hear_one: Callable[[Heard, Any], None] = _hear_chunk if is_chat else _hear_event
+    heard = Heard("")
+    try:
+        stream = await asked.create(**body, stream=True)
+        heard.request_id = stream.response.headers["x-request-id"]
+        async for one in stream:
+            hear_one(heard, one)
+    except (openai.APIError, anthropic.APIError) as error:
+        heard.raised = True
+        if isinstance(error, openai.APIStatusError | anthropic.APIStatusError):
+            heard.request_id = error.response.headers["x-request-id"]
+    return case, heard
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
@@ -115,7 +116,14 @@ def _admit(
     context = ReplyContext(request, "req_1", expected)
     loop = asyncio.get_running_loop()
     rates = Rates()
-    gateway = _Services(ledger, ticker)
+    billing = SimpleNamespace(hold_output_tokens=10, full_hold_below=10)
+    gateway = SimpleNamespace(
+        ledger=ledger,
+        ticker=ticker,
+        large_bodies=LargeBodies(),
+        missing_usages=MissingUsages(),
+        config=SimpleNamespace(billing=billing),
+    )
     call = make_call(
         dialect.name, gateway=gateway, started=loop.time(), key=ledger.key, rates=rates
     )
@@ -135,28 +143,6 @@ def _admit(
     first = Prepared(b"{}", context)
     work = Completion(call, request, model, candidates, first, CIMultiDict(), bill, Place.NOW)
     return work, routes
-
-
-@dataclass(slots=True)
-class _Billing:
-    hold_output_tokens: int = 10
-    full_hold_below: int = 10
-
-
-@dataclass(slots=True)
-class _Config:
-    billing: _Billing = field(default_factory=_Billing)
-
-
-@dataclass(slots=True)
-class _Services:
-    """The part of a `Gateway` that a `Bill` uses."""
-
-    ledger: WatchedLedger
-    ticker: Ticker
-    large_bodies: LargeBodies = field(default_factory=LargeBodies)
-    missing_usages: MissingUsages = field(default_factory=MissingUsages)
-    config: _Config = field(default_factory=_Config)
 
 
 @dataclass(frozen=True, slots=True)
