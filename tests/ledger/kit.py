@@ -92,7 +92,7 @@ def add_rows(books: Books, password: str) -> str:
 
 
 def read_spoiled(section: str, **words: object) -> list[tuple[str, str]]:
-    """Return what is spoiled, by SQL, and what the audit says of it; `words` are replaced in the SQL."""
+    """Return what is spoiled, by SQL or an edit, and what is said of it; `words` are replaced in it."""
     sections = SPOILED.read_text(encoding="utf-8").split("== ")
     (rows,) = (one for one in sections if one.startswith(f"{section}\n"))
     for word, value in words.items():

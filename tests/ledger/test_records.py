@@ -27,7 +27,6 @@ from gateway.ledger.key_records import (
     Allowance,
     Budget,
     KeyTerms,
-    KeyView,
     Period,
     Span,
     Spending,
@@ -37,8 +36,7 @@ from gateway.ledger.key_records import (
     refuse_spent,
     refuse_tokens,
 )
-from gateway.ledger.records import CodeView, Conflict, NotFound, OtherRequest, Refused, StoredSecret
-from gateway.ledger.signin_records import TokenTerms, TokenView
+from gateway.ledger.records import Conflict, NotFound, OtherRequest, Refused, StoredSecret
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, to_unix_ms
@@ -88,66 +86,11 @@ def test_a_cost_or_a_complete_reply_is_a_charge(
     assert settlement(cost_nano, outcome=outcome).is_posted == is_posted
 
 
-@each_row(
-    ("terms", "revoked_ms", "status"),
-    [
-        (KeyTerms(), None, "active"),
-        (KeyTerms(expires_ms=NOW_MS + 1, cap_nano=8), None, "active"),
-        (KeyTerms(expires_ms=NOW_MS), None, "expired"),
-        (KeyTerms(cap_nano=7), None, "cap_spent"),
-        (KeyTerms(expires_ms=NOW_MS, cap_nano=7), None, "expired"),
-        (KeyTerms(expires_ms=NOW_MS, cap_nano=7), 1, "revoked"),
-    ],
-)
-def test_the_reason_that_cannot_be_undone_is_told_first(
-    terms: KeyTerms, revoked_ms: int | None, status: str
-) -> None:
-    key = KeyView("k", "a", "sk-…", terms, 7, 0, revoked_ms, None, None)
-    assert key.status(NOW_MS) == status
-
-
 def test_a_list_of_models_allows_no_others() -> None:
     assert KeyTerms().allows("m")
     assert KeyTerms(models=("m",)).allows("m")
     assert not KeyTerms(models=("m",)).allows("n")
     assert not KeyTerms(models=()).allows("m")
-
-
-@each_row(
-    ("expires_ms", "voided_ms", "redeemed_ms", "status"),
-    [
-        (None, None, None, "open"),
-        (NOW_MS + 1, None, None, "open"),
-        (NOW_MS, None, None, "expired"),
-        (NOW_MS, 5, None, "void"),
-        (NOW_MS, None, 5, "redeemed"),
-    ],
-)
-def test_what_was_done_counts_before_what_time_does(
-    expires_ms: int | None, voided_ms: int | None, redeemed_ms: int | None, status: str
-) -> None:
-    code = CodeView("c", "b", "AB12", 7, "", "cli", 0, expires_ms, voided_ms, redeemed_ms, None)
-    assert code.status(NOW_MS) == status
-    assert code.display == "····-AB12"
-
-
-@each_row(
-    ("expires_ms", "revoked_ms", "status"),
-    [
-        (None, None, "active"),
-        (NOW_MS + 1, None, "active"),
-        (NOW_MS, None, "expired"),
-        (NOW_MS, 5, "revoked"),
-        (None, 5, "revoked"),
-    ],
-)
-def test_a_revocation_counts_before_what_time_does(
-    expires_ms: int | None, revoked_ms: int | None, status: str
-) -> None:
-    terms = TokenTerms("shop", "accounts", expires_ms)
-    token = TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None)
-    assert token.status(NOW_MS) == status
-    assert (token.display, token.actor) == ("gwt_…a1b2", "token shop")
 
 
 def make_budget(name: str | None = "team", spent_nano: int = 2 * 10**9) -> Budget:

@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
 from gateway.ledger.call_records import CallFilter, CallView, Outcome, Receipt
-from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.key_records import KeyTerms, Rate
 from gateway.ledger.records import EntryView, StoredSecret
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
@@ -134,6 +134,9 @@ def admission(
     started_ms: int = NOW_MS,
     full_nano: int = 0,
     full_below_nano: int = 0,
+    key_rate: Rate | None = None,
+    account_rate: Rate | None = None,
+    expected_tokens: int = 0,
 ) -> Admission:
     return Admission(
         request_id=id_ or f"req_{os.getpid():08d}{next(_numbers):08d}",
@@ -145,6 +148,9 @@ def admission(
         started_ms=started_ms,
         full_nano=full_nano,
         full_below_nano=full_below_nano,
+        key_rate=key_rate,
+        account_rate=account_rate,
+        expected_tokens=expected_tokens,
     )
 
 
@@ -156,13 +162,14 @@ def settlement(
     withdraw_if_late: bool = False,
     provider_cost_nano: int | None = None,
     reported_cost_nano: int | None = None,
+    tokens: Tokens = TOKENS,
 ) -> Settlement:
     return Settlement(
         outcome=outcome,
         provider="other",
         attempts=2,
         status=200,
-        tokens=TOKENS,
+        tokens=tokens,
         tool_calls={},
         price=AppliedPrice(Price(0, 0, 0, 0, cost_nano)),
         cost_nano=cost_nano,

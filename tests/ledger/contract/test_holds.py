@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from gateway.tasks import spawn
 from tests.ledger.contract.kit import (
     NOW_MS,
     WAIT_SECONDS,
@@ -114,17 +113,6 @@ async def test_another_process_beside_charges_loses_and_doubles_nothing(place: P
     assert charges > ROUNDS
     assert place.read_balance() == expected
     place.assert_sound()
-
-
-async def test_a_hold_may_be_settled_while_it_is_confirmed(place: Place) -> None:
-    digest = place.seed(credit_nano=5000)
-    async with place.serve() as ledger:
-        key = find_key(ledger, digest)
-        hold = ledger.hold(key, admission(1000))
-        confirming = spawn(ledger.confirm(hold), name="confirm")
-        await ledger.settle(hold, void())
-        await confirming
-        assert (key.account.held_nano, key.account.balance_nano) == (0, 5000)
 
 
 async def test_a_key_was_last_used_when_a_charged_request_ended(place: Place) -> None:

@@ -4,6 +4,8 @@
     $ hold req_1 key_1 100              or what is refused; `stream=true`, `model=m`, `full_nano=400`
     $ settle req_1 70 ended_ms="+5"     also `void req_1`; `confirm`, `admit` and `raise req_1 500`
     $ charge key_1 70                   hold as much, and settle
+    $ begin req_1                       confirm it, and go on; `$ wait req_1` tells what came of it
+    $ resolve req_1                     wait until nothing is held for it any more
     $ refresh                           hear of what others changed
     $ key key_1 | spent_nano            what this node's memory has; `$ held req_1` a hold
     $ ledger.read_receipt req_1 | state
@@ -14,6 +16,7 @@ sound. `tests/ledger/player.py` says more.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -26,8 +29,9 @@ import pytest
 from gateway.ledger.base import COMMIT_SECONDS, Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
+from gateway.tasks import spawn
 from tests.ledger.contract.implementations import Needs, needs
-from tests.ledger.contract.kit import Place, admission, settlement
+from tests.ledger.contract.kit import Place, admission, settlement, until
 from tests.ledger.player import NOTHING, Clock, Session, digest, play_session, read_sessions
 
 SESSIONS: Final = read_sessions(Path(__file__).with_name("played"))
@@ -42,6 +46,7 @@ class Served(Session):
         self._node = ""
         self._holds: dict[str, Hold] = {}
         self._numbers = count(1)
+        self._confirming: asyncio.Task[None]
         self.words[Key] = self._find_key
 
     @property
@@ -93,6 +98,13 @@ class Served(Session):
                 await self._ledger.confirm(hold)
             case "admit":
                 await self._ledger.wait_admitted(hold)
+            case "begin":
+                self._confirming = spawn(self._ledger.confirm(hold), name="confirm")
+                await asyncio.sleep(0)
+            case "wait":
+                await self._confirming
+            case "resolve":
+                await until(lambda: hold.resolved)
             case "raise":
                 self._ledger.raise_hold(hold, int(values))
             case _:

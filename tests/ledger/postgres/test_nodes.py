@@ -1,36 +1,40 @@
-"""Nodes: seen, suspected, taken over, each once; and the sums that they write beside the books."""
+"""A node hears of changes, does its upkeep now and then, and writes sums beside the books; `played/` has the rest."""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from typing import cast
 
 import psycopg
 import pytest
 
-from gateway.ledger.postgres import nodes
+from gateway.ledger.postgres import nodes as module
+from gateway.ledger.postgres import session as sessions
 from gateway.ledger.postgres.nodes import (
-    TAKEN_OVER,
-    DeadNode,
+    Listener,
     Node,
+    Upkeep,
     find_server,
     leave,
-    look_around,
     register,
     renew,
     write_aside,
 )
-from gateway.ledger.postgres.session import Session, connect, transaction
+from gateway.ledger.postgres.session import Cursor, Session, connect
+from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.queue import CallSum, Observations, RefusalSum
+from gateway.ledger.sql.database import Values
 from tests.ledger.contract.kit import NOW_MS
 from tests.ledger.contract.test_costs import make_failure
-from tests.ledger.databases import ask
-from tests.ledger.postgres.test_months import ROW
+from tests.ledger.databases import CUT_OFF, ask, stop_clock, wait_for_lock
+from tests.ledger.postgres.test_months import END, ROW
 
 AGO = "UPDATE nodes SET {0} = clock_timestamp() - INTERVAL '{1} s' WHERE id = ?"
-ENTER = "SELECT enter_as(?, ?)"
 SLEEPS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
 
 
@@ -40,26 +44,234 @@ def session(ledger_url: str) -> Iterator[Session]:
         yield session
 
 
+TELL_ONE = "INSERT INTO changes (kind, id) VALUES ('account', '1')"
+WAIT_SECONDS = 30.0
+
+
+class Ear:
+    """Counts what it is told."""
+
+    def __init__(self) -> None:
+        self.heard = threading.Semaphore(0)
+
+    def wait(self) -> None:
+        assert self.heard.acquire(timeout=WAIT_SECONDS)
+
+
+@pytest.fixture
+def ear(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ear]:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    ear = Ear()
+    listener = Listener(ledger_url, ear.heard.release)
+    ear.wait()  # it listens, and tells that there may be something
+    yield ear
+    listener.close()
+    listener._thread.join(WAIT_SECONDS)
+    assert not listener._thread.is_alive()
+
+
+def test_it_tells_of_each_commit(ear: Ear, ledger_url: str) -> None:
+    with closing(connect(ledger_url)) as session:
+        session.run(f"BEGIN; {TELL_ONE}")
+        assert not ear.heard.acquire(timeout=0.05)
+        session.run("COMMIT")
+        ear.wait()
+        session.run(TELL_ONE)
+        ear.wait()
+
+
+def test_it_comes_back_and_tells_of_what_was_missed(ear: Ear, ledger_url: str) -> None:
+    with closing(connect(ledger_url)) as session:
+        session.run(CUT_OFF)
+        ear.wait()
+        session.run(TELL_ONE)
+        ear.wait()
+
+
+def test_a_server_that_is_not_there_is_tried_again_until_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries = threading.Semaphore(0)
+
+    def refuse(url: str) -> None:
+        tries.release()
+        raise LedgerError(url)
+
+    monkeypatch.setattr(module, "connect", refuse)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    listener = Listener("postgresql://nowhere", lambda: None)
+    for _ in range(3):
+        assert tries.acquire(timeout=WAIT_SECONDS)
+    listener.close()
+    listener._thread.join(WAIT_SECONDS)
+    assert not listener._thread.is_alive()
+
+
+def make_upkeep(session: Session, months: int = 0) -> Upkeep:
+    stop_clock(session, NOW_MS)
+    return Upkeep(register(session), months, silence_seconds=3)
+
+
+def make_dead(session: Session) -> Node:
+    """Register a node that is silent, while the others are seen throughout."""
+    node = register(session)
+    session.run("UPDATE nodes SET steady_at = now() - INTERVAL '1 minute'")
+    past = "now() - INTERVAL '9 s'"
+    session.execute(
+        f"UPDATE nodes SET seen_at = {past}, suspected_at = {past} WHERE id = ?", (node.id,)
+    )
+    return node
+
+
+def test_a_dead_node_is_buried_and_named(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    upkeep, dead = make_upkeep(session), make_dead(session)
+    session.execute(ROW, ("req_1", 1))
+    session.execute("UPDATE requests SET node_id = ?", (dead.id,))
+    upkeep.run(session)
+    assert f"node {dead.id} (process " in caplog.text
+    assert "1 requests in flight are interrupted and charged 0" in caplog.text
+    row = session.execute("SELECT outcome, ended_ms FROM requests").fetchall()
+    assert row == [("interrupted", NOW_MS)]
+
+
+def test_it_looks_now_and_then(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+    upkeep = make_upkeep(session)
+    upkeep.run(session)
+    dead = make_dead(session)
+    upkeep.run(session)
+    ended = "SELECT ended_at IS NOT NULL FROM nodes WHERE id = ?"
+    assert ask(session, ended, (dead.id,)) is False
+    seconds += module.LOOK_SECONDS
+    upkeep.run(session)
+    assert ask(session, ended, (dead.id,)) is True
+
+
+def test_hourly_it_makes_months_and_forgets_what_is_old(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+    upkeep = make_upkeep(session)
+    last = ask(session, "SELECT max(relid::regclass::text) FROM pg_partition_tree('entries')"
+               " WHERE relid::regclass::text <> 'entries_other'")  # fmt: skip
+    upkeep.run(session)
+    for table in (str(last), str(last).replace("entries", "requests")):
+        session.run(f"DROP TABLE {table}")
+    session.run(
+        "INSERT INTO changes (kind, id, made_at)"
+        " VALUES ('account', 'old', now() - INTERVAL '31 days'),"
+        " ('account', 'new', now() - INTERVAL '2 days');"
+        "INSERT INTO nodes (host, pid, version, ended_at) VALUES"
+        " ('old', 1, '', now() - INTERVAL '31 days'), ('new', 1, '', now())"
+    )
+    upkeep.run(session)
+    assert ask(session, "SELECT count(*) FROM changes") == 2
+    seconds += module.HOUR_SECONDS
+    upkeep.run(session)
+    assert session.execute("SELECT id FROM changes").fetchall() == [("new",)]
+    assert ask(session, "SELECT count(*) FROM nodes WHERE host = 'old'") == 0
+    assert ask(session, "SELECT to_regclass(?) IS NOT NULL", (str(last),)) is True
+
+
+@pytest.mark.parametrize(("months", "kept"), [(0, 2), (2, 1)])
+def test_old_months_are_dropped_where_that_is_configured(
+    session: Session, months: int, kept: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "gateway.ledger")
+    session.run("SELECT make_months('2020-02-03', 0)")
+    session.execute(ROW, ("req_1", 1))
+    session.execute(ROW.replace("?,", "find_first_id('2020-02-03') || lpad('', 16, '0'),", 1), (1,))
+    session.execute(END)
+    make_upkeep(session, months).run(session)
+    assert cast("int", ask(session, "SELECT count(*) FROM requests")) == kept
+    assert ("were dropped, as retention_months says: 1" in caplog.text) is (months > 0)
+
+
+LAST = (
+    "SELECT max(relid::regclass::text) FROM pg_partition_tree('requests')"
+    " WHERE isleaf AND relid::regclass::text <> 'requests_other'"
+)
+MADE = "SELECT to_regclass(?) IS NOT NULL"
+
+
+def drop_last(session: Session) -> str:
+    """Drop the last month, so that an upkeep has to make it again; return its name."""
+    last = str(ask(session, LAST))
+    session.run(f"DROP TABLE {last}, {last.replace('requests', 'entries')}")
+    return last
+
+
+def test_months_wait_an_hour_for_one_who_reads_for_long(
+    session: Session,
+    ledger_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """`audit`, `export` and `pg_dump` read so. Rounds would wait for it, too."""
+    seconds = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: seconds)
+    upkeep, last = make_upkeep(session, months=1), drop_last(session)
+    with closing(connect(ledger_url)) as reader:
+        reader.run("BEGIN; SELECT count(*) FROM requests")
+        upkeep.run(session)
+        assert (
+            "months could not be made or dropped, or old rows deleted: another program"
+            in caplog.text
+        )
+        assert not session.in_transaction
+        reader.run("ROLLBACK")
+    seconds += module.HOUR_SECONDS
+    upkeep.run(session)
+    assert ask(session, MADE, (last,)) is True
+
+
+def test_months_end_with_a_process_that_is_stopped(
+    session: Session, ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its statements: nobody could use the tables until it goes on."""
+    monkeypatch.setattr(sessions, "BEGIN", sessions.BEGIN.replace("2000", "50"))
+    upkeep, last = make_upkeep(session), drop_last(session)
+    execute = session.execute
+
+    def stop(sql: str, values: Values = ()) -> Cursor:
+        cursor = execute(sql, values)
+        if "make_months" in sql:
+            other.run("SELECT 1 FROM requests LIMIT 1")
+        return cursor
+
+    monkeypatch.setattr(session, "execute", stop)
+    with closing(connect(ledger_url)) as other:
+        other.run("SET lock_timeout = '10s'")
+        with pytest.raises(psycopg.Error):
+            upkeep.run(session)
+        assert ask(other, MADE, (last,)) is False
+
+
+def test_a_round_is_no_victim_of_months(session: Session, ledger_url: str) -> None:
+    """It has entries when a month takes all requests and waits for entries: the month gives way."""
+    upkeep, last = make_upkeep(session), drop_last(session)
+    with closing(connect(ledger_url)) as round_, closing(connect(ledger_url)) as looker:
+        round_.run("BEGIN")
+        round_.execute(
+            "INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, created_ms)"
+            " VALUES (1, 'credit', 1, 1, 1)"
+        )
+        with ThreadPoolExecutor(1) as thread:
+            kept = thread.submit(upkeep.run, session)
+            wait_for_lock(looker, kept, "relation")
+            round_.execute(ROW, ("req_1", 1))
+            round_.run("COMMIT")
+            kept.result(10)
+    assert ask(session, "SELECT count(*) FROM requests") == 1
+    assert ask(session, MADE, (last,)) is False, "it is made an hour later"
+
+
 def let(session: Session, node: Node, column: str, seconds: float) -> None:
     session.execute(AGO.format(column, seconds), (node.id,))
-
-
-def look(session: Session, node: Node) -> list[DeadNode]:
-    """Look at nodes whose silence is 5 s; those that were suspected, were so long ago."""
-    session.run(
-        "UPDATE nodes SET suspected_at = suspected_at - INTERVAL '3 s'"
-        " WHERE suspected_at IS NOT NULL"
-    )
-    return list(look_around(session, node, 5))
-
-
-def add_pending(session: Session, node: Node | None) -> None:
-    session.execute(ROW, ("req_1", 1))
-    session.execute("UPDATE requests SET node_id = ?", (None if node is None else node.id,))
-
-
-def read_outcome(session: Session) -> object:
-    return ask(session, "SELECT outcome FROM requests")
 
 
 def test_the_server_of_this_host_is_found_while_it_lives(session: Session, ledger_url: str) -> None:
@@ -73,154 +285,19 @@ def test_the_server_of_this_host_is_found_while_it_lives(session: Session, ledge
     assert find_server(ledger_url) is None
 
 
-def test_who_was_silent_is_taken_over_once(session: Session) -> None:
-    mine, other = register(session), register(session)
-    add_pending(session, other)
-    let(session, mine, "steady_at", 60)
-    assert look(session, mine) == []
-    for seconds in (2, 9):
-        let(session, other, "seen_at", seconds)
-        assert look(session, mine) == [], "it is suspected first"
-    (dead,) = look(session, mine)
-    assert (dead.id, dead.pid, dead.interrupted) == (other.id, os.getpid(), 1)
-    assert read_outcome(session) == "interrupted"
-    assert look(session, mine) == []
-    with pytest.raises(psycopg.Error, match="was taken over") as found:
-        session.execute(ENTER, (other.id, other.epoch))
-    assert found.value.sqlstate == TAKEN_OVER
-
-
-def test_who_was_cut_off_itself_buries_nobody(session: Session) -> None:
-    """After an outage of the server all nodes are old; who comes back first is not the only one."""
-    mine, other = register(session), register(session)
-    for node in (mine, other):
-        let(session, node, "steady_at", 60)
-        let(session, node, "seen_at", 10)
-    assert look(session, mine) == []
-    assert ask(session, "SELECT count(*) FROM nodes WHERE ended_at IS NULL") == 2
-
-
-def make_silent(session: Session, mine: Node, silent: Node, seconds: float = 9) -> None:
-    """Let a node be silent for so long, and suspected, with one that may take it over."""
-    let(session, mine, "steady_at", 60)
-    let(session, silent, "seen_at", seconds)
-    assert look(session, mine) == []
-
-
-def test_nobody_waits_for_a_round_of_a_silent_node(session: Session, ledger_url: str) -> None:
-    """Its round is under way, or is stuck; what was read before a wait would not be true any more."""
-    mine, slow = register(session), register(session)
-    make_silent(session, mine, slow)
-    with closing(connect(ledger_url)) as round_:
-        round_.run("BEGIN")
-        round_.execute(ENTER, (slow.id, slow.epoch))
-        session.run("SET statement_timeout = '5s'")
-        assert look(session, mine) == []
-        round_.run("COMMIT")
-        round_.execute("SELECT beat(?)", (slow.id,))
-    assert look(session, mine) == []
-
-
-def test_a_node_whose_row_is_locked_serves_on_and_has_time_to_be_seen(
-    session: Session, ledger_url: str
-) -> None:
-    mine, other = register(session), register(session)
-    with closing(connect(ledger_url)) as stranger:
-        let(session, mine, "steady_at", 60)
-        let(session, other, "seen_at", 9)
-        stranger.run(f"BEGIN; UPDATE nodes SET host = host WHERE id = {other.id}")
-        session.execute(ENTER, (other.id, other.epoch))
-        assert ask(session, "SELECT beat(?)", (other.id,)) is False
-        for _ in range(2):
-            assert look(session, mine) == [], "nobody could suspect it"
-        stranger.run("ROLLBACK")
-    assert look(session, mine) == [], "it is suspected now"
-    assert ask(session, "SELECT beat(?)", (other.id,)) is True
-    let(session, other, "seen_at", 0)
-    assert look(session, mine) == []
-
-
-def test_only_the_requests_of_a_locked_account_stay_pending(
-    session: Session, ledger_url: str
-) -> None:
-    mine, dead = register(session), register(session)
-    session.run(
-        "INSERT INTO accounts (name, created_ms, held_nano, in_flight)"
-        " VALUES ('a', 1, 10, 1), ('b', 1, 10, 1)"
-    )
-    for account_id in (1, 2):
-        session.execute(ROW, (f"req_{account_id}", account_id))
-    session.execute(
-        "UPDATE requests SET account_id = started_ms, node_id = ?, hold_nano = 10", (dead.id,)
-    )
-    make_silent(session, mine, dead)
-    with closing(connect(ledger_url)) as stranger:
-        stranger.run("BEGIN; UPDATE accounts SET name = name WHERE id = 1")
-        assert [(one.id, one.interrupted) for one in look(session, mine)] == [(dead.id, 1)]
-        pending = "SELECT account_id FROM requests WHERE state = 'pending'"
-        assert session.execute(pending).fetchall() == [(1,)]
-        with pytest.raises(psycopg.Error, match="was taken over"):
-            session.execute(ENTER, (dead.id, dead.epoch))
-        assert [one.interrupted for one in look(session, mine)] == [0]
-        stranger.run("ROLLBACK")
-    assert [one.interrupted for one in look(session, mine)] == [1]
-    assert look(session, mine) == []
-    held = session.execute("SELECT held_nano, in_flight FROM accounts").fetchall()
-    assert held == [(0, 0), (0, 0)]
-
-
 def test_a_stuck_round_is_cancelled_before_the_next_epoch(
     session: Session, ledger_url: str
 ) -> None:
     node = register(session)
     with closing(connect(ledger_url)) as stuck, ThreadPoolExecutor(1) as thread:
         stuck.run("BEGIN")
-        stuck.execute(ENTER, (node.id, node.epoch))
+        stuck.execute("SELECT enter_as(?, ?)", (node.id, node.epoch))
         hung = thread.submit(stuck.run, "SELECT pg_sleep(60)")
         while not ask(session, SLEEPS):
             assert not hung.done()
         renew(session, node)
         with pytest.raises(psycopg.errors.QueryCanceled):
             hung.result(10)
-
-
-def test_an_epoch_that_comes_late_changes_nothing(session: Session) -> None:
-    node = register(session)
-    renew(session, node)
-    with pytest.raises(psycopg.Error, match="was taken over"):
-        renew(session, Node(node.id, node.epoch - 1))
-    session.execute(ENTER, (node.id, node.epoch))
-
-
-def test_a_node_says_that_it_lives_when_it_looks(session: Session) -> None:
-    """And when it connects again, however long it waits for its next epoch."""
-    node = register(session)
-    for say in (look, renew):
-        let(session, node, "seen_at", 9)
-        say(session, node)
-        assert ask(session, "SELECT seen_at > clock_timestamp() - INTERVAL '5 s' FROM nodes")
-
-
-def test_who_leaves_ends_what_it_had(session: Session) -> None:
-    node, other = register(session), register(session)
-    add_pending(session, node)
-    leave(session, other)
-    assert read_outcome(session) == "pending"
-    leave(session, node)
-    assert read_outcome(session) == "interrupted"
-    with pytest.raises(psycopg.Error, match="was taken over"):
-        leave(session, node)
-
-
-def test_what_was_imported_as_pending_is_interrupted_beside_no_change(
-    session: Session, ledger_url: str
-) -> None:
-    """A change of the books takes rows in any order."""
-    session.run("SET lock_timeout = 1")
-    with closing(connect(ledger_url)) as other:
-        with transaction(other), pytest.raises(psycopg.errors.LockNotAvailable):
-            session.run("SELECT interrupt_requests(NULL, 9)")
-        session.run("SELECT interrupt_requests(NULL, 9)")
 
 
 HOUR = NOW_MS // 3_600_000
@@ -253,7 +330,7 @@ def test_others_wait_for_a_process_that_is_stopped_for_seconds_alone(
     def look(connection: Session, *_: object) -> None:
         timeouts.append(connection.execute("SHOW idle_in_transaction_session_timeout").fetchone())
 
-    monkeypatch.setattr(nodes, "write_observations", look)
+    monkeypatch.setattr(module, "write_observations", look)
     write_aside(session, observe(["x"]), NOW_MS)
     assert timeouts == [("2s",)]
 

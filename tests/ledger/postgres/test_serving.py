@@ -5,22 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
 from gateway.errors import LedgerUnavailable
-from gateway.ledger.base import Account, Hold, Key, Line
-from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Rate, Spending, find_span
 from gateway.ledger.postgres.books import PostgresBooks
 from gateway.ledger.postgres.nodes import ChangeFeed
 from gateway.ledger.postgres.serving import PostgresReader, open_postgres
 from gateway.ledger.postgres.session import Session, connect
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot
-from gateway.ledger.serving.queue import Item
-from gateway.times import DAY_MS
-from tests.ledger.contract.kit import NOW_MS, WAIT_SECONDS, admission, create_key, find_key, void
+from tests.ledger.contract.kit import WAIT_SECONDS, admission, create_key, find_key, void
 from tests.ledger.databases import CUT_OFF, ask
 
 NODES = "SELECT count(*) FROM nodes WHERE ended_at IS NULL"
@@ -125,21 +120,3 @@ async def test_a_server_that_is_not_there_is_an_outage() -> None:
     with pytest.raises(LedgerUnavailable):
         await reader.read_receipt("req_1")
     await reader.close()
-
-
-TODAY = NOW_MS // DAY_MS
-SPENDING = Spending(find_span("day", NOW_MS), 5)
-
-
-def make_item(
-    id_: str = "req_1", *, rate: Rate | None = None, budget: Budget | None = None
-) -> Item:
-    account = Account(7, "a", suspended=False, balance_nano=100)
-    key = Key("key_1", account, KeyTerms(), Line("key_1"), budget=budget)
-    asked = replace(admission(9, id_=id_, stream=True), key_rate=rate, expected_tokens=60)
-    asked.full_nano, asked.full_below_nano = 12, 120
-    return Item(Hold(asked, account, key, 9, budget=budget), insert=True, settlement=None)
-
-
-def make_budget() -> Budget:
-    return Budget(3, 7, "team", Allowance(1000, "day"), SPENDING)

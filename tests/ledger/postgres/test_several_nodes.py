@@ -12,7 +12,7 @@ import pytest
 from gateway.errors import BalanceHeld, InsufficientBalance, LedgerUnavailable
 from gateway.ledger.base import Hold
 from gateway.ledger.postgres import nodes
-from gateway.ledger.postgres.session import Session, connect
+from gateway.ledger.postgres.session import connect
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.ledger import ServingLedger
 from tests.ledger.postgres.shared import Shared, admission, make_shared, settlement
@@ -40,13 +40,6 @@ async def open_nodes(
         await stack.enter_async_context(shared.serve(silence_seconds=silence_seconds))
         for _ in range(count)
     ]
-
-
-async def fall_silent(stack: AsyncExitStack, shared: Shared) -> tuple[Session, nodes.Node]:
-    """Return a node that never says again that it lives, with its connection."""
-    session = await asyncio.to_thread(connect, shared.url)
-    stack.callback(session.close)
-    return session, nodes.register(session)
 
 
 @pytest.mark.parametrize("times", [1, 10, 10**6])
@@ -125,22 +118,6 @@ async def test_a_node_that_was_taken_over_says_so_and_refuses(postgres_url: str)
         with pytest.raises(LedgerUnavailable):
             ledger.hold(shared.find_key(ledger), admission())
     assert shared.query("SELECT count(*) FROM entries WHERE kind = 'charge'") == [(0,)]
-
-
-async def test_a_node_that_joins_others_can_take_over_at_once(postgres_url: str) -> None:
-    """It knows from them that the database was there; a row of nobody alive tells nothing."""
-    shared = make_shared(postgres_url)
-    past = "clock_timestamp() - interval '1 hour'"
-    async with AsyncExitStack() as stack:
-        _, dead = await fall_silent(stack, shared)
-        shared.query(f"UPDATE nodes SET seen_at = {past}, steady_at = {past} RETURNING 1")
-        first = await fall_silent(stack, shared)
-        assert list(nodes.look_around(*first, 1.0)) == []
-        shared.query(f"UPDATE nodes SET steady_at = {past} WHERE id = %s RETURNING 1", first[1].id)
-        second = await fall_silent(stack, shared)
-        assert list(nodes.look_around(*second, 1.0)) == [], "it is suspected first"
-        shared.query(f"UPDATE nodes SET suspected_at = {past} WHERE id = {dead.id} RETURNING 1")
-        assert [one.id for one in nodes.look_around(*second, 1.0)] == [dead.id]
 
 
 async def test_a_correction_raises_the_balance_that_others_know(postgres_url: str) -> None:
