@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -12,13 +11,12 @@ import pytest
 
 from gateway import ids
 from gateway.admin import keys
-from gateway.ledger.key_records import Allowance, KeyTerms, Terms
-from gateway.ledger.records import Conflict, NotFound, Refused
+from gateway.ledger.key_records import Allowance, KeyTerms
+from gateway.ledger.records import Conflict, Refused
 from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books import Books
 from gateway.money import NANO
 from tests.admin.visits import NAME, Clock, read
-from tests.ledger.kit import assert_sound
 from tests.support.rows import each_row
 
 NOW_MS: Final = Clock().now_ms
@@ -32,13 +30,6 @@ def read_kept(path: Path) -> bytes:
 
 
 # ---- what is kept --------------------------------------------------------------------------------
-
-
-def test_an_account_s_models_are_named_once(books: Books) -> None:
-    made = books.accounts.create("a", terms=Terms(("m", "n", "m"), 1))
-    assert made.terms == Terms(("m", "n"), 1)
-    edited = books.accounts.edit("a", {"models": ("n", "n")}, operator=True)
-    assert (edited.terms, edited.operator) == (Terms(("n",), 1), True)
 
 
 def test_a_key_is_shown_once_and_kept_as_a_digest(books: Books, path: Path) -> None:
@@ -65,23 +56,6 @@ def test_a_rotation_keeps_the_terms_and_ends_the_old_key(books: Books, path: Pat
     assert by_id[old.id].terms.expires_ms == NOW_MS + 60_000
     with pytest.raises(Conflict, match=f"replaced by {new.key.id}"):
         keys.rotate_key(books, old.id)
-
-
-def test_an_edit_changes_what_is_named_alone(books: Books) -> None:
-    old = keys.add_key(books, NAME, KeyTerms(("m",), concurrency=2, name="n", cap_nano=100)).key
-    edited = books.keys.edit(old.id, {"cap_nano": None, "models": ("a", "b", "a")})
-    assert edited.terms == KeyTerms(("a", "b"), concurrency=2, name="n")
-
-
-def test_a_budget_is_found_by_id_and_by_name(books: Books) -> None:
-    mine = books.budgets.create(NAME, "team", A_DAY)
-    assert books.budgets.find("team") == books.budgets.find("1") == mine
-    theirs = books.budgets.create("root", "team", A_DAY)
-    with pytest.raises(Refused, match=rf"give its id: {mine.id} of 'alice', {theirs.id} of 'root'"):
-        books.budgets.find("team")
-    assert books.budgets.find("team", "root") == theirs
-    with pytest.raises(NotFound):
-        books.budgets.find(str(mine.id), "root")
 
 
 def test_a_token_is_kept_as_its_hash(books: Books, path: Path) -> None:
@@ -128,36 +102,6 @@ def test_nothing_is_kept_of_a_code_but_its_digest_and_its_end(books: Books, path
         assert code.encode() not in kept
         assert code.replace("-", "").encode() not in kept
         assert code not in repr(made)
-
-
-def test_a_code_credits_its_amount_as_an_entry_of_its_own_kind(books: Books, path: Path) -> None:
-    made = keys.make_codes(books, 5 * NANO, 1)
-    (code,) = made.codes
-    entry = keys.redeem(books, NAME, code)
-    assert (entry.account, entry.kind, entry.amount_nano) == (NAME, "code", 5 * NANO)
-    assert (entry.balance_after_nano, entry.note) == (5 * NANO, f"code ····{code[-4:]}")
-    ((code_id, *redeemed),) = read(path, "SELECT id, entry_id, redeemed_by FROM codes")
-    assert redeemed == [entry.id, 1]
-    assert read(path, "SELECT actor, action, account, target, detail FROM events")[2:] == [
-        ("cli", "code.make", None, made.batch, "1 of 5.00"),
-        ("cli", "code.redeem", NAME, code_id, f"5.00: code ····{code[-4:]}"),
-    ]
-    assert_sound(path)
-
-
-@each_row(
-    "write",
-    [
-        lambda code: code.lower(),
-        lambda code: code.replace("-", ""),
-        lambda code: f"  {code.replace('-', ' - ')}\n",
-        lambda code: code.replace("-", "\N{EN DASH}"),
-        lambda code: code.replace("-", "\N{NO-BREAK SPACE}").lower(),
-        lambda code: "-".join(code.replace("-", "")),
-    ],
-)
-def test_a_code_may_be_typed_as_people_do(books: Books, write: Callable[[str], str]) -> None:
-    assert keys.redeem(books, NAME, write(make_one(books))).amount_nano == 5 * NANO
 
 
 def test_unknown_used_void_and_expired_codes_are_told_apart_to_nobody(

@@ -16,22 +16,17 @@ import pytest
 
 from gateway.admin import passwords, signin
 from gateway.admin.passwords import hash_password, make_nobodys_hash, needs_rehash, verify_password
-from gateway.admin.signin import LINK_MS, Visitor
+from gateway.admin.signin import LINK_MS
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import Conflict, NotFound, Refused
-from gateway.ledger.signin_records import OPERATOR_IDLE_MS, OPERATOR_SESSION_MS
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.visits import (
-    HASH,
     NAME,
     OPERATOR,
     VISITOR,
     Clock,
-    is_open,
     open_by_link,
-    open_by_password,
-    read,
     read_events,
     set_up_totp,
     show_totp,
@@ -80,12 +75,6 @@ def test_other_parameters_are_understood_and_renewed() -> None:
     assert make_nobodys_hash() != make_nobodys_hash()
 
 
-@each_row("stored", ["", "x", "bcrypt$15$8$3$AAAA$AAAA", "scrypt$15$8$AAAA$AAAA"])
-def test_another_form_is_an_error_that_tells_nothing(stored: str) -> None:
-    with pytest.raises(ValueError, match="no known form"):
-        verify_password(PASSWORD, stored)
-
-
 @pytest.mark.usefixtures("cheap_passwords")
 def test_a_password_is_kept_as_a_hash(books: Books, path: Path) -> None:
     assert signin.set_password(books, NAME, "correct horse") == 0
@@ -112,46 +101,20 @@ def test_a_password_has_at_most_1024_bytes(password: str, text: str | None) -> N
     assert text is None or password not in str(caught)
 
 
-def test_a_change_of_the_password_goes_on_under_a_new_id(
-    books: Books, path: Path, clock: Clock
-) -> None:
-    books.signins.set_password(NAME, HASH)
-    own, other = open_by_password(books), open_by_link(books)
-    assert own is not None
-    clock.now_ms += 1000
-    made = signin.change_password(books, replace(VISITOR, session=own.view), HASH, "new hash")
-    assert [is_open(books, one) for one in (own, other, made)] == [False, False, True]
-    assert made.token != own.token
-    assert made.view.id != own.view.id
-    assert made.view.opened_by == "password"
-    assert made.view.created_ms == own.view.created_ms, "nobody signed in anew, by all factors"
-    assert read_events(path)[-1] == ("alice", "account.password", NAME, "ended 2 sessions")
-
-
 def test_a_change_that_came_too_late_changes_nothing(books: Books) -> None:
-    books.signins.set_password(NAME, HASH)
+    books.signins.set_password(NAME, "a hash")
     made = open_by_link(books)
     visitor = replace(VISITOR, session=made.view)
     with pytest.raises(Conflict):
         signin.change_password(books, visitor, "an earlier hash", "new hash")
-    assert is_open(books, made)
+    assert signin.find_session(books, made.token)
     books.signins.end_session(made.view.signin, made.view.id)
     with pytest.raises(NotFound):
-        signin.change_password(books, visitor, HASH, "new hash")
-    assert books.people.find_hash(books.people.read(NAME)) == HASH
+        signin.change_password(books, visitor, "a hash", "new hash")
+    assert books.people.find_hash(books.people.read(NAME)) == "a hash"
 
 
 # ---- links ---------------------------------------------------------------------------------------
-
-
-def test_a_link_expires_within_half_an_hour(books: Books, clock: Clock) -> None:
-    link = signin.make_signin_link(books, NAME)
-    assert link.expires_ms - clock.now_ms == LINK_MS == 30 * 60_000
-    clock.now_ms = link.expires_ms
-    assert signin.open_session_by_link(books, link.token, VISITOR) is None
-    again = signin.make_signin_link(books, NAME)
-    clock.now_ms = again.expires_ms - 1
-    assert signin.open_session_by_link(books, again.token, VISITOR) is not None
 
 
 @each_row("token", ["", "gwl_", "gwl_" + "A" * 43, "x" * 10_000, "\udc80", "'--"])
@@ -161,15 +124,11 @@ def test_no_other_token_opens_anything(books: Books, token: str) -> None:
     assert signin.find_session(books, token) is None
 
 
-def test_a_link_is_no_session_and_a_session_no_link(books: Books) -> None:
-    link = signin.make_signin_link(books, NAME)
-    assert signin.find_session(books, link.token) is None
-    made = open_by_link(books)
-    assert signin.open_session_by_link(books, made.token, VISITOR) is None
-
-
-def test_no_token_is_kept_or_shown(books: Books, path: Path) -> None:
+def test_a_link_is_no_session_and_no_token_is_kept_or_shown(books: Books, path: Path) -> None:
     link, made = signin.make_signin_link(books, NAME), open_by_link(books, OPERATOR)
+    assert link.expires_ms - books.clock() == LINK_MS == 30 * 60_000
+    assert signin.find_session(books, link.token) is None
+    assert signin.open_session_by_link(books, made.token, VISITOR) is None
     for token in (link.token, made.token):
         assert token not in repr((link, made))
         assert all(token.encode() not in one.read_bytes() for one in path.parent.iterdir())
@@ -178,50 +137,12 @@ def test_no_token_is_kept_or_shown(books: Books, path: Path) -> None:
 # ---- sessions ------------------------------------------------------------------------------------
 
 
-def test_an_operators_session_ends_after_half_an_hour_or_twelve(
-    books: SqliteBooks, clock: Clock
-) -> None:
-    assert (OPERATOR_IDLE_MS, OPERATOR_SESSION_MS) == (30 * 60_000, 12 * 3_600_000)
-    made = open_by_link(books, OPERATOR)
-    assert made.view.expires_ms == clock.now_ms + OPERATOR_SESSION_MS
-    clock.now_ms += OPERATOR_IDLE_MS - 1
-    assert is_open(books, made)
-    clock.now_ms += OPERATOR_IDLE_MS
-    assert not is_open(books, made)
-    made = open_by_link(books, OPERATOR)
-    while clock.now_ms < made.view.expires_ms - OPERATOR_IDLE_MS + 1:
-        clock.now_ms += OPERATOR_IDLE_MS - 60_000
-        assert is_open(books, made)
-    clock.now_ms = made.view.expires_ms
-    assert not is_open(books, made), "however much it is used"
-
-
 def test_a_session_is_fresh_for_ten_minutes(books: SqliteBooks, clock: Clock) -> None:
     made = open_by_link(books, OPERATOR)
     assert signin.is_fresh(made.view, clock.now_ms + 600_000)
     assert not signin.is_fresh(made.view, clock.now_ms + 600_001)
     proxied = replace(made.view, opened_by="identity header")
     assert signin.is_fresh(proxied, clock.now_ms + 600_001), "the proxy knows when they signed in"
-
-
-def test_ended_sessions_are_swept_out_when_one_is_opened(
-    books: SqliteBooks, clock: Clock, path: Path
-) -> None:
-    made = open_by_link(books), open_by_link(books, OPERATOR)
-    clock.now_ms += OPERATOR_IDLE_MS
-    last = open_by_link(books)
-    kept = {row[0] for row in read(path, "SELECT id FROM sessions")}
-    assert kept == {made[0].view.id, last.view.id}
-
-
-def test_sessions_are_listed_the_last_used_first(books: SqliteBooks, clock: Clock) -> None:
-    first = open_by_link(books)
-    clock.now_ms += 1
-    second = open_by_link(books, NAME, Visitor("curl", "::1"))
-    open_by_link(books, OPERATOR)
-    listed = books.signins.read_sessions(books.accounts.read(NAME).id)
-    assert listed == [second.view, first.view]
-    assert [one.device for one in listed] == ["curl", "Firefox on Linux"]
 
 
 # ---- one-time codes ------------------------------------------------------------------------------

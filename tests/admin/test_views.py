@@ -19,7 +19,7 @@ from gateway.admin.fields import describe, name_process
 from gateway.admin.observations import Pause, State, judge
 from gateway.config.records import Reload
 from gateway.ledger.alert_records import CallSums, Hook, UpstreamView
-from gateway.ledger.call_records import CallView, Usage
+from gateway.ledger.call_records import CallView
 from gateway.ledger.key_records import BudgetStanding, KeyTerms, KeyView
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl
@@ -77,18 +77,6 @@ def test_the_budget_of_a_key_is_shown_with_its_name(name: str | None, told: str)
     assert views._describe_key_budget(replace(key, budget=budget)).endswith(told)
 
 
-def test_usage_is_counted_and_priced() -> None:
-    assert views.USAGE.describe(Usage(2, 1, 3, 4, 5, 6)) == {
-        "requests": 2,
-        "input_tokens": 1,
-        "cached_input_tokens": 3,
-        "cache_write_tokens": 4,
-        "output_tokens": 5,
-        "cost": "0.000000006",
-        "cost_nano": 6,
-    }
-
-
 def test_a_call_is_shown_with_its_tokens_and_times() -> None:
     shown = views.CALL.describe(CALL)
     assert (shown["key"], shown["total_ms"], shown["first_byte_ms"]) == ("key_1", 2500, 6)
@@ -140,10 +128,8 @@ def test_a_provider_is_judged_by_its_latest_calls(
 ) -> None:
     judged = judge([seen], pause)
     assert (judged.state, judged.words) == (state, words)
-
-
-def test_a_provider_that_is_off_is_nothing_else() -> None:
-    assert judge([see(CallSums(9, 9))], Pause("probing"), is_off=True).state == "off"
+    assert judge([seen], pause, is_off=True).state == "off"
+    assert judge([]).state == "not_asked"
 
 
 def test_what_works_does_not_hide_what_does_not() -> None:
@@ -152,10 +138,6 @@ def test_what_works_does_not_hide_what_does_not() -> None:
     assert (judged.state, judged.words) == ("failing", "failing for 1 of 3 models")
     assert judged.hour == CallSums(99, 9)
     assert judged.failure == make_failure(7)
-
-
-def test_a_provider_without_models_was_not_asked() -> None:
-    assert judge([]).state == "not_asked"
 
 
 # ---- alerts -------------------------------------------------------------------------------------
@@ -211,48 +193,35 @@ def answer(
     observations.note(books, Reload(at_ms, ok, words, restart_for), "gateway.toml", pid)
 
 
-def ask(
-    path: Path, *at_ms: int, ok: bool = True, words: str = "done"
-) -> observations.Answer | None:
-    """Ask a process that answers with these times, the latest last."""
-    asked: list[tuple[int, int]] = []
-    with open_books(path) as books:
-
-        def send(pid: int, number: int) -> None:
-            asked.append((pid, number))
-            for one in at_ms:
-                answer(books, one, ok=ok, words=words)
-
-        found = observations.ask(books, PID, send=send, wait_seconds=0.1)
-    assert asked == [(PID, signal.SIGHUP)]
-    return found
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return make_place(tmp_path).path
 
 
-def test_the_answer_says_what_changed_and_what_waits(path: Path) -> None:
-    now_ms = unix_ms() + 1000
-    words = "done; a restart is needed for: server.port"
-    assert ask(path, now_ms) == observations.Answer(now_ms, True, words)
+@each_row(
+    ("later_ms", "ok", "words", "found"),
+    [
+        (1000, True, "done", "done; a restart is needed for: server.port"),
+        (1000, False, "a typo", "a typo"),
+        (-1, True, "done", None),  # it began before, and may have read the file as it was
+        (None, True, "", None),
+    ],
+)
+def test_a_process_answers_what_it_is_asked(
+    tmp_path: Path, later_ms: int | None, ok: bool, words: str, found: str | None
+) -> None:
+    asked: list[tuple[int, int]] = []
+    at_ms = unix_ms() + (later_ms or 0)
+    with open_books(make_place(tmp_path).path) as books:
 
+        def send(pid: int, number: int) -> None:
+            asked.append((pid, number))
+            if later_ms is not None:
+                answer(books, at_ms, ok=ok, words=words)
 
-def test_a_refusal_says_why(path: Path) -> None:
-    now_ms = unix_ms() + 1000
-    assert ask(path, now_ms, ok=False, words="a typo") == observations.Answer(
-        now_ms, False, "a typo"
-    )
-
-
-def test_a_reload_that_began_before_is_no_answer(path: Path) -> None:
-    """It may have read the file as it was."""
-    before_ms = unix_ms() - 1
-    with open_books(path) as books:
-        answer(books, before_ms)
-    assert ask(path, before_ms) is None
-    assert ask(path) is None
+        told = observations.ask(books, PID, send=send, wait_seconds=0.1)
+    assert asked == [(PID, signal.SIGHUP)]
+    assert told == (None if found is None else observations.Answer(at_ms, ok, found))
 
 
 def test_the_answer_is_that_of_the_process_that_was_asked(path: Path) -> None:

@@ -10,14 +10,11 @@ from pathlib import Path
 
 from gateway.admin import signin
 from gateway.admin.signin import NewSession, Visitor
-from gateway.ledger.signin_records import StoredPassword
 from gateway.ledger.sql.books import Books
 
 NAME = "alice"
 OPERATOR = "root"
 VISITOR = Visitor("Firefox on Linux", "192.0.2.1")
-HASH = "a hash"
-"""The books store hashes without reading them, so any text will do."""
 
 
 @dataclass
@@ -32,17 +29,6 @@ def open_by_link(books: Books, name: str = NAME, visitor: Visitor = VISITOR) -> 
     made = signin.open_session_by_link(books, signin.make_signin_link(books, name).token, visitor)
     assert made is not None
     return made
-
-
-def open_by_password(books: Books, visitor: Visitor = VISITOR) -> NewSession | None:
-    stored = StoredPassword(books.people.read(NAME), HASH)
-    return signin.open_session_by_password(books, stored, None, visitor)
-
-
-def is_open(books: Books, made: NewSession) -> bool:
-    found = signin.find_session(books, made.token)
-    assert found is None or found.id == made.view.id
-    return found is not None
 
 
 def set_up_totp(books: Books, name: str, person: str = "") -> tuple[bytes, tuple[str, ...]]:

@@ -9,22 +9,12 @@ import re
 import subprocess
 import sys
 from email.message import Message
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from gateway.addresses import is_public
-from gateway.alerts.delivery import (
-    Forbidden,
-    Undelivered,
-    check_holder_url,
-    post,
-    require_public,
-    run_command,
-    sign,
-)
+from gateway.alerts.delivery import Undelivered, check_holder_url, post, run_command
 from tests.alerts.receiver import HANG, SECRET, listen, verify
 from tests.support.loops import LOOPS, run_on
 from tests.support.rows import each_row
@@ -49,13 +39,6 @@ async def test_what_arrives_is_signed_with_its_time() -> None:
     assert verify(SECRET, header, body)
     assert not verify("another", header, body)
     assert not verify(SECRET, header.replace("t=5", "t=6"), body)
-
-
-def test_a_signature_is_the_same_for_ever() -> None:
-    """Receivers have code that computes it."""
-    assert sign("secret", b"{}", 1_700_000_000) == (
-        "t=1700000000,v1=b8569b78799ff9e3cbff0fc2d63a33a2b57f3282abd07c37ae5e8e7d79a5f163"
-    )
 
 
 @each_row(
@@ -92,43 +75,6 @@ async def test_a_holders_webhook_reaches_no_private_address(host: str) -> None:
         assert receiver.bodies == []
 
 
-INSIDE = [
-    "127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
-    "0.0.0.0", "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1",
-    "::", "::1", "fe80::1", "fc00::1", "fd00:ec2::254", "ff02::1", "2001:db8::1", "fec0::1",
-    "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe",
-    "2002:7f00:1::", "2002:a00:1::",
-    "192.0.0.1", "192.0.0.9", "192.0.0.170", "192.88.99.1", "3fff::1", "3fff:fff::1", "5f00::1",
-    "::ffff:192.0.0.9", "::ffff:192.88.99.1", "::192.0.0.9", "2002:c000:9::1", "2002:c058:6301::1",
-    "64:ff9b::c000:9", "64:ff9b:1::7f00:1", "2001:0:808:808::3fff:fff6", "2001:0:7f00:1::f7f7:f7f7",
-    "2606:4700::5efe:a00:1", "2606:4700::200:5efe:c000:9", "::ffff:0:7f00:1",
-]  # fmt: skip
-
-
-@each_row("address", INSIDE)
-def test_what_is_inside_is_refused(address: str) -> None:
-    assert not is_public(ip_address(address))
-    with pytest.raises(Forbidden):
-        require_public(address)
-    host = f"[{address}]" if ":" in address else address
-    with pytest.raises(ValueError, match="public address"):
-        check_holder_url(f"https://{host}/hook", any_address=False)
-
-
-@each_row(
-    "address",
-    ["1.1.1.1", "8.8.8.8", "192.0.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "2002:808:808::1"],
-)
-def test_what_is_public_is_allowed(address: str) -> None:
-    require_public(address)
-
-
-@each_row("text", ["localhost", "2130706433", "0x7f.1", "fe80::1%eth0", ""])
-def test_what_is_no_public_address_is_refused(text: str) -> None:
-    with pytest.raises(Forbidden):
-        require_public(text)
-
-
 @each_row(
     ("url", "problem"),
     [
@@ -138,6 +84,8 @@ def test_what_is_no_public_address_is_refused(text: str) -> None:
         ("https://hooks.example.com/#a", "fragment"),
         ("https://", "must be an address"),
         ("https://hooks.example.com/" + "a" * 500, "at most 500"),
+        ("https://169.254.169.254/hook", "public address"),
+        ("https://[::ffff:127.0.0.1]/hook", "public address"),
     ],
 )
 def test_other_addresses_are_refused(url: str, problem: str) -> None:

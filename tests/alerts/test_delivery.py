@@ -7,20 +7,12 @@ import json
 import sys
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from gateway.alerts.delivery import (
-    FIRST_PAUSE_MS,
-    GIVEN_UP_MS,
-    LONGEST_PAUSE_MS,
-    Deliveries,
-    find_next_try_ms,
-    tell_at_once,
-)
+from gateway.alerts.delivery import FIRST_PAUSE_MS, Deliveries, tell_at_once
 from gateway.config.records import Alerts
 from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.sqlite.books import SqliteBooks
@@ -67,19 +59,6 @@ def place(tmp_path: Path) -> Place:
     with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
         books.accounts.create("a", credit_nano=1000, operator=False)
     return Place(tmp_path / "gateway.db")
-
-
-def test_pauses_double_up_to_an_hour_and_end_after_three_days() -> None:
-    """By a clock of this test: each try comes when the last one said."""
-    now_ms, tries = 0, [0]
-    while (next_ms := find_next_try_ms(len(tries), 0, now_ms)) is not None:
-        now_ms = next_ms
-        tries.append(now_ms)
-    pauses = [later - earlier for earlier, later in pairwise(tries)]
-    assert pauses[:4] == [FIRST_PAUSE_MS * factor for factor in (1, 2, 4, 8)]
-    assert set(pauses[9:]) == {LONGEST_PAUSE_MS}
-    assert pauses == sorted(pauses)
-    assert GIVEN_UP_MS - LONGEST_PAUSE_MS < tries[-1] <= GIVEN_UP_MS
 
 
 async def test_it_is_delivered_once_in_good_times(place: Place) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from gateway.alerts.watch import (
-    Providers,
     find_budgets,
     find_missing_usages,
     find_old_backup,
@@ -30,7 +30,7 @@ from tests.ledger.contract.kit import NOW_MS
 from tests.support.rows import each_row
 from tests.support.settings import load
 
-CONFIG = """
+CONFIG: Final = """
 [providers.demo]
 dialect = "demo"
 [providers.spare]
@@ -38,11 +38,20 @@ dialect = "demo"
 [models.echo]
 routes = ["demo/echo", "spare/echo"]
 price = "free"
+[models.large]
+routes = ["demo/large"]
+price = "free"
 """
-
-
-OTHER = '[providers.other]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
-OTHER_MODEL = '[models.more]\nroutes = ["other/well"]\nprice = "free"\n'
+OTHER: Final = '[providers.other]\ndialect = "chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+MODEL: Final = '[models.more]\nroutes = ["other/{}"]\nprice = "free"\n'
+NODES: Final = {
+    "": "",
+    "where it is off": f'{OTHER}api_key = "env:UNSET"\n',
+    "where well is used": OTHER + MODEL.format("well"),
+    "where ill is used": OTHER + MODEL.format("ill"),
+}
+JUDGED: Final = re.compile(r"(.*?)(?: (where .*))? = (.*)")
+"""The lines of `judged.txt`: what was noted, by whose configuration it is judged, and what is found."""
 
 
 @dataclass
@@ -99,89 +108,25 @@ def test_missing_usage_is_told_once_a_day() -> None:
     assert "model m: 2 replies" in first.text
 
 
-def note(books: SqliteBooks, name: str, calls: int, failures: int, slots_ago: int = 0) -> None:
-    """Write down how a provider's model, `demo/echo`, answered ten minutes, or more, ago."""
-    provider, _, model = name.partition("/")
-    at = (NOW_MS // 600_000 - slots_ago, provider, model)
-    write_aside(books.connection, Observations(calls={at: CallSum(calls, failures)}), NOW_MS)
+def judge(folder: Path, noted: str, node: str) -> str:
+    with SqliteBooks(folder / "gateway.db", create=True, clock=lambda: NOW_MS) as books:
+        for one in noted.split(", "):
+            name, calls, failures, slots_ago = f"{one} 0".split()[:4]
+            provider, model = name.split("/")
+            at = (NOW_MS // 600_000 - int(slots_ago), provider, model)
+            sums = Observations(calls={at: CallSum(int(calls), int(failures))})
+            write_aside(books.connection, sums, NOW_MS)
+        found = judge_providers(books, load(folder, CONFIG + NODES[node]))
+    told = [*found.failing.values(), *found.working.values()]
+    return ", ".join(told + [f"{name}: unknown" for name in found.unknown]) or "nothing"
 
 
-@pytest.fixture
-def books(tmp_path: Path) -> Iterator[SqliteBooks]:
-    with SqliteBooks(tmp_path / "gateway.db", create=True, clock=lambda: NOW_MS) as books:
-        yield books
-
-
-def test_a_provider_fails_by_the_rule_of_the_page(tmp_path: Path, books: SqliteBooks) -> None:
-    config = load(tmp_path, CONFIG)
-    assert judge_providers(books, config) == Providers()
-    note(books, "demo/echo", 6, 3)
-    note(books, "spare/echo", 3, 1, slots_ago=1)
-    assert judge_providers(books, config) == Providers(
-        failing={"demo": "Provider demo is failing (3 of 6 in its latest ten minutes)."},
-        working={"spare": "Provider spare works again."},
-    )
-
-
-@pytest.mark.parametrize(
-    ("slots", "words"),
-    [
-        ([("echo", 1, 1)], None),
-        ([("echo", 2, 2)], None),
-        ([("echo", 4, 2)], None),
-        ([("echo", 3, 3)], "failing (3 of 3 in its latest ten minutes)"),
-        ([("echo", 5, 3)], "failing (3 of 5 in its latest ten minutes)"),
-        ([("echo", 2, 2), ("echo", 1, 1)], "failing (all 3 in the last hour)"),
-        ([("echo", 3, 2), ("echo", 1, 1)], None),
-        (
-            [("echo", 3, 3), ("large", 9, 0)],
-            "failing for model echo (3 of 3 in its latest ten minutes)",
-        ),
-    ],
-)
-def test_few_failures_are_no_alarm(
-    tmp_path: Path, books: SqliteBooks, slots: list[tuple[str, int, int]], words: str | None
-) -> None:
-    """Nor an end of one."""
-    second = CONFIG + '[models.large]\nroutes = ["demo/large"]\nprice = "free"\n'
-    for slots_ago, (model, calls, failures) in enumerate(slots):
-        note(books, f"demo/{model}", calls, failures, slots_ago=slots_ago)
-    found = judge_providers(books, load(tmp_path, second))
-    assert found.failing == ({} if words is None else {"demo": f"Provider demo is {words}."})
-    assert found.unknown == ({"demo"} if words is None else set())
-
-
-def test_one_that_failed_hours_ago_neither_fails_nor_works(
-    tmp_path: Path, books: SqliteBooks
-) -> None:
-    note(books, "demo/echo", 2, 2, slots_ago=7)
-    assert judge_providers(books, load(tmp_path, CONFIG)) == Providers(unknown={"demo"})
-
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        ("", {"other"}),  # no such provider here
-        (OTHER + 'api_key = "env:UNSET"\n', {"other"}),  # it is off here
-        (OTHER + OTHER_MODEL, {"other"}),  # the model that fails is not used here
-        (OTHER + OTHER_MODEL.replace("well", "ill"), set()),
-    ],
-)
-def test_nodes_with_other_files_end_nothing_that_one_of_them_begins(
-    tmp_path: Path, books: SqliteBooks, lines: str, expected: set[str]
-) -> None:
-    note(books, "other/ill", 3, 3)
-    note(books, "other/well", 9, 0)
-    found = judge_providers(books, load(tmp_path, CONFIG + lines))
-    assert (found.unknown, found.working) == (expected, {})
-    assert bool(found.failing) is not bool(expected)
-
-
-def test_a_provider_that_nobody_asks_any_more_is_forgotten(
-    tmp_path: Path, books: SqliteBooks
-) -> None:
-    note(books, "other/ill", 2, 2, slots_ago=7)
-    assert judge_providers(books, load(tmp_path, CONFIG)) == Providers()
+@each_row("line", Path(__file__).with_name("judged.txt").read_text("utf-8").splitlines())
+def test_providers_are_judged_as_it_is_written(tmp_path: Path, line: str) -> None:
+    if not line.startswith("#"):
+        found = JUDGED.fullmatch(line)
+        assert found is not None
+        assert judge(tmp_path, found[1], found[2] or "") == found[3]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from gateway.cards.cashier import Cashier
+from gateway.cards.stripe import Stripe
+from gateway.config.records import Cards
+from gateway.console.state import BooksThread
 from gateway.ledger.order_records import OrderView
-from tests.cards.stripe_server import StripeServer, run_stripe
+from tests.cards.stripe_server import SECRET_KEY, WEBHOOK_SECRET, StripeServer, run_stripe
 from tests.console.kit import API, CREDIT_NANO, HOLDER, Console, Reply, open_console
 
 _keys = iter(range(10**9))
@@ -23,32 +27,28 @@ class Shop:
     console: Console
     stripe: StripeServer
 
-    async def order(self, amount: str = "10", *, as_: str = HOLDER, key: str = "") -> Reply:
-        key = key or f"order-{next(_keys)}"
-        return await self.console.post(
-            f"{API}/billing/orders", {"amount": amount}, as_=as_, key=key
-        )
+    async def order(self, key: str) -> Reply:
+        return await self.console.post(f"{API}/billing/orders", {"amount": "10"}, key=key)
 
-    async def open_page(self, amount: str = "10", *, as_: str = HOLDER) -> dict[str, Any]:
+    async def open_page(self) -> dict[str, Any]:
         """Make an order; return the session of its payment page."""
-        reply = await self.order(amount, as_=as_)
+        reply = await self.order(f"order-{next(_keys)}")
         assert reply.status == 201, reply.json
         return self.stripe.sessions[reply.json["url"].rpartition("/")[2]]
 
-    def added_nano(self, account: str = HOLDER) -> int:
-        """Return how much more there is than at the beginning."""
+    def make_cashier(self) -> Cashier:
+        """Make one like the gateway's own, whose chore sleeps."""
+        cards = Cards(SECRET_KEY, WEBHOOK_SECRET, (), 0, 0, self.stripe.url)
+        return Cashier(Stripe(cards), BooksThread(self.console.database))
+
+    def added_nano(self) -> int:
+        """Return how much more the holder has than at the beginning."""
         with self.console.open_books() as books:
-            return books.accounts.read(account).balance_nano - CREDIT_NANO
+            return books.accounts.read(HOLDER).balance_nano - CREDIT_NANO
 
     def read_orders(self) -> list[OrderView]:
         with self.console.open_books() as books:
             return books.orders.read_latest(None, None, 99)
-
-    def list_events(self, search: str) -> list[tuple[str, str]]:
-        """Return action and actor, the earliest first."""
-        with self.console.open_books() as books:
-            found = books.events.read_page(search, None, 100)
-        return [(event.action, event.actor) for event in reversed(found)]
 
 
 @pytest.fixture(autouse=True)

@@ -66,12 +66,12 @@ async def test_an_order_outlives_a_kill_while_its_page_is_made(killed: Shop, is_
     shop = killed
     shop.stripe.interrupt, shop.stripe.is_late = lambda: kill(shop), is_late
     with pytest.raises(aiohttp.ClientError):
-        await shop.order(key="a")
+        await shop.order("a")
     (order,) = shop.read_orders()
     assert (order.state, order.session_id) == ("made", None)
     restart(shop)
     if not is_late:
-        assert (await shop.order(key="a")).status == 201
+        assert (await shop.order("a")).status == 201
     session = shop.stripe.pay("cs_test_1")
     for _ in range(2):
         assert (await tell(shop.console, COMPLETED, session)).status == 200

@@ -57,9 +57,10 @@ async def play_session(path: Path, text: str, play: Play) -> None:
     played = [await play(line) for _, line, _ in blocks]
     if "WRITE_SESSION" in os.environ:
         new = [
-            f"{why}$ {line}\n{told}\n" for (why, line, _), told in zip(blocks, played, strict=True)
+            f"{why}$ {line}\n" + f"{told}\n" * bool(told)
+            for (why, line, _), told in zip(blocks, played, strict=True)
         ]
-        _write(path, text, "".join(new).replace("\n\n", "\n"))
+        _write(path, text, "".join(new))
     with told_together() as row:
         for (_, line, expected), told in zip(blocks, played, strict=True):
             with row(line):
@@ -67,7 +68,8 @@ async def play_session(path: Path, text: str, play: Play) -> None:
 
 
 def _write(path: Path, text: str, played: str) -> None:
-    written = f"{text.partition(chr(10))[0]}\n{played}" + "\n" * text.endswith("\n\n")
+    head = text[: next(BLOCK.finditer(text)).start()]
+    written = f"{head}{played}" + "\n" * text.endswith("\n\n")
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole.replace(text, written), encoding="utf-8")
 

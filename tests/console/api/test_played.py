@@ -28,10 +28,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import re
 import shlex
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -46,22 +46,18 @@ from gateway.times import DAY_MS, unix_ms
 from tests.console.calls import Past, add_calls
 from tests.console.kit import API, Console, Reply, execute, open_console, read_cookie, read_pages
 from tests.console.session import seed_passwords
+from tests.ledger.player import BLOCK, play_session, read_sessions
 from tests.support.cli import run_here
-from tests.support.rows import told_together
 from tests.support.scribe import Scribe
 
 PLAYED: Final = Path(__file__).with_name("played")
-BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:(?![#$] ).*\n?)*)")
-"""Comments, a command, and what is told of it."""
 SETTING: Final = re.compile(r"^> (\w+): ?(.*)$", re.MULTILINE)
 PROXY: Final = "127.0.0.2"
 HEADER: Final = re.compile(r"([\w-]+): ([^;]*)(?:; |$)")
 CODE: Final = re.compile(r"CODE\(([A-Z2-7]{32})(\+\d)?\)")
-SESSIONS: Final = {
-    f"{path.stem}: {text.splitlines()[0]}": (path, text)
-    for path in sorted(PLAYED.iterdir())
-    for text in path.read_text(encoding="utf-8").split("== ")[1:]
-}
+SESSIONS: Final = read_sessions(PLAYED)
+Verb = Callable[[str, list[str]], Awaitable[str]]
+"""Takes what follows the verb, and the fields to show."""
 
 
 async def ask(console: Console, command: str) -> Reply:
@@ -141,7 +137,20 @@ def compute_code(found: re.Match[str]) -> str:
     return signin.compute_code(base64.b32decode(found[1]), step)
 
 
-async def answer(console: Console, command: str, fields: list[str]) -> str:
+async def answer(
+    console: Console, command: str, fields: list[str], verbs: Mapping[str, Verb]
+) -> str:
+    word, _, rest = command.partition(" ")
+    if word.isdecimal():
+        replies = (answer(console, rest, fields, verbs) for _ in range(int(word)))
+        counted = Counter(await asyncio.gather(*replies))
+        return "\n".join(f"{count} x {one}" for one, count in sorted(counted.items()))
+    if verb := verbs.get(word):
+        return await verb(rest, fields)
+    return await answer_one(console, command, fields)
+
+
+async def answer_one(console: Console, command: str, fields: list[str]) -> str:
     word, _, rest = command.partition(" ")
     match word:
         case "sql":
@@ -157,11 +166,6 @@ async def answer(console: Console, command: str, fields: list[str]) -> str:
         case "complete":
             secret, _, model = rest.partition(" ")
             told = tell(await console.complete(secret, model=model or "demo/echo"), fields)
-        case _ if word.isdecimal():
-            all_told = await asyncio.gather(
-                *(answer(console, rest, fields) for _ in range(int(word)))
-            )
-            told = "\n".join(f"{count} x {one}" for one, count in sorted(Counter(all_told).items()))
         case _ if rest.startswith("PAGES "):
             _, name, path = rest.split(" ")
             rows = await read_pages(console, f"{API}/{path}", name, as_=word)
@@ -184,30 +188,37 @@ async def answer(console: Console, command: str, fields: list[str]) -> str:
 async def test_a_session_goes_as_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """No time passes for the throttles, so waits are as long on a slow machine."""
+    stop_clocks(monkeypatch)
+    await play(tmp_path, *SESSIONS[name])
+
+
+def stop_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass for the throttles, so that waits are as long on a slow machine."""
     monkeypatch.setattr(SignInThrottle.__init__, "__defaults__", (lambda: 1000.0,))
     monkeypatch.setattr(Tries.__init__, "__kwdefaults__", {"clock": lambda: 1000.0})
-    path, text = SESSIONS[name]
+
+
+async def play(
+    folder: Path,
+    path: Path,
+    text: str,
+    make_verbs: Callable[[Console], Mapping[str, Verb]] = lambda _: {},
+    **settings: Any,
+) -> None:
+    """Play a session of a file, perhaps with more verbs, and compare what is told, or write it."""
     head = text[: next(BLOCK.finditer(text)).start()]
-    settings: dict[str, Any] = {}
     for setting, line in SETTING.findall(head):
-        settings[setting] = f"{settings.get(setting, '')}{line}\n"
+        settings[setting] = "\n".join(filter(None, (settings.get(setting), line)))
     if settings.pop("passwords", None):
         settings["seed"] = seed_passwords
-    scribe, blocks, played = Scribe(tmp_path), BLOCK.findall(text), []
-    async with open_console(tmp_path, **settings) as console:
-        for _, line, _ in blocks:
-            command, _, fields = scribe.read(line.replace("URL", console.root_url)).partition(" | ")
-            told = await answer(console, command, fields.split())
-            played.append(scribe.write(told.replace(console.root_url, "URL")))
-    if "WRITE_SESSION" in os.environ:
-        new = [
-            f"{why}$ {line}\n{told}\n" for (why, line, _), told in zip(blocks, played, strict=True)
-        ]
-        written = f"{head}{''.join(new)}" + "\n" * text.endswith("\n\n")
-        whole = path.read_text(encoding="utf-8")
-        path.write_text(whole.replace(text, written), encoding="utf-8")
-    with told_together() as row:
-        for (_, line, expected), told in zip(blocks, played, strict=True):
-            with row(line):
-                assert told == expected.strip("\n")
+    scribe = Scribe(folder)
+    async with open_console(folder, **settings) as console:
+        verbs = make_verbs(console)
+
+        async def play_line(line: str) -> str:
+            line = scribe.read(line.replace("URL", console.root_url))
+            command, _, fields = line.partition(" | ")
+            told = await answer(console, command, fields.split(), verbs)
+            return scribe.write(told.replace(console.root_url, "URL"))
+
+        await play_session(path, text, play_line)
