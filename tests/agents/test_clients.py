@@ -11,7 +11,6 @@ from tests.agents.loop import LEARNED
 from tests.agents.market import Market
 from tests.clients import kit
 from tests.clients.test_codex import ask
-from tests.clients.test_sdks import AGENTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -22,19 +21,17 @@ THINKS: Final = 'model_reasoning_effort = "high"\n'
 """Codex' setting, which it does not choose itself for a model that it does not know."""
 
 
-async def run_vercel(market: Market, folder: Path, name: str, options: str) -> str:
-    environment = {
-        "KEY": market.key,
-        "BASE_URL": market.gateway.base_url,
-        "MODEL": f"{name}/0",
-        "OPTIONS": options,
-    }
-    return await kit.run_node(kit.read("vercel_tools"), folder, environment)
+async def run(market: Market, folder: Path, script: str, model: str, options: str) -> str:
+    return await kit.run_script(script, folder, market.gateway, market.key, model, OPTIONS=options)
 
 
+@pytest.mark.parametrize(
+    ("script", "model"), [("vercel_tools.mjs", "{}/0"), ("agents.py.txt", "openai/{}/0")]
+)
 @each_vendor
-async def test_vercel(market: Market, tmp_path: Path, name: str) -> None:
-    out = await run_vercel(market, tmp_path, name, '{"store": false}')
+async def test_an_sdk(market: Market, tmp_path: Path, name: str, script: str, model: str) -> None:
+    """Vercel's, and OpenAI's for agents."""
+    out = await run(market, tmp_path, script, model.format(name), '{"store": false}')
     assert f"TOLD {LEARNED}" in out, out
     assert f"STREAMED {LEARNED}" in out, out
     assert market.refusals == []
@@ -42,22 +39,9 @@ async def test_vercel(market: Market, tmp_path: Path, name: str) -> None:
 
 async def test_vercel_by_its_defaults(market: Market, tmp_path: Path) -> None:
     """The refusal names the SDK's own setting."""
-    out = await run_vercel(market, tmp_path, "plain", "{}")
+    out = await run(market, tmp_path, "vercel_tools.mjs", "plain/0", "{}")
     assert "FAILED" in out, out
     assert "providerOptions.openai.store" in out, out
-
-
-@each_vendor
-async def test_the_agents_sdk(market: Market, tmp_path: Path, name: str) -> None:
-    environment = {
-        "OPENAI_API_KEY": market.key,
-        "OPENAI_BASE_URL": market.gateway.base_url,
-        "MODEL": f"openai/{name}/0",
-    }
-    out = await kit.run_python(AGENTS, tmp_path, environment)
-    assert f"TOLD {LEARNED}" in out, out
-    assert f"STREAMED {LEARNED}" in out, out
-    assert market.refusals == []
 
 
 @each_vendor

@@ -11,8 +11,11 @@ from typing import Final
 
 import pytest
 
+from tests.support.process import GatewayProcess
+
 CLIENTS: Final = Path(os.environ.get("GATEWAY_CLIENTS", "/nowhere"))
 RUN_SECONDS: Final = 120.0
+SCRIPTS: Final = Path(__file__).with_name("scripts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +34,30 @@ def find(*parts: str) -> Path:
     return path
 
 
-def read(name: str) -> str:
-    """Return a script for Node."""
-    return Path(__file__).with_name("scripts").joinpath(f"{name}.mjs").read_text(encoding="utf-8")
-
-
-async def run_node(script: str, folder: Path, environment: Mapping[str, str]) -> str:
-    """Run a module with the packages of npm; return its output."""
-    modules = find("node_modules")
-    (folder / "node_modules").symlink_to(modules)
-    path = folder / "script.mjs"
-    path.write_text(script, encoding="utf-8")
-    told = await run(("node", path), folder, environment)
+async def run_text(language: str, text: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """Run Python with the packages of pip, or `js` with those of npm; return its output."""
+    path = folder / f"script.{'mjs' if language == 'js' else 'py'}"
+    path.write_text(text, encoding="utf-8")
+    if language == "js":
+        (folder / "node_modules").symlink_to(find("node_modules"))
+    interpreter = "node" if language == "js" else find("venv", "bin", "python")
+    told = await run((interpreter, path), folder, environment)
     assert told.code == 0, told.out
     return told.out
 
 
-async def run_python(script: str, folder: Path, environment: Mapping[str, str]) -> str:
-    """Run a script with the packages of pip; return its output."""
-    python = find("venv", "bin", "python")
-    path = folder / "script.py"
-    path.write_text(script, encoding="utf-8")
-    told = await run((python, path), folder, environment)
-    assert told.code == 0, told.out
-    return told.out
+async def run_script(
+    name: str, folder: Path, gateway: GatewayProcess, key: str, model: str, **more: str
+) -> str:
+    """Run one of the scripts beside these tests; return its output.
+
+    Its variables name the gateway and the model, and those of OpenAI the gateway to SDKs.
+    """
+    given = {"KEY": key, "BASE_URL": gateway.base_url, "MODEL": model, **more}
+    of_openai = {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": gateway.base_url}
+    language = "js" if name.endswith(".mjs") else "python"
+    text = (SCRIPTS / name).read_text(encoding="utf-8")
+    return await run_text(language, text, folder, given | of_openai)
 
 
 async def run(

@@ -27,8 +27,7 @@ BLOCKS: Final[dict[tuple[str, str], None]] = {
     block: None for path in DOCUMENTS for block in BLOCK.findall(path.read_text(encoding="utf-8"))
 }
 """In their order, each once."""
-RUN: Final = {"python": kit.run_python, "js": kit.run_node}
-SCRIPTS: Final = [one for one in BLOCKS if one[0] in RUN]
+SCRIPTS: Final = [one for one in BLOCKS if one[0] in {"python", "js"}]
 
 
 def paste(text: str, gateway: GatewayProcess) -> str:
@@ -50,7 +49,7 @@ async def test_a_script_prints_what_the_demo_says(
 ) -> None:
     script = paste(text, newcomer)
     assert script != text
-    out = await RUN[language](script, tmp_path, {})
+    out = await kit.run_text(language, script, tmp_path, {})
     greeting = ["Hello,", "gateway!"]
     receipt = [*greeting, "cost:", "0.0000015"]
     heard = (tmp_path / "hello.wav").exists()
