@@ -50,7 +50,7 @@ class Market:
 
     async def close(self) -> None:
         for agent in self.agents:
-            await agent.close()
+            await agent.clients.close()
 
     def serve(self, exchange: Exchange) -> Script:
         """Let the vendor answer."""

@@ -39,7 +39,7 @@ async def test_a_loop(market: Market, kind: type[Agent], stream: bool, name: str
     told = await converse(agent, turns_of(*[name] * ALL_TURNS))
     assert market.refusals == []
     check_told(told)
-    if agent.keeps and (kind.dialect != "chat" or VENDORS[name].dialect == "chat"):
+    if agent.keeps and (kind.caller.dialect != "chat" or VENDORS[name].dialect == "chat"):
         assert market.recalled == [0, 1, 2, 2]
 
 
@@ -87,7 +87,7 @@ CLAUDES: Final = [name for name, vendor in VENDORS.items() if vendor.dialect == 
 
 
 @pytest.mark.parametrize("name", CLAUDES)
-@pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind.dialect != "messages"])
+@pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind.caller.dialect != "messages"])
 async def test_a_forced_call_is_made_without_thinking(
     market: Market, kind: type[Agent], name: str
 ) -> None:
@@ -95,7 +95,7 @@ async def test_a_forced_call_is_made_without_thinking(
     agent = market.meet(kind, stream=False)
     agent.ask("How is the weather?")
     body = agent.write(f"{name}/0", VENDORS[name].thinking)
-    said = agent.keep(await agent.send(body | {"tool_choice": FORCED[kind.dialect]}))
+    said = agent.keep(await agent.send(body | {"tool_choice": FORCED[kind.caller.dialect]}))
     assert market.refusals == []
     assert said.calls
 
@@ -112,7 +112,7 @@ async def test_an_item_reference_is_told_by_the_setting_that_makes_it(market: Ma
     assert market.visits == []
 
 
-@pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind.dialect != "responses"])
+@pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind.caller.dialect != "responses"])
 async def test_a_small_limit_is_raised_to_the_least(market: Market, kind: type[Agent]) -> None:
     agent = market.meet(kind, stream=False)
     agent.ask("Hello")

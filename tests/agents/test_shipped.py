@@ -111,6 +111,6 @@ async def test_sampling(market: Market, kind: type[Agent], model: str, name: str
     agent.ask("Hello")
     market.visits.clear()
     body = {one: value for one, value in agent.write(model, "").items() if one not in THINKING}
-    reply = await market.gateway.post(PATHS[kind.dialect], market.key, body | {name: 0.5})
+    reply = await market.gateway.post(PATHS[kind.caller.dialect], market.key, body | {name: 0.5})
     assert reply.status == 200, reply.body.decode()
     assert market.refusals == []

@@ -50,11 +50,7 @@ def take_turn(name: str, agent: Agent, **extra: Any) -> int:
     assert isinstance(reply, bytes)
     value = json.loads(reply.partition(b"\r\n\r\n")[2])
     whole = value["choices"][0]["message"] if "choices" in value else None
-    said = agent.keep(whole or value.get("content") or value["output"])
-    if said.calls:
-        agent.answer(said)
-    else:
-        agent.ask(QUESTIONS[1])
+    agent.go_on(whole or value.get("content") or value["output"])
     return answer.recalled
 
 

@@ -13,6 +13,6 @@ from tests.support.stage import Stage
 @pytest.fixture
 async def clients(stage: Stage) -> AsyncIterator[Clients]:
     """The real SDKs of the caller who has plenty of money."""
-    made = Clients(stage)
+    made = Clients(stage.gateway, stage.key)
     yield made
     await made.close()

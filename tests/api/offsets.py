@@ -235,7 +235,7 @@ async def play_offsets(caller: str, provider: str, step: int) -> tuple[int, list
     async with set_stage(kinds=make_kind(provider, len(cases))) as stage:
         asked: dict[str, bytes] = {}
         stage.alpha.always(make_upstream(body, asked))
-        clients = Clients(stage)
+        clients = Clients(stage.gateway, stage.key)
         ended = await at_most(AT_ONCE, [partial(hear, clients, caller, case) for case in cases])
         await clients.close()
         stage.running.prove_books()

@@ -5,18 +5,18 @@ Both sides use `Told`, so one test serves every pair.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Protocol
 
 import anthropic
 import openai
 import pytest
-from openai.types import CompletionUsage
-from openai.types.chat import ChatCompletion, ParsedChatCompletion
 
 from tests.support import messages, responses
 from tests.support.chat import Used
+from tests.support.process import GatewayProcess
 from tests.support.replies import (
     DONE,
     chunk,
@@ -27,8 +27,7 @@ from tests.support.replies import (
     sse_reply,
     text_chunks,
 )
-from tests.support.stage import Stage
-from tests.support.told import FINISH, Told, ToolCall, read_usage
+from tests.support.told import Told, ToolCall, of_completion, of_message, of_response
 from tests.support.upstream import Script
 
 Json = dict[str, Any]
@@ -173,180 +172,109 @@ def _write_call(call: ToolCall) -> Json:
 class Clients:
     """The real SDKs, changed only in base address and key; created on first use."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, gateway: GatewayProcess, key: str) -> None:
+        self._gateway = gateway
+        self._key = key
 
     @cached_property
     def chat(self) -> openai.AsyncOpenAI:
-        stage = self._stage
-        return openai.AsyncOpenAI(base_url=stage.gateway.base_url, api_key=stage.key, max_retries=0)
+        url = self._gateway.base_url
+        return openai.AsyncOpenAI(base_url=url, api_key=self._key, max_retries=0)
 
     @cached_property
     def messages(self) -> anthropic.AsyncAnthropic:
-        stage = self._stage
-        return anthropic.AsyncAnthropic(
-            base_url=stage.gateway.root_url, api_key=stage.key, max_retries=0
-        )
+        url = self._gateway.root_url
+        return anthropic.AsyncAnthropic(base_url=url, api_key=self._key, max_retries=0)
 
     async def close(self) -> None:
-        for client in vars(self).values():
-            if isinstance(client, openai.AsyncOpenAI | anthropic.AsyncAnthropic):
-                await client.close()
+        for name in {"chat", "messages"} & vars(self).keys():
+            await getattr(self, name).close()
 
 
-class Caller(Protocol):
+@dataclass(frozen=True, slots=True)
+class Caller:
     """How a caller of one dialect asks through its SDK, and what it reads."""
 
     dialect: str
     error: type[Exception] | tuple[type[Exception], ...]
     """The exception by which its SDK reports a failure in a stream."""
+    find: Callable[[Clients], Any]
+    """The part of the SDK that is asked."""
+    read: Callable[[Json], Told]
+    end: Callable[[Any, list[Any]], Any]
+    """Takes the whole reply from a helper's stream that has ended, and its events."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The dialect's own names of the fields of a plain chat body."""
+    helped: Mapping[str, Any] = field(default_factory=dict)
+    """The fields that the stream helper needs."""
 
-    async def complete(self, clients: Clients, body: Json) -> Told: ...
+    def write(self, body: Json) -> Json:
+        return {self.names.get(name, name): value for name, value in body.items()}
+
+    async def send(self, clients: Clients, body: Json, *, stream: bool) -> Any:
+        """Return the SDK's whole reply, that of a stream by the stream helper."""
+        if not stream:
+            return await self.find(clients).create(**self.write(body))
+        async with self.find(clients).stream(**self.write(body), **self.helped) as events:
+            return self.end(events, [event async for event in events])
+
+    async def complete(self, clients: Clients, body: Json) -> Told:
+        whole = await self.send(clients, body, stream=False)
+        return self.read(whole.model_dump(warnings=False))
 
     async def stream(self, clients: Clients, body: Json) -> Told:
         """Ask through the stream helper."""
+        whole = await self.send(clients, body, stream=True)
+        return self.read(whole.model_dump(warnings=False))
 
     async def iterate(self, clients: Clients, body: Json) -> int:
         """Ask with `stream=True` and return the number of events."""
-
-
-class ChatCaller(Caller):
-    dialect = "chat"
-    error = openai.APIError
-
-    async def complete(self, clients: Clients, body: Json) -> Told:
-        return of_completion(await clients.chat.chat.completions.create(**body))
-
-    async def stream(self, clients: Clients, body: Json) -> Told:
-        body = body | {"stream_options": {"include_usage": True}}
-        async with clients.chat.chat.completions.stream(**body) as stream:
-            async for _ in stream:
-                pass
-            # The helper's final completion raises if the reply was cut or filtered.
-            return of_completion(stream.current_completion_snapshot)
-
-    async def iterate(self, clients: Clients, body: Json) -> int:
-        stream = await clients.chat.chat.completions.create(**body, stream=True)
-        return len([one async for one in stream])
-
-
-class MessagesCaller(Caller):
-    dialect = "messages"
-    error = anthropic.APIStatusError
-
-    async def complete(self, clients: Clients, body: Json) -> Told:
-        return of_message(await clients.messages.messages.create(**body))
-
-    async def stream(self, clients: Clients, body: Json) -> Told:
-        async with clients.messages.messages.stream(**body) as stream:
-            return of_message(await stream.get_final_message())
-
-    async def iterate(self, clients: Clients, body: Json) -> int:
-        stream = await clients.messages.messages.create(**body, stream=True)
-        return len([one async for one in stream])
+        stream = await self.find(clients).create(**self.write(body), stream=True)
+        events = [event async for event in stream]
+        if self is RESPONSES_CALLER:
+            _find_response(stream, events)
+            assert [event.sequence_number for event in events] == list(range(len(events)))
+        return len(events)
 
 
 class Failed(Exception):
     """A Responses stream ended with `response.failed`, or without an end."""
 
 
-class ResponsesCaller(Caller):
-    dialect = "responses"
-    error = (openai.APIError, Failed)
-
-    async def complete(self, clients: Clients, body: Json) -> Told:
-        return of_response(await clients.chat.responses.create(**_as_response(body)))
-
-    async def stream(self, clients: Clients, body: Json) -> Told:
-        async with clients.chat.responses.stream(**_as_response(body)) as stream:
-            events = [event async for event in stream]
-        return of_response(_find_end(events).response)
-
-    async def iterate(self, clients: Clients, body: Json) -> int:
-        stream = await clients.chat.responses.create(**_as_response(body), stream=True)
-        events = [event async for event in stream]
-        _find_end(events)
-        assert [event.sequence_number for event in events] == list(range(len(events)))
-        return len(events)
-
-
-def _find_end(events: list[Any]) -> Any:
-    """Return the last event of a stream. Raises Failed for one that failed: the SDK only yields it."""
+def _find_response(_: object, events: list[Any]) -> Any:
+    """Return the last event's response. Raises Failed for one that failed: the SDK only yields it."""
     last = events[-1] if events else None
     if last is not None and last.type == "response.failed":
         raise Failed(last.response.error.message)
     if last is None or last.type not in {"response.completed", "response.incomplete"}:
         raise Failed("the stream has no end")
-    return last
+    return last.response
 
 
-def _as_response(body: Json) -> Json:
-    """Write a plain chat body as one of the Responses API."""
-    names = {"messages": "input", "max_tokens": "max_output_tokens"}
-    return {names.get(name, name): value for name, value in body.items()}
-
-
-def of_response(whole: Any) -> Told:
-    """Read a response: the SDK's own, or one that its stream helper has parsed."""
-    calls = [one for one in whole.output if one.type == "function_call"]
-    thoughts = [one for one in whole.output if one.type == "reasoning"]
-    reason = whole.incomplete_details and whole.incomplete_details.reason
-    finish = {value: key for key, value in INCOMPLETE.items()}.get(
-        reason, "tool_calls" if calls else "stop"
-    )
-    usage = whole.usage
-    assert usage.total_tokens == usage.input_tokens + usage.output_tokens
-    details = usage.input_tokens_details
-    written = getattr(details, "cache_write_tokens", None) or 0
-    return Told(
-        text=whole.output_text,
-        thinking="".join(
-            part.text for one in thoughts for part in [*one.summary, *(one.content or [])]
-        ),
-        calls=[ToolCall(one.call_id, one.name, json.loads(one.arguments)) for one in calls],
-        finish=finish,
-        used=Used(usage.input_tokens, usage.output_tokens, details.cached_tokens, written),
-    )
-
-
-def of_completion(whole: ChatCompletion | ParsedChatCompletion[None]) -> Told:
-    choice = whole.choices[0]
-    calls = [
-        ToolCall(call.id, call.function.name, json.loads(call.function.arguments))
-        for call in choice.message.tool_calls or []
-        if call.type == "function"
-    ]
-    thinking = (choice.message.model_extra or {}).get("reasoning_content") or ""
-    used = None if whole.usage is None else of_chat_usage(whole.usage)
-    return Told(choice.message.content or "", thinking, calls, choice.finish_reason, used)
-
-
-def of_chat_usage(usage: CompletionUsage) -> Used:
-    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
-    details = usage.prompt_tokens_details
-    cached = details.cached_tokens if details else None
-    written = details.cache_write_tokens if details else None
-    return Used(usage.prompt_tokens, usage.completion_tokens, cached or 0, written or 0)
-
-
-def of_message(message: anthropic.types.Message) -> Told:
-    blocks = message.content
-    return Told(
-        text="".join(block.text for block in blocks if block.type == "text"),
-        thinking="".join(block.thinking for block in blocks if block.type == "thinking"),
-        calls=[
-            ToolCall(block.id, block.name, dict(block.input))
-            for block in blocks
-            if block.type == "tool_use"
-        ],
-        finish=FINISH[message.stop_reason or ""],
-        used=read_usage(message.usage.model_dump()),
-    )
-
-
-CHAT_CALLER: Final = ChatCaller()
-MESSAGES_CALLER: Final = MessagesCaller()
-RESPONSES_CALLER: Final = ResponsesCaller()
+CHAT_CALLER: Final = Caller(
+    "chat",
+    openai.APIError,
+    lambda clients: clients.chat.chat.completions,
+    of_completion,
+    # The helper's final completion raises if the reply was cut or filtered.
+    lambda stream, _: stream.current_completion_snapshot,
+    helped={"stream_options": {"include_usage": True}},
+)
+MESSAGES_CALLER: Final = Caller(
+    "messages",
+    anthropic.APIStatusError,
+    lambda clients: clients.messages.messages,
+    of_message,
+    lambda stream, _: stream.current_message_snapshot,
+)
+RESPONSES_CALLER: Final = Caller(
+    "responses",
+    (openai.APIError, Failed),
+    lambda clients: clients.chat.responses,
+    of_response,
+    _find_response,
+    names={"messages": "input", "max_tokens": "max_output_tokens"},
+)
 CHAT_PROVIDER: Final = ChatProvider()
 MESSAGES_PROVIDER: Final = MessagesProvider()
 RESPONSES_PROVIDER: Final = ResponsesProvider()

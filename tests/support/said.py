@@ -53,8 +53,8 @@ def accumulate(chunks: Iterable[dict[str, Any]]) -> Said:
         if (usage := chunk.get("usage")) is not None:
             said.usage = _usage(usage)
             details = usage.get("prompt_tokens_details") or {}
-            said.cached_tokens = details.get("cached_tokens", 0)
-            said.written_tokens = details.get("cache_write_tokens", 0)
+            said.cached_tokens = details.get("cached_tokens") or 0
+            said.written_tokens = details.get("cache_write_tokens") or 0
     return said
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.support.chat import Used
 from tests.support.replies import Json
-from tests.support.said import Said
+from tests.support.said import Said, accumulate
 
 FINISH: Final = {
     "end_turn": "stop",
@@ -52,6 +52,12 @@ def of_chat(said: Said) -> Told:
         used = Used(said.usage[0], said.usage[1], said.cached_tokens, said.written_tokens)
     finish = "content_filter" if choice.refusal else choice.finish_reason
     return Told(choice.text + choice.refusal, choice.reasoning, calls, finish, used)
+
+
+def of_completion(whole: Mapping[str, Any]) -> Told:
+    """Read it from a whole completion."""
+    choices = [one | {"delta": one["message"]} for one in whole["choices"]]
+    return of_chat(accumulate([{**whole, "choices": choices}]))
 
 
 def of_events(events: Iterable[Json]) -> Told:
@@ -97,27 +103,50 @@ def read_usage(usage: Mapping[str, Any]) -> Used:
     return Used(prompt, usage["output_tokens"], cached, written)
 
 
-def of_response(response: Json) -> Told:
-    """Read it from a whole response; the words of a refusal count as text."""
-    told = Told()
-    for item in response["output"]:
+def read_blocks(blocks: Sequence[Json]) -> tuple[str, str, list[ToolCall]]:
+    """Read text, reasoning and calls of a message's blocks."""
+    said, thought = (
+        "".join(one[kind] for one in blocks if one["type"] == kind) for kind in ("text", "thinking")
+    )
+    calls = [one for one in blocks if one["type"] == "tool_use"]
+    return said, thought, [ToolCall(one["id"], one["name"], one["input"]) for one in calls]
+
+
+def of_message(whole: Json) -> Told:
+    """Read it from a whole message."""
+    finish = FINISH[whole["stop_reason"]]
+    return Told(*read_blocks(whole["content"]), finish, read_usage(whole["usage"]))
+
+
+def read_items(items: Iterable[Json]) -> tuple[str, str, list[ToolCall]]:
+    """Read text, reasoning and calls of a response's items; the words of a refusal are text."""
+    said, thought, calls = "", "", []
+    for item in items:
         match item:
             case {"type": "message", "content": parts}:
-                told.text += "".join(one.get("text") or one.get("refusal") or "" for one in parts)
+                said += "".join(one.get("text") or one.get("refusal") or "" for one in parts)
             case {"type": "reasoning"}:
-                told.thinking += "".join(one["text"] for one in item["summary"])
+                parts = [*item["summary"], *(item.get("content") or [])]
+                thought += "".join(one["text"] for one in parts)
             case {"call_id": identity, "name": name, "arguments": arguments}:
-                told.calls.append(ToolCall(identity, name, json.loads(arguments or "{}")))
+                calls.append(ToolCall(identity, name, json.loads(arguments or "{}")))
             case {"call_id": identity, "name": name, "input": free}:
-                told.calls.append(ToolCall(identity, name, {"input": free}))
+                calls.append(ToolCall(identity, name, {"input": free}))
             case _:
                 pass
-    reason = (response.get("incomplete_details") or {}).get("reason") or "stop"
-    told.finish = {"max_output_tokens": "length"}.get(reason, reason)
+    return said, thought, calls
+
+
+def of_response(response: Json) -> Told:
+    """Read it from a whole response."""
+    said, thought, calls = read_items(response["output"])
+    reason = (response.get("incomplete_details") or {}).get("reason")
+    reason = reason or ("tool_calls" if calls else "stop")
     usage = response["usage"]
     details = usage.get("input_tokens_details") or {}
-    told.used = Used(
+    used = Used(
         *(usage["input_tokens"], usage["output_tokens"]),
         *(details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0),
     )
-    return told
+    assert usage["total_tokens"] == used.prompt + used.completion
+    return Told(said, thought, calls, {"max_output_tokens": "length"}.get(reason, reason), used)

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import anthropic
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from anthropic.types import Message
 from openai.types.chat import ChatCompletion
 
 from gateway.api.routes import add_api
@@ -24,13 +24,13 @@ from tests.dialects.tiny.dialect import BYE, CALLERS, EXCHANGES, ROLES, UPSTREAM
 from tests.ledger.kit import query
 from tests.support.chat import Used
 from tests.support.messages import halve, read_events
-from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, of_completion, of_message
+from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER
 from tests.support.replies import error_reply, http, json_reply, sse_reply
 from tests.support.rows import each_row
 from tests.support.said import accumulate
 from tests.support.seed import Seed, seed
 from tests.support.settings import load
-from tests.support.told import Told, of_chat, of_events
+from tests.support.told import Told, of_chat, of_completion, of_events, of_message
 from tests.support.upstream import Script, ScriptedUpstream, listen, port_of, serve_scripts
 
 Json = dict[str, Any]
@@ -94,8 +94,8 @@ def hear_tiny(stream: bytes) -> Told:
 
 
 READ: Final[dict[str, Callable[[bytes], Told]]] = {
-    "chat": lambda body: of_completion(ChatCompletion.model_validate_json(body)),
-    "messages": lambda body: of_message(anthropic.types.Message.model_validate_json(body)),
+    "chat": lambda body: of_completion(ChatCompletion.model_validate_json(body).model_dump()),
+    "messages": lambda body: of_message(Message.model_validate_json(body).model_dump()),
     "tiny": read_tiny,
 }
 HEAR: Final[dict[str, Callable[[bytes], Told]]] = {
