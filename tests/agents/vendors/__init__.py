@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from tests.agents.vendors.base import Vendor
+from tests.agents.vendors.chat import CHATTERS
 from tests.agents.vendors.claude import CLAUDES
-from tests.agents.vendors.habits import FORGETFUL, OPENAI_CHAT, THINKERS
 from tests.agents.vendors.openai import OPENAI_RESPONSES
 
 VENDORS: Final[dict[str, Vendor]] = {
-    vendor.name: vendor
-    for vendor in (OPENAI_RESPONSES, OPENAI_CHAT, *CLAUDES, *THINKERS, *FORGETFUL)
+    vendor.name: vendor for vendor in (OPENAI_RESPONSES, *CLAUDES, *CHATTERS)
 }

@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from tests.support.config import Dialect
 from tests.support.replies import Json, json_reply
 from tests.support.upstream import Script
 
+HABITS: Final = tomllib.loads(Path(__file__).with_name("habits.toml").read_text(encoding="utf-8"))
 STEPS: Final = (("Köln", "Oslo"), ("Bergen",))
 """The cities that a vendor asks for in each turn with calls; then it tells what it has learned."""
 LAST: Final = len(STEPS)
@@ -75,8 +78,8 @@ def seal(vendor: str, *parts: object) -> str:
     return base64.b64encode(b"".join(digests)).decode()
 
 
-def digest(vendor: str, *parts: object, length: int = 24) -> str:
-    return hashlib.sha256(seal(vendor, *parts).encode()).hexdigest()[:length]
+def digest(vendor: str, *parts: object) -> str:
+    return hashlib.sha256(seal(vendor, *parts).encode()).hexdigest()
 
 
 def think(step: int) -> str:
@@ -103,22 +106,18 @@ def summarise(turns: Sequence[Turn]) -> str:
     return "; ".join(line for turn in turns for line in turn.tell())
 
 
-def pick_tool(request: Json) -> str | None:
-    """Return the tool that a vendor calls: the weather, or the shell of a coding agent."""
+def go_on(request: Json, turns: Sequence[Turn]) -> tuple[int, str, list[tuple[str, Json]]]:
+    """Return the step of the conversation, the vendor's words, and its calls: tools and arguments.
+
+    The tool is the weather, or the shell of a coding agent; without one the step is the last.
+    """
     tools = (tool.get("function") or tool for tool in request.get("tools") or [])
     offered = {tool.get("name") for tool in tools}
-    return next((name for name in TOOLS if name in offered), None)
-
-
-def pick_step(request: Json, turns: Sequence[Turn]) -> int:
-    """Return the step of the conversation; without a tool it is the last one."""
-    return min(len(turns), LAST) if pick_tool(request) else LAST
-
-
-def make_call(request: Json, city: str) -> tuple[str, Json]:
-    """Return the name of the tool to call, and its arguments."""
-    name = pick_tool(request) or TOOL
-    return name, TOOLS[name](city)
+    name = next((name for name in TOOLS if name in offered), None)
+    if name is None or len(turns) >= LAST:
+        return LAST, summarise(turns), []
+    step = len(turns)
+    return step, "" if step else OPENING, [(name, TOOLS[name](city)) for city in STEPS[step]]
 
 
 def find_steps(make_id: Callable[[int, int], str]) -> Mapping[str, int]:

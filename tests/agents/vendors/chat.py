@@ -1,30 +1,32 @@
-"""Basis of the vendors of the chat dialect: read a history, write a reply by a habit."""
+"""Vendors of the chat dialect: those whose thoughts must come back, OpenAI, and those that want nothing back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from openai.types import chat
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from tests.agents.vendors.base import (
+    HABITS,
     LAST,
-    OPENING,
     STEPS,
     Answer,
+    Refused,
     Turn,
     Vendor,
+    digest,
     find_steps,
-    make_call,
-    pick_step,
+    go_on,
     refuse,
-    summarise,
+    seal,
+    think,
 )
 from tests.support.messages import halve
 from tests.support.replies import USAGE, Json, chunk, completion, dumps, json_reply, sse_reply
-
-
-def give_nothing(step: int) -> Json:  # noqa: ARG001 - some vendors give something in each step
-    return {}
 
 
 def check_nothing(request: Json, turns: list[Turn]) -> None: ...
@@ -54,23 +56,38 @@ class Habit:
     """How a vendor of the chat dialect differs from the others."""
 
     name: str
-    make_id: Callable[[int, int], str]
-    give: Callable[[int], Json] = give_nothing
-    """The members of a message in each step: its thoughts, in the vendor's own way."""
-    mark: Callable[[int], Json] = give_nothing
-    """The members of the first call of a step."""
+    id: str
+    gives: str = ""
+    wants: Sequence[str] = ()
     check: Callable[[Json, list[Turn]], None] = check_nothing
     """Raises Refused for a request or a history that the vendor does not take."""
+    give: Callable[[int], Json] | None = None
+    """The members of a message in each step: its thoughts, in the vendor's own way."""
+    mark: Callable[[int], Json] = lambda _: {}
+    """The members of the first call of a step."""
     write_given: Callable[[Json], list[Json]] = write_members
     write_calls: Callable[[list[Json]], list[Json]] = write_calls
-    wants: frozenset[str] = field(default_factory=frozenset)
-    """The members that are to come back."""
+
+    def make_id(self, step: int, number: int) -> str:
+        whole = digest(self.name, step, number)
+        return self.id.format(
+            step=step,
+            number=number,
+            digest=whole,
+            decimal=int(whole[:24], 16) % 10**19,
+            count=sum(map(len, STEPS[:step])) + number,
+        )
+
+    def think(self, step: int) -> Json:
+        if self.give is not None:
+            return self.give(step)
+        return {self.gives: think(step)} if self.gives else {}
 
     def answer(self, request: Json) -> Answer:
         turns = read_turns(request["messages"])
         self.check(request, turns)
-        step = pick_step(request, turns)
-        given, text, calls = self.give(step), self._say(step, turns), self._call(request, step)
+        step, said, asked = go_on(request, turns)
+        given, text, calls = self.think(step), said or None, self._call(step, asked)
         finish = "stop" if step == LAST else "tool_calls"
         if request.get("stream"):
             script = sse_reply(self._write_chunks(given, text, calls, finish))
@@ -94,15 +111,11 @@ class Habit:
         step = self.find_step(turn)
         if step is None:
             return False
-        first, marks, given = turn.whole["tool_calls"][0], self.mark(step), self.give(step)
+        first, marks, given = turn.whole["tool_calls"][0], self.mark(step), self.think(step)
         kept = all(turn.whole.get(name) == given[name] for name in self.wants)
         return kept and all(first.get(name) == value for name, value in marks.items())
 
-    def _say(self, step: int, turns: list[Turn]) -> str | None:
-        return summarise(turns) if step == LAST else OPENING if step == 0 else None
-
-    def _call(self, request: Json, step: int) -> list[Json]:
-        calls = [make_call(request, city) for city in STEPS[step]] if step < LAST else []
+    def _call(self, step: int, asked: Sequence[tuple[str, Json]]) -> list[Json]:
         return [
             {
                 "id": self.make_id(step, number),
@@ -110,7 +123,7 @@ class Habit:
                 "function": {"name": name, "arguments": dumps(arguments).decode()},
                 **({} if number else self.mark(step)),
             }
-            for number, (name, arguments) in enumerate(calls)
+            for number, (name, arguments) in enumerate(asked)
         ]
 
     def _write_chunks(
@@ -153,5 +166,212 @@ def read_text(content: Any) -> str:
     return "".join(part["text"] for part in content or [])
 
 
-def serve(habit: Habit, *, provider: str = "", model: str = "") -> Vendor:
-    return Vendor(habit.name, "chat", habit.answer, provider, model)
+PLACEHOLDER: Final = "skip_thought_signature_validator"
+"""Google's own stand-in for the signature of a call that Gemini did not make."""
+
+
+def _refuse_as_google(message: str) -> Refused:
+    error = {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}
+    return Refused(message, json_reply([{"error": error}], 400))
+
+
+def _sign(step: int) -> Json:
+    return {"extra_content": {"google": {"thought_signature": seal("gemini", step)}}}
+
+
+def _check_gemini(request: Json, turns: list[Turn]) -> None:
+    """Refuse unknown fields, and a first call without a signature that can be read.
+
+    Fields: openhanako#394, cursor-byok#112. Missing: langroid#969, openai-python#2758. Foreign:
+    gemini-cli#13467. The placeholder: ai.google.dev/gemini-api/docs/thought-signatures.
+    """
+    if unknown := request.keys() & {*HABITS["chat"]["gemini"]["unknown"]}:
+        raise _refuse_as_google(f"Invalid JSON payload: unknown names {unknown}")
+    known = {PLACEHOLDER, *(seal("gemini", step) for step in range(len(STEPS)))}
+    for turn in turns:
+        google = (turn.whole["tool_calls"][0].get("extra_content") or {}).get("google") or {}
+        signature = google.get("thought_signature")
+        if not signature:
+            raise _refuse_as_google("Function call is missing a thought_signature.")
+        if signature not in known:
+            raise _refuse_as_google("Corrupted thought signature.")
+
+
+def _write_at_zero(calls: list[Json]) -> list[Json]:
+    """Write each call whole, all at index 0, as Gemini does."""
+    return [{"tool_calls": [{**call, "index": 0}]} for call in calls]
+
+
+def _check_thoughts(request: Json, turns: list[Turn]) -> None:
+    """Refuse a turn without its thoughts.
+
+    DeepSeek: opencode#24135, mnfst/modelparams.dev#29. Kimi: new-api#3121, mastra#12592.
+    """
+    del request
+    if any(not turn.whole.get("reasoning_content") for turn in turns):
+        raise refuse("The `reasoning_content` in the thinking mode must be passed back to the API.")
+
+
+def _give_details(step: int) -> Json:
+    text = {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0}
+    sealed = {"type": "reasoning.encrypted", "format": "anthropic-claude-v1", "index": 1}
+    return {
+        "reasoning": think(step),
+        "reasoning_details": [
+            {**text, "text": think(step), "signature": seal("openrouter", step)},
+            {**sealed, "data": seal("openrouter", "sealed", step)},
+        ],
+    }
+
+
+def _write_details(given: Json) -> list[Json]:
+    """Write the details in fragments that share an index, the signature last: agno#8794."""
+    text, sealed = given["reasoning_details"]
+    base = {name: text[name] for name in ("type", "format", "index")}
+    fragments: list[Json] = [
+        {"reasoning": part, "reasoning_details": [base | {"text": part}]}
+        for part in halve(text["text"])
+    ]
+    fragments.append({"reasoning_details": [base | {"signature": text["signature"]}]})
+    return [*fragments, {"reasoning_details": [sealed]}]
+
+
+def _check_openrouter(request: Json, turns: list[Turn]) -> None:
+    """Refuse details that did not come back whole and in order: agno#8794, agno#5802."""
+    made: list[Any] = [_give_details(step)["reasoning_details"] for step in range(len(STEPS) + 1)]
+    for message in request["messages"]:
+        details = message.get("reasoning_details")
+        if details and details not in made:
+            place = request["messages"].index(message)
+            raise refuse(f"messages.{place}.content.0: Invalid `signature` in `thinking` block")
+    for turn in turns:
+        details, step = turn.whole.get("reasoning_details"), HABIT_OF["openrouter"].find_step(turn)
+        if details and (step is None or details != made[step]):
+            raise refuse("Corrupted thought signature.")
+
+
+FIELDS: Final = {*CompletionCreateParamsBase.__annotations__, "stream"}
+
+MEMBERS: Final = {
+    role: set(kind.__annotations__)
+    for role, kind in {
+        "assistant": chat.ChatCompletionAssistantMessageParam,
+        "developer": chat.ChatCompletionDeveloperMessageParam,
+        "system": chat.ChatCompletionSystemMessageParam,
+        "tool": chat.ChatCompletionToolMessageParam,
+        "user": chat.ChatCompletionUserMessageParam,
+    }.items()
+}
+
+CALL_MEMBERS: Final = set(chat.ChatCompletionMessageFunctionToolCallParam.__annotations__)
+
+MAX_ID_CHARS: Final = 40
+
+
+def _check_openai(request: Json, turns: list[Turn]) -> None:
+    """Refuse what GPT-5.x does not take.
+
+    Parameters: OpenAI's guide to GPT-5. An effort beside tools: openai-openapi#541,
+    charmbracelet/crush#2913.
+    """
+    for name in request.keys() - FIELDS:
+        raise refuse(f"Unknown parameter: '{name}'.")
+    if request.get("max_tokens") is not None:
+        raise refuse("Unsupported parameter: 'max_tokens' is not supported with this model.")
+    for name in ("temperature", "top_p"):
+        if (value := request.get(name)) not in (None, 1):
+            raise refuse(f"Unsupported value: '{name}' does not support {value} with this model.")
+    if request.get("tools") and request.get("reasoning_effort") not in (None, "none"):
+        raise refuse("Function tools with reasoning_effort: please use /v1/responses.")
+    _check_messages(request["messages"])
+    del turns
+
+
+def _check_messages(messages: list[Json]) -> None:
+    """Refuse unknown members and long ids: camel-ai/camel#2215, autogen#6377."""
+    for place, message in enumerate(messages):
+        _check_members(f"messages[{place}]", message, MEMBERS[message["role"]])
+        for number, call in enumerate(message.get("tool_calls") or []):
+            where = f"messages[{place}].tool_calls[{number}]"
+            _check_members(where, call, CALL_MEMBERS)
+            if len(call["id"]) > MAX_ID_CHARS:
+                raise refuse(f"Invalid '{where}.id': string too long.")
+
+
+def _check_members(where: str, value: Json, known: set[str]) -> None:
+    for name in value.keys() - known:
+        raise refuse(f"Unknown parameter: '{where}.{name}'.")
+
+
+MISTRAL_ID: Final = re.compile(r"[a-zA-Z0-9]{9}")
+
+
+def _refuse_extra(*place: object) -> Refused:
+    detail = {"type": "extra_forbidden", "loc": place, "msg": "Extra inputs are not permitted"}
+    error = {"object": "error", "message": {"detail": [detail]}, "code": None}
+    return Refused(f"{place}: Extra inputs are not permitted", json_reply(error, 422))
+
+
+def _check_mistral(request: Json, turns: list[Turn]) -> None:
+    """Refuse unknown members and long ids: crush#1590, litellm#30835, eca#231, ironclaw#1241."""
+    if "max_completion_tokens" in request:
+        raise _refuse_extra("body", "max_completion_tokens")
+    for place, message in enumerate(request["messages"]):
+        role = message["role"]
+        for name in message.keys() - {*HABITS["chat"]["mistral"]["members"][role]}:
+            raise _refuse_extra("body", "messages", place, role, name)
+    for identity in (one for turn in turns for one in turn.ids):
+        if not MISTRAL_ID.fullmatch(identity):
+            text = f"Tool call id was {identity} but must be a-z, A-Z, 0-9, with a length of 9."
+            error = {"object": "error", "message": text, "type": "invalid_function_call"}
+            raise Refused(text, json_reply({**error, "param": None, "code": "3280"}, 400))
+
+
+def _give_parts(step: int) -> Json:
+    thought = [{"type": "text", "text": think(step)}]
+    return {"content": [{"type": "thinking", "thinking": thought}]}
+
+
+def _write_whole(calls: list[Json]) -> list[Json]:
+    """Write all calls at once, without index and type."""
+    bare = [{name: call[name] for name in ("id", "function")} for call in calls]
+    return [{"tool_calls": bare}] if bare else []
+
+
+def _write_with_empty_ids(calls: list[Json]) -> list[Json]:
+    return [{"tool_calls": [{"id": "", **delta["tool_calls"][0]}]} for delta in write_calls(calls)]
+
+
+OWN: Final[dict[str, dict[str, Any]]] = {
+    "gemini": {"mark": _sign, "check": _check_gemini, "write_calls": _write_at_zero},
+    "deepseek": {"check": _check_thoughts},
+    "kimi": {"check": _check_thoughts},
+    "openrouter": {
+        "give": _give_details,
+        "check": _check_openrouter,
+        "write_given": _write_details,
+    },
+    "openai-chat": {"check": _check_openai},
+    "mistral": {
+        "give": _give_parts,
+        "check": _check_mistral,
+        "write_given": lambda given: [given],
+        "write_calls": _write_whole,
+    },
+    "qwen": {"write_calls": _write_with_empty_ids},
+}
+"""What a table of words cannot say of a vendor."""
+
+
+HABIT_OF: Final = {
+    name: Habit(
+        name,
+        **{one: table[one] for one in ("id", "gives", "wants") if one in table},
+        **OWN.get(name, {}),
+    )
+    for name, table in HABITS["chat"].items()
+}
+CHATTERS: Final = [
+    Vendor(name, "chat", HABIT_OF[name].answer, table.get("provider", ""), table.get("model", ""))
+    for name, table in HABITS["chat"].items()
+]

@@ -8,19 +8,16 @@ from itertools import pairwise
 from typing import Any, Final
 
 from tests.agents.vendors.base import (
+    HABITS,
     LAST,
-    OPENING,
-    STEPS,
     Answer,
     Refused,
     Thinking,
     Turn,
     Vendor,
     digest,
-    make_call,
-    pick_step,
+    go_on,
     seal,
-    summarise,
     think,
 )
 from tests.support import messages
@@ -55,7 +52,7 @@ class Claude:
         stop = "tool_use" if content[-1]["type"] == "tool_use" else "end_turn"
         # Claude Code takes messages of one id for parts of one turn.
         whole = messages.make_message(
-            content, stop=stop, id=f"msg_{digest(self.name, len(dialogue))}"
+            content, stop=stop, id=f"msg_{digest(self.name, len(dialogue)):.24}"
         )
         if request.get("stream"):
             start, *rest = messages.make_events(content, stop=stop)
@@ -123,19 +120,18 @@ class Claude:
         return {"type": "thinking", "thinking": think(step), "signature": seal(self.name, step)}
 
     def _make_id(self, step: int, number: int, *, thinks: bool) -> str:
-        return f"toolu_{digest(self.name, step, number, thinks)}"
+        return f"toolu_{digest(self.name, step, number, thinks):.24}"
 
     def _make_content(self, request: Json, turns: list[Turn]) -> list[Json]:
-        step, thinks = pick_step(request, turns), _thinks(request)
+        thinks = (request.get("thinking") or {}).get("type") in {"adaptive", "enabled"}
+        step, said, calls = go_on(request, turns)
         thoughts = [self._think(step)] if thinks else []
-        if step == LAST:
-            return [*thoughts, messages.text(summarise(turns))]
-        words = [messages.text(OPENING)] if step == 0 else []
-        calls = [
-            messages.call(self._make_id(step, number, thinks=thinks), *make_call(request, city))
-            for number, city in enumerate(STEPS[step])
+        words = [messages.text(said)] if said else []
+        blocks = [
+            messages.call(self._make_id(step, number, thinks=thinks), *call)
+            for number, call in enumerate(calls)
         ]
-        return [*thoughts, *words, *calls]
+        return [*thoughts, *words, *blocks]
 
     def _is_whole(self, turn: Turn) -> bool:
         """Return whether a turn has the thought that was given with it, if there was one."""
@@ -144,10 +140,6 @@ class Claude:
                 if turn.ids[0] == self._make_id(step, 0, thinks=thinks):
                     return not thinks or self._think(step) in turn.whole
         return False
-
-
-def _thinks(request: Json) -> bool:
-    return (request.get("thinking") or {}).get("type") in {"adaptive", "enabled"}
 
 
 def _read_blocks(content: Any) -> list[Json]:
@@ -186,20 +178,11 @@ def _read_text(content: Any) -> str:
     return "".join(one["text"] for one in _read_blocks(content or []))
 
 
-def _serve(claude: Claude, model: str) -> Vendor:
-    return Vendor(claude.name, "messages", claude.answer, model=model, thinking=claude.mode)
+def _serve(name: str, *, model: str, **habit: Any) -> tuple[Claude, Vendor]:
+    claude = Claude(name, **habit)
+    return claude, Vendor(name, "messages", claude.answer, model=model, thinking=claude.mode)
 
 
-FAMILY: Final = (
-    Claude("claude-adaptive", "adaptive"),
-    Claude("claude-budget", "enabled"),
-    Claude("claude-redacted", "enabled", redacts=True),
-    Claude("claude-4-8", "adaptive", samples=False),
+FAMILY, CLAUDES = zip(
+    *(_serve(name, **habit) for name, habit in HABITS["messages"].items()), strict=True
 )
-SETTINGS: Final = {
-    "claude-adaptive": 'reasoning = "effort"',
-    "claude-budget": 'reasoning = "budget"',
-    "claude-redacted": 'reasoning = "budget"',
-    "claude-4-8": 'reasoning = "effort"\nleave_out = ["temperature", "top_p"]',
-}
-CLAUDES: Final = tuple(_serve(claude, SETTINGS[claude.name]) for claude in FAMILY)

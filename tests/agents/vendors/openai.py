@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, Final
 
@@ -10,18 +9,14 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 
 from tests.agents.vendors.base import (
     LAST,
-    OPENING,
-    STEPS,
     Answer,
     Turn,
     Vendor,
     digest,
     find_steps,
-    make_call,
-    pick_step,
+    go_on,
     refuse,
     seal,
-    summarise,
     think,
 )
 from tests.support import responses
@@ -36,7 +31,7 @@ PREFIXES: Final = {"reasoning": "rs", "function_call": "fc", "message": "msg"}
 
 
 def _make_id(step: int, number: int) -> str:
-    return f"call_{digest(NAME, step, number)}"
+    return f"call_{digest(NAME, step, number):.24}"
 
 
 STEP_OF: Final = find_steps(_make_id)
@@ -46,7 +41,7 @@ SEALS: Final = {step: sealed for sealed, step in SEALED.items()}
 
 def _name(kind: str, step: int, number: int = 0) -> str:
     """Make the id of an item, which tells the reasoning item that it needs."""
-    return f"{kind}_{digest(NAME, 'item', step)}{number:02}"
+    return f"{kind}_{digest(NAME, 'item', step):.24}{number:02}"
 
 
 def answer(request: Json) -> Answer:
@@ -56,8 +51,11 @@ def answer(request: Json) -> Answer:
         _check_item(request, items, place, item)
     turns = _read_turns(items)
     output = _make_output(request, turns)
-    write = _stream if request.get("stream") else _reply
-    return Answer(write(output), sum(map(_is_whole, turns)))
+    if request.get("stream"):
+        script = sse_reply(responses.frames(responses.make_events(output)), done=False)
+    else:
+        script = json_reply(responses.make_response(output))
+    return Answer(script, sum(map(_is_whole, turns)))
 
 
 def _read_items(request: Json) -> list[Json]:
@@ -182,32 +180,18 @@ def _is_whole(turn: Turn) -> bool:
 
 
 def _make_output(request: Json, turns: list[Turn]) -> list[Json]:
-    step = pick_step(request, turns)
+    step, said, calls = go_on(request, turns)
     thought = responses.reasoning(think(step), _name("rs", step))
     if not (request.get("reasoning") or {}).get("summary"):
         thought["summary"] = []
     if ENCRYPTED in (request.get("include") or []):
         thought["encrypted_content"] = SEALS[step]
-    return [thought, *_say(request, step, turns)]
-
-
-def _say(request: Json, step: int, turns: list[Turn]) -> Iterator[Json]:
-    if step == LAST:
-        yield responses.text(summarise(turns), _name("msg", step))
-        return
-    if step == 0:
-        yield responses.text(OPENING, _name("msg", step))
-    for number, city in enumerate(STEPS[step]):
-        identity = _name("fc", step, number)
-        yield responses.call(_make_id(step, number), *make_call(request, city), identity)
-
-
-def _reply(output: list[Json]) -> Any:
-    return json_reply(responses.make_response(output))
-
-
-def _stream(output: list[Json]) -> Any:
-    return sse_reply(responses.frames(responses.make_events(output)), done=False)
+    words = [responses.text(said, _name("msg", step))] if said else []
+    items = [
+        responses.call(_make_id(step, number), *call, _name("fc", step, number))
+        for number, call in enumerate(calls)
+    ]
+    return [thought, *words, *items]
 
 
 OPENAI_RESPONSES: Final = Vendor(
