@@ -26,7 +26,7 @@ async def run(market: Market, folder: Path, script: str, model: str, options: st
 
 
 @pytest.mark.parametrize(
-    ("script", "model"), [("vercel_tools.mjs", "{}/0"), ("agents.py.txt", "openai/{}/0")]
+    ("script", "model"), [("vercel_tools.mjs", "{}/0"), ("agents.txt", "openai/{}/0")]
 )
 @each_vendor
 async def test_an_sdk(market: Market, tmp_path: Path, name: str, script: str, model: str) -> None:

@@ -87,7 +87,7 @@ async def test_agents_call_a_tool(stage: Stage, tmp_path: Path) -> None:
         stage.alpha.play(*map(one.reply, TOOL_LOOP), *map(one.stream, TOOL_LOOP))
         model = stage.fresh(one.kind)  # the SDK takes what is before a slash for a provider's name
         models.append(f"openai/{model}" if "/" in model else model)
-    out = await run(stage, tmp_path, "agents.py.txt", " ".join(models))
+    out = await run(stage, tmp_path, "agents.txt", " ".join(models))
     assert out.count("TOLD It is sunny.") == out.count("STREAMED It is sunny.") == len(PROVIDERS)
     assert all(b"sunny in K" in one.body for one in stage.alpha.exchanges[1::2])
 
@@ -97,7 +97,7 @@ async def test_langchain_calls_a_tool(stage: Stage, tmp_path: Path) -> None:
     for one in PROVIDERS:
         stage.alpha.play(*[*map(one.reply, TOOL_LOOP), one.stream(TOOL_LOOP[1])] * 2)
     models = " ".join(stage.fresh(one.kind) for one in PROVIDERS)
-    out = await run(stage, tmp_path, "langchain.py.txt", models)
+    out = await run(stage, tmp_path, "langchain.txt", models)
     loops = 2 * len(PROVIDERS)
     assert out.count("TOLD It is sunny.") == out.count("STREAMED It is sunny.") == loops
     assert all(b"sunny in K" in one.body for one in stage.alpha.exchanges[1::3])
@@ -117,11 +117,11 @@ async def test_langchain_embeds(stage: Stage, tmp_path: Path, kind: str) -> None
     """By default it sends tokens of OpenAI's own tables, which mean nothing to other models."""
     table = tmp_path / "tiktoken_ext" / "bytes_table.py"
     table.parent.mkdir()
-    table.write_bytes((kit.SCRIPTS / "tiktoken_table.py.txt").read_bytes())
+    table.write_bytes((kit.SCRIPTS / "tiktoken_table.txt").read_bytes())
     packed = [kind == "embed" and "model_kwargs" not in one for one in OPTIONS]
     stage.alpha.play(*(json_reply(embeddings(packed=one)) for one in packed))
     more = {"OPTIONS": json.dumps(OPTIONS), "PYTHONPATH": str(tmp_path)}
-    out = await run(stage, tmp_path, "langchain_embeddings.py.txt", stage.fresh(kind), **more)
+    out = await run(stage, tmp_path, "langchain_embeddings.txt", stage.fresh(kind), **more)
     told = [json.loads(line) for line in out.splitlines() if line.startswith("[[")]
     rounded = [[*round_trip(one)] for one in VECTORS]
     assert told == [rounded, rounded, [[*one] for one in VECTORS]]
@@ -134,7 +134,7 @@ async def test_cohere_ranks(stage: Stage, tmp_path: Path) -> None:
     meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1.0}}
     stage.alpha.always(json_reply({"id": "r", "results": results, "meta": meta}))
     model, base = stage.fresh("rerank"), stage.gateway.root_url
-    out = await run(stage, tmp_path, "cohere.py.txt", model, BASE=base)
+    out = await run(stage, tmp_path, "cohere.txt", model, BASE=base)
     told = json.loads(out.rpartition("TOLD ")[2])
     assert told == [[1, 1.0], "model_not_found", "invalid_api_key"] * 2
     assert [one.json["top_n"] for one in stage.alpha.exchanges] == [1, 1]
