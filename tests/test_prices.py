@@ -1,148 +1,23 @@
-"""Price lists: which rule applies to what was served, and what a request may cost at most."""
+"""Price lists: rules that conflict, the text of a price, and windows against the library's calendar.
+
+Which rule applies to what was served, and what a request may cost, is in `examples.txt`.
+"""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from gateway.money import Price, Tokens, compute_cost_nano
-from gateway.prices import (
-    AppliedPrice,
-    Asked,
-    BillTerms,
-    PriceList,
-    PriceRule,
-    describe_rules,
-    read_price,
-)
-from gateway.times import DAY_MINUTES, MINUTE_MS, Window
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.money import Price
+from gateway.prices import AppliedPrice, PriceList, PriceRule, read_price
+from gateway.times import ALWAYS, DAY_MINUTES, DAY_MS, MINUTE_MS, Window, read_date, to_unix_ms
+from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 
-M = 10**6
-NOW_MS = 1_700_000_000_000
-BASE = Price(10 * M, 40 * M, M, 12 * M)
-
-
-def even(amount: int) -> Price:
-    return Price(amount, amount, amount, amount)
-
-
-LONG, PRIORITY, FAST, HOME = (even(factor * M) for factor in (20, 30, 60, 11))
-PRICES = PriceList(
-    BASE,
-    (
-        PriceRule(FAST, speed="fast"),
-        PriceRule(PRIORITY, service_tier="priority", input_above=100),
-        PriceRule(LONG, input_above=100),
-        PriceRule(HOME, inference_geo="us"),
-    ),
-)
-SMALL, LARGE = Tokens(100, output=5), Tokens(1, 50, 25, 5, 25)
-
-
-@each_row(
-    ("tokens", "terms", "price", "rule"),
-    [
-        (SMALL, BillTerms(), BASE, ""),
-        (SMALL, BillTerms("standard", "standard", "global"), BASE, ""),
-        (LARGE, BillTerms(), LONG, "input_above 100"),
-        (SMALL, BillTerms("priority"), BASE, ""),
-        (LARGE, BillTerms("priority"), PRIORITY, "input_above 100, service_tier priority"),
-        (SMALL, BillTerms(speed="fast"), FAST, "speed fast"),
-        (LARGE, BillTerms("priority", "fast", "us"), FAST, "speed fast"),
-        (SMALL, BillTerms(inference_geo="us"), HOME, "inference_geo us"),
-        (LARGE, BillTerms(inference_geo="us"), LONG, "input_above 100"),
-    ],
-)
-def test_the_first_rule_whose_conditions_hold_applies_to_all_tokens(
-    tokens: Tokens, terms: BillTerms, price: Price, rule: str
-) -> None:
-    """All input counts towards `input_above`, cached or not."""
-    assert PRICES.find(tokens, terms, NOW_MS) == AppliedPrice(price, rule)
-
-
-@each_row(
-    ("tokens", "asked", "price"),
-    [
-        (Tokens(50), Asked(), BASE),
-        (Tokens(51), Asked(), LONG),  # the estimate may be half of what is counted
-        (Tokens(51), Asked(BillTerms("priority")), PRIORITY),
-        (Tokens(51), Asked(any_tier=True), PRIORITY),
-        (Tokens(51), Asked(BillTerms("standard")), LONG),
-        (Tokens(5), Asked(BillTerms("priority")), BASE),
-        (Tokens(5), Asked(BillTerms(speed="fast")), FAST),
-        (Tokens(5), Asked(BillTerms(inference_geo="us")), HOME),
-        (Tokens(5), Asked(BillTerms(inference_geo="eu")), BASE),
-    ],
-)
-def test_a_hold_takes_the_dearest_price_that_may_apply(
-    tokens: Tokens, asked: Asked, price: Price
-) -> None:
-    assert PRICES.find_dearest(tokens, asked, NOW_MS).price == price
-
-
-@each_row(
-    ("rule", "priced"),
-    [
-        (PriceRule(LONG, service_tier="priority"), True),
-        (PriceRule(LONG, service_tier="priority", speed="standard"), True),
-        (PriceRule(LONG, service_tier="priority", input_above=100), False),
-        (PriceRule(LONG, service_tier="priority", speed="fast"), False),
-        (PriceRule(LONG, service_tier="priority", window=Window(until_ms=NOW_MS)), False),
-        (PriceRule(LONG, service_tier="flex"), False),
-    ],
-)
-def test_a_value_has_a_price_if_a_rule_asks_for_nothing_else(
-    rule: PriceRule, *, priced: bool
-) -> None:
-    assert PriceList(BASE, (rule,)).has_rule("service_tier", "priority") == priced
-
-
-def test_a_cheaper_rule_makes_no_hold_smaller() -> None:
-    flex = PriceList(BASE, (PriceRule(Price(1, 1, 1, 1), service_tier="flex"),))
-    assert flex.find_dearest(Tokens(5), Asked(BillTerms("flex")), NOW_MS).price == BASE
-    assert flex.find(Tokens(5), BillTerms("flex"), NOW_MS).price == Price(1, 1, 1, 1)
-
-
-def searches(count: int) -> dict[str, int]:
-    return {"web_search": count}
-
-
-def test_searches_and_all_classes_are_rounded_up_once() -> None:
-    price = Price(
-        10**9, 10**9, 10**9, 10**9, request=7, cache_write_1h=3 * 10**9, web_search=10 * 10**9
-    )
-    assert (
-        compute_cost_nano(Tokens(1, 1, 1, 1, 1), price, searches(2))
-        == 7 * 1000 + 2 * 10_000_000 + 7
-    )
-    assert compute_cost_nano(Tokens(), Price(0, 0, 0, 0, web_search=1), searches(1)) == 1
-    odd = Price(1, 1, 1, 1, web_search=1)
-    assert compute_cost_nano(Tokens(1, output=1), odd, searches(1)) == 1
-
-
-def test_rules_are_described_as_the_configuration_has_them() -> None:
-    told = describe_rules(PRICES)
-    assert [one["why"] for one in told] == [rule.why for rule in PRICES.rules]
-    assert told[1]["input_above"] == 100
-    assert told[1]["service_tier"] == "priority"
-    assert told[0]["speed"] == "fast"
-
-
-# 1970-01-01 was a Thursday; the first hour of each day costs double.
-HOUR_MS = 60 * MINUTE_MS
-NIGHT = PriceRule(even(80 * M), window=Window(hours=((0, 60),)))
-NIGHTS = PriceList(BASE, (NIGHT,))
-
-
-@each_row(
-    ("at_ms", "price"),
-    [(0, NIGHT.price), (HOUR_MS - 1, NIGHT.price), (HOUR_MS, BASE), (24 * HOUR_MS, NIGHT.price)],
-)
-def test_a_rule_of_hours_holds_for_requests_of_these_hours(at_ms: int, price: Price) -> None:
-    assert NIGHTS.find(SMALL, BillTerms(), at_ms) == AppliedPrice(
-        price, "hours 00:00-01:00" if price is NIGHT.price else ""
-    )
-    assert NIGHTS.find_dearest(SMALL, Asked(), at_ms).price == price
+BASE = Price(10, 40, 1, 12)
 
 
 MORNING, EVENING = Window(hours=((0, 720),)), Window(hours=((720, DAY_MINUTES),))
@@ -169,34 +44,9 @@ MORNING, EVENING = Window(hours=((0, 720),)), Window(hours=((720, DAY_MINUTES),)
 def test_rules_conflict_if_both_may_hold_and_neither_contains_the_other(
     first: dict[str, Any], second: dict[str, Any], *, conflict: bool
 ) -> None:
-    pair = PriceRule(LONG, **first), PriceRule(FAST, **second)
+    pair = PriceRule(BASE, **first), PriceRule(BASE, **second)
     for rules in (pair, pair[::-1]):
         assert list(PriceList(BASE, rules).find_conflicts()) == ([rules] if conflict else [])
-
-
-def test_media_and_tools_cost_their_own_prices_within_the_one_rounding() -> None:
-    price = Price(1, 1, 1, 1, audio_input=3, image_input=0, audio_output=5, tools={"maps": 7})
-    tokens = Tokens(
-        10, 20, output=30, media={"audio_input": 4, "image_input": 2, "audio_output": 6}
-    )
-    scaled = (10 - 4 - 2) * 1 + 4 * 3 + 2 * 0 + 20 * 1 + (30 - 6) * 1 + 6 * 5
-    calls = {"maps": 2, "given away": 9}
-    assert compute_cost_nano(tokens, price, calls) == -(-scaled // M) + 2 * 7
-    silent = Price(1, 1, 1, 1)
-    assert compute_cost_nano(tokens, silent) == compute_cost_nano(Tokens(10, 20, output=30), silent)
-
-
-@each_row(
-    ("factor", "bill", "cost"),
-    [(M, 5, 5), (1_200_000, 5, 6), (1_200_000, 6, 8), (1, 1, 1), (1, 0, 0), (1000 * M, 7, 7000)],
-)
-def test_a_bill_times_its_factor_is_rounded_up_once(factor: int, bill: int, cost: int) -> None:
-    price = Price(9, 9, 9, 9, request=3, reported=factor)
-    assert compute_cost_nano(LARGE, price, searches(1), bill) == cost + 3
-    without = Price(9, 9, 9, 9, request=3)
-    plain = compute_cost_nano(LARGE, without, searches(1))
-    assert compute_cost_nano(LARGE, price, searches(1)) == plain
-    assert compute_cost_nano(LARGE, without, searches(1), bill) == plain
 
 
 @each_row(
@@ -226,3 +76,80 @@ def test_prices_that_differ_have_different_ids() -> None:
         for rule in ("", "x")
     }
     assert len(found) == 4 * 3 * 2
+
+
+def at(text: str) -> int:
+    return to_unix_ms(datetime.fromisoformat(text).replace(tzinfo=UTC))
+
+
+def test_a_time_of_another_zone_is_that_moment() -> None:
+    noon = datetime(2026, 12, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    assert read_date(noon) == at("2026-12-01T10:00:00")
+    assert read_date(noon.replace(tzinfo=None)) == at("2026-12-01T12:00:00")
+
+
+spans = st.tuples(st.integers(0, 1439), st.integers(0, 1440)).filter(lambda one: one[0] != one[1])
+hours = st.none() | st.lists(spans, min_size=1, max_size=3).map(tuple)
+weekdays = st.none() | st.sets(st.integers(0, 6), min_size=1).map(lambda days: tuple(sorted(days)))
+moments = st.integers(at("2026-11-01T00:00:00"), at("2026-12-15T00:00:00"))
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Window:
+    begin, end = draw(st.none() | moments), draw(st.none() | moments)
+    if begin is not None and end is not None and begin >= end:
+        begin, end = end, begin + 1
+    return Window(draw(hours), draw(weekdays), begin, end)
+
+
+def has_by_calendar(window: Window, at_ms: int) -> bool:
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    minute = moment.hour * 60 + moment.minute
+    in_hours = window.hours is None or any(
+        begin <= minute < end if begin < end else minute >= begin or minute < end
+        for begin, end in window.hours
+    )
+    in_days = window.weekdays is None or moment.weekday() in window.weekdays
+    begun = window.from_ms is None or window.from_ms <= at_ms
+    return in_hours and in_days and begun and (window.until_ms is None or at_ms < window.until_ms)
+
+
+@fuzz(300)
+@given(windows(), moments)
+def test_a_window_has_the_times_of_the_calendar(window: Window, at_ms: int) -> None:
+    assert window.has(at_ms) == has_by_calendar(window, at_ms)
+
+
+def sample(*of: Window) -> range | list[int]:
+    """List moments among which any two windows that meet have one: each edge, and two weeks."""
+    edges = [ms for one in of for ms in (one.from_ms, one.until_ms) if ms is not None]
+    starts = [at("2026-11-01T00:00:00"), at("2026-12-15T00:00:00"), *edges]
+    steps = range(0, 8 * DAY_MS, MINUTE_MS)
+    found = {start + step for start in starts for step in steps}
+    return sorted(
+        found | {ms - 1 for ms in edges} | {ms - 8 * DAY_MS + s for ms in edges for s in steps}
+    )
+
+
+@fuzz(15)
+@given(windows(), windows())
+def test_windows_meet_and_contain_as_their_minutes_do(one: Window, other: Window) -> None:
+    """Within a minute an edge of dates decides nothing else: it is rounded to whole minutes."""
+    both = [(one.has(ms), other.has(ms)) for ms in sample(one, other)]
+    if any(a and b for a, b in both):
+        assert one.meets(other)
+    if any(b and not a for a, b in both):
+        assert not one.contains(other, other)
+    assert one.meets(other) == other.meets(one)
+    assert one.contains(one, one)
+    assert ALWAYS.contains(one, one)
+
+
+@fuzz(30)
+@given(windows(), moments)
+def test_a_time_is_found_in_each_window_that_has_any(window: Window, now_ms: int) -> None:
+    found = window.find_time_ms(now_ms)
+    if window.has(now_ms):
+        assert found == now_ms
+    elif any(window.has(ms) for ms in sample(window)):
+        assert window.has(found)
