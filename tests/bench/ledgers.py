@@ -109,6 +109,7 @@ def main(words: Sequence[str] | None = None) -> int:
         for measure in (compare, share):
             with ExitStack() as stack:
                 measure(stack, Path(folder), cluster.make_database(), options)
+        assert "deadlock" not in cluster.log
     return 0
 
 

@@ -40,11 +40,11 @@ class Answers:
     _begun: int = 0
 
     def __post_init__(self) -> None:
-        self.unary = {"json": wire.make_json_reply(), "messages": wire.make_messages_reply()}
-        make = partial(wire.make_stream_writes, self.events)
+        self.unary = {mode: wire.make_reply(mode) for mode in wire.UNARY}
+        make = partial(wire.make_stream_writes, "chat", self.events)
         self.bursts = {usage: b"".join(make(with_usage=usage)) for usage in (True, False)}
         self.paced = {usage: make(with_usage=usage, stamped=True) for usage in (True, False)}
-        self.responses = wire.make_responses_writes(self.events)
+        self.responses = wire.make_stream_writes("responses", self.events, stamped=True)
         self._phases = [{} for _ in range(max(round(self.tick_seconds / PHASE_SECONDS), 1))]
 
     def pace(self, transport: asyncio.Transport, writes: Iterator[bytes]) -> None:

@@ -16,7 +16,6 @@ python -m tests.long nodes --kills 100 --seed 1     one of three on PostgreSQL i
 python -m tests.long nodes --kills 30 --locks       the same, while a stranger locks rows, ~4 min
 python -m tests.long outages --restarts 20          PostgreSQL is restarted under three, ~2 min
 python -m tests.long bursts --seed 1                1,000 calls on money for ten, 20 times, ~3 min
-python -m tests.long hot                            one account: charges a second, 1 and 3 nodes
 python -m tests.long growth                         10 to 100,000 keys, 0 to a million rows, ~3 min
 python -m tests.long million                        a million calls: migration, audit, pages, ~1 min
 python -m tests.long million --postgres             the same in PostgreSQL, of 2,000 accounts, ~2 min
@@ -43,7 +42,7 @@ from tests.api.offsets import PAIRS, play_offsets
 from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
 from tests.long import hostile, killing, nodes
 from tests.long.backups import TURN_SECONDS, play_backups
-from tests.long.bursts import HELD_AT_ONCE, measure_hot, play_burst
+from tests.long.bursts import HELD_AT_ONCE, play_burst
 from tests.long.growth import SIZES, play_growth
 from tests.long.million import fill_previous, measure_pages
 from tests.long.mutants import play_mutants
@@ -259,14 +258,6 @@ async def run_bursts(options: argparse.Namespace) -> None:
                 assert burst.is_plain, burst
 
 
-async def run_hot(_: argparse.Namespace) -> None:
-    with run_cluster(need_server()) as cluster:
-        one, three = [await measure_hot(cluster, count) for count in (1, 3)]
-        print(f"one node: {one:.0f} charges a second; three nodes: {three:.0f}")
-        assert "deadlock" not in cluster.log
-    assert three >= one
-
-
 RUNS: Final[dict[str, Callable[[argparse.Namespace], Coroutine[None, None, None]]]] = {
     "offsets": run_offsets,
     "fuzz": run_fuzz,
@@ -281,7 +272,6 @@ RUNS: Final[dict[str, Callable[[argparse.Namespace], Coroutine[None, None, None]
     "nodes": run_nodes,
     "outages": run_outages,
     "bursts": run_bursts,
-    "hot": run_hot,
     "growth": run_growth,
     "million": run_million,
     "backup": run_backup,

@@ -1,59 +1,24 @@
-"""Crowds on several nodes: little money for many requests, and one account that all nodes charge."""
+"""Crowds on several nodes: little money for many requests."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.admin import keys
-from gateway.ledger.opening import open_books
-from gateway.ledger.records import DatabaseUrl
-from tests import ROOT
 from tests.support import replies
 from tests.support.chat import say
 from tests.support.nodes import MODEL, Fleet, Node
-from tests.support.postgres import Cluster
-from tests.support.seed import Seed, seed
 from tests.support.upstream import Drip, Exchange, Script
 
 CROWD: Final = 1000
 HOLDS: Final = 10
 HELD_AT_ONCE: Final = HOLDS + 1
 """The last one may take the balance below zero."""
-HOT_SECONDS: Final = 5.0
-HOT_CALLERS: Final = 48
 REFUSALS: Final = frozenset({402, 429})
-HOT_NODE: Final = """
-import asyncio, sys, time
-from gateway.ids import digest
-from gateway.ledger.postgres.serving import open_postgres
-from tests.ledger.postgres.shared import admission, settlement
-
-url, secret, callers, seconds = sys.argv[1:]
-
-async def main():
-    async with open_postgres(url) as ledger:
-        key, done = ledger.find_key(digest(secret)), 0
-        print("ready", flush=True)
-        await asyncio.to_thread(sys.stdin.readline)
-        end = time.monotonic() + float(seconds)
-        async def call_on():
-            nonlocal done
-            while time.monotonic() < end:
-                hold = ledger.hold(key, admission())
-                await ledger.confirm(hold)
-                await ledger.settle(hold, settlement(7))
-                done += 1
-        await asyncio.gather(*(call_on() for _ in range(int(callers))))
-    print(done, flush=True)
-
-asyncio.run(main())
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,27 +59,3 @@ def _answer(_: Exchange, draw: random.Random) -> Script:
     usage = replies.usage(draw.randint(1, 10), draw.randint(1, 1024))
     wait = Drip((b"",), draw.uniform(0.01, 0.2))
     return [wait, *replies.json_reply(replies.completion("Hello!", usage=usage))]
-
-
-async def measure_hot(cluster: Cluster, nodes: int) -> float:
-    """Return how many requests of one account such nodes admit and charge a second, all together."""
-    url = cluster.make_database()
-    caller = seed(DatabaseUrl(url), (Seed("hot", 10**18),))["hot"]
-    each = str(HOT_CALLERS // nodes)
-    words = (sys.executable, "-c", HOT_NODE, url, caller.key, each, f"{HOT_SECONDS}")
-    processes = [
-        await asyncio.create_subprocess_exec(
-            *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=ROOT
-        )
-        for _ in range(nodes)
-    ]
-    for one in processes:
-        assert one.stdout is not None
-        assert await one.stdout.readline() == b"ready\n"
-    began = time.monotonic()
-    outs = await asyncio.gather(*(one.communicate(b"go\n") for one in processes))
-    seconds = time.monotonic() - began
-    with open_books(DatabaseUrl(url)) as books:
-        assert books.audit().problems == ()
-    assert [one.returncode for one in processes] == [0] * nodes
-    return sum(int(out) for out, _ in outs) / max(seconds, HOT_SECONDS)
