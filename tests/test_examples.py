@@ -35,6 +35,7 @@ def read_sections() -> dict[str, list[tuple[str, str, str]]]:
     found: dict[str, list[tuple[str, str, str]]] = {}
     for path in sorted(Path(__file__).parent.rglob("examples.txt")):
         known: dict[str, str] = {}
+        rows: list[tuple[str, str, str]] = []
         for raw in path.read_text(encoding="utf-8").split("\n"):
             line = "".join(known.get(part, part) for part in NAME.split(raw))
             if line.startswith("== "):
@@ -73,8 +74,7 @@ def build(kind: str, value: Any, module: str) -> Any:
 
 def call(work: Callable[..., Any], values: list[Any]) -> Any:
     parameters = list(signature(work).parameters.values())
-    own = {Parameter.empty: work.__qualname__.partition(".")[0]}
-    own["Self"] = own[Parameter.empty]
+    own = dict.fromkeys((Parameter.empty, "Self"), work.__qualname__.partition(".")[0])
     given, named = [], {}
     for at, value in enumerate(values):
         one = parameters[min(at, len(parameters) - 1)]

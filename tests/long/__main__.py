@@ -32,7 +32,8 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -44,14 +45,14 @@ from tests.long import hostile, killing, nodes
 from tests.long.backups import TURN_SECONDS, play_backups
 from tests.long.bursts import HELD_AT_ONCE, play_burst
 from tests.long.growth import SIZES, play_growth
-from tests.long.million import fill_previous, measure_pages
+from tests.long.million import play_previous
 from tests.long.mutants import play_mutants
 from tests.long.restarts import play_restarts
 from tests.long.soak import play_soak
 from tests.server.reloading import play_reloads
 from tests.support.databases import need_server
-from tests.support.nodes import run_fleet
-from tests.support.postgres import run_cluster
+from tests.support.nodes import Fleet, run_fleet
+from tests.support.postgres import Cluster, run_cluster
 
 TRANSLATED_STEP: Final = 5
 READERS: Final = 500
@@ -80,7 +81,7 @@ GROWN_MIB: Final = 3.0
 """Growth that is more than the usual variation of resident memory within minutes."""
 
 
-async def run_offsets(_: argparse.Namespace) -> None:
+async def run_offsets(_: argparse.Namespace, __: Path) -> None:
     broken: list[str] = []
     for caller, provider in PAIRS:
         step = 1 if caller == provider else TRANSLATED_STEP
@@ -90,38 +91,36 @@ async def run_offsets(_: argparse.Namespace) -> None:
     assert not broken, "\n".join(broken)
 
 
-async def run_fuzz(options: argparse.Namespace) -> None:
+async def run_fuzz(options: argparse.Namespace, _: Path) -> None:
     report = await play_fuzz(options.seed, options.count)
     told = {status or "closed": count for status, count in sorted(report.statuses.items())}
     print(f"{options.count} inputs of seed {options.seed}: {told}")
 
 
-async def run_kill(options: argparse.Namespace) -> None:
+async def run_kill(options: argparse.Namespace, folder: Path) -> None:
     logging.getLogger("gateway").setLevel(logging.ERROR)  # every recovery would say that it was one
-    with tempfile.TemporaryDirectory() as folder:
-        figures = await killing.run(
-            Path(folder), kills=options.kills, seed=options.seed, streams=50, others=50
-        )
+    figures = await killing.run(
+        folder, kills=options.kills, seed=options.seed, streams=50, others=50
+    )
     print(figures)
-    assert figures.ok, "\n".join((*figures.lost, *figures.doubled, *figures.wrong)[:50])
+    assert figures.ok, figures.problems
 
 
-async def run_lives(options: argparse.Namespace) -> None:
+async def run_lives(options: argparse.Namespace, _: Path) -> None:
     report = await asyncio.to_thread(play_lives, options.seed, options.count)
     print(report)
     assert not report.broken, "\n\n".join(life.describe() for life in report.broken[:5])
     assert options.count == 1 or not report.unreached
 
 
-async def run_mutants(options: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        survivors = await asyncio.to_thread(
-            play_mutants, options.seed, options.count, options.under, Path(folder)
-        )
+async def run_mutants(options: argparse.Namespace, folder: Path) -> None:
+    survivors = await asyncio.to_thread(
+        play_mutants, options.seed, options.count, options.under, folder
+    )
     print(f"{options.count - len(survivors)} of {options.count} were noticed; look at the others")
 
 
-async def run_slow(_: argparse.Namespace) -> None:
+async def run_slow(_: argparse.Namespace, __: Path) -> None:
     readers = await play_stalled_readers(READERS, STALL_SECONDS)
     print("stalled readers:", readers)
     server = f"header_seconds = {HEADER_SECONDS}"
@@ -141,62 +140,42 @@ async def run_slow(_: argparse.Namespace) -> None:
         assert figures.p99_during_ms < figures.p99_before_ms + NOTICED_MS, figures
 
 
-async def run_soak(options: argparse.Namespace) -> None:
+async def run_soak(options: argparse.Namespace, _: Path) -> None:
     soaked = await play_soak(options.minutes, options.seed)
     print(soaked)
     grown = soaked.growth_bytes / MIB
     assert grown <= GROWN_MIB, f"memory grows: {grown:.1f} MiB in {options.minutes / 3:.1f} minutes"
 
 
-async def run_hostile(_: argparse.Namespace) -> None:
+async def run_hostile(_: argparse.Namespace, __: Path) -> None:
     figures = await hostile.play()
     broken = [one.attack for one in figures if not one.ok]
     assert not broken, f"others noticed: {', '.join(broken)}"
 
 
-async def run_restarts(options: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        figures = await play_restarts(
-            Path(folder),
-            options.restarts,
-            options.seed,
-            at_once=1000,
-            steady_seconds=STEADY_SECONDS,
-        )
+async def run_restarts(options: argparse.Namespace, folder: Path) -> None:
+    figures = await play_restarts(
+        folder, options.restarts, options.seed, at_once=1000, steady_seconds=STEADY_SECONDS
+    )
     print(figures)
     figures.check()
     lag = figures.lag_p99_seconds
     assert lag < LAG_SECONDS, f"the loop lags by {lag:.3f} s: is the machine doing something else?"
 
 
-async def run_reloads(options: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        figures = await play_reloads(
-            Path(folder), options.reloads, RELOADED_CONNECTIONS, options.seed
-        )
+async def run_reloads(options: argparse.Namespace, folder: Path) -> None:
+    figures = await play_reloads(folder, options.reloads, RELOADED_CONNECTIONS, options.seed)
     print(figures)
     figures.check()
 
 
-async def run_million(options: argparse.Namespace) -> None:
+async def run_million(options: argparse.Namespace, folder: Path) -> None:
     if options.postgres:
         from tests.long.million_postgres import play_million  # it needs the driver
 
         show_pages(await play_million())
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        filled = fill_previous(Path(folder) / "gateway.db")
-        started = time.monotonic()
-        with filled.open_books() as books:
-            print(
-                f"{filled.history.requests} requests: upgraded in {time.monotonic() - started:.1f} s"
-            )
-            started = time.monotonic()
-            problems = books.audit().problems
-            print(f"audited in {time.monotonic() - started:.1f} s")
-            assert not problems, "\n".join(problems)
-            figures = measure_pages(books, filled)
-    show_pages(figures)
+    else:
+        show_pages(play_previous(folder / "gateway.db"))
 
 
 def show_pages(figures: dict[str, float]) -> None:
@@ -205,9 +184,8 @@ def show_pages(figures: dict[str, float]) -> None:
     assert not slow, f"slower than {PAGE_MS} ms: {slow}"
 
 
-async def run_growth(_: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        figures = await asyncio.to_thread(play_growth, Path(folder), SIZES, GROWTH_ROUNDS)
+async def run_growth(_: argparse.Namespace, folder: Path) -> None:
+    figures = await asyncio.to_thread(play_growth, folder, SIZES, GROWTH_ROUNDS)
     print(*figures, sep="\n")
     least = figures[0].median_ms
     for one in figures:
@@ -215,67 +193,71 @@ async def run_growth(_: argparse.Namespace) -> None:
         assert one.median_ms <= GROWTH * least, one
 
 
-async def run_backup(options: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        turns = max(1, round(options.minutes * 60 / TURN_SECONDS / 2))
-        figures = await play_backups(Path(folder), turns, options.seed, BACKED_UP_REQUESTS)
+async def run_backup(options: argparse.Namespace, folder: Path) -> None:
+    turns = max(1, round(options.minutes * 60 / TURN_SECONDS / 2))
+    figures = await play_backups(folder, turns, options.seed, BACKED_UP_REQUESTS)
     print(figures)
     assert not figures.failed, figures.failed[:10]
     assert figures.wal_bytes <= WAL_MIB * MIB
 
 
-async def run_nodes(options: argparse.Namespace) -> None:
-    with run_cluster(need_server()) as cluster, tempfile.TemporaryDirectory() as folder:
-        async with run_fleet(Path(folder), cluster.make_database(), (nodes.RICH,)) as fleet:
-            figures = await nodes.play_kills(
-                fleet, kills=options.kills, seed=options.seed, locks=options.locks
-            )
+@asynccontextmanager
+async def open_fleet(folder: Path) -> AsyncIterator[tuple[Fleet, Cluster]]:
+    """Start three gateways on a PostgreSQL server of their own."""
+    with run_cluster(need_server()) as cluster:
+        async with run_fleet(folder, cluster.make_database(), (nodes.RICH,)) as fleet:
+            yield fleet, cluster
+
+
+async def run_nodes(options: argparse.Namespace, folder: Path) -> None:
+    async with open_fleet(folder) as (fleet, _):
+        figures = await nodes.play_kills(
+            fleet, kills=options.kills, seed=options.seed, locks=options.locks
+        )
     print(figures)
     assert figures.ok, figures.problems
 
 
-async def run_outages(options: argparse.Namespace) -> None:
+async def run_outages(options: argparse.Namespace, folder: Path) -> None:
     draw = random.Random(options.seed)
-    away = [draw.uniform(0, 1) for _ in range(options.restarts)] + [AWAY_SECONDS]
-    with run_cluster(need_server()) as cluster, tempfile.TemporaryDirectory() as folder:
-        async with run_fleet(Path(folder), cluster.make_database(), (nodes.RICH,)) as fleet:
-            figures = await nodes.play_outages(
-                fleet, cluster, away_seconds=tuple(away), seed=options.seed
-            )
-            assert fleet.list_alive() == {node.pid for node in fleet.nodes}, "one was taken over"
+    away = (*(draw.uniform(0, 1) for _ in range(options.restarts)), AWAY_SECONDS)
+    async with open_fleet(folder) as (fleet, cluster):
+        figures = await nodes.play_outages(fleet, cluster, away_seconds=away, seed=options.seed)
+        assert fleet.list_alive() == {node.pid for node in fleet.nodes}, "one was taken over"
     print(figures)
     assert figures.ok, figures.problems
     assert figures.slowest_return_seconds < RETURN_SECONDS
 
 
-async def run_bursts(options: argparse.Namespace) -> None:
-    with run_cluster(need_server()) as cluster, tempfile.TemporaryDirectory() as folder:
-        async with run_fleet(Path(folder), cluster.make_database(), (nodes.RICH,)) as fleet:
-            for seed in range(options.seed, options.seed + BURSTS):
-                burst = await play_burst(fleet, seed)
-                print(burst)
-                assert burst.peak <= HELD_AT_ONCE, burst
-                assert burst.is_plain, burst
+async def run_bursts(options: argparse.Namespace, folder: Path) -> None:
+    async with open_fleet(folder) as (fleet, _):
+        for seed in range(options.seed, options.seed + BURSTS):
+            burst = await play_burst(fleet, seed)
+            print(burst)
+            assert burst.peak <= HELD_AT_ONCE, burst
+            assert burst.is_plain, burst
 
 
-RUNS: Final[dict[str, Callable[[argparse.Namespace], Coroutine[None, None, None]]]] = {
-    "offsets": run_offsets,
-    "fuzz": run_fuzz,
-    "kill": run_kill,
-    "lives": run_lives,
-    "mutants": run_mutants,
-    "slow": run_slow,
-    "hostile": run_hostile,
-    "restarts": run_restarts,
-    "reloads": run_reloads,
-    "soak": run_soak,
-    "nodes": run_nodes,
-    "outages": run_outages,
-    "bursts": run_bursts,
-    "growth": run_growth,
-    "million": run_million,
-    "backup": run_backup,
+Run = Callable[[argparse.Namespace, Path], Coroutine[None, None, None]]
+RUNS: Final[dict[str, Run]] = {
+    run.__name__.removeprefix("run_"): run
+    for run in (
+        *(run_offsets, run_fuzz, run_kill, run_lives, run_mutants, run_slow, run_hostile),
+        *(run_restarts, run_reloads, run_soak, run_nodes, run_outages, run_bursts),
+        *(run_growth, run_million, run_backup),
+    )
 }
+
+
+OPTIONS: Final = (
+    ("count", 10_000, "the fuzz, lives and mutants runs"),
+    ("under", "gateway", "the mutants run: where they are"),
+    ("restarts", 50, "the restarts and outages runs"),
+    ("reloads", 50, "the reloads run"),
+    ("kills", 200, "the kill and nodes runs"),
+    ("minutes", 5.0, "the soak and backup runs"),
+    ("seed", 1, "all that draw lots"),
+)
 
 
 def main() -> int:
@@ -283,22 +265,17 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", choices=RUNS)
-    parser.add_argument(
-        "--count", type=int, default=10_000, help="of the fuzz, lives and mutants runs"
-    )
-    parser.add_argument("--under", default="gateway", help="of the mutants run: where they are")
-    parser.add_argument("--restarts", type=int, default=50, help="of the restarts and outages runs")
-    parser.add_argument("--reloads", type=int, default=50, help="of the reloads run")
+    for name, default, runs in OPTIONS:
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"of {runs}")
     parser.add_argument("--postgres", action="store_true", help="of the million run")
-    parser.add_argument("--kills", type=int, default=200, help="of the kill and nodes runs")
     parser.add_argument("--locks", action="store_true", help="of the nodes run: a stranger's")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=5.0, help="of the soak run")
     options = parser.parse_args()
     started = time.monotonic()
     code = 0
     try:
-        asyncio.run(RUNS[options.run](options))
+        # On a disk: the databases of some are large.
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+            asyncio.run(RUNS[options.run](options, Path(folder)))
     except* AssertionError as broken:
         print(*broken.exceptions, sep="\n", file=sys.stderr)
         code = 1

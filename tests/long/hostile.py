@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import socket
 import sys
 import tempfile
@@ -17,21 +18,20 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tests.support import running as runs
-from tests.support.chat import say
 from tests.support.client import Cut, request
 from tests.support.config import COMPLETES, DRAWS, EMBEDS, HEARS, RANKS, SPEAKS, Kind, make_places
 from tests.support.embeddings import EMBEDDINGS, embeddings
-from tests.support.process import CHAT, RESPONSES
+from tests.support.process import CHAT
 from tests.support.replies import (
     LAST_CHUNK,
     chunk,
     chunked,
     completion,
-    dumps,
     json_reply,
     sse,
     sse_start,
@@ -256,8 +256,15 @@ async def many(count: int, ask: Callable[[], Awaitable[Any]], seconds: float) ->
     await asyncio.gather(*(go_on() for _ in range(count)))
 
 
-async def leave_unread(stage: Stage, path: str, body: object, count: int) -> None:
-    data = json.dumps(body).encode()
+IMAGES: Final = "/v1/images/generations"
+RERANK: Final = "/v1/rerank"
+SPEECH: Final = "/v1/audio/speech"
+TRANSCRIPTS: Final = "/v1/audio/transcriptions"
+BOUNDARY: Final = "hostile"
+
+
+async def leave(stage: Stage, path: str, count: int, data: bytes) -> None:
+    """Ask for so many large replies and read nothing."""
     head = [("Content-Type", "application/json"), ("Authorization", f"Bearer {stage.key}")]
     loop = asyncio.get_running_loop()
     with open_sockets() as sockets:
@@ -271,22 +278,33 @@ async def leave_unread(stage: Stage, path: str, body: object, count: int) -> Non
         await asyncio.sleep(5)
 
 
-IMAGES: Final = "/v1/images/generations"
-RERANK: Final = "/v1/rerank"
-SPEECH: Final = "/v1/audio/speech"
-TRANSCRIPTS: Final = "/v1/audio/transcriptions"
-BOUNDARY: Final = "hostile"
+async def send(stage: Stage, path: str, count: int, data: bytes) -> None:
+    """Let so many callers of a holder send a body again and again."""
+    await many(count, lambda: stage.gateway.post(path, stage.key, data), 5.0)
 
 
-def send(path: str, count: int, body: Any = None, **fields: Any) -> Attack:
-    """So many callers of a holder send a body again and again; bytes are sent unchanged."""
-    data = body if isinstance(body, bytes) else dumps(fields)
-    return lambda stage: many(count, lambda: stage.gateway.post(path, stage.key, data), 5.0)
+REPEATED: Final = re.compile("«([^«»]*)»\\*([0-9]+) ?")
 
 
-def leave(path: str, count: int, **body: Any) -> Attack:
-    """A holder asks for so many large replies and reads nothing."""
-    return lambda stage: leave_unread(stage, path, body, count)
+def read_attacks() -> Iterator[tuple[str, Attack]]:
+    """Read the attacks whose bodies are text."""
+    text = Path(__file__).with_name("hostile.txt").read_text(encoding="utf-8")
+    for heading, body in re.findall(r"^== (.*)\n(.*)", text, re.MULTILINE):
+        title, _, rest = heading.partition(": ")
+        count, how, path = rest.split()
+        yield title, partial(attack, count, how, path, body)
+
+
+async def attack(count: str, how: str, path: str, body: str, stage: Stage) -> None:
+    act = {"send": send, "leave": leave}[how]
+    await act(stage, path, int(count), expand(body).encode())
+
+
+def expand(text: str) -> str:
+    """Write out what is repeated, the innermost first."""
+    while "«" in text:
+        text = REPEATED.sub(lambda found: found[1] * int(found[2]), text)
+    return text
 
 
 def send_form(count: int, parts: bytes) -> Attack:
@@ -309,87 +327,18 @@ def make_part(name: str, value: bytes, file: str = "") -> bytes:
     return head.encode() + value + b"\r\n"
 
 
-LARGE: Final = 28 * MIB
-"""Bytes of a body that is nearly as large as one may be."""
-CALL: Final = {
-    "id": "call_1",
-    "type": "function",
-    "function": {"name": "f", "arguments": "[" + "{}," * (LARGE // 3)},
-}
-QUOTES: Final = b'"' + b'\\"' * (16 << 10) + b'",'
-"""As many escaped quotes as are read."""
-OF_CHATS: Final[dict[str, Attack]] = {
-    # As many values as are translated on the loop at most:
-    "Responses bodies x50": send(
-        RESPONSES,
-        50,
-        model="chat/0",
-        input=[{"role": "user", "content": [{"type": "input_text", "text": "a"}]}] * 3900,
-    ),
-    "JSON in a string": send(
-        CHAT,
-        2,
-        model="messages/0",
-        messages=[
-            *say("messages/0")["messages"],
-            {"role": "assistant", "tool_calls": [CALL]},
-            {"role": "tool", "tool_call_id": "call_1", "content": "x"},
-        ],
-    ),
-    # No JSON, and so free of charge:
-    "quotes in strings": send(
-        CHAT, 2, b"[" + QUOTES * 122 + (b'"' + b"x" * (32 << 10) + b'",') * 678
-    ),
-    # As of a program:
-    "quotes in replies": send(CHAT, 4, **say("chat/0", "quotes")),
-    "comments": send(CHAT, 10, **say("chat/0", "comments", stream=True)),
-    "comment lines": send(CHAT, 10, **say("chat/0", "lines", stream=True)),
-    "empty events": send(CHAT, 10, **say("chat/0", "empty", stream=True)),
-    "small deltas": send(CHAT, 10, **say("chat/0", "deltas", stream=True)),
-    # 9 × 33 MiB of vectors:
-    "unread embeddings": leave(EMBEDDINGS, 9, model="embed/0", input=["a"] * 2048),
-    "8 MB bodies": send(CHAT, 1, **say("chat/0", "word " * (8 * MIB // 5))),
-    # As many values as a reply may have:
-    "large replies": send(CHAT, 4, **say("chat/0", "large")),
-}
-OF_SERVICES: Final[dict[str, Attack]] = {
-    "prompts": send(COMPLETIONS, 4, model="text/0", prompt=["a"] * (LARGE // 4)),
-    "some prompts": send(COMPLETIONS, 50, model="text/0", prompt=["a"] * 2000),
-    "prompts of tokens": send(
-        COMPLETIONS, 4, model="text/0", prompt=[[1] * 3000] * (LARGE // 6000)
-    ),
-    "text deltas": send(COMPLETIONS, 10, model="text/0", prompt="deltas", stream=True),
-    "images": send(IMAGES, 4, model="image/0", prompt="images", n=10, size="1024x1024"),
-    "image events": send(IMAGES, 4, model="image/0", prompt="a", size="1024x1024", stream=True),
-    "unread images": leave(IMAGES, 9, model="image/0", prompt="a", n=10, size="1024x1024"),
-    "unread image events": leave(
-        IMAGES, 9, model="image/0", prompt="a", size="1024x1024", stream=True
-    ),
-    "small documents": send(RERANK, 4, model="rerank/0", query="a", documents=["a"] * (LARGE // 4)),
-    "some documents": send(
-        RERANK, 20, model="rerank/0", query="a", documents=[{"text": "a"}] * 1900
-    ),
-    "large documents": send(
-        RERANK, 2, model="rerank/0", query="a", documents=["word " * 2000] * 2800
-    ),
-    "ranks": send(RERANK, 4, model="rerank/0", query="ranks", documents=["a"]),
-    "large texts": send(SPEECH, 4, model="speech/0", voice="a", input="word " * (8 * MIB // 5)),
-    "speech": send(SPEECH, 20, model="speech/0", voice="a", input="a"),
-    "unread speech": leave(SPEECH, 100, model="speech/0", voice="a", input="a"),
+ATTACKS: Final[dict[str, Attack]] = {
+    "nothing": calm,
+    "chunks x1": send_chunks(1),
+    "chunks x100": send_chunks(100),
+    "chunks x890": send_chunks(890),
+    **dict(read_attacks()),
     "recordings": send_form(4, make_part("file", bytes(range(256)) * (24 * MIB // 256), "a.mp3")),
     "lines in recordings": send_form(
         4, make_part("file", b"\r\n--hostil" * (24 * MIB // 10), "a.mp3")
     ),
     "parts": send_form(20, make_part("a", b"b") * 100_000 + make_part("file", b"a", "a.mp3")),
     "segments": send_form(4, make_part("file", b"segments", "a.mp3")),
-}
-ATTACKS: Final[dict[str, Attack]] = {
-    "nothing": calm,
-    "chunks x1": send_chunks(1),
-    "chunks x100": send_chunks(100),
-    "chunks x890": send_chunks(890),
-    **OF_CHATS,
-    **OF_SERVICES,
 }
 FLOODS: Final = {
     "comments": b":\n\n",

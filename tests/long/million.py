@@ -158,12 +158,30 @@ def write_history(connection: sqlite3.Connection, history: History) -> int:
     return int(account_id)
 
 
-def measure_pages(books: Books, filled: Filled) -> dict[str, float]:
-    """Measure the books' CPU milliseconds for a page: the median of five.
+class Watch:
+    """A watch that is started anew each time it tells."""
 
-    CPU time does not depend on other load on the machine.
-    """
-    return {page: _measure(read) for page, read in make_pages(books, filled).items()}
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+
+    def tell(self, what: str) -> None:
+        print(f"{time.monotonic() - self._since:6.1f} s   {what}")
+        self._since = time.monotonic()
+
+
+def audit(books: Books, watch: Watch) -> None:
+    problems = books.audit().problems
+    watch.tell("the audit")
+    assert not problems, "\n".join(problems)
+
+
+def play_previous(path: Path) -> dict[str, float]:
+    """Upgrade a database of the version before, audit it, and measure its pages."""
+    filled, watch = fill_previous(path), Watch()
+    with filled.open_books() as books:
+        watch.tell(f"{filled.history.requests} requests are upgraded")
+        audit(books, watch)
+        return {page: measure(read) for page, read in make_pages(books, filled).items()}
 
 
 def count_steps(books: SqliteBooks, filled: Filled) -> dict[str, int]:
@@ -245,12 +263,13 @@ def make_pages(books: Books, filled: Busy) -> dict[str, Callable[[], object]]:
     }
 
 
-def _measure(read: Callable[[], object]) -> float:
+def measure(read: Callable[[], object], cpu_ns: Callable[[], int] = time.thread_time_ns) -> float:
+    """Return the CPU milliseconds of a page, which other load does not change: the median of five."""
     times = []
     for _ in range(5):
-        started = time.thread_time_ns()
+        started = cpu_ns()
         read()
-        times.append((time.thread_time_ns() - started) / 1e6)
+        times.append((cpu_ns() - started) / 1e6)
     return sorted(times)[2]
 
 

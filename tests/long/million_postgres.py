@@ -10,7 +10,6 @@ others. The audit passes, and every fill is the same.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -26,10 +25,18 @@ from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.records import AccountOrder, DatabaseUrl, EntryFilter
 from gateway.ledger.sql.books import Books
 from gateway.times import DAY_MS
-from tests.long.million import ACCOUNT, Busy, History, list_statements, make_pages
+from tests.long.million import (
+    ACCOUNT,
+    Busy,
+    History,
+    Watch,
+    audit,
+    list_statements,
+    make_pages,
+    measure,
+)
 from tests.support.postgres import find_server, run_cluster
 
-RUNS: Final = 5
 _ORDERS: Final[tuple[AccountOrder, ...]] = ("name", "balance", "held", "spent_today", "spent_7d")
 _GROUPS: Final[tuple[UsageGroup, ...]] = ("day", "model", "key", "account")
 
@@ -68,31 +75,15 @@ async def play_million(history: PostgresHistory | None = None) -> dict[str, floa
     programs = find_server()
     assert programs is not None, "no PostgreSQL server: apt-get install postgresql"
     with run_cluster(programs) as cluster:
-        clock = _Watch()
+        watch = Watch()
         filled = fill(cluster.make_database(), history)
-        clock.tell(f"{filled.history.requests} requests are filled")
+        watch.tell(f"{filled.history.requests} requests are filled")
         for what in ("the first start, which proves all entries", "the next start"):
             async with open_ledger(DatabaseUrl(filled.url)):
-                clock.tell(what)
+                watch.tell(what)
         with filled.open_books() as books:
-            clock.start()
-            problems = books.audit().problems
-            clock.tell("the audit")
-            assert not problems, "\n".join(problems)
+            audit(books, watch)
             return measure_pages(books, filled)
-
-
-class _Watch:
-    def __init__(self) -> None:
-        self.start()
-
-    def start(self) -> None:
-        self._since = time.monotonic()
-
-    def tell(self, what: str) -> None:
-        """Print how long it took, and start anew."""
-        print(f"{time.monotonic() - self._since:6.1f} s   {what}")
-        self.start()
 
 
 def measure_pages(books: PostgresBooks, filled: FilledDatabase) -> dict[str, float]:
@@ -103,7 +94,11 @@ def measure_pages(books: PostgresBooks, filled: FilledDatabase) -> dict[str, flo
     books.connection.execute("SET max_parallel_workers_per_gather = 0")
     server = Path(f"/proc/{books.read_number('SELECT pg_backend_pid()')}/schedstat")
     pages = {**make_pages(books, filled), **_make_more_pages(books, filled)}
-    return {page: _measure(read, server) for page, read in pages.items()}
+
+    def read_cpu_ns() -> int:
+        return time.thread_time_ns() + int(server.read_text(encoding="ascii").split()[0])
+
+    return {page: measure(read, read_cpu_ns) for page, read in pages.items()}
 
 
 def _make_more_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable[[], object]]:
@@ -148,17 +143,3 @@ def _read_one(books: Books, account_id: int) -> None:
 def _search_events(books: Books, part: str | None) -> None:
     books.events.count(part)
     books.events.read_page(part, None, 51)
-
-
-def _measure(read: Callable[[], object], server: Path) -> float:
-    times = []
-    for _ in range(RUNS):
-        started = _read_cpu_ns(server)
-        read()
-        times.append((_read_cpu_ns(server) - started) / 1e6)
-    return statistics.median(times)
-
-
-def _read_cpu_ns(server: Path) -> int:
-    """Return the time that this thread and the server's process had a processor."""
-    return time.thread_time_ns() + int(server.read_text(encoding="ascii").split()[0])
