@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -33,52 +34,10 @@ TIMEOUT_MS: Final = 30_000
 WIDE: Final = 1280
 NARROW: Final = 320
 HEIGHT: Final = 800
-HOLDER_PAGES: Final = {
-    "": "Overview",
-    "keys": "Keys",
-    "keys?status=all": "Keys",
-    "usage": "Usage",
-    "usage?by=hour&show=tokens": "Usage",
-    "usage?by=model&show=requests": "Usage",
-    "usage?by=key": "Usage",
-    "billing": "Billing",
-    "billing?kind=credit": "Billing",
-    "activity": "Activity",
-    "activity?request_id=nothing": "Activity",
-    "activity/nothing": "Call",
-    "models": "Models",
-    "try": "Try it",
-    "settings": "Settings",
-    "nowhere": "Not found",
-}
-OPERATOR_PAGES: Final = {
-    "": "Overview",
-    "usage?by=account": "Usage",
-    "usage?account=holder&by=model": "Usage",
-    "billing": "Billing",
-    "billing?from=2026-01-01&to=2026-12-31&account=holder&kind=charge": "Billing",
-    "activity": "Activity",
-    "activity?account=holder&outcome=failed&status=502": "Activity",
-    "accounts": "Accounts",
-    "accounts?sort=spent_today": "Accounts",
-    "accounts?search=old": "Accounts",
-    "accounts?keys=all&unused_days=30": "Keys of all accounts",
-    "accounts/holder": "holder",
-    "accounts/holder?people=1": "People of holder",
-    "costs": "Costs",
-    "costs?from=2026-01-01&to=2026-01-02": "Costs",
-    "costs?by=day&account=holder": "Costs",
-    "codes": "Codes",
-    "orders": "Card payments",
-    "orders?state=paid&account=holder": "Card payments",
-    "tokens": "Tokens",
-    "providers": "Providers",
-    "refusals": "Refusals",
-    "refusals?period=today&account=nobody": "Refusals",
-    "health": "Health",
-    "audit": "Audit",
-}
-OUTSIDE: Final = {"signin": "Sign in", "signin#token=gwl_example": "Sign in"}
+HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE = (
+    dict(line[1:].split("  ") for line in part.strip().split("\n")[1:])
+    for part in Path(__file__).with_name("pages.txt").read_text("utf-8").split("== ")[1:]
+)
 REPORT_VIOLATIONS: Final = """
     addEventListener("securitypolicyviolation", (event) =>
         console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));
@@ -116,16 +75,18 @@ class Witness:
 
     home: str
     faults: list[str] = field(default_factory=list)
-    _expected: set[int] = field(default_factory=set)
-    _is_absent: bool = False
+    expected: set[int] = field(default_factory=set)
+    """Statuses of error replies that the test provokes."""
+    is_absent: bool = False
+    """Whether the gateway may be away."""
 
     @contextmanager
     def expecting(self, *statuses: int, absent: bool = False) -> Iterator[None]:
         """Expect error replies that the test provokes; `absent`: the gateway may be away."""
-        before = self._expected, self._is_absent
-        self._expected, self._is_absent = self._expected | set(statuses), absent
+        before = self.expected, self.is_absent
+        self.expected, self.is_absent = self.expected | set(statuses), absent
         yield
-        self._expected, self._is_absent = before
+        self.expected, self.is_absent = before
 
     def watch(self, page: Page) -> None:
         page.on("console", self._hear)
@@ -137,9 +98,9 @@ class Witness:
         if message.type not in {"error", "warning"}:
             return
         status = _FAILED_LOAD.match(message.text)
-        if status and int(status[1]) in self._expected:
+        if status and int(status[1]) in self.expected:
             return
-        if self._is_absent and "net::ERR_CONNECTION" in message.text:
+        if self.is_absent and "net::ERR_CONNECTION" in message.text:
             return
         self.faults.append(f"{message.location.get('url')}: {message.text}")
 

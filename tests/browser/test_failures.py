@@ -1,4 +1,4 @@
-"""The page explains restarts, a locked database and malformed replies."""
+"""The page explains restarts, a locked database, malformed replies and refused requests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Final
 import pytest
 from playwright.async_api import Page, Route
 
-from tests.browser.kit import Site, go, settle, wait_for_title
-from tests.console.kit import API, HOLDER, Console
+from tests.browser.kit import Site, wait_for_title
+from tests.console.kit import API, HOLDER, OPERATOR, Console
 from tests.support.process import GatewayProcess
 from tests.support.rows import each_row
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -109,12 +110,26 @@ async def test_a_bad_answer_is_shown_as_a_sentence(site: Site, status: int, body
     await wait_for_title(page, "Billing")
 
 
-async def test_unknown_pages_say_so(site: Site) -> None:
-    page = await site.open("", HOLDER)
-    for path in ("nowhere", "accounts/nobody", "keys/x/y", "accounts/%E0%A4%A"):
-        with site.witness.expecting(404):
-            await go(page, path)
-            await settle(page)
-        await wait_for_title(page, "Not found")
-        await page.get_by_role("link", name="To the overview").click()
-        await wait_for_title(page, "Overview")
+async def test_a_search_finds_a_refused_request(site: Site, console: Console) -> None:
+    """For its holder, and by the link in the list of refusals for operators."""
+    made = await console.post(f"{API}/keys", {"name": "support"}, as_=HOLDER)
+    refused = await console.complete(made.json["secret"], model="no/such")
+    request_id = refused.headers["x-request-id"]
+
+    def is_kept() -> bool:
+        with console.open_books() as books:
+            latest = books.observations.read_refused(None, 0, 1)
+        return [one.request_id for one in latest] == [request_id]
+
+    await until(is_kept, "the refusal")
+    page = await site.open("activity", HOLDER)
+    await page.get_by_label("Request id").fill(f" {request_id} ")
+    await page.keyboard.press("Enter")
+    await page.get_by_text("model_not_found").wait_for()
+    text = await page.inner_text("main")
+    assert "refused this request" in text
+    assert "no/such" in text
+    page = await site.open("refusals", OPERATOR)
+    await page.get_by_role("link", name=request_id).click()
+    await wait_for_title(page, "Call")
+    await page.get_by_text("no/such").wait_for()

@@ -8,24 +8,13 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import openai
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
-from tests.browser.kit import (
-    TIMEOUT_MS,
-    Site,
-    Witness,
-    download,
-    go,
-    read_table,
-    settle,
-    wait_for_title,
-)
-from tests.console.kit import HOLDER, Console, find_bytes
+from tests.browser.kit import TIMEOUT_MS, Witness, download, go, read_table, wait_for_title
 from tests.support.process import START_SECONDS, GatewayProcess, free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -159,85 +148,8 @@ async def test_snippets_use_what_the_key_may(browser: Browser, fresh: GatewayPro
     await context.close()
 
 
-async def test_a_model_is_tried_with_a_key(browser: Browser, fresh: GatewayProcess) -> None:
-    """By a new key on its page, by a pasted one on the page for it; a wrong one is told in the form."""
-    context = await browser.new_context(base_url=fresh.root_url)
-    context.set_default_timeout(TIMEOUT_MS)
-    page = await context.new_page()
-    await enter(page, fresh)
-    secret = await make_key(page, "trial")
-    main = page.locator("main")
-
-    async def send(words: str) -> None:
-        await main.get_by_label("Message").fill(words)
-        await main.get_by_role("button", name="Send").click()
-        await main.get_by_text(words, exact=True).wait_for()
-        await main.get_by_role("link", name="req_").wait_for()
-
-    await send("tried at once")
-    await go(page, "try")
-    await main.get_by_label("Key").fill("sk-ru-wrong")
-    await main.get_by_role("button", name="Send").click()
-    await main.get_by_role("alert").get_by_text("Incorrect API key provided.").wait_for()
-    await main.get_by_label("Key").fill(secret)
-    await send("tried again")
-    await main.get_by_role("link", name="req_").click()
-    await wait_for_title(page, "Call")
-    await main.get_by_text("the cost was charged").wait_for()
-    assert await find_traces(page, secret) == {}
-    await context.close()
-
-
 async def run(*words: str) -> str:
     process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
     out, _ = await process.communicate()
     assert process.returncode == 0
     return out.decode()
-
-
-async def find_traces(page: Page, secret: str) -> dict[str, Any]:
-    """Return where a secret still is: document, storage, history, address."""
-    content: dict[str, bool] = await page.evaluate(
-        """(secret) => {
-            const fields = [...document.querySelectorAll("input, textarea")];
-            return {
-                document: document.documentElement.outerHTML.includes(secret),
-                fields: fields.some((one) => one.value.includes(secret)),
-                storage: JSON.stringify([{...localStorage}, {...sessionStorage}]).includes(secret),
-                cookies: document.cookie.includes(secret),
-                history: JSON.stringify(history.state ?? "").includes(secret),
-                address: location.href.includes(secret),
-            };
-        }""",
-        secret,
-    )
-    return {place: found for place, found in content.items() if found}
-
-
-async def test_key_is_shown_once(site: Site, console: Console) -> None:
-    """The key is not shown by back or reload, and is not in the page, the log or the database."""
-    page = await site.open("", HOLDER)
-    secret = await make_key(page, "once")
-    assert secret.startswith("sk-ru-")
-    assert console.process is not None
-    console.process.canaries.append(secret.encode())
-    assert set(await find_traces(page, secret)) == {"document", "fields"}
-    await page.get_by_role("link", name="Usage").click()
-    await wait_for_title(page, "Usage")
-    assert await find_traces(page, secret) == {}
-    await page.go_back()
-    await wait_for_title(page, "Keys")
-    assert await find_traces(page, secret) == {}
-    again = await make_key(page, "again")
-    await page.reload()
-    await settle(page)
-    assert await find_traces(page, again) == {}
-    third = await make_key(page, "third")
-    await page.goto("about:blank")
-    await page.go_back()
-    await settle(page)
-    for one in (secret, again, third):
-        assert await find_traces(page, one) == {}
-        assert find_bytes(console.folder, one) == []
-    cookies = await page.context.cookies()
-    assert not any(one in str(cookies) for one in (secret, again, third))

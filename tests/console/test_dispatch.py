@@ -27,25 +27,23 @@ on_one_loop: Final = pytest.mark.asyncio(loop_scope="module")
 every_route: Final = each_row("route", ROUTES)
 
 TEXT: Final = (ROOT / "gateway/docs/console-api.md").read_text(encoding="utf-8")
-OPERATORS: Final = (
-    *(
-        "accounts",
-        "costs",
-        "codes",
-        "tokens",
-        "providers",
-        "refusals",
-        "latency",
-        "health",
-        "audit",
-        "alerts",
-        "gateway",
-        "refunds",
-        "entries",
-        "orders",
-        "statement",
-    ),
-)
+OPERATORS: Final = [
+    "accounts",
+    "costs",
+    "codes",
+    "tokens",
+    "providers",
+    "refusals",
+    "latency",
+    "health",
+    "audit",
+    "alerts",
+    "gateway",
+    "refunds",
+    "entries",
+    "orders",
+    "statement",
+]
 """First path segments of operators' routes; all other routes are about one's own account."""
 OPEN: Final = {
     ("POST", f"{API}/session"),

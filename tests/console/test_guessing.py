@@ -14,7 +14,7 @@ import pytest
 
 from gateway.admin import passwords
 from gateway.console import throttle
-from gateway.console.throttle import find_device, make_cookie
+from gateway.console.throttle import SignInThrottle, Tries, find_device, make_cookie
 from tests import ROOT
 from tests.console.kit import (
     API,
@@ -195,3 +195,27 @@ def test_a_device_cookie_is_of_one_account_and_password() -> None:
     short = ["", "=", "A", "A" * 21, "A" * 22, "A" * 64, value[:-1], f"{value}A", f"{value}AAAA"]
     for text in (*broken, *short, f" {value}", f"{value}\n", "\xff", "x" * 8000):
         assert find_device(text, "alice", HASH) is None
+
+
+# ---- memory, beside the examples of `plain.sign_in` ----------------------------------------------
+
+
+def test_names_are_bounded_and_not_kept_as_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long they are; the latest are kept, of names as of addresses."""
+    monkeypatch.setattr(throttle, "MAX_KNOWN", 50)
+    signins = SignInThrottle(lambda: 1000.0)
+    for number in range(70):
+        signins.take(f"{number}" * 400, f"2001:db8:{number:x}::1")
+    assert [len(key) for key in signins._names] == [16] * 50
+    assert len(signins._addresses._times) == 50
+    waits = [signins.take("69" * 400, f"10.0.{number}.1") for number in range(5)]
+    assert waits == [0, 0, 0, 0, 1]
+
+
+def test_the_least_lately_tried_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throttle, "MAX_KNOWN", 3)
+    tries = Tries(2, 1e9, clock=lambda: 1000.0)
+    for name in ("first", "second", "third", "first", "one more"):
+        tries.take(name)
+    assert tries.take("first") > 0
+    assert [tries.take("second"), tries.take("second")] == [0, 0]

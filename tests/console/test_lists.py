@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
-from urllib.parse import parse_qs, urlencode, urlsplit
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
-import orjson
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from aiohttp.test_utils import make_mocked_request
 
 from gateway.admin import views
 from gateway.console.callers import API_HEADERS
-from gateway.console.fields import ConsoleError, Query
-from gateway.console.lists import Page, read_page, stream_csv
-from gateway.console.routes import Answer, ConsoleRequest
+from gateway.console.lists import Page, stream_csv
+from gateway.console.routes import Answer
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
@@ -33,6 +28,7 @@ from tests.console.calls import NOON_MS
 from tests.console.handler_kit import make_request, open_books_thread
 from tests.console.history import guard, open_history, read_csv
 from tests.console.kit import API, Console, read_pages
+from tests.console.plain import ask_page
 from tests.ledger.contract.kit import until
 from tests.support.rows import each_row
 
@@ -41,16 +37,6 @@ on_one_loop = pytest.mark.asyncio(loop_scope="module")
 # ---- pages ---------------------------------------------------------------------------------------
 
 NAMES = ("ä", "b,c", 'd"e', "f g", "h")
-
-
-def encode(value: object) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps(value)).decode().rstrip("=")
-
-
-def ask_page(query: dict[str, str], *kinds: type) -> Page:
-    http = make_mocked_request("GET", f"/console/api/things?{urlencode(query)}")
-    request = cast("ConsoleRequest", SimpleNamespace(http=http, query=Query(http.query)))
-    return read_page(request, *kinds)
 
 
 def answer(page: Page, rows: list[str]) -> tuple[dict[str, Any], Answer]:
@@ -91,37 +77,6 @@ def test_a_page_is_50_rows_unless_said_otherwise() -> None:
     assert (page.limit, page.after, large.limit, large.after) == (50, None, 200, None)
     body, found = answer(page, [])
     assert (body, found.headers) == ({"count": 5, "things": [], "next_cursor": None}, {})
-
-
-@each_row(
-    "cursor",
-    [
-        *(
-            "x",
-            "!!!!",
-            "ü",
-            "MTIz\x00",
-            "=",
-            encode([1])[:-1],
-            encode([1]) + "=",
-            encode([1]) + "!",
-        ),
-        *map(encode, ({}, "x", [], ["x"], [1, 2], [1.0], [True], [None], [[1]])),
-        *map(encode, ([2**63], [2**64 - 1], [-(2**63)])),
-        base64.urlsafe_b64encode(b"[1 ]").decode(),
-        base64.urlsafe_b64encode(b"[" * 60_000).decode(),
-    ],
-)
-def test_another_cursor_is_refused(cursor: str) -> None:
-    with pytest.raises(ConsoleError) as caught:
-        ask_page({"cursor": cursor}, int)
-    error = caught.value
-    assert (error.status, error.code, error.field) == (400, "invalid_field", "cursor")
-
-
-@each_row("position", [(0,), (-1,), (2**63 - 1,), (17,)])
-def test_own_cursors_are_taken(position: tuple[int]) -> None:
-    assert ask_page({"cursor": encode(position)}, int).after == position
 
 
 # ---- CSV of the console's lists ------------------------------------------------------------------

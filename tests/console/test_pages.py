@@ -15,7 +15,7 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from gateway.cli.verbs import load_verbs, make_parser
 from gateway.console import pages
-from gateway.console.callers import SECURITY_HEADERS
+from gateway.console.callers import API_HEADERS, SECURITY_HEADERS
 from gateway.console.pages import FILES
 from tests import ROOT
 from tests.console.kit import Console
@@ -233,6 +233,14 @@ async def test_a_browser_at_the_root_is_led_to_the_page(console: Console) -> Non
 async def test_every_reply_has_the_security_headers(client: Client, path: str) -> None:
     reply = await client.get(path, allow_redirects=False)
     assert SECURITY_HEADERS.items() <= reply.headers.items()
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed() -> None:
+    policy = SECURITY_HEADERS["Content-Security-Policy"]
+    for wanted in ("default-src 'none'", "frame-ancestors 'none'"):
+        assert wanted in policy
+    assert not [word for word in ("http", "unsafe") if word in policy]
+    assert API_HEADERS == {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 
 
 @each_row("name", sorted(pages.FILES))
