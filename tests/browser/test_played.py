@@ -270,7 +270,7 @@ async def play(stage: Stage, line: str) -> str:
     if line.startswith("files "):
         return " ".join(find_bytes(stage.site.console.folder, line.split(" ")[1])) or "none"
     command, _, fields = line.partition(" | ")
-    return await answer(stage.site.console, command, fields.split())
+    return await answer(stage.site.console, command, fields.split(), {})
 
 
 def write_anew(path: Path, text: str, head: str, played: list[tuple[str, str, str]]) -> None:
