@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,25 +22,15 @@ PRICE_TOML: Final = (
 EMBEDDING_PRICE_TOML: Final = "{ input = 0.1370005 }"
 MAX_OUTPUT_TOKENS: Final = 4096
 
-ERRORS: Final[dict[str | None, tuple[frozenset[int], frozenset[str]]]] = {
-    "model_not_found": (frozenset({400, 404}), frozenset({"invalid_request_error"})),
-    "invalid_api_key": (frozenset({401}), frozenset({"invalid_request_error"})),
-    "insufficient_quota": (frozenset({402}), frozenset({"insufficient_quota"})),
-    "account_suspended": (frozenset({403}), frozenset({"invalid_request_error"})),
-    "model_not_allowed": (frozenset({403}), frozenset({"invalid_request_error"})),
-    "unknown_url": (frozenset({404}), frozenset({"invalid_request_error"})),
-    "method_not_allowed": (frozenset({405}), frozenset({"invalid_request_error"})),
-    "request_timeout": (frozenset({408}), frozenset({"invalid_request_error"})),
-    "request_too_large": (frozenset({413}), frozenset({"invalid_request_error"})),
-    "unsupported_media_type": (frozenset({415}), frozenset({"invalid_request_error"})),
-    "rate_limit_exceeded": (frozenset({429}), frozenset({"requests", "tokens"})),
-    "upstream_error": (frozenset({502}), frozenset({"server_error"})),
-    "upstream_timeout": (frozenset({502}), frozenset({"server_error"})),
-    "server_is_overloaded": (frozenset({503}), frozenset({"service_unavailable_error"})),
-    "upstream_unavailable": (frozenset({503}), frozenset({"service_unavailable_error"})),
-    "internal_error": (frozenset({500}), frozenset({"server_error"})),
+TYPES: Final[Mapping[str | None, tuple[str, ...]]] = {
+    "insufficient_quota": ("insufficient_quota",),
+    "rate_limit_exceeded": ("requests", "tokens"),
+    **dict.fromkeys(("upstream_error", "upstream_timeout", "internal_error"), ("server_error",)),
+    **dict.fromkeys(
+        ("server_is_overloaded", "upstream_unavailable"), ("service_unavailable_error",)
+    ),
 }
-"""Statuses and types that belong to each code; all other codes belong to a 400."""
+"""The types that belong to codes; to all others belongs `invalid_request_error`."""
 WAITABLE: Final = frozenset({429, 503})
 COMPLETION_ID: Final = re.compile(r"chatcmpl-[\w.-]+")
 
@@ -114,8 +105,7 @@ def check_error_object(error: dict[str, Any]) -> None:
     assert len(error["message"]) < 2000
     assert error["param"] is None or isinstance(error["param"], str)
     assert error["code"] is None or isinstance(error["code"], str)
-    types = ERRORS.get(error["code"], (frozenset(), frozenset({"invalid_request_error"})))[1]
-    assert error["type"] in types
+    assert error["type"] in TYPES.get(error["code"], ("invalid_request_error",))
 
 
 def check_retry_headers(reply: Reply) -> None:

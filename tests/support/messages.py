@@ -35,7 +35,7 @@ BLOCK_KEYS: Final = {
 }
 """Keys that the published schema marks required."""
 DELTAS: Final = {
-    "text": {"text_delta"},
+    "text": {"text_delta", "citations_delta"},
     "thinking": {"thinking_delta", "signature_delta"},
     "tool_use": {"input_json_delta"},
 }
@@ -172,15 +172,7 @@ def read_events(body: bytes) -> list[Json]:
 def read_stream(body: bytes, model: str) -> list[Json]:
     """Check the order and schema of a whole stream that the gateway made."""
     events = read_events(body)
-    for event in events:
-        EVENTS.validate_python(event, strict=True)
-    *rest, delta, stop = events
-    assert stop == STOP
-    assert delta["type"] == "message_delta"
-    assert set(delta["delta"]) == DELTA_KEYS
-    assert delta["delta"]["stop_reason"] is not None
-    assert set(delta["usage"]) == DELTA_USAGE_KEYS
-    _check_begun(rest, model, finished=True)
+    check_events(events, model)
     return events
 
 
@@ -192,24 +184,33 @@ def read_broken_stream(body: bytes, model: str, kind: str, request_id: str) -> l
     assert error["error"]["message"]
     assert error["request_id"] == request_id
     assert STOP not in said
-    _check_begun([one for one in said if one["type"] != "message_delta"], model, finished=False)
+    begun = [one for one in said if one["type"] != "message_delta"]
+    check_events(begun, model, complete=False)
     return said
 
 
-def _check_begun(events: list[Json], model: str, *, finished: bool) -> None:
+def check_events(events: Sequence[Json], model: str, *, complete: bool = True) -> None:
+    """Check events against the schema and the order of Anthropic's "Streaming messages"."""
+    for one in events:
+        EVENTS.validate_python(one, strict=True)
     start, *rest = events
     assert start["type"] == "message_start"
     message = start["message"]
     assert set(message) == MESSAGE_KEYS
     assert set(message["usage"]) == USAGE_KEYS
-    assert (message["model"], message["content"]) == (model, [])
+    assert (message["model"], message["content"], message["stop_reason"]) == (model, [], None)
     assert message["id"].startswith("msg_")
-    assert message["stop_reason"] is None
-    _check_blocks(rest, finished=finished)
+    if complete:
+        *rest, delta, stop = rest
+        assert (delta["type"], stop) == ("message_delta", STOP)
+        assert set(delta["delta"]) == DELTA_KEYS
+        assert delta["delta"]["stop_reason"] is not None
+        assert set(delta["usage"]) == DELTA_USAGE_KEYS
+    _check_blocks(rest, complete=complete)
 
 
-def _check_blocks(events: list[Json], *, finished: bool) -> None:
-    """Check that indexes are contiguous from 0, one block is open at a time, and deltas fit it."""
+def _check_blocks(events: Iterable[Json], *, complete: bool) -> None:
+    """Check that indexes count from 0, one block is open at a time, and deltas fit and say something."""
     index, kind = -1, None
     for event in events:
         match event["type"]:
@@ -220,13 +221,14 @@ def _check_blocks(events: list[Json], *, finished: bool) -> None:
             case "content_block_delta":
                 assert kind is not None
                 assert event["delta"]["type"] in DELTAS[kind]
+                assert all(event["delta"].values())
             case "content_block_stop":
                 assert kind is not None
                 kind = None
             case other:
                 raise AssertionError(other)
         assert event["index"] == index
-    assert kind is None or not finished
+    assert kind is None or not complete
 
 
 def check_reply(reply: Reply, model: str) -> Message:
