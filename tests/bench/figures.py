@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from statistics import median
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from tests.bench.load import Tally
 from tests.bench.wire import Mode
@@ -66,6 +68,9 @@ Rounds = Mapping[Scenario, Mapping[str, Sequence[Figures]]]
 """The figures of each round, by load and target; all targets took turns."""
 
 
+Relation = Literal["is", "ratio", "difference"]
+
+
 @dataclass(frozen=True, slots=True)
 class Goal:
     """One line of the table of goals: a figure of the gateway, as such or relative to another's."""
@@ -75,7 +80,7 @@ class Goal:
     figure: str
     limit: float
     at_least: bool = False
-    relation: Literal["is", "ratio", "difference"] = "is"
+    relation: Relation = "is"
     other: str = BARE
 
     def compute(self, rounds: Rounds) -> list[float]:
@@ -95,32 +100,17 @@ class Goal:
         return value >= self.limit if self.at_least else value <= self.limit
 
 
-GOALS: Final = (
-    Goal(
-        "JSON at 64 connections: requests per CPU-second, ÷ bare",
-        JSON_MANY, "work_per_cpu_second", 1.0, at_least=True, relation="ratio",
-    ),
-    Goal(
-        "burst: events per CPU-second, ÷ bare",
-        BURST, "work_per_cpu_second", 1.2, at_least=True, relation="ratio",
-    ),
-    Goal(
-        "500 paced streams: CPU per event, ÷ bare", PACED, "cpu_us_per_work", 0.7, relation="ratio"
-    ),
-    Goal("500 paced streams: p99 delay, ms", PACED, "delay_p99_ms", 5),
-    Goal(
-        "500 streams at once: p50 to the first event, ÷ bare",
-        PACED, "first_p50_ms", 1.5, relation="ratio",
-    ),
-    Goal(
-        "500 streams at once: p99 to the first event, ÷ bare",
-        PACED, "first_p99_ms", 1.5, relation="ratio",
-    ),
-    Goal(
-        "JSON at 1 connection: p50 over direct, ms",
-        JSON_ONE, "p50_ms", 0.8, relation="difference", other=DIRECT,
-    ),
-)  # fmt: skip
+def read_goals() -> Iterator[Goal]:
+    """Read `goals.txt`; the first line names the columns."""
+    scenarios = {one.name: one for one in (JSON_MANY, JSON_ONE, BURST, PACED)}
+    for line in Path(__file__).with_name("goals.txt").read_text("utf-8").splitlines()[1:]:
+        title, load, figure, told, relation, other = re.split("  +", line)
+        at_least, limit = told.startswith("at least"), float(told.split()[-1])
+        kind = cast("Relation", relation)
+        yield Goal(title, scenarios[load], figure, limit, at_least, kind, other)
+
+
+GOALS: Final = tuple(read_goals())
 MEMORY_GOALS: Final = (
     ("RSS idle, MiB", "idle_mib", 45.0),
     (f"RSS per open stream at {HELD.connections}, KiB", "kib_per_stream", 40.0),
