@@ -107,7 +107,9 @@ class Player:
         told = []
         for key in self.way.forwarder.keys:
             told += [f"{key.secret}: {key.in_flight} in flight"] if key.in_flight else []
-            told += [f"{key.secret} rests {key.rest_seconds} s"] if key.rest_seconds else []
+            # In tens of seconds: a busy machine may take some between two looks.
+            rest_seconds = -(-key.rest_seconds // 10) * 10
+            told += [f"{key.secret} rests {rest_seconds} s"] if rest_seconds else []
             told += [f"{key.secret}: {key.problem}"] if key.problem else []
         return told
 
