@@ -7,7 +7,7 @@
     fill Cap, USD: 7               a field by how its label begins; `choose` for a list to choose from
     value Key$                     the lines that a step tells follow it
       SECRET-1
-    holder GET keys | keys.#       any other line is a command of tests/console/api/test_played.py
+    holder GET keys | keys.#       any other line is a command of tests/console/test_played.py
       200 1
 
 `open nobody>hers signin#token=SECRET-1` calls the window `hers`, and `window holder` goes back to one.
@@ -43,9 +43,9 @@ from tests.browser.kit import (
     wait_for_title,
 )
 from tests.browser.test_accessible import inspect
-from tests.console.api.test_played import CODE, HEADER, SETTING, answer, compute_code
 from tests.console.kit import API, find_bytes, open_console
 from tests.console.session import seed_passwords
+from tests.console.test_played import CODE, HEADER, SETTING, answer, compute_code
 from tests.support.rows import told_together
 from tests.support.scribe import Scribe
 

@@ -13,7 +13,7 @@
     $ asked                                             what Stripe was asked since
     $ log                                               what was logged since
 
-`tests/console/api/test_played.py` says the rest.
+`tests/console/test_played.py` says the rest.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from tests.cards.stripe_server import (
     run_stripe,
     sign,
 )
-from tests.console.api.test_played import Verb, play, stop_clocks, tell
 from tests.console.kit import Console
+from tests.console.test_played import Verb, play, stop_clocks, tell
 from tests.ledger.player import read_sessions
 from tests.support.cli import run_here
 

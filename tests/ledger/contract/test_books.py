@@ -1,4 +1,4 @@
-"""The operator's books beside others who change them, and beside a server; `sql/books/played` has the rest."""
+"""The operator's books beside others who change them, and beside a server; `sql/played` has the rest."""
 
 from __future__ import annotations
 

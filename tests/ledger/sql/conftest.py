@@ -1,4 +1,4 @@
-"""A connection to a database with one account `a`, which was credited 1000."""
+"""Books with one account `a`, in each of the databases; a connection to such a database."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import pytest
 
 from gateway.ledger.opening import open_books
 from gateway.ledger.sqlite.schema import connect
+from tests.ledger.player import Clock
+from tests.ledger.sql.places import AnyBooks, BooksPlace
+from tests.support.postgres import Cluster
 
 
 @pytest.fixture
@@ -20,3 +23,33 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         books.accounts.create("a", credit_nano=1000)
     with closing(connect(path)) as connection:
         yield connection
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The books' clock, which the test sets."""
+    return Clock()
+
+
+@pytest.fixture(scope="session")
+def database(postgres: Cluster) -> str:
+    """A database with the tables, which the tests of a worker use one after the other."""
+    url = postgres.make_database()
+    BooksPlace(url).open(Clock(), create=True).close()
+    return url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> BooksPlace:
+    if request.param == "sqlite":
+        return BooksPlace(tmp_path / "gateway.db")
+    place = BooksPlace(request.getfixturevalue("database"))
+    place.empty()
+    return place
+
+
+@pytest.fixture
+def books(place: BooksPlace, clock: Clock) -> Iterator[AnyBooks]:
+    with place.open(clock, create=True) as books:
+        books.accounts.create("a", credit_nano=1000, operator=False)
+        yield books

@@ -28,7 +28,7 @@ from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, unix_ms
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement, void
 from tests.ledger.kit import read_spoiled
-from tests.ledger.sql.books.places import AnyBooks
+from tests.ledger.sql.places import AnyBooks
 from tests.ledger.sql.requests import add_requests, make_item
 from tests.support.postgres import Cluster
 

@@ -17,7 +17,7 @@ import pytest
 from gateway.ledger.sql import alerts, signins
 from tests.ledger.contract.kit import settlement
 from tests.ledger.player import NOTHING, Clock, Session, play_session, read_sessions
-from tests.ledger.sql.books.places import AnyBooks, BooksPlace
+from tests.ledger.sql.places import AnyBooks, BooksPlace
 from tests.ledger.sql.requests import add_requests, make_item
 
 SESSIONS: Final = read_sessions(Path(__file__).with_name("played"))

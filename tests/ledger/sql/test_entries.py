@@ -14,7 +14,7 @@ from gateway.ledger.sql.entries import RUNS_OF_ALL
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import create_key, key_id_of, settlement
 from tests.ledger.player import Clock
-from tests.ledger.sql.books.places import AnyBooks
+from tests.ledger.sql.places import AnyBooks
 from tests.ledger.sql.requests import add_requests, make_item
 from tests.support.rows import each_row
 

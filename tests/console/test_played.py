@@ -20,7 +20,7 @@ writes a call that has ended then (or `-3d`, three days ago), `$ link holder` ma
 `CODE(SECRET-1+1)` stands for the next one-time code of a secret. Lines that begin with `#` say why.
 Ids, secrets and times have names, as in the sessions of the command line. To write the replies anew:
 
-    WRITE_SESSION=1 python -m pytest tests/console/api/test_played.py && git diff
+    WRITE_SESSION=1 python -m pytest tests/console/test_played.py && git diff
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.process import find_version
 from gateway.times import unix_ms
 from tests.ledger.player import Clock
-from tests.ledger.sql.books.places import ONLY_SQLITE, AnyBooks, BooksPlace
+from tests.ledger.sql.places import ONLY_SQLITE, AnyBooks, BooksPlace
 
 
 def test_a_change_inside_another_is_a_part_of_it(books: AnyBooks) -> None:
