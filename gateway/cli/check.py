@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from gateway import money
 from gateway.addresses import join_address
-from gateway.admin.fields import Fields
+from gateway.admin.fields import Fields, describe
 from gateway.admin.views import describe_limits
 from gateway.cli.arguments import render, render_fields, render_table
 from gateway.cli.command import Command
@@ -16,7 +16,7 @@ from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config
 from gateway.config.prices import find_minute_nano
 from gateway.config.reader import quote_key
-from gateway.config.records import Config, Limits, Model, Provider, Server
+from gateway.config.records import Config, Model, Provider, Server
 from gateway.config.secrets import warn_of_literals
 from gateway.ids import find_last4
 from gateway.ledger.key_records import Terms
@@ -62,7 +62,8 @@ ANY_HOST: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bou
 def check(command: Command, *, live: bool) -> int:
     config = fetch_keys(command.config)
     findings = look(config) if live else []
-    summary, page = describe_config(config), page_config(config)
+    summary = describe_config(config)
+    page = page_config(config, summary)
     if live:
         summary["live"] = [{**asdict(one), "usable": one.is_usable} for one in findings]
         page = f"{page}\n\n{page_findings(findings)}"
@@ -72,10 +73,12 @@ def check(command: Command, *, live: bool) -> int:
             "No model is on, so callers get an empty list of models. Set a provider's key to"
             " turn its models on."
         )
-    for warning in (*list_losses(command.config), *list_conflicts(command.config)):
+    for warning in (
+        *list_losses(command.config),
+        *list_conflicts(command.config),
+        *warn_of_exposure(command.config.server),
+    ):
         command.say(warning)
-    if exposure := warn_of_exposure(command.config.server):
-        command.say(exposure)
     if readable := warn_of_literals(command.config.path, command.config.literals):
         command.say(f"Warning: {readable}")
     unusable = [
@@ -142,15 +145,10 @@ def describe_config(config: Config) -> dict[str, object]:
 
 def _describe_model(config: Config, model: Model) -> dict[str, object]:
     return {
-        "id": model.id,
-        "aliases": list(model.aliases),
-        "owned_by": model.owned_by,
-        "kind": model.kind,
+        **describe(model, "id", "aliases", "owned_by", "kind"),
         "on": model.id in config.active_models(),
-        "routes": [f"{route.provider}/{route.upstream_model}" for route in model.routes],
-        "max_input_tokens": model.max_input_tokens,
-        "max_output_tokens": model.max_output_tokens,
-        "free": model.free,
+        "routes": [str(route) for route in model.routes],
+        **describe(model, "max_input_tokens", "max_output_tokens", "free"),
         "price": money.describe_price(model.prices.base, for_operator=True),
         "price_when": describe_rules(model.prices, for_operator=True),
         "allow": sorted(model.allow),
@@ -179,26 +177,17 @@ def find_worst_overdraft_nano(config: Config, model: Model) -> int:
     return last_nano + others * -(-unheld // money.MILLION)
 
 
-def page_config(config: Config) -> str:
+def page_config(config: Config, summary: Mapping[str, object]) -> str:
     """Return the summary as text for people."""
-    fields = (
-        ("config", str(config.path)),
-        ("listen", join_address(config.server.host, config.server.port)),
-        ("database", str(config.storage.location)),
-        ("currency", config.billing.currency),
-        ("keys", f"by default {_describe_limits(config.limits)}"),
-        ("accounts", f"by default {_describe_limits(config.account_limits)}"),
-    )
+    fields = [(name, str(summary[name])) for name in ("config", "listen", "database", "currency")]
+    for name, limits in (("keys", config.limits), ("accounts", config.account_limits)):
+        fields.append((name, f"by default {describe_limits(Terms(None, **asdict(limits)))}"))
     parts = [render_fields(fields)]
     if config.providers:
         parts.append(render(_PROVIDER.columns, config.providers.values()))
     if config.models:
         parts.append(_table_models(config))
     return "\n\n".join(parts)
-
-
-def _describe_limits(limits: Limits) -> str:
-    return describe_limits(Terms(None, **asdict(limits)))
 
 
 def _table_models(config: Config) -> str:
@@ -222,7 +211,7 @@ def _table_models(config: Config) -> str:
 def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Make the row of a model, and those below it for aliases, rules of its prices and tools."""
     state = "on" if model.id in config.active_models() else "off"
-    routes = ", ".join(f"{route.provider}/{route.upstream_model}" for route in model.routes)
+    routes = ", ".join(map(str, model.routes))
     nothing = "-" * (len(names) - 1)
     cells = ("free", *nothing) if model.free else _price_cells(model.prices.base, names)
     worst = "-" if model.free else money.format_amount(find_worst_overdraft_nano(config, model))
@@ -259,15 +248,14 @@ def _factor(price: money.Price) -> str:
     )
 
 
-def warn_of_exposure(server: Server) -> str | None:
-    """Return a warning if the gateway listens on all addresses, and keys may travel in the clear."""
-    if server.host not in ANY_HOST or (server.public_url or "").startswith("https://"):
-        return None
-    return (
-        f'Warning: with host = "{server.host}" everybody who can reach this machine can reach the'
-        " gateway, by plain http, which shows keys and prompts on the way. Put a TLS proxy in front"
-        " and set public_url under [server] to its https address."
-    )
+def warn_of_exposure(server: Server) -> Iterator[str]:
+    """Yield a warning if the gateway listens on all addresses, and keys may travel in the clear."""
+    if server.host in ANY_HOST and not (server.public_url or "").startswith("https://"):
+        yield (
+            f'Warning: with host = "{server.host}" everybody who can reach this machine can reach the'
+            " gateway, by plain http, which shows keys and prompts on the way. Put a TLS proxy in front"
+            " and set public_url under [server] to its https address."
+        )
 
 
 def find_obstacle(config: Config) -> str | None:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn, Protocol
+from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 from gateway.config.reader import ConfigError, show
 from gateway.config.settings import MAX_PRICE
+from gateway.ledger.records import NotFound
 
 _NANO_DIGITS: Final = 9
 """Decimals of a nano-unit: finer amounts, which gateway.toml cannot hold, are rounded."""
@@ -41,15 +42,6 @@ class Listed:
     """Tokens of input, and the amounts above them; None if they are no rules of ours."""
     notes: tuple[str, ...] = ()
     """Further terms of the list, in words."""
-
-
-class PriceFile(Protocol):
-    """A price list of one format."""
-
-    format: str
-
-    def find(self, host: str, model: str) -> Listed | None:
-        """Find the entry of a provider's model. Raises PriceListError if it is not in order."""
 
 
 def read_amount(value: object, where: str, *, power: int = 0) -> int:
@@ -91,10 +83,6 @@ class Names(NamedTuple):
 
     genai: str
     litellm: str
-
-    def pick(self, format_: str) -> str:
-        """Return the name in the lists of a format."""
-        return self.genai if format_ == "genai-prices" else self.litellm
 
 
 HOSTS: Final = {
@@ -156,9 +144,10 @@ _PRICES: Final = {
 
 
 class GenaiPrices:
-    """A `PriceFile`."""
+    """A list of providers, each with its models."""
 
-    format = "genai-prices"
+    format: Final = "genai"
+    """The name of its format among `Names`."""
 
     def __init__(self, file: str, raw: list[object], today: date) -> None:
         self._file = file
@@ -166,7 +155,10 @@ class GenaiPrices:
         self._today = today
 
     def find(self, provider: str, model: str) -> Listed | None:
-        """Find a model by its id, or by a name that its `match` gives as a whole."""
+        """Find a model by its id, or by a name that its `match` gives as a whole.
+
+        Raises PriceListError if its entry is not in order.
+        """
         models: dict[str, Json] = {}
         for one in self._providers:
             listed = one.get("models")
@@ -247,32 +239,34 @@ def _read_date(value: object, where: str) -> date:
 
 
 PROVIDER: Final = "litellm_provider"
-_LITELLM_PRICES: Final = {
-    "input": ("input_cost_per_token", 6),
-    "cached_input": ("cache_read_input_token_cost", 6),
-    "cache_write": ("cache_creation_input_token_cost", 6),
-    "cache_write_1h": ("cache_creation_input_token_cost_above_1hr", 6),
-    "output": ("output_cost_per_token", 6),
-    "request": ("input_cost_per_request", 0),
+_OURS: Final = {
+    "input_cost_per_token": ("input", 6),
+    "cache_read_input_token_cost": ("cached_input", 6),
+    "cache_creation_input_token_cost": ("cache_write", 6),
+    "cache_creation_input_token_cost_above_1hr": ("cache_write_1h", 6),
+    "output_cost_per_token": ("output", 6),
+    "input_cost_per_request": ("request", 0),
 }
-"""The list's name of each price, and the power of ten that makes it one of ours."""
-_OURS: Final = {theirs: (ours, power) for ours, (theirs, power) in _LITELLM_PRICES.items()}
+"""Our name of each of the list's prices, and the power of ten that makes it one of ours."""
 _ABOVE: Final = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
 _RANGES: Final = "tiered_pricing"
 _SEARCHES: Final = "search_context_cost_per_query"
 
 
 class LitellmPrices:
-    """A `PriceFile`."""
+    """A table of models, each with its provider's name."""
 
-    format = "LiteLLM"
+    format: Final = "litellm"
 
     def __init__(self, file: str, raw: Mapping[str, object]) -> None:
         self._file = file
         self._models = {name: one for name, one in raw.items() if isinstance(one, dict)}
 
     def find(self, provider: str, model: str) -> Listed | None:
-        """Find a model by its name, with or without the provider's in front."""
+        """Find a model by its name, with or without the provider's in front.
+
+        Raises PriceListError if its entry is not in order.
+        """
         prefix = f"{provider}/"
         models = {
             name.removeprefix(prefix): name
@@ -311,6 +305,7 @@ def _add_searches(base: dict[str, int], raw: object, where: str) -> tuple[str, .
     return ()
 
 
+PriceFile = GenaiPrices | LitellmPrices
 MAX_BYTES: Final = 64 * 2**20
 """Bytes of a list, at most: forty times those of today."""
 
@@ -319,7 +314,7 @@ def open_list(path: Path, today: date) -> PriceFile:
     """Read a list; `today` chooses among prices that begin on a date.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        NotFound: there is no such file.
         PriceListError: it cannot be read, or its format is not known.
     """
     raw = _parse(path)
@@ -346,9 +341,10 @@ def _parse(path: Path) -> object:
         text = path.read_text(encoding="utf-8-sig")
         # Python's parser takes NaN and Infinity, which are no JSON and no prices.
         parsed: object = json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
-    # Raised as it is: for a missing list the command has an exit code of its own.
-    except FileNotFoundError:
-        raise
+    except FileNotFoundError as error:
+        raise NotFound(
+            f"{path}: there is no such file; download a price list and name it"
+        ) from error
     except OSError as error:
         raise PriceListError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

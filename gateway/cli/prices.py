@@ -7,7 +7,7 @@ entry of its first route. Nothing is fetched or applied.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
@@ -23,7 +23,6 @@ from gateway.cli.price_lists import Amounts, Listed, PriceFile, find_names, open
 from gateway.cli.verbs import arg, verb
 from gateway.config.prices import INHERITED, drop_defaults, fill_defaults
 from gateway.config.records import Config, Model, Route
-from gateway.ledger.records import NotFound
 from gateway.money import FREE, PRICES, Price, format_amount, format_factor
 from gateway.prices import CONDITIONS, PriceList, PriceRule
 from gateway.process import ExitCode
@@ -86,8 +85,7 @@ def _compare(config: Config, file: PriceFile, one: Comparison) -> Comparison:
     if model.unit != "token":
         return replace(one, state="not compared", notes=(f"its input is {model.unit}s",))
     names = find_names(config.providers[one.route.provider].base_url)
-    provider = names and names.pick(file.format)
-    listed = file.find(provider, one.route.upstream_model) if provider else None
+    listed = names and file.find(getattr(names, file.format), one.route.upstream_model)
     if listed is None:
         return one
     amounts = _pick(listed.amounts, model)
@@ -191,36 +189,27 @@ def _write(group: Iterator[Comparison]) -> Iterator[str]:
             yield f"# {one.route.provider}, {name} in the list:"
         yield from (f"# {describe_difference(difference)}" for difference in one.differences)
         yield from (f"# Note: {note}." for note in one.notes)
-    first = found[0]
-    rules = [
-        rule
-        for number, one in enumerate(found)
-        for rule in _list_rules(one, first, is_only=len(found) == 1, is_base=number == 0)
-    ]
-    base = (first.proposed or first.prices).base
-    has_output = first.model.has_output
-    price = '"free"' if base == FREE else _write_price(base, FREE, has_output=has_output)
-    yield f"{first.key} = {price}"
+    model, key, base = found[0].model, found[0].key, (found[0].proposed or found[0].prices).base
+    price = '"free"' if base == FREE else _write_price(model, base, FREE)
+    yield f"{key} = {price}"
+    rules = [] if key == "price" and base == FREE else list(_list_rules(found, base))
     if rules:
-        yield f"{first.key}_when = ["
-        yield from (f"    {rule}," for rule in rules)
+        yield f"{key}_when = ["
+        yield from (f"    {_write_table(rule)}," for rule in rules)
         yield "]"
 
 
-def _list_rules(
-    one: Comparison, first: Comparison, *, is_only: bool, is_base: bool
-) -> Iterator[str]:
-    """Write one provider's rules; the first one's base price is that of the model."""
-    base = (first.proposed or first.prices).base
-    prices, has_output = one.proposed or one.prices, one.model.has_output
-    own = {} if is_only else {"provider": json.dumps(one.route.provider, ensure_ascii=False)}
-    if base == FREE and one.key == "price":
-        return
-    for rule in prices.rules:
-        price = _write_price(rule.price, base, has_output=has_output)
-        yield _write_rule(own | _write_conditions(rule), one.key, price)
-    if not is_base:
-        yield _write_rule(own, one.key, _write_price(prices.base, base, has_output=has_output))
+def _list_rules(found: Sequence[Comparison], base: Price) -> Iterator[dict[str, str]]:
+    """Write each provider's rules; `base` is the first one's price, which is the model's."""
+    for one in found:
+        prices, own = one.proposed or one.prices, {}
+        if len(found) > 1:
+            own["provider"] = json.dumps(one.route.provider, ensure_ascii=False)
+        for rule in prices.rules:
+            price = _write_price(one.model, rule.price, base)
+            yield {**own, **_write_conditions(rule), one.key: price}
+        if one is not found[0]:
+            yield {**own, one.key: _write_price(one.model, prices.base, base)}
 
 
 def _write_conditions(rule: PriceRule) -> dict[str, str]:
@@ -232,44 +221,35 @@ def _write_conditions(rule: PriceRule) -> dict[str, str]:
     return above | words | {name: format_iso(ms) for name, ms in dates.items() if ms is not None}
 
 
-def _write_rule(conditions: dict[str, str], key: str, price: str) -> str:
-    pairs = [f"{name} = {value}" for name, value in (conditions | {key: price}).items()]
-    return "{ " + ", ".join(pairs) + " }"
+def _write_table(values: Mapping[str, str]) -> str:
+    return "{ " + ", ".join(f"{name} = {value}" for name, value in values.items()) + " }"
 
 
-def _write_price(price: Price, base: Price, *, has_output: bool) -> str:
+def _write_price(model: Model, price: Price, base: Price) -> str:
     """Write the amounts that are no defaults, and of a rule those that are not its base price's."""
     kept = drop_defaults(price)
     kept |= {name: None for name in INHERITED if getattr(price, name) == getattr(base, name)}
-    shown = [(name, kept[name]) for name in PRICES if has_output or name != "output"]
-    pairs = [f"{name} = {format_amount(nano)}" for name, nano in shown if nano is not None]
+    shown = [(name, kept[name]) for name in PRICES if model.has_output or name != "output"]
+    values = {name: format_amount(nano) for name, nano in shown if nano is not None}
     if price.reported not in (None, base.reported):
-        pairs.append(f"reported = {format_factor(price.reported)}")
-    return "{ " + ", ".join(pairs) + " }"
+        values["reported"] = format_factor(price.reported)
+    return _write_table(values)
 
 
 def describe_difference(one: Difference) -> str:
-    """Say what changes, by which factor, and whether that is suspicious."""
-    old, new = (None if n is None else format_amount(n) for n in (one.old_nano, one.new_nano))
-    if old is None or new is None:
-        return f"{one.name}: {old or 'no rule'} -> {new or 'no rule'}"
-    factor = f", × {find_factor(one):f}" if one.old_nano else ""
-    return f"{one.name}: {old} -> {new}{factor}{find_mark(one)}"
-
-
-def find_factor(one: Difference) -> Decimal | None:
-    """Return the factor of a change, to three digits; None from zero, and for rules."""
-    if not one.old_nano or one.new_nano is None:
-        return None
-    return _THREE_DIGITS.divide(Decimal(one.new_nano), Decimal(one.old_nano)).normalize()
-
-
-def find_mark(one: Difference) -> str:
-    """Mark a price that becomes zero or changes more than tenfold; "" for any other change."""
-    old, new = one.old_nano or 0, one.new_nano or 0
-    if not new:
-        return ", BECOMES ZERO"
-    return ", CHANGES MORE THAN TENFOLD" if new > TENFOLD * old or old > TENFOLD * new else ""
+    """Say what changes, by which factor to three digits, and whether that is suspicious."""
+    old_nano, new_nano = one.old_nano, one.new_nano
+    old, new = ("no rule" if n is None else format_amount(n) for n in (old_nano, new_nano))
+    changes = f"{one.name}: {old} -> {new}"
+    if old_nano is None or new_nano is None:
+        return changes
+    if old_nano:
+        factor = _THREE_DIGITS.divide(Decimal(new_nano), Decimal(old_nano)).normalize()
+        changes += f", × {factor:f}"
+    if not new_nano:
+        return f"{changes}, BECOMES ZERO"
+    is_far = new_nano > TENFOLD * old_nano or old_nano > TENFOLD * new_nano
+    return f"{changes}, CHANGES MORE THAN TENFOLD" if is_far else changes
 
 
 _FILE: Final = arg("file", "FILE", read.new_file, "the price list that you downloaded")
@@ -289,7 +269,7 @@ def price_check(command: Command, file: Path) -> int:
     compared = _open(command, file)
     drifting = [one for one in compared if one.state == "drifts"]
     rows = [
-        (one.model.id, one.key, _name_route(one), said)
+        (one.model.id, one.key, str(one.route), said)
         for one in compared
         for said in _describe_state(one)
     ]
@@ -315,12 +295,7 @@ def price_propose(command: Command, file: Path) -> None:
 
 def _open(command: Command, path: Path) -> list[Comparison]:
     """Raises NotFound, or PriceListError."""
-    try:
-        listed = open_list(path, _today())
-    except FileNotFoundError as error:
-        raise NotFound(
-            f"{path}: there is no such file; download a price list and name it"
-        ) from error
+    listed = open_list(path, _today())
     if command.currency != _LIST_CURRENCY:
         command.say(
             f"Warning: the list is in {_LIST_CURRENCY}, gateway.toml in {command.currency}; the"
@@ -333,10 +308,6 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
-def _name_route(one: Comparison) -> str:
-    return f"{one.route.provider}/{one.route.upstream_model}"
-
-
 def _describe_state(one: Comparison) -> list[str]:
     """Describe a comparison in lines: each difference, or the state, and what is to be known."""
     lines = [describe_difference(difference) for difference in one.differences] or [one.state]
@@ -345,7 +316,7 @@ def _describe_state(one: Comparison) -> list[str]:
 
 _DIFFERENCE: Final = Fields[Difference]("name", "old_nano", "new_nano")
 _COMPARISON: Final = Fields[Comparison](
-    *(("model", "model.id"), "key", ("route", _name_route), "state"),
+    *(("model", "model.id"), "key", ("route", lambda one: str(one.route)), "state"),
     ("listed", lambda one: one.listed or None),
     ("differences", lambda one: [_DIFFERENCE.describe(each) for each in one.differences]),
     ("notes", lambda one: list(one.notes)),

@@ -212,6 +212,9 @@ class Route:
     provider: str
     upstream_model: str
 
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.upstream_model}"
+
 
 @dataclass(frozen=True, slots=True)
 class Model:

@@ -64,7 +64,7 @@ def compute_code(seconds: int) -> str:
 
 def find_names(base_url: str) -> list[str] | None:
     found = price_lists.find_names(base_url)
-    return None if found is None else [found.pick("genai-prices"), found.pick("LiteLLM")]
+    return None if found is None else [*found]
 
 
 def read_amount(text: str, power: int) -> int:

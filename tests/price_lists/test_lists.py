@@ -21,6 +21,7 @@ from gateway.cli.price_lists import (
 )
 from gateway.config.reader import ConfigError
 from gateway.config.settings import MAX_PRICE
+from gateway.ledger.records import NotFound
 from gateway.money import NANO
 from tests.price_lists.kit import TODAY, genai, litellm, write
 from tests.support.rows import each_row
@@ -59,9 +60,9 @@ def test_hosts_are_hosts() -> None:
 @each_row(
     ("text", "format_"),
     [
-        (genai({"m": {"input_mtok": 1}}), "genai-prices"),
-        ('{"units": {}, "providers": ' + genai({"m": {"input_mtok": 1}}) + "}", "genai-prices"),
-        ("\ufeff" + litellm({"m": {"input_cost_per_token": 1e-6}}), "LiteLLM"),
+        (genai({"m": {"input_mtok": 1}}), "genai"),
+        ('{"units": {}, "providers": ' + genai({"m": {"input_mtok": 1}}) + "}", "genai"),
+        ("\ufeff" + litellm({"m": {"input_cost_per_token": 1e-6}}), "litellm"),
     ],
 )
 def test_the_format_is_recognised(tmp_path: Path, text: str, format_: str) -> None:
@@ -104,7 +105,7 @@ def test_a_folder_and_a_huge_file_are_refused(tmp_path: Path) -> None:
         file.truncate(MAX_BYTES + 1)
     with pytest.raises(PriceListError, match=f"is larger than {MAX_BYTES} bytes"):
         open_list(huge, TODAY)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(NotFound):
         open_list(tmp_path / "missing", TODAY)
 
 
