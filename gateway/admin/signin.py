@@ -7,7 +7,6 @@ charged.
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import re
 import secrets
@@ -19,6 +18,7 @@ from gateway.addresses import make_local_url
 from gateway.admin import keys, passwords
 from gateway.admin.fields import Fields
 from gateway.config.records import Server
+from gateway.ids import digest
 from gateway.ledger import signin_records
 from gateway.ledger.records import Conflict, Refused
 from gateway.ledger.sql.books import Books
@@ -72,23 +72,6 @@ class SigninLink:
         return f"{base_url}/console/signin#token={self.token}"
 
 
-@dataclass(frozen=True, slots=True)
-class Visitor:
-    """A browser that signs in or is signed in."""
-
-    device: str
-    address: str
-    session: signin_records.SessionView | None = None
-    """The session that it has already."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewSession:
-    view: signin_records.SessionView
-    token: str = field(repr=False)
-    """The token for the cookie. It is stored nowhere else."""
-
-
 def require_new_password(password: str, name: str, field: str = "new_password") -> None:
     """Require a password for who signs in by this name; `field` is its name in forms. Raises Refused."""
     if len(password) < MIN_PASSWORD_CHARS:
@@ -125,16 +108,6 @@ def set_password(books: Books, account: str, password: str, person: str = "") ->
     return books.signins.set_password(account, passwords.hash_password(password), person)
 
 
-def change_password(
-    books: Books, visitor: Visitor, seen_hash: str | None, password_hash: str
-) -> NewSession:
-    """Set the visitor's own password; other sessions end and this one gets a new token."""
-    assert visitor.session is not None
-    token, opening = _prepare(visitor)
-    view = books.signins.change_password(visitor.session, seen_hash, password_hash, opening)
-    return NewSession(view, token)
-
-
 def make_signin_link(
     books: Books, account: str, person: str = "", *, is_new: bool = False
 ) -> SigninLink:
@@ -143,42 +116,32 @@ def make_signin_link(
     Without a person it is the account's own sign-in. `is_new`: the person must have no password yet.
     """
     link = SigninLink(_make_token(LINK_PREFIX), books.clock() + LINK_MS)
-    books.signins.set_link(account, _digest(link.token), link.expires_ms, person, is_new=is_new)
+    books.signins.set_link(account, digest(link.token), link.expires_ms, person, is_new=is_new)
     return link
 
 
-def open_session_by_link(books: Books, token: str, visitor: Visitor) -> NewSession | None:
-    """Open a session; return None if the link is unknown, used or expired."""
-    if not _TOKEN.fullmatch(token):
-        return None
-    session_token, opening = _prepare(visitor)
-    view = books.signins.open_by_link(_digest(token), opening)
-    return None if view is None else NewSession(view, session_token)
+def prepare_session(
+    device: str, address: str, replaces: str | None = None
+) -> tuple[str, signin_records.Opening]:
+    """Return the token for a browser's cookie, and what the books open a session with.
 
-
-def open_session_by_password(
-    books: Books, stored: signin_records.StoredPassword, renewed_hash: str | None, visitor: Visitor
-) -> NewSession | None:
-    """Open a session after the password was verified; return None if it changed since."""
-    token, opening = _prepare(visitor)
-    view = books.signins.open_by_password(stored, renewed_hash, opening)
-    return None if view is None else NewSession(view, token)
-
-
-def open_session_by_header(
-    books: Books, account: str, visitor: Visitor
-) -> signin_records.SessionView:
-    """Return the session of somebody whom a trusted proxy names. Raises NotFound.
-
-    Its token is given to nobody: the proxy names the account with each request.
+    The token is stored nowhere. `replaces` is the browser's earlier session, which ends.
     """
-    _, opening = _prepare(visitor)
-    return books.signins.open_by_header(account, opening)
+    token, id_ = _make_token(SESSION_PREFIX), "ses_" + secrets.token_hex(_SESSION_ID_BYTES)
+    return token, signin_records.Opening(id_, digest(token), device, address, replaces)
+
+
+def open_session_by_link(
+    books: Books, token: str, opening: signin_records.Opening
+) -> signin_records.SessionView | None:
+    """Open a session; return None if the link is unknown, used or expired."""
+    is_token = _TOKEN.fullmatch(token)
+    return books.signins.open_by_link(digest(token), opening) if is_token else None
 
 
 def find_session(books: Books, token: str) -> signin_records.SessionView | None:
     """Return the session of a token, or None if it has ended."""
-    return books.signins.find_session(_digest(token)) if _TOKEN.fullmatch(token) else None
+    return books.signins.find_session(digest(token)) if _TOKEN.fullmatch(token) else None
 
 
 def is_fresh(session: signin_records.SessionView, now_ms: int) -> bool:
@@ -202,23 +165,8 @@ def find_base_url(server: Server, local: tuple[str, int] | None = None) -> str:
     return make_local_url(host, port)
 
 
-def _prepare(visitor: Visitor) -> tuple[str, signin_records.Opening]:
-    token = _make_token(SESSION_PREFIX)
-    return token, signin_records.Opening(
-        id="ses_" + secrets.token_hex(_SESSION_ID_BYTES),
-        digest=_digest(token),
-        device=visitor.device,
-        address=visitor.address,
-        replaces=visitor.session.id if visitor.session else None,
-    )
-
-
 def _make_token(prefix: str) -> str:
     return prefix + secrets.token_urlsafe(_TOKEN_BYTES)
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
 
 
 STEP_MS: Final = 30_000

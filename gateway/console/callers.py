@@ -194,8 +194,10 @@ async def _find_named(
     # An address can be made up where X-Forwarded-For is passed on, and each opens a session.
     if wait_seconds := console.changes.take(account_id):
         raise too_many_changes(wait_seconds)
-    visitor = signin.Visitor(describe_device(http.headers.get(hdrs.USER_AGENT, "")), address)
-    return await run(lambda books: signin.open_session_by_header(books, name, visitor))
+    device = describe_device(http.headers.get(hdrs.USER_AGENT, ""))
+    # Nobody gets the token: the proxy names the account with each request.
+    _, opening = signin.prepare_session(device, address)
+    return await run(lambda books: books.signins.open_by_header(name, opening))
 
 
 async def _note_failure(call: Call, console: ConsoleState, how: signin_records.FailedBy) -> None:

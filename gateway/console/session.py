@@ -27,7 +27,7 @@ from gateway.console.lists import Json
 from gateway.console.routes import Answer, ConsoleRequest, async_route, find_local, route
 from gateway.console.throttle import find_device, make_cookie
 from gateway.ledger.records import LedgerError
-from gateway.ledger.signin_records import FailedBy, SessionView
+from gateway.ledger.signin_records import FailedBy, Opening, SessionView
 from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 from gateway.process import find_version
@@ -89,9 +89,9 @@ async def _try_password(
         checked = signin.check(books, stored.signin, code)
         if checked != "right":
             return checked
-        visitor = make_visitor(request)
-        made = signin.open_session_by_password(books, stored, renewed, visitor)
-        return _answer(books, request, made)
+        token, opening = prepare_session(request)
+        view = books.signins.open_by_password(stored, renewed, opening)
+        return None if view is None else _answer(books, request, view, token)
 
     return await request.run(open_session)
 
@@ -112,13 +112,15 @@ async def sign_in_by_link(request: ConsoleRequest) -> Answer:
     This is not throttled: 256 random bits cannot be guessed, and a throttle would lock out owners.
     """
     fields = request.fields
-    token = fields.need_text("token")
+    link = fields.need_text("token")
     fields.done()
-    answer = await request.run(
-        lambda books: _answer(
-            books, request, signin.open_session_by_link(books, token, make_visitor(request))
-        )
-    )
+    token, opening = prepare_session(request)
+
+    def open_session(books: Books) -> Answer | None:
+        view = signin.open_session_by_link(books, link, opening)
+        return None if view is None else _answer(books, request, view, token)
+
+    answer = await request.run(open_session)
     if answer is None:
         await _note_failure(request, None, "link")
         raise ConsoleError(
@@ -178,19 +180,19 @@ def require_fresh(books: Books, request: ConsoleRequest) -> None:
         )
 
 
-def make_visitor(request: ConsoleRequest) -> signin.Visitor:
+def prepare_session(request: ConsoleRequest) -> tuple[str, Opening]:
+    """Return the token of a new session, in the place of the request's, and how it is opened."""
     device = describe_device(request.http.headers.get(hdrs.USER_AGENT, ""))
-    return signin.Visitor(device, request.address, request.session)
+    earlier = None if request.session is None else request.session.id
+    return signin.prepare_session(device, request.address, earlier)
 
 
-def _answer(books: Books, request: ConsoleRequest, made: signin.NewSession | None) -> Answer | None:
-    if made is None:
-        return None
-    described, own = _describe_session(books, request, made.view), made.view.signin
-    stored = books.people.find_hash(own)
+def _answer(books: Books, request: ConsoleRequest, view: SessionView, token: str) -> Answer:
+    stored = books.people.find_hash(view.signin)
     # Without a password there is nothing to guess at, so the browser needs no count of its own.
-    device = None if stored is None else make_cookie(own.name, stored)
-    return Answer(described, session_token=made.token, device=device)
+    device = None if stored is None else make_cookie(view.signin.name, stored)
+    body = _describe_session(books, request, view)
+    return Answer(body, session_token=token, device=device)
 
 
 async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -23,7 +22,7 @@ from gateway.console.fields import (
     wrong_code,
 )
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
-from gateway.console.session import make_visitor, require_fresh
+from gateway.console.session import prepare_session, require_fresh
 from gateway.console.throttle import make_cookie
 from gateway.ledger.alert_records import Hook
 from gateway.ledger.records import LedgerError
@@ -50,17 +49,11 @@ async def change_password(request: ConsoleRequest) -> Answer:
     ):  # whoever sets it has signed in just now, for all that asks for it
         await request.run(lambda books: require_fresh(books, request))
     hashed = await request.console.hasher.hash(new)
-    made = await request.run(
-        partial(
-            signin.change_password,
-            visitor=make_visitor(request),
-            seen_hash=stored,
-            password_hash=hashed,
-        )
-    )
+    token, opening = prepare_session(request)
+    await request.run(lambda books: books.signins.change_password(session, stored, hashed, opening))
     request.console.throttle.clear(session.signin.name)
     device = make_cookie(session.signin.name, hashed)
-    return Answer(session_token=made.token, device=device)
+    return Answer(session_token=token, device=device)
 
 
 @route("GET", "/settings/totp", "any")

@@ -103,14 +103,14 @@ def test_a_password_has_at_most_1024_bytes(password: str, text: str | None) -> N
 
 def test_a_change_that_came_too_late_changes_nothing(books: Books) -> None:
     books.signins.set_password(NAME, "a hash")
-    made = open_by_link(books)
-    visitor = replace(VISITOR, session=made.view)
+    token, view = open_by_link(books)
+    _, opening = signin.prepare_session(*VISITOR, replaces=view.id)
     with pytest.raises(Conflict):
-        signin.change_password(books, visitor, "an earlier hash", "new hash")
-    assert signin.find_session(books, made.token)
-    books.signins.end_session(made.view.signin, made.view.id)
+        books.signins.change_password(view, "an earlier hash", "new hash", opening)
+    assert signin.find_session(books, token)
+    books.signins.end_session(view.signin, view.id)
     with pytest.raises(NotFound):
-        signin.change_password(books, visitor, "a hash", "new hash")
+        books.signins.change_password(view, "a hash", "new hash", opening)
     assert books.people.find_hash(books.people.read(NAME)) == "a hash"
 
 
@@ -120,17 +120,19 @@ def test_a_change_that_came_too_late_changes_nothing(books: Books) -> None:
 @each_row("token", ["", "gwl_", "gwl_" + "A" * 43, "x" * 10_000, "\udc80", "'--"])
 def test_no_other_token_opens_anything(books: Books, token: str) -> None:
     signin.make_signin_link(books, NAME)
-    assert signin.open_session_by_link(books, token, VISITOR) is None
+    _, opening = signin.prepare_session(*VISITOR)
+    assert signin.open_session_by_link(books, token, opening) is None
     assert signin.find_session(books, token) is None
 
 
 def test_a_link_is_no_session_and_no_token_is_kept_or_shown(books: Books, path: Path) -> None:
-    link, made = signin.make_signin_link(books, NAME), open_by_link(books, OPERATOR)
+    link, (session, view) = signin.make_signin_link(books, NAME), open_by_link(books, OPERATOR)
+    _, opening = signin.prepare_session(*VISITOR)
     assert link.expires_ms - books.clock() == LINK_MS == 30 * 60_000
     assert signin.find_session(books, link.token) is None
-    assert signin.open_session_by_link(books, made.token, VISITOR) is None
-    for token in (link.token, made.token):
-        assert token not in repr((link, made))
+    assert signin.open_session_by_link(books, session, opening) is None
+    for token in (link.token, session):
+        assert token not in repr((link, view, opening))
         assert all(token.encode() not in one.read_bytes() for one in path.parent.iterdir())
 
 
@@ -138,10 +140,10 @@ def test_a_link_is_no_session_and_no_token_is_kept_or_shown(books: Books, path: 
 
 
 def test_a_session_is_fresh_for_ten_minutes(books: SqliteBooks, clock: Clock) -> None:
-    made = open_by_link(books, OPERATOR)
-    assert signin.is_fresh(made.view, clock.now_ms + 600_000)
-    assert not signin.is_fresh(made.view, clock.now_ms + 600_001)
-    proxied = replace(made.view, opened_by="identity header")
+    _, view = open_by_link(books, OPERATOR)
+    assert signin.is_fresh(view, clock.now_ms + 600_000)
+    assert not signin.is_fresh(view, clock.now_ms + 600_001)
+    proxied = replace(view, opened_by="identity header")
     assert signin.is_fresh(proxied, clock.now_ms + 600_001), "the proxy knows when they signed in"
 
 
@@ -229,7 +231,8 @@ def test_one_of_many_that_race_gets_in(books: Books, path: Path, clock: Clock, w
         with open_books(path, clock=clock) as own:
             gate.wait(10)
             if what == "link":
-                return signin.open_session_by_link(own, link.token, VISITOR) is not None
+                _token, opening = signin.prepare_session(*VISITOR)
+                return signin.open_session_by_link(own, link.token, opening) is not None
             return check(own, code, name) == "right"
 
     with ThreadPoolExecutor(4) as pool:

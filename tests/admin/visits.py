@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.admin import signin
-from gateway.admin.signin import NewSession, Visitor
+from gateway.ledger.signin_records import SessionView
 from gateway.ledger.sql.books import Books
 
 NAME = "alice"
 OPERATOR = "root"
-VISITOR = Visitor("Firefox on Linux", "192.0.2.1")
+VISITOR = ("Firefox on Linux", "192.0.2.1")
 
 
 @dataclass
@@ -25,10 +25,13 @@ class Clock:
         return self.now_ms
 
 
-def open_by_link(books: Books, name: str = NAME, visitor: Visitor = VISITOR) -> NewSession:
-    made = signin.open_session_by_link(books, signin.make_signin_link(books, name).token, visitor)
-    assert made is not None
-    return made
+def open_by_link(books: Books, name: str = NAME) -> tuple[str, SessionView]:
+    """Return the token and the session."""
+    link = signin.make_signin_link(books, name)
+    token, opening = signin.prepare_session(*VISITOR)
+    view = signin.open_session_by_link(books, link.token, opening)
+    assert view is not None
+    return token, view
 
 
 def set_up_totp(books: Books, name: str, person: str = "") -> tuple[bytes, tuple[str, ...]]:

@@ -6,7 +6,6 @@ import io
 
 import pytest
 
-from gateway.admin import signin
 from gateway.admin.passwords import verify_password
 from gateway.admin.views import STANDING
 from gateway.cli.accounts import _ORDERS
@@ -14,7 +13,7 @@ from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import Terms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AccountView, StandingView
-from tests.admin.visits import NAME, VISITOR, set_up_totp
+from tests.admin.visits import NAME, open_by_link, set_up_totp
 from tests.support.cli import Cli
 from tests.support.rows import each_row
 
@@ -101,8 +100,7 @@ def test_a_password_by_the_command_line_ends_sessions(
     signed: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_books(signed.database) as books:
-        link = signin.make_signin_link(books, NAME)
-        signin.open_session_by_link(books, link.token, VISITOR)
+        open_by_link(books)
     monkeypatch.setattr("sys.stdin", Stdin(b"correct horse\n"))
     answer = signed.done("account", "passwd", NAME)
     assert answer.err == "The password of account alice is set. Sessions ended: 1.\n"
