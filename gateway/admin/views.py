@@ -119,34 +119,28 @@ EVENT: Final = Fields[records.EventView](
 # ---- keys, budgets, tokens and codes -------------------------------------------------------------
 
 
-def _describe_end(status: str, revoked_ms: int | None, expires_ms: int | None) -> str:
-    """Describe whether a key or a token works, and since or until when."""
-    match status:
-        case "revoked":
-            return f"revoked {format_moment(revoked_ms or 0)}"
-        case "expired":
-            return f"expired {format_moment(expires_ms or 0)}"
-        case "cap_spent":
-            return "cap spent"
-        case _:
-            return "active" if expires_ms is None else f"until {format_moment(expires_ms)}"
+def _describe_status(status: str, expires_ms: int | None, **ended_ms: int | None) -> str:
+    """Describe whether something works, and since or until when; `ended_ms` are times by status."""
+    at_ms = expires_ms if status == "expired" else ended_ms.get(status)
+    if at_ms is not None:
+        return f"{status} {format_moment(at_ms)}"
+    if expires_ms is None or status == "cap_spent":
+        return status.replace("_", " ")
+    return f"until {format_moment(expires_ms)}"
 
 
 def describe_key_state(key: KeyView) -> str:
-    return _describe_end(key.status(unix_ms()), key.revoked_ms, key.terms.expires_ms)
+    return _describe_status(key.status(unix_ms()), key.terms.expires_ms, revoked=key.revoked_ms)
 
 
 def describe_token_state(token: TokenView) -> str:
-    return _describe_end(token.status(unix_ms()), token.revoked_ms, token.terms.expires_ms)
+    status = token.status(unix_ms())
+    return _describe_status(status, token.terms.expires_ms, revoked=token.revoked_ms)
 
 
 def describe_code_state(code: records.CodeView) -> str:
-    """Describe what became of a code, or until when it can be redeemed."""
-    status = code.status(unix_ms())
-    if status == "open":
-        return f"until {format_moment(code.expires_ms)}" if code.expires_ms else "open"
-    ended_ms = {"redeemed": code.redeemed_ms, "void": code.voided_ms, "expired": code.expires_ms}
-    return f"{status} {format_moment(ended_ms[status] or 0)}"
+    ended_ms = {"redeemed": code.redeemed_ms, "void": code.voided_ms}
+    return _describe_status(code.status(unix_ms()), code.expires_ms, **ended_ms)
 
 
 def _describe_key_budget(key: KeyView) -> str:

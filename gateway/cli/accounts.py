@@ -11,7 +11,7 @@ from gateway.addresses import make_tunnel_command
 from gateway.admin import signin, views
 from gateway.admin.fields import write_csv
 from gateway.cli import arguments as read
-from gateway.cli.arguments import render, render_fields, render_table
+from gateway.cli.arguments import render, render_fields
 from gateway.cli.books import COLUMNS, MADE, add_accounts, read_accounts
 from gateway.cli.command import Command
 from gateway.cli.keys import warn_of_unknown_models
@@ -126,17 +126,11 @@ def account_list(command: Command, sort: Order) -> None:
     ids = [account_id for _, account_id in books.accounts.find_names(None)]
     found = books.accounts.read_standings(ids, today=books.clock() // DAY_MS)
     found.sort(key=_ORDERS[sort])
-    columns = views.STANDING.columns
-    rows = [[cell(one) for _, cell in columns] for one in found]
-    if len(found) > 1:
-        amounts = [
-            (one.account.balance_nano, one.account.held_nano, one.spent.week_nano) for one in found
-        ]
-        sums = [format_amount(sum(column)) for column in zip(*amounts, strict=True)]
-        rows.append(["total", *sums, *[""] * (len(columns) - 1 - len(sums))])
-    titles = [title.format(command.currency) for title, _ in columns]
-    described = [views.STANDING.describe(one) for one in found]
-    command.show(described, render_table(titles, rows))
+    balance_nano = sum(one.account.balance_nano for one in found)
+    held_nano = sum(one.account.held_nano for one in found)
+    week_nano = sum(one.spent.week_nano for one in found)
+    total = ("total", *map(format_amount, (balance_nano, held_nano, week_nano)))
+    command.show_list(found, views.STANDING, total if len(found) > 1 else ())
 
 
 @verb("account show", "account show alice", _NAME)

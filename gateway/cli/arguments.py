@@ -120,19 +120,8 @@ def duration_seconds(text: str) -> int:
     return seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Expiry:
-    """The end of something: a time, or a duration from now, as the clock of the ledger says."""
-
-    ms: int
-    is_duration: bool
-
-    def at(self, now_ms: int) -> int:
-        return now_ms + self.ms if self.is_duration else self.ms
-
-
-def resolve_expiry(expires: Expiry | None, now_ms: int) -> int | None:
-    return None if expires is None else expires.at(now_ms)
+Expiry = Callable[[int], int]
+"""The end of something, which may be a duration from now, as the clock of the ledger says."""
 
 
 def expiry(text: str, clock_ms: Callable[[], int] = unix_ms) -> Expiry:
@@ -141,7 +130,7 @@ def expiry(text: str, clock_ms: Callable[[], int] = unix_ms) -> Expiry:
     ms = duration_seconds(text) * 1000 if is_duration else _read_moment(text)[0]
     if ms <= (0 if is_duration else clock_ms()):
         raise ArgumentTypeError(f"'{text}' is not in the future")
-    return Expiry(ms, is_duration)
+    return lambda now_ms: now_ms + ms if is_duration else ms
 
 
 def start(text: str, clock_ms: Callable[[], int] = unix_ms) -> int:
@@ -245,12 +234,14 @@ def render_fields(fields: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"{name:<{width}}  {printable(value)}".rstrip() for name, value in fields)
 
 
-def render(columns: Columns[Row], rows: Iterable[Row], currency: str = "") -> str:
-    """Render records as a table; `{}` in a title becomes the currency."""
-    return render_table(
-        [title.format(currency) for title, _ in columns],
-        [[cell(row) for _, cell in columns] for row in rows],
-    )
+def render(
+    columns: Columns[Row], rows: Iterable[Row], currency: str = "", total: Sequence[str] = ()
+) -> str:
+    """Render records as a table, above the first cells of a total; `{}` in a title is the currency."""
+    cells = [[cell(row) for _, cell in columns] for row in rows]
+    if total:
+        cells.append([*total, *[""] * (len(columns) - len(total))])
+    return render_table([title.format(currency) for title, _ in columns], cells)
 
 
 def new_password(max_bytes: int) -> str:

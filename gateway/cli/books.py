@@ -10,6 +10,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypeVar, get_args
 
@@ -157,10 +158,7 @@ def audit(command: Command) -> int:
             f"Interrupted requests to settle: {report.unsettled}. Nothing was charged for them."
             " Settle each with `account correct --request ID`."
         )
-    for problem in report.problems:
-        command.say(problem)
-    command.say("The books are in order." if report.ok else "The books do not add up.")
-    return ExitCode.OK if report.ok else ExitCode.AUDIT_MISMATCH
+    return _tell_verdict(command, report)
 
 
 @verb(
@@ -198,7 +196,7 @@ def export_ledger(command: Command, file: Path) -> int:
     report = books.audit()
     if not report.ok:
         command.say("Nothing is exported: see `audit`.")
-        return _report_problems(command, report)
+        return _tell_verdict(command, report)
     counts = moves.export_ledger(books, file)
     command.show({"file": str(file), "rows": counts})
     command.say(f"The books are in order. {file} has {_list_counts(counts)}.")
@@ -221,17 +219,17 @@ def import_ledger(command: Command, file: Path) -> int:
     counts, report = moves.import_ledger(location, file)
     if not report.ok:
         command.say(f"No ledger was made at {location}.")
-        return _report_problems(command, report)
+        return _tell_verdict(command, report)
     command.show({"file": str(file), "rows": counts})
     command.say(f"The books are in order. {location} has {_list_counts(counts)}.")
     return ExitCode.OK
 
 
-def _report_problems(command: Command, report: AuditReport) -> ExitCode:
+def _tell_verdict(command: Command, report: AuditReport) -> ExitCode:
     for problem in report.problems:
         command.say(problem)
-    command.say("The books do not add up.")
-    return ExitCode.AUDIT_MISMATCH
+    command.say("The books are in order." if report.ok else "The books do not add up.")
+    return ExitCode.OK if report.ok else ExitCode.AUDIT_MISMATCH
 
 
 def _list_counts(counts: Mapping[str, int]) -> str:
@@ -273,12 +271,8 @@ def entries(
             if text := write_csv(rows, views.ENTRY.names, header=False):
                 command.output.print(text)
         return
-    found: list[EntryView] = []
-    for run in _read_runs(books, chosen):
-        found += run
-        if len(found) > limit:
-            break
-    command.show_latest("entry", found, views.LEDGER_ENTRY, limit)
+    every = chain.from_iterable(_read_runs(books, chosen))
+    command.show_latest("entry", [*islice(every, limit + 1)], views.LEDGER_ENTRY, limit)
 
 
 @verb(

@@ -80,14 +80,16 @@ class Command:
         elif text:
             self.output.print(text)
 
-    def show_list(self, rows: Sequence[Row], fields: Fields[Row]) -> None:
-        """Write rows to stdout: as JSON or CSV if it was asked for, else as a table."""
+    def show_list(
+        self, rows: Sequence[Row], fields: Fields[Row], total: Sequence[str] = ()
+    ) -> None:
+        """Write rows to stdout: as JSON or CSV if it was asked for, else as a table with a total."""
         now_ms = unix_ms()
         described = [fields.describe(row, now_ms) for row in rows]
         if self.as_csv:
             self.output.print(write_csv(described, fields.names))
         else:
-            self.show(described, render(fields.columns, rows, self.currency))
+            self.show(described, render(fields.columns, rows, self.currency, total))
 
     def show_latest(self, what: str, rows: Sequence[Row], fields: Fields[Row], limit: int) -> None:
         """Write as many rows as `--limit` allows, and say so if there are more."""

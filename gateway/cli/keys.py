@@ -101,7 +101,7 @@ def _look_up(
         changes["name"] = changes["name"] or ""
     if has_expiry:
         # The clock of the ledger, which may be another machine's, decides when a key ends.
-        changes["expires_ms"] = read.resolve_expiry(expires, books.clock())
+        changes["expires_ms"] = expires and expires(books.clock())
     if isinstance(budget, key_records.Allowance):
         return changes, budget
     if budget is not None:
@@ -202,7 +202,7 @@ def warn_of_unknown_models(command: Command, terms: key_records.TermChanges) -> 
 def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry | None) -> None:
     """Make a token for scripts that use the console's API, and print it. It is shown only once."""
     books = command.open_books()
-    expires_ms = read.resolve_expiry(expires, books.clock())
+    expires_ms = expires and expires(books.clock())
     made = keys.add_token(books, TokenTerms(name, role, expires_ms))
     command.say(f"Token {name} ({made.token.id}), role {role}, shown this once:")
     described = views.TOKEN.describe(made.token)
@@ -242,7 +242,7 @@ def code_make(
 ) -> None:
     """Make top-up codes and print them on stdout, one per line. They are shown only once."""
     books = command.open_books()
-    expires_ms = read.resolve_expiry(expires, books.clock())
+    expires_ms = expires and expires(books.clock())
     made = keys.make_codes(books, amount, count, expires_ms=expires_ms, note=note or "")
     worth = command.format_money(made.amount_nano)
     # First, on stderr: if the codes get lost, their batch can be voided.

@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, Final, NoReturn, ParamSpec, TypedDict, Unpack
+from typing import Final, NoReturn, TypedDict, TypeVar, Unpack
 
 from gateway.cli import arguments as read
 from gateway.config.records import Config
 from gateway.process import PROGRAM, ExitCode
 
-if TYPE_CHECKING:
-    from gateway.cli.command import Command
-
-P = ParamSpec("P")
+Run = TypeVar("Run", bound=Callable[..., int | None])
+"""The function of a verb, see `Verb.run`."""
 
 WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "account": ("accounts", "Manage accounts and their balances."),
@@ -224,24 +222,20 @@ def verb(
     json: bool = True,
     csv: str = "",
     load: Callable[[Path, Mapping[str, str]], Config] = _read_config,
-) -> Callable[
-    [Callable[Concatenate[Command, P], int | None]], Callable[Concatenate[Command, P], int | None]
-]:
+) -> Callable[[Run], Run]:
     """Make a verb of a function, whose docstring says what it does unless `WORDS` does.
 
     `parts` are examples, by default the verb alone, and arguments. `json` adds `--json` to them, and
     `csv`, a help text, `--csv` beside it.
     """
 
-    def add(
-        run: Callable[Concatenate[Command, P], int | None],
-    ) -> Callable[Concatenate[Command, P], int | None]:
+    def add(run: Run) -> Run:
         said = WORDS[path][1] if path in WORDS else " ".join((inspect.getdoc(run) or "").split())
         examples = tuple(one for one in parts if isinstance(one, str)) or (path,)
         arguments = [one for one in parts if isinstance(one, Argument)]
-        written = (JSON,) if json else ()
-        shared = (*written, flag("--csv", csv)) if csv else either
-        arguments += () if csv else written
+        shared = (JSON, flag("--csv", csv)) if csv else either
+        if json and not csv:
+            arguments.append(JSON)
         VERBS[path] = Verb(path, said, run, examples, tuple(arguments), shared, load)
         return run
 

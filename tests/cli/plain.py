@@ -30,7 +30,7 @@ def end(text: str) -> int:
 
 
 def expiry(text: str) -> int:
-    return arguments.expiry(text, lambda: NOW_MS).at(NOW_MS)
+    return arguments.expiry(text, lambda: NOW_MS)(NOW_MS)
 
 
 def write_csv(rows: list[dict[str, object]]) -> list[str]:
