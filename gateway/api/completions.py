@@ -98,7 +98,7 @@ class Relay:
     _confirmed: bool = False
     """The hold is in force. Before, nothing is sent: neither to a provider nor to the caller."""
     _stopped: Exception | None = None
-    """The error that `stop` was called with before there was an attempt."""
+    """The error that `fail` was called with before there was an attempt."""
     _attempt: Attempt | None = None
     """Under way: None as soon as its connection may serve another request."""
     _delivery: Delivery | None = None
@@ -173,7 +173,7 @@ class Relay:
         return find_ending(error), error
 
     def _try(self, candidate: Candidate) -> Awaitable[None]:
-        """Begin to send the request by one route. Raises CallerLeft, or the error given to `stop`."""
+        """Begin to send the request by one route. Raises CallerLeft, or the error given to `fail`."""
         completion, life = self._completion, self._life
         if life.caller_gone:
             raise CallerLeft
@@ -246,9 +246,9 @@ class Relay:
                 self._attempt.fail(CallerLeft())
             self._attempt.tick(now)
             if delivery is not None:
-                delivery.tick(is_over=self._attempt.failed)
+                delivery.tick(is_over=self._attempt.error is not None)
 
-    def stop(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """See `Timed`: end the attempt with `error`, or let none begin."""
         if self._attempt is not None:
             self._attempt.fail(error)
@@ -272,7 +272,7 @@ class Relay:
                 # The reply is whole but for its usage, and the report spares the estimate.
                 self._read_until = asyncio.get_running_loop().time() + USAGE_SECONDS
             case Leaving.STOP:
-                self.stop(CallerLeft())
+                self.fail(CallerLeft())
             case _:
                 assert_never(leaving)
 

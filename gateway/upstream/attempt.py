@@ -31,7 +31,7 @@ class Attempt:
     on_sent: Callable[[], None] = lambda: None
     """Called when the provider gets the request."""
     on_refused: Callable[[], None] = lambda: None
-    """Called when the provider declines it."""
+    """Called when the provider declines it, so that it costs nothing."""
     is_wanted: Callable[[], bool] = lambda: True
     """Tells whether a declined request may be sent by another key: its caller may have left."""
     path: str = ""
@@ -42,8 +42,9 @@ class Attempt:
     """Given where it is known: to look for it is a call of the system in Python 3.11."""
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
     """The time from which `total_timeout` runs, so that the time to connect is a part of it."""
+    error: Exception | None = None
+    """The first error given to `fail`."""
     _connection: Connection | None = None
-    _error: Exception | None = None
     _begun: bool = False
     _body_reads: int = 0
     _quiet_since: float = 0.0
@@ -62,35 +63,21 @@ class Attempt:
 
     def send(self) -> None:
         """Note that the request goes out. Raises the error given to `fail` before."""
-        if self._error is not None:
-            raise self._error
+        self.check()
         self.on_sent()
-
-    def refuse(self) -> None:
-        """Note that the provider declined the request, so it costs nothing."""
-        self.on_refused()
 
     def check(self) -> None:
         """Raise the error given to `fail` while there was no connection."""
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
 
     def fail(self, error: Exception) -> None:
         """End the attempt with `error`, or before anything is sent if there is no connection yet."""
-        if self._error is None:
-            self._error = error
+        if self.error is None:
+            self.error = error
         # The first error counts on the connection, too, so the cause that is logged is what came first.
         if self._connection is not None:
             self._connection.fail(error)
-
-    @property
-    def failed(self) -> bool:
-        """An error was given to `fail`."""
-        return self._error is not None
-
-    def stop(self, error: GatewayError) -> None:
-        """End the attempt: the gateway is shutting down."""
-        self.fail(error)
 
     def tick(self, now: float) -> None:
         """Fail the attempt if a deadline has passed."""
@@ -122,7 +109,7 @@ class Timed(Protocol):
     def tick(self, now: float) -> None:
         """Check the deadlines against `loop.time()`."""
 
-    def stop(self, error: GatewayError) -> None:
+    def fail(self, error: Exception) -> None:
         """End with `error`: the gateway is shutting down, or `tick` failed."""
 
 
@@ -151,7 +138,7 @@ class Ticker:
         """End everything in flight with `error`."""
         # A copy: what ends removes itself.
         for timed in tuple(self._timed):
-            timed.stop(error)
+            timed.fail(error)
 
     def close(self) -> None:
         if self._handle is not None:
@@ -178,7 +165,7 @@ class Ticker:
             except Exception:
                 log.exception("a request's deadlines could not be checked; it is ended")
                 self.remove(timed)
-                timed.stop(InternalError())
+                timed.fail(InternalError())
         if self._timed:
             self._schedule()
 
@@ -213,25 +200,31 @@ def accept(
             "The upstream provider sent an encoding nobody asked for.", cause="200, but encoded"
         )
     content_type = head.headers.get(b"content-type", b"")
-    if makes_audio:
-        if not _AUDIO.fullmatch(content_type):
-            connection.close()
-            raise UpstreamError(
-                "The upstream provider's reply is no audio.", cause="200, but no audio"
-            )
-        return _HttpResponse(connection, key, content_type.decode())
-    is_typed = is_reply_type(content_type)
-    return _HttpResponse(connection, key) if is_typed else _UntypedResponse(connection, key)
+    if not makes_audio:
+        return _HttpResponse(connection, key, is_typed=is_reply_type(content_type))
+    if not _AUDIO.fullmatch(content_type):
+        connection.close()
+        raise UpstreamError("The upstream provider's reply is no audio.", cause="200, but no audio")
+    return _HttpResponse(connection, key, content_type.decode())
 
 
 class _HttpResponse:
-    """An `Response` on its connection; its end is that of a request in flight by its key."""
+    """A `Response` on its connection; its end is that of a request in flight by its key."""
 
-    __slots__ = ("_connection", "_key", "content_type", "stop")
+    __slots__ = ("_connection", "_is_typed", "_key", "content_type", "stop")
 
-    def __init__(self, connection: Connection, key: ProviderKey, content_type: str = "") -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        key: ProviderKey,
+        content_type: str = "",
+        *,
+        is_typed: bool = True,
+    ) -> None:
+        """`is_typed`: the Content-Type is right. Some local servers send another, or none."""
         self.content_type = content_type
         self._connection = connection
+        self._is_typed = is_typed
         self._key: ProviderKey | None = key
         self.stop = connection.stop
 
@@ -242,21 +235,13 @@ class _HttpResponse:
         self._connection.close()
 
     async def deliver(self, receiver: Receiver) -> None:
+        checked = None if self._is_typed else CheckedBody(receiver)
         try:
-            await self._connection.deliver(receiver)
+            await self._connection.deliver(checked or receiver)
         except Broken as error:
             raise break_off(error, "reply") from error
-
-
-class _UntypedResponse(_HttpResponse):
-    """An `Response` whose Content-Type says nothing: some local servers send another, or none."""
-
-    __slots__ = ()
-
-    async def deliver(self, receiver: Receiver) -> None:
-        checked = CheckedBody(receiver)
-        await super().deliver(checked)
-        checked.end()
+        if checked is not None:
+            checked.end()
 
 
 def break_off(error: Broken, blame: Blame) -> UpstreamError:

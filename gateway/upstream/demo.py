@@ -63,7 +63,7 @@ class DemoForwarder:
         try:
             return DemoResponse(make(asked), attempt)
         except BadRequest:
-            attempt.refuse()
+            attempt.on_refused()
             raise
 
     def redact(self, error: GatewayError) -> GatewayError:
@@ -74,7 +74,7 @@ class DemoForwarder:
 
 
 class DemoResponse:
-    """An `Response` that is generated while it is delivered."""
+    """A `Response` that is generated while it is delivered."""
 
     __slots__ = ("_attempt", "_pieces")
 

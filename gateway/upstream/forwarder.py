@@ -154,7 +154,7 @@ class HttpForwarder:
                     makes_audio = exchange.upstream.makes_audio
                     return accept(connection, head, key, makes_audio=makes_audio)
                 if fresh or head.status != _REQUEST_TIMEOUT or not connection.was_idle:
-                    attempt.refuse()
+                    attempt.on_refused()
                     raise await self._read_refusal(connection, head)
                 connection.close()  # it was about to be closed, and the request came too late
             attempt.detach()
@@ -273,7 +273,7 @@ def _fail(error: Broken, attempt: Attempt, *, is_sent: bool) -> UpstreamError:
     # Once all is sent, the provider may have begun to work, so the request must not be sent again.
     if not is_sent:
         failure.next_route = True
-        attempt.refuse()
+        attempt.on_refused()
     return failure
 
 
@@ -291,7 +291,7 @@ async def _replace_key(
         return True
     if key.renewing is None:
         return False
-    is_renewed = await key.renewing.replace(refused, lambda: attempt.failed)
+    is_renewed = await key.renewing.replace(refused, lambda: attempt.error is not None)
     attempt.check()
     return is_renewed
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.errors import GatewayError, InternalError, Overloaded, UpstreamError, UpstreamTimeout
+from gateway.errors import InternalError, Overloaded, UpstreamError, UpstreamTimeout
 from gateway.upstream.attempt import Attempt, CheckedBody, Ticker, begins_reply
 from tests.support.records import make_provider
 from tests.support.rows import each_row
@@ -79,7 +79,7 @@ async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
     sent: list[bool] = []
     attempt = Attempt(PROVIDER, lambda: sent.append(True))
     error = Overloaded("The gateway was stopped.")
-    attempt.stop(error)
+    attempt.fail(error)
     attempt.fail(UpstreamTimeout("later"))
     with pytest.raises(Overloaded) as raised:
         attach(attempt, FakeConnection())
@@ -105,7 +105,7 @@ class Request:
 
     leaves: Ticker | None = None
     ticks: list[float] = field(default_factory=list)
-    errors: list[GatewayError] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
     ticked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def tick(self, now: float) -> None:
@@ -114,7 +114,7 @@ class Request:
         if self.leaves is not None:
             self.leaves.remove(self)
 
-    def stop(self, error: GatewayError) -> None:
+    def fail(self, error: Exception) -> None:
         self.errors.append(error)
 
 
