@@ -79,17 +79,10 @@ Stall = tuple[float, object]
 class ConnectionWatch:
     """Aborts connections that stall longer than their limit; a `RequestHandler` is a connection."""
 
-    def __init__(
-        self,
-        server: web.Server,
-        header_seconds: float,
-        stall_seconds: float,
-        max_connections: int = sys.maxsize,
-    ) -> None:
+    def __init__(self, server: web.Server, settings: Server) -> None:
         self._server = server
-        self._header_seconds = header_seconds
-        self._stall_seconds = stall_seconds
-        self._max_connections = max_connections
+        self._settings = settings
+        self.max_connections = find_max_connections(settings)
         self._stalls: dict[RequestHandler, Stall] = {}
         self.arriving = 0
         """Connections that were accepted and are not yet the server's."""
@@ -99,54 +92,44 @@ class ConnectionWatch:
 
     def reconfigure(self, config: Config) -> None:
         """Take other limits; the pause between two requests is that of new connections."""
-        self._max_connections = find_max_connections(config.server)
-        self._header_seconds = config.server.header_seconds
-        self._stall_seconds = config.server.stall_seconds
-        set_keepalive_timeout(self._server, self._header_seconds)
+        self._settings = config.server
+        self.max_connections = find_max_connections(config.server)
+        set_keepalive_timeout(self._server, config.server.header_seconds)
 
     async def run(self) -> None:
         """Check all connections periodically, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
+            shorter = min(self._settings.header_seconds, self._settings.stall_seconds)
             # A stall lasts for a quarter beyond its limit at most.
-            await asyncio.sleep(
-                min(SWEEP_SECONDS, self._header_seconds / 4, self._stall_seconds / 4)
-            )
+            await asyncio.sleep(min(SWEEP_SECONDS, shorter / 4))
             self.sweep(loop.time())
 
     def sweep(self, now: float) -> None:
         """Abort every connection that has stalled for its limit."""
         # Made anew by each sweep, so that it keeps no connection alive that has ended.
         stalls: dict[RequestHandler, Stall] = {}
+        settings = self._settings
         for connection in self._server.connections:
-            position = self._find_position(connection)
+            position = _find_position(connection)
             if position is None or connection.transport is None:
                 continue
             since, seen = self._stalls.get(connection, (now, position))
             grew = isinstance(seen, int) and isinstance(position, int) and position > seen
             if seen != position and not grew:  # replies behind unread ones are no progress
                 since = now
-            limit = self._stall_seconds if has_unread_bytes(connection) else self._header_seconds
-            if now - since >= limit:
+            is_unread = has_unread_bytes(connection)
+            if now - since >= (settings.stall_seconds if is_unread else settings.header_seconds):
                 # `close` would wait for a caller who does not read.
                 connection.transport.abort()
             else:
                 stalls[connection] = (since, position)
         self._stalls = stalls
 
-    def _find_position(self, connection: RequestHandler) -> object | None:
-        """Return what a connection waits for; None while its request is being served."""
-        if has_unread_bytes(connection):
-            assert connection.transport is not None
-            return connection.transport.get_write_buffer_size()
-        if not is_waiting(connection):
-            return None
-        return ("waiting", find_last_reply(connection))
-
     def make_room(self) -> int:
         """Return how many connections may be accepted; close others if it would be none."""
         present = list_connections(self._server)
-        room = self._max_connections - self.arriving - len(present)
+        room = self.max_connections - self.arriving - len(present)
         if room > 0:
             return room
         self._closing = [one for one in self._closing if one in present]
@@ -154,7 +137,7 @@ class ConnectionWatch:
         room += len(self._closing)
         if room > 0:
             return room
-        closed = self._find_least(self._max_connections // CLOSED_SHARE + 1)
+        closed = self._find_least(self.max_connections // CLOSED_SHARE + 1)
         for connection in closed:
             assert connection.transport is not None
             connection.transport.abort()
@@ -162,7 +145,7 @@ class ConnectionWatch:
         self.warn(
             "%d connections are as many as open files allow: those without a key, then idle ones,"
             " are closed",
-            self._max_connections,
+            self.max_connections,
         )
         return len(closed)
 
@@ -188,7 +171,7 @@ class ConnectionWatch:
                 unread.append(connection)
             elif is_served or not connection.is_asked:
                 idle.append(connection)
-        if len(strangers) < self._max_connections // STRANGERS_SHARE and (idle or unread):
+        if len(strangers) < self.max_connections // STRANGERS_SHARE and (idle or unread):
             return heapq.nsmallest(count, idle or unread, key=find_last_reply)
         grace = asyncio.get_running_loop().time() - GRACE_SECONDS
         old = [one for one in strangers if one.made <= grace or one.is_answered]
@@ -208,18 +191,21 @@ class ConnectionWatch:
             for connection in self._server.connections
         )
 
+    def close_idle(self) -> None:
+        """Close connections that idle between two requests; the others close after their reply."""
+        for connection in tuple(self._server.connections):
+            if is_between_requests(connection):
+                # A reply whose caller has not read it yet would be lost.
+                if not has_unread_bytes(connection):
+                    connection.force_close()
+            elif has_whole_request(connection):
+                connection.close()  # takes effect after the reply; further requests are not read
+
     def abort_all(self) -> None:
         """Abort every connection, in flight or not."""
         for connection in self._server.connections:
             if connection.transport is not None:
                 connection.transport.abort()
-
-
-def watch_connections(server: web.Server, settings: Server) -> ConnectionWatch:
-    """Make the watch of a server, as its settings and the limit of open files say."""
-    return ConnectionWatch(
-        server, settings.header_seconds, settings.stall_seconds, find_max_connections(settings)
-    )
 
 
 def find_max_connections(settings: Server) -> int:
@@ -252,12 +238,14 @@ def _count_files() -> int:
     return (sys.maxsize if files == resource.RLIM_INFINITY else files) - OWN_FILES
 
 
-def is_waiting(connection: RequestHandler) -> bool:
-    """Return whether a connection has no request, or no whole head of one, and no unread reply."""
+def _find_position(connection: RequestHandler) -> object | None:
+    """Return what a connection waits for: that its reply is read, or a whole head of a request."""
     transport = connection.transport
+    if transport is not None and (unread_bytes := transport.get_write_buffer_size()):
+        return unread_bytes
     if is_serving(connection) or transport is None or transport.is_closing():
-        return False
-    return transport.get_write_buffer_size() == 0
+        return None
+    return ("waiting", find_last_reply(connection))
 
 
 def has_unread_bytes(connection: RequestHandler) -> bool:
@@ -321,40 +309,20 @@ async def close_while_draining(
         response.force_close()
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
-    """Lets requests in flight end when the gateway stops."""
+async def drain(
+    gateway: Gateway, connections: ConnectionWatch, listener: Listener, hurry: asyncio.Event
+) -> None:
+    """Wait for requests in flight; end the rest with an error in their dialect.
 
-    gateway: Gateway
-    server: web.Server
-    connections: ConnectionWatch
-    listener: Listener
+    The wait ends after `drain_seconds` or when `hurry` is set.
+    """
 
-    async def run(self, hurry: asyncio.Event) -> None:
-        """Wait for requests in flight; end the rest with an error in their dialect.
-
-        The wait ends after `drain_seconds` or when `hurry` is set.
-        """
-        gateway = self.gateway
-        gateway.draining = True
-        if self.listener.is_passed:
-            self.listener.close()
-        drain_log.info("stopping: %d requests in flight", gateway.in_flight)
-        await self._wait_until_idle(gateway.config.server.drain_seconds, hurry)
-        if gateway.in_flight:
-            drain_log.warning("stopping: cutting off %d requests", gateway.in_flight)
-            error = Overloaded(STOPPED)
-            gateway.ticker.stop_all(error)
-        # Not `hurry`: requests that were cut off get their error also after a second signal.
-        await self._wait_until_idle(STOP_SECONDS, asyncio.Event())
-        self.connections.abort_all()
-
-    async def _wait_until_idle(self, seconds: float, hurry: asyncio.Event) -> None:
+    async def wait_until_idle(seconds: float, hurry: asyncio.Event) -> None:
         """Wait until all replies have been read, the time is over or `hurry` is set."""
         until = asyncio.get_running_loop().time() + seconds
-        while not hurry.is_set() and not self.connections.is_idle():
-            if self.listener.is_passed:
-                close_connections(self.server)
+        while not hurry.is_set() and not connections.is_idle():
+            if listener.is_passed:
+                connections.close_idle()
             left = until - asyncio.get_running_loop().time()
             if left <= 0:
                 return
@@ -362,16 +330,17 @@ class Drain:
                 # A second signal ends this wait at once.
                 await asyncio.wait_for(hurry.wait(), min(left, IDLE_POLL_SECONDS))
 
-
-def close_connections(server: web.Server) -> None:
-    """Close connections that idle between two requests; the others close after their reply."""
-    for connection in tuple(server.connections):
-        if is_between_requests(connection):
-            # A reply whose caller has not read it yet would be lost.
-            if not has_unread_bytes(connection):
-                connection.force_close()
-        elif has_whole_request(connection):
-            connection.close()  # takes effect after the reply; further requests are not read
+    gateway.draining = True
+    if listener.is_passed:
+        listener.close()
+    drain_log.info("stopping: %d requests in flight", gateway.in_flight)
+    await wait_until_idle(gateway.config.server.drain_seconds, hurry)
+    if gateway.in_flight:
+        drain_log.warning("stopping: cutting off %d requests", gateway.in_flight)
+        gateway.ticker.stop_all(Overloaded(STOPPED))
+    # Not `hurry`: requests that were cut off get their error also after a second signal.
+    await wait_until_idle(STOP_SECONDS, asyncio.Event())
+    connections.abort_all()
 
 
 async def wait_for_handlers(gateway: Gateway) -> None:

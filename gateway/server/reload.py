@@ -21,7 +21,6 @@ At each start and reload a model's prices are compared with those seen last; a c
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import logging
 import os
@@ -133,52 +132,37 @@ MAX_NAMED: Final = 5
 """Models or providers that a description names; it is a line of the log, and an event for ever."""
 
 
-def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
-    """Return `read` with what cannot change at run time as it is, and the keys that wait for a restart.
+FIXED: Final = (
+    *("server.host", "server.port", "storage.path", "storage.url", "storage.retention_months"),
+    *("billing.currency", "billing.stripe", "metrics.listen"),
+)
+"""The settings that cannot change while the gateway serves.
 
-    The addresses and the database are open, and payments end at the account at which they began. The
-    currency is the label of all that is stored as numbers: an amount must not change its meaning between
-    two pages.
-    """
-    pairs = {
-        "server.host": (running.server.host, read.server.host),
-        "server.port": (running.server.port, read.server.port),
-        "storage.path": (running.storage.path, read.storage.path),
-        "storage.url": (running.storage.url, read.storage.url),
-        "storage.retention_months": (
-            running.storage.retention_months,
-            read.storage.retention_months,
-        ),
-        "billing.currency": (running.billing.currency, read.billing.currency),
-        "billing.stripe": (running.billing.stripe, read.billing.stripe),
-        "metrics.listen": (running.metrics.listen, read.metrics.listen),
-    }
-    server = dataclasses.replace(read.server, host=running.server.host, port=running.server.port)
-    billing = dataclasses.replace(
-        read.billing, currency=running.billing.currency, stripe=running.billing.stripe
-    )
-    kept = dataclasses.replace(
-        read, server=server, billing=billing, storage=running.storage, metrics=running.metrics
-    )
-    return kept, tuple(key for key, (old, new) in pairs.items() if old != new)
+The addresses and the database are open, and payments end at the account at which they began. The
+currency is the label of all that is stored as numbers: an amount must not change its meaning between
+two pages.
+"""
+
+
+def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
+    """Return `read` with what is `FIXED` as it is, and the keys that wait for a restart."""
+    kept, waiting = read, []
+    for key in FIXED:
+        table, name = key.split(".")
+        old = getattr(getattr(running, table), name)
+        if old != getattr(getattr(read, table), name):
+            waiting.append(key)
+            kept = replace(kept, **{table: replace(getattr(kept, table), **{name: old})})
+    return kept, tuple(waiting)
 
 
 def describe_changes(before: Config, after: Config) -> str:
     """Say what is different, in one line, by the names of tables alone: values may be secrets."""
+    old, new = _list_tables(before), _list_tables(after)
     parts = [
         _compare("models", before.models, after.models),
         _compare("providers", before.providers, after.providers),
-        *(
-            f"[{table}] changed"
-            for table, old, new in (
-                ("server", before.server, after.server),
-                ("billing", before.billing, after.billing),
-                ("console", before.console, after.console),
-                ("alerts", before.alerts, after.alerts),
-                ("limits", _list_limits(before), _list_limits(after)),
-            )
-            if old != new
-        ),
+        *(f"[{table}] changed" for table in old if old[table] != new[table]),
         *(
             f"provider {one.name} is off: {one.off}"
             for one in after.providers.values()
@@ -204,8 +188,11 @@ def _name(names: Collection[str]) -> str:
     return ", ".join([*list(names)[:MAX_NAMED], *more])
 
 
-def _list_limits(config: Config) -> object:
-    return config.limits, config.account_limits
+def _list_tables(config: Config) -> dict[str, object]:
+    return {
+        **{name: getattr(config, name) for name in ("server", "billing", "console", "alerts")},
+        "limits": (config.limits, config.account_limits),
+    }
 
 
 PRICE_CHANGE: Final = "price.change"

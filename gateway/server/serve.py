@@ -40,13 +40,13 @@ from gateway.process import ExitCode
 from gateway.server import systemd
 from gateway.server.aiohttp_insides import has_slow_parser, name_server
 from gateway.server.connections import (
-    Drain,
+    ConnectionWatch,
     Signals,
     catch_signals,
     close_while_draining,
+    drain,
     fit_to_files,
     wait_for_handlers,
-    watch_connections,
 )
 from gateway.server.first_start import (
     CannotShow,
@@ -168,7 +168,7 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         runner, server = await _set_up(gateway)
         ending.push_async_callback(runner.cleanup)
         await ending.enter_async_context(metrics.serve(gateway))
-        connections = watch_connections(server, config.server)
+        connections = ConnectionWatch(server, config.server)
         connect = partial(make_connection, gateway, server)
         listener = await bind(connect, connections, config.server, passed)
         ending.callback(listener.close)
@@ -185,7 +185,7 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         _run(ending, "reload", Reloader(gateway, told, signals.reload).run())
         is_well = await _wait_for_end(ledger, signals)
         _tell_stopping(manager, gateway)
-        await Drain(gateway, server, connections, listener).run(signals.second)
+        await drain(gateway, connections, listener, signals.second)
     log.info("stopped")
     return ExitCode.OK if is_well else ExitCode.FAILED
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from gateway.config.records import Config
 from gateway.ledger.key_records import Terms
 from gateway.server import connections
-from gateway.server.connections import watch_connections
+from gateway.server.connections import ConnectionWatch
 from gateway.server.listener import CannotListen, Listener, _advise, bind, check_address
 from tests.support import config, seed
 from tests.support.client import Call, request
@@ -159,7 +159,7 @@ async def listening(config: Config, *passed: socket.socket) -> AsyncIterator[Lis
         return web.Response(text="here")
 
     server = web.Server(reply)
-    listener = await bind(server, watch_connections(server, config.server), config.server, passed)
+    listener = await bind(server, ConnectionWatch(server, config.server), config.server, passed)
     yield listener
     listener.close()
     listener.close()

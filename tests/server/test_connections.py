@@ -34,8 +34,7 @@ from tests.support.settings import load
 from tests.support.upstream import ScriptedUpstream
 from tests.support.waiting import until
 
-HEADER_SECONDS = 10.0
-STALL_SECONDS = 4.0
+SETTINGS: Final = dataclasses.replace(SERVER, header_seconds=10.0, stall_seconds=4.0)
 
 
 @dataclass
@@ -73,7 +72,7 @@ class Connection:
 
 def watch(*connections: Connection) -> ConnectionWatch:
     server = cast("Any", SimpleNamespace(connections=connections, _kwargs={}))
-    return ConnectionWatch(server, HEADER_SECONDS, STALL_SECONDS)
+    return ConnectionWatch(server, SETTINGS)
 
 
 STALLS: Final = (
@@ -162,7 +161,8 @@ SPARED: list[dict[str, Any]] = [
 async def test_connections_are_closed_in_order_and_some_never() -> None:
     spared, closed = ([Connection(**one) for one in states] for states in (SPARED, CLOSED))
     server = SimpleNamespace(_connections=[*reversed(closed), *spared])
-    watching = ConnectionWatch(cast("Any", server), HEADER_SECONDS, STALL_SECONDS, MOST)
+    watching = ConnectionWatch(cast("Any", server), SETTINGS)
+    watching.max_connections = MOST
     while closed:
         assert watching.make_room() == len(closed[:2])
         assert [one.is_aborted for one in closed] == [True] * 2 + [False] * len(closed[2:])
