@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from types import TracebackType
@@ -261,10 +260,8 @@ class Place(Enum):
     THREAD = 2
 
 
-@dataclass(slots=True, eq=False)
-class _Job:
-    begin: Callable[[], None]
-    is_unwanted: Callable[[], bool]
+_Job = tuple[Callable[[], None], Callable[[], bool]]
+"""Begins a job; tells whether nobody waits for it any more."""
 
 
 class LargeBodies:
@@ -292,7 +289,7 @@ class LargeBodies:
             begun = loop.run_in_executor(self._thread, function)
             begun.add_done_callback(partial(self._finish, done, began))
 
-        self._waiting.setdefault(owner, deque()).append(_Job(begin, done.done))
+        self._waiting.setdefault(owner, deque()).append((begin, done.done))
         if not self._busy:
             self._begin_next()
         return await done
@@ -306,13 +303,13 @@ class LargeBodies:
         while self._waiting:
             owner = next(iter(self._waiting))
             queue = self._waiting.pop(owner)
-            job = queue.popleft()
+            begin, is_unwanted = queue.popleft()
             if queue:
                 self._waiting[owner] = queue  # at the end
             # What nobody waits for any more is dropped unread: its caller's time-out must not cost the others.
-            if not job.is_unwanted():  # its caller's task was cancelled
+            if not is_unwanted():  # its caller's task was cancelled
                 self._busy = True
-                job.begin()
+                begin()
                 return
 
     def _finish(

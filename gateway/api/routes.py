@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import orjson
@@ -34,7 +35,7 @@ from gateway.config.records import Config, Limits, Model
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, COUNTERS, RERANK, SERVICES, CountPath
 from gateway.dialects.messages.upstream import edit_count
-from gateway.dialects.records import CompletionRequest, Json, ListedModel
+from gateway.dialects.records import CompletionRequest, ListedModel
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import GatewayError, ModelNotFound, NotFound, OutOfResources, UpstreamError
@@ -87,7 +88,7 @@ async def _count(http: web.Request, call: Call, counter: CountPath) -> web.Respo
         sent = await run_at(call, place, write)
         count = orjson.dumps({**counter.frame, "input_tokens": estimate_input(request, len(sent))})
         return _reply(count, {ESTIMATED_HEADER: "true"})
-    return _reply(await _ask(call, counter, http.headers, candidates, request, place=place), {})
+    return _reply(await _ask(call, counter, http.headers, candidates, request, place=place))
 
 
 async def _ask(
@@ -124,7 +125,7 @@ async def _ask(
     raise failure
 
 
-def _reply(body: bytes, headers: dict[str, str]) -> web.Response:
+def _reply(body: bytes, headers: Mapping[str, str] = MappingProxyType({})) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": "application/json", **headers})
 
 
@@ -223,7 +224,7 @@ async def list_models(http: web.Request, call: Call) -> web.Response:
     """Reply with the models that the key and its account may use."""
     models = [_list(one) for one in call.gateway.routes.models.values() if _may(call, one)]
     query = {name: http.query.getall(name) for name in http.query}
-    return _reply_json(call.dialect.list_models(models, query))
+    return _reply(orjson.dumps(call.dialect.list_models(models, query)))
 
 
 async def retrieve_model(http: web.Request, call: Call) -> web.Response:
@@ -232,7 +233,7 @@ async def retrieve_model(http: web.Request, call: Call) -> web.Response:
     if model is None or not _may(call, model):
         assert call.key is not None
         raise ModelNotFound(wanted, find_problem(call.gateway, call.key, wanted))
-    return _reply_json(call.dialect.show_model(replace(_list(model), id=wanted)))
+    return _reply(orjson.dumps(call.dialect.show_model(replace(_list(model), id=wanted))))
 
 
 def _may(call: Call, model: Model) -> bool:
@@ -250,15 +251,11 @@ def _list(model: Model) -> ListedModel:
     )
 
 
-def _reply_json(body: Json) -> web.Response:
-    return web.Response(body=orjson.dumps(body), content_type="application/json")
-
-
 async def show_key(http: web.Request, call: Call) -> web.Response:  # noqa: ARG001 - a handler
     assert call.key is not None
     spent = await call.gateway.ledger.read_spent(call.key, call.started_ms // DAY_MS)
     body = describe_own_key(call.key, spent, call.gateway.config, call.started_ms)
-    return web.Response(body=orjson.dumps(body), content_type="application/json")
+    return _reply(orjson.dumps(body))
 
 
 def describe_own_key(key: Key, spent: Spent, config: Config, now_ms: int) -> dict[str, Any]:
@@ -323,7 +320,7 @@ async def show_receipt(http: web.Request, call: Call) -> web.Response:
             "x-request-id; only the key that made a request gets its receipt, and a request "
             "that was refused before it was admitted is known for 7 days."
         )
-    return web.Response(body=dumps_lenient(body), content_type="application/json")
+    return _reply(dumps_lenient(body))
 
 
 def _describe_refused(refused: RefusedView) -> dict[str, Any]:
