@@ -129,6 +129,17 @@ def test_a_folder_says_what_is_in_it(folder: str) -> None:
     assert inside - words == set()
 
 
+@each_row("folder", [place for place in PLACES if (ROOT / place).is_dir()])
+def test_a_folder_says_what_it_may_import(folder: str) -> None:
+    doc = ast.get_docstring(parse(ROOT / folder / "__init__.py")) or ""
+    said = re.search(r"May import: (the leaves[^.;]*)[.;]", doc)
+    assert said is not None
+    named = set(re.findall(r"`(\w+)`", said[1]))
+    if not said[1].startswith("the leaves `"):  # all of them
+        named |= LEAVES
+    assert named == MAY_IMPORT[folder] - {"__init__"}
+
+
 def test_imports_follow_the_table() -> None:
     assert sorted(MAY_IMPORT) == PLACES
     for name, path in MODULES.items():

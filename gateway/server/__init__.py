@@ -11,7 +11,7 @@
     systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
     first_start  makes an account with the demo credit, a key and a sign-in link
 
-May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`, `console`, `metrics`.
+May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`, `console`, `cards`, `metrics`.
 """
 
 from __future__ import annotations
