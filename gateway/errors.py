@@ -1,6 +1,6 @@
 """The errors of the gateway.
 
-The base class of an error says who is to blame. Each class carries what both dialects need: the
+The base class of an error says who is to blame. Each class carries what all dialects need: the
 status, the `type` and `code` of OpenAI's error object, and the `type` of Anthropic's.
 """
 

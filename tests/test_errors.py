@@ -1,4 +1,4 @@
-"""Every error in both dialects: status, type, code and headers, written out in one table."""
+"""Every error as each dialect tells it: status, type, code and headers, written out in one table."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ TINY_BYTES: Final = 32
 KEPT_HEAD_BYTES: Final = 2048
 """Bytes of an unfinished head that are kept: its target, and most often the header that tells a dialect."""
 
-log = logging.getLogger("gateway.connection")
+log = logging.getLogger("gateway.aiohttp_insides")
 
 WebHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Fronts = Mapping[tuple[str, str], WebHandler]

@@ -76,7 +76,7 @@ async def serve_completion(
     return JsonReply(call, sink.body, {"x-gateway-cost": format_amount(call.cost_nano)})
 
 
-log = logging.getLogger("gateway.relay")
+log = logging.getLogger("gateway.completions")
 
 RAISE_SECONDS: Final = 1.0
 """How often the hold of a stream is raised to what it has used."""

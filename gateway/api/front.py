@@ -36,7 +36,7 @@ from gateway.errors import (
 from gateway.ids import make_request_id
 from gateway.times import unix_ms
 
-log = logging.getLogger("gateway.middleware")
+log = logging.getLogger("gateway.front")
 
 WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 """aiohttp's type of a handler."""
@@ -273,8 +273,6 @@ class Wire(asyncio.BufferedProtocol):
         self._connection.resume_writing()
 
 
-_connection_log = logging.getLogger("gateway.connection")
-
 UNPARSED: Final = "_unparsed"
 """The surface of what is no HTTP request."""
 _TARGET: Final = re.compile(rb"(?:\A|\n)[^\s:]+ +(?:https?://[^/\s]*)?(/[^\s?#]*)")
@@ -322,7 +320,7 @@ class CallerConnection(PacedConnection):
         if isinstance(exc, HttpProcessingError):
             drop_frames(exc)  # the parser's frame names it: a cycle
             return self._refuse(BadRequest(_find_problem(message or "")))
-        _connection_log.error("internal error (status %d)", status, exc_info=exc)
+        log.error("internal error (status %d)", status, exc_info=exc)
         return self._refuse(InternalError())
 
     def _refuse(self, error: GatewayError) -> web.Response:

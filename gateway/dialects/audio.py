@@ -208,7 +208,7 @@ def _read_seconds(told: object) -> int:
 
 
 class TranscriptReader(EventReader):
-    """A `EventReader` of pieces of text. Nothing but the body's end is terminal."""
+    """An `EventReader` of pieces of text. Nothing but the body's end is terminal."""
 
     __slots__ = ("_begun", "has_done", "is_done")
 

@@ -248,7 +248,7 @@ class EventReader(ABC):
 
 
 class EventWriter(Protocol):
-    """Writes one stream in the caller's dialect from the events that a `EventReader` gives.
+    """Writes one stream in the caller's dialect from the events that an `EventReader` gives.
 
     The order is `open`, any number of `write`, `flush`, `close`, `finish`; each but the last adds
     events that `take` gives out. `write`, `flush` and `close` raise UpstreamError.

@@ -138,7 +138,7 @@ def _ask_plainly(context: ReplyContext) -> ReplyContext:
 
 
 class _ComposedWriter(EventWriter):
-    """A `EventWriter` whose bytes go through a further stream."""
+    """An `EventWriter` whose bytes go through a further stream."""
 
     __slots__ = ("_out", "_stream", "_writer")
 

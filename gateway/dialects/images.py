@@ -223,7 +223,7 @@ def _report(
 
 
 class ImageReader(EventReader):
-    """A `EventReader` of partial and whole images. Nothing but the body's end is terminal."""
+    """An `EventReader` of partial and whole images. Nothing but the body's end is terminal."""
 
     __slots__ = ("_begun", "_images", "_served", "is_partial")
 

@@ -259,7 +259,7 @@ def unnamed_call() -> UndeliverableReply:
 
 
 class FirstChoiceWriter(ABC):
-    """The part of a `EventWriter` that reads chunks: the first choice alone, as callers ask for one."""
+    """The part of an `EventWriter` that reads chunks: the first choice alone, as callers ask for one."""
 
     __slots__ = (
         "_content_chars", "_context", "_held_chars", "_index", "_next_index", "_out", "_sources",

@@ -107,7 +107,7 @@ class CompletionsUpstream(ChatUpstream):
 
 
 class CompletionReader(ChatReader):
-    """A `EventReader` of chunks. What is missing in them stays missing."""
+    """An `EventReader` of chunks. What is missing in them stays missing."""
 
     __slots__ = ()
 

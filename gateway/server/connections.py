@@ -254,8 +254,6 @@ def has_unread_bytes(connection: RequestHandler) -> bool:
     return transport is not None and transport.get_write_buffer_size() > 0
 
 
-drain_log = logging.getLogger("gateway.drain")
-
 STOP_SECONDS: Final = 1.0
 """Time for cancelled requests to send their last bytes: each writes one event."""
 IDLE_POLL_SECONDS: Final = 0.05
@@ -293,7 +291,7 @@ def catch_signals() -> Signals:
 
 
 def _ignore(number: signal.Signals) -> None:
-    drain_log.warning(
+    log.warning(
         "%s is ignored: SIGTERM stops the gateway, SIGHUP reads gateway.toml again", number.name
     )
 
@@ -333,10 +331,10 @@ async def drain(
     gateway.draining = True
     if listener.is_passed:
         listener.close()
-    drain_log.info("stopping: %d requests in flight", gateway.in_flight)
+    log.info("stopping: %d requests in flight", gateway.in_flight)
     await wait_until_idle(gateway.config.server.drain_seconds, hurry)
     if gateway.in_flight:
-        drain_log.warning("stopping: cutting off %d requests", gateway.in_flight)
+        log.warning("stopping: cutting off %d requests", gateway.in_flight)
         gateway.ticker.stop_all(Overloaded(STOPPED))
     # Not `hurry`: requests that were cut off get their error also after a second signal.
     await wait_until_idle(STOP_SECONDS, asyncio.Event())

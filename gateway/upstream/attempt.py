@@ -97,7 +97,7 @@ class Attempt:
         self.fail(UpstreamTimeout(message, cause=f"timeout: {limit}"))
 
 
-log = logging.getLogger("gateway.ticker")
+log = logging.getLogger("gateway.attempt")
 
 TICK_SECONDS: Final = 0.1
 """How often deadlines and callers are looked at; the deadlines themselves are seconds."""

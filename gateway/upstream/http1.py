@@ -246,9 +246,8 @@ class ResponseReader:
         it takes none, and is not tried again.
         """
         tokens = data.split(b"\r\n")
-        whole = (
-            (len(tokens) - 1) // 2 * 2
-        )  # behind the last CRLF is the beginning of the next chunk
+        # Behind the last CRLF is the beginning of the next chunk.
+        whole = (len(tokens) - 1) // 2 * 2
         sizes, contents = tokens[:whole:2], tokens[1:whole:2]
         lengths = [*map(len, contents)]
         if 0 in lengths:  # the last chunk, behind which may be trailers
@@ -261,9 +260,8 @@ class ResponseReader:
             self._may_split = False
             return 0
         pieces += contents
-        return (
-            sum(lengths) + len(digits) + 3 * len(sizes) + 1
-        )  # two CRLF for each; a comma is one byte
+        # Each chunk has two CRLFs, and `digits` has a comma behind all but the last.
+        return sum(lengths) + len(digits) + 3 * len(sizes) + 1
 
     def _read_chunk_data(self, data: bytes, position: int, pieces: list[bytes]) -> int:
         """Take the available part of the current chunk; `_left` includes its CRLF."""

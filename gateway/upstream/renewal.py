@@ -29,7 +29,7 @@ from gateway.upstream.attempt import TICK_SECONDS
 from gateway.upstream.rests import ProviderKey
 from gateway.upstream.routing import Routes
 
-log = logging.getLogger("gateway.upstream")
+log = logging.getLogger("gateway.renewal")
 
 COMMAND_SECONDS: Final = 30.0
 """The time for a command: a cloud's command line takes three seconds, and more on a slow disk."""

@@ -106,7 +106,7 @@ class Breaker:
         self._probing = False
 
 
-log = logging.getLogger("gateway.upstream")
+log = logging.getLogger("gateway.rests")
 
 REST_SECONDS: Final = 60.0
 """How long a key rests that the provider refuses, or limits without naming a time."""

@@ -122,7 +122,7 @@ class _Call:
 
 
 class ChunkWriter(ChoiceWriter):
-    """A `EventWriter` of chat chunks."""
+    """An `EventWriter` of chat chunks."""
 
     __slots__ = ("_block_start", "_calls", "_citations", "_ending", "_thinking")
 

@@ -188,7 +188,7 @@ class _Call:
 
 
 class ChunkWriter(ChoiceWriter):
-    """A `EventWriter` of chat chunks."""
+    """An `EventWriter` of chat chunks."""
 
     __slots__ = ("_calls", "_paragraphs", "_response", "_said", "_sources")
 

@@ -59,7 +59,7 @@ def read_arguments(given: object) -> str:
 
 
 class ChatReader(EventReader):
-    """A `EventReader` of chunks. It ends with `[DONE]`."""
+    """An `EventReader` of chunks. It ends with `[DONE]`."""
 
     __slots__ = ("_first", "_n", "_tier", "repair")
 

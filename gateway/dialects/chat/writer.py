@@ -196,7 +196,7 @@ def make_completion(message: Json, finish_reason: str, context: ReplyContext, us
 
 
 class ChoiceWriter(EventWriter):
-    """The part of a `EventWriter` that writes the chunks of the one choice."""
+    """The part of an `EventWriter` that writes the chunks of the one choice."""
 
     __slots__ = (
         "_chunk_end", "_content_chars", "_context", "_count", "_functions", "_head", "_listed",

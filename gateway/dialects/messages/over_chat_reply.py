@@ -202,7 +202,7 @@ class _Block:
 
 
 class MessageWriter(FirstChoiceWriter):
-    """A `EventWriter` of messages events. It raises UndeliverableReply for calls that cannot be told apart."""
+    """An `EventWriter` of messages events. It raises UndeliverableReply for calls that cannot be told apart."""
 
     __slots__ = ("_last", "_queue", "_refusal", "_tools")
 

@@ -220,7 +220,7 @@ def check_error(body: Json, name: str = "") -> None:
 
 
 class MessagesReader(EventReader):
-    """A `EventReader` of messages events. It ends with `message_stop`."""
+    """An `EventReader` of messages events. It ends with `message_stop`."""
 
     __slots__ = ("_came", "_stop_reason", "begun", "counted")
 

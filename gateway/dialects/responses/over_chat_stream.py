@@ -91,7 +91,7 @@ class _Call:
 
 
 class ResponseWriter(FirstChoiceWriter):
-    """A `EventWriter` of Responses events. It raises UndeliverableReply for what no reply can hold."""
+    """An `EventWriter` of Responses events. It raises UndeliverableReply for what no reply can hold."""
 
     __slots__ = (
         "_calls", "_done", "_ending", "_reason", "_said", "_sequence", "_tools", "_unfinished",

@@ -144,7 +144,7 @@ def make_error(body: Json) -> UpstreamError:
 
 
 class ResponsesReader(EventReader):
-    """A `EventReader` of Responses events. It ends with `response.completed` or `response.incomplete`."""
+    """An `EventReader` of Responses events. It ends with `response.completed` or `response.incomplete`."""
 
     __slots__ = ("_calls", "_tier", "begun", "finished")
 

@@ -122,7 +122,7 @@ def _open(path: Path, *, create: bool) -> sqlite3.Connection:
 
 
 def check_file(path: Path) -> bool:
-    """Implements `gateway.ledger.check_ledger`."""
+    """Check that the file can be used; return whether a gateway serves from it. Raises LedgerError."""
     if obstacle := find_access_obstacle(path):
         raise LedgerError(f"{path}: {obstacle}")
     check_absence(path)

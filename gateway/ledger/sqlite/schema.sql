@@ -87,7 +87,6 @@ CREATE TABLE prices (
     price TEXT NOT NULL CHECK (json_valid(price))
 ) STRICT;
 
--- `charge_id` is the entry that charges a posted one.
 CREATE TABLE requests (
     id TEXT PRIMARY KEY,
     account_id INTEGER NOT NULL REFERENCES accounts (id),
@@ -122,7 +121,9 @@ CREATE TABLE requests (
     CHECK (provider_cost_nano IS NULL OR (provider_cost_nano >= 0 AND state = 'posted')),
     -- The same as the provider reported it; NULL if it did not.
     reported_cost_nano INTEGER
-    CHECK (reported_cost_nano IS NULL OR (reported_cost_nano >= 0 AND state = 'posted')), charge_id INTEGER,
+    CHECK (reported_cost_nano IS NULL OR (reported_cost_nano >= 0 AND state = 'posted')),
+    -- The entry that charges a posted request.
+    charge_id INTEGER,
     CHECK ((state = 'pending') = (outcome = 'pending')),
     CHECK ((state = 'pending') = (ended_ms IS NULL)),
     -- What the caller of an interrupted request saw, nobody knows.

@@ -31,7 +31,7 @@ PING: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
 class Words(EventReader):
-    """A `EventReader`: `say` is text, `usage` a report, `end` the terminal event, `oops` an error."""
+    """An `EventReader`: `say` is text, `usage` a report, `end` the terminal event, `oops` an error."""
 
     begun = finished = False
 
@@ -57,7 +57,7 @@ class Words(EventReader):
 
 @dataclass
 class Echo:
-    """A `EventWriter` of plain words."""
+    """An `EventWriter` of plain words."""
 
     refuses: str = ""
     out: list[bytes] = field(default_factory=list)
