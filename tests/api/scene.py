@@ -40,11 +40,19 @@ ASKS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
 
 
 @contextlib.asynccontextmanager
-async def set_stage(*, kinds: dict[str, Kind], server: str = "") -> AsyncIterator[Stage]:
+async def set_stage(
+    *,
+    kinds: dict[str, Kind],
+    server: str = "",
+    seeds: tuple[Seed, ...] = RICH,
+    module: str = "gateway",
+) -> AsyncIterator[Stage]:
     """Open a gateway and an upstream; at the end, stop the gateway and check its books."""
     with tempfile.TemporaryDirectory() as folder, listen() as listener:
         places = make_places({"alpha": port_of(listener), "beta": port_of(listener)})
-        running = runs.start(Path(folder), places, seeds=RICH, kinds=kinds, server=server)
+        running = runs.start(
+            Path(folder), places, seeds=seeds, kinds=kinds, server=server, module=module
+        )
         try:
             async with serve_scripts(listener) as alpha:
                 yield Stage(running, alpha, alpha)

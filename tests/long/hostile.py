@@ -9,22 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
 import socket
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tests.support import running as runs
+from tests.api.scene import set_stage
+from tests.api.slow import MIB, crowd
 from tests.support.client import Cut, request
-from tests.support.config import COMPLETES, DRAWS, EMBEDS, HEARS, RANKS, SPEAKS, Kind, make_places
+from tests.support.config import COMPLETES, DRAWS, EMBEDS, HEARS, RANKS, SPEAKS, Kind
 from tests.support.embeddings import EMBEDDINGS, embeddings
 from tests.support.process import CHAT
 from tests.support.replies import (
@@ -41,18 +40,18 @@ from tests.support.replies import (
 from tests.support.seed import NANO, Seed
 from tests.support.stage import Stage
 from tests.support.texts import COMPLETIONS, text_completion, text_events
-from tests.support.upstream import End, Exchange, Script, listen, port_of, serve_scripts
+from tests.support.upstream import End, Exchange, Script, Step
 
-PROBE: Final = "GATEWAY_TURNS_FILE"
-"""The variable that names the file to which the probed gateway writes its late turns."""
+TURNS: Final = "turns"
+"""The file beside its configuration to which the probed gateway writes its late turns."""
 PROBE_SECONDS: Final = 0.002
 NOTED_SECONDS: Final = 0.005
 """Turns that are no longer are not written: the machine does other things, too."""
 PAUSE_SECONDS: Final = 0.005
 """Between two requests of the witness."""
 CALM_SECONDS: Final = 3.0
+ATTACK_SECONDS: Final = 5.0
 LONGEST_SECONDS: Final = 60.0
-MIB: Final = 2**20
 PIECE_BYTES: Final = 2**18
 P99_MS: Final = 50.0
 TURN_MS: Final = 50.0
@@ -149,12 +148,13 @@ class Witness:
 
 
 def run_probed_gateway(words: list[str]) -> int:
-    """Run the gateway's command line, with a probe on its event loop."""
+    """Run `--config PATH` as the gateway does, with a probe on its event loop."""
     from gateway.cli import main
     from gateway.server import serve
 
     make_loop = serve.find_loop_factory()
-    file = Path(os.environ[PROBE]).open("a", encoding="ascii", buffering=1)  # noqa: SIM115
+    path = Path(words[-1]).with_name(TURNS)
+    file = path.open("a", encoding="ascii", buffering=1)
 
     def make_probed() -> asyncio.AbstractEventLoop:
         loop = make_loop()
@@ -193,7 +193,7 @@ async def measure(stage: Stage, name: str, attack: Attack) -> Figures:
     seconds = time.monotonic() - began
     out, _ = await witness.communicate(b"")
     told = json.loads(out.splitlines()[-1])
-    lines = (stage.gateway.folder / "turns").read_text("ascii").splitlines()
+    lines = (stage.gateway.folder / TURNS).read_text("ascii").splitlines()
     turns = [tuple(map(float, line.split())) for line in lines]
     wall_ms, cpu_ms = (
         1000 * max((turn[column] for turn in turns if turn[0] >= began), default=0.0)
@@ -202,58 +202,17 @@ async def measure(stage: Stage, name: str, attack: Attack) -> Figures:
     return Figures(name, seconds, sorted(told["kept"]), sorted(told["new"]), wall_ms, cpu_ms)
 
 
-async def calm(_: Stage) -> None:
-    await asyncio.sleep(CALM_SECONDS)
+CHUNKED: Final = [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]
+CHUNKS: Final = request("POST", CHAT, CHUNKED) + b"1\r\na\r\n" * 200_000
 
 
-def send_chunks(connections: int) -> Attack:
-    """Strangers send 200,000 chunks of one byte each."""
-    head = request(
-        "POST", CHAT, [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]
-    )
-    data = head + b"1\r\na\r\n" * 200_000
-
-    async def attack(stage: Stage) -> None:
-        loop, address = asyncio.get_running_loop(), ("127.0.0.1", stage.gateway.port)
-
-        async def send(one: socket.socket) -> None:
-            with contextlib.suppress(OSError):
-                await loop.sock_sendall(one, data)
-            with contextlib.suppress(OSError):
-                while await loop.sock_recv(one, 2**16):
-                    pass
-
-        with open_sockets() as sockets:
-            for _ in range(connections):
-                one = socket.socket()
-                one.setblocking(False)
-                sockets.append(one)
-                await loop.sock_connect(one, address)
-            await asyncio.gather(*map(send, sockets))
-
-    return attack
-
-
-@contextlib.contextmanager
-def open_sockets() -> Iterator[list[socket.socket]]:
-    sockets: list[socket.socket] = []
-    try:
-        yield sockets
-    finally:
-        for one in sockets:
-            one.close()
-
-
-async def many(count: int, ask: Callable[[], Awaitable[Any]], seconds: float) -> None:
-    """Let so many callers ask again and again."""
-    until = time.monotonic() + seconds
-
-    async def go_on() -> None:
-        while time.monotonic() < until:
-            with contextlib.suppress(Cut):  # refused before its body was sent
-                await ask()
-
-    await asyncio.gather(*(go_on() for _ in range(count)))
+async def send_chunks(count: int, stage: Stage) -> None:
+    """Let so many strangers send chunks of one byte each."""
+    loop = asyncio.get_running_loop()
+    async with crowd(stage, b"", count) as strangers:
+        sends = (loop.sock_sendall(one, CHUNKS) for one in strangers.sockets)
+        await asyncio.gather(*sends, return_exceptions=True)
+        await strangers.read_to_close()
 
 
 IMAGES: Final = "/v1/images/generations"
@@ -263,24 +222,25 @@ TRANSCRIPTS: Final = "/v1/audio/transcriptions"
 BOUNDARY: Final = "hostile"
 
 
-async def leave(stage: Stage, path: str, count: int, data: bytes) -> None:
+async def leave(path: str, count: int, data: bytes, stage: Stage) -> None:
     """Ask for so many large replies and read nothing."""
-    head = [("Content-Type", "application/json"), ("Authorization", f"Bearer {stage.key}")]
-    loop = asyncio.get_running_loop()
-    with open_sockets() as sockets:
-        for _ in range(count):
-            one = socket.socket()
-            one.setblocking(False)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            sockets.append(one)
-            await loop.sock_connect(one, ("127.0.0.1", stage.gateway.port))
-            await loop.sock_sendall(one, request("POST", path, head, data))
-        await asyncio.sleep(5)
+    head = {"Content-Type": "application/json", "Authorization": f"Bearer {stage.key}"}
+    async with crowd(stage, request("POST", path, head, data), count):
+        await asyncio.sleep(ATTACK_SECONDS)
 
 
-async def send(stage: Stage, path: str, count: int, data: bytes) -> None:
+async def send(
+    path: str, count: int, data: bytes, stage: Stage, kind: str = "application/json"
+) -> None:
     """Let so many callers of a holder send a body again and again."""
-    await many(count, lambda: stage.gateway.post(path, stage.key, data), 5.0)
+    until = time.monotonic() + ATTACK_SECONDS
+
+    async def go_on() -> None:
+        while time.monotonic() < until:
+            with contextlib.suppress(Cut):  # refused before its body was sent
+                await stage.gateway.post(path, stage.key, data, headers={"Content-Type": kind})
+
+    await asyncio.gather(*(go_on() for _ in range(count)))
 
 
 REPEATED: Final = re.compile("«([^«»]*)»\\*([0-9]+) ?")
@@ -292,12 +252,17 @@ def read_attacks() -> Iterator[tuple[str, Attack]]:
     for heading, body in re.findall(r"^== (.*)\n(.*)", text, re.MULTILINE):
         title, _, rest = heading.partition(": ")
         count, how, path = rest.split()
-        yield title, partial(attack, count, how, path, body)
+        yield title, partial(attack, {"send": send, "leave": leave}[how], path, int(count), body)
 
 
-async def attack(count: str, how: str, path: str, body: str, stage: Stage) -> None:
-    act = {"send": send, "leave": leave}[how]
-    await act(stage, path, int(count), expand(body).encode())
+async def attack(
+    act: Callable[[str, int, bytes, Stage], Awaitable[None]],
+    path: str,
+    count: int,
+    body: str,
+    stage: Stage,
+) -> None:
+    await act(path, count, expand(body).encode(), stage)
 
 
 def expand(text: str) -> str:
@@ -307,38 +272,26 @@ def expand(text: str) -> str:
     return text
 
 
-def send_form(count: int, parts: bytes) -> Attack:
-    """So many callers of a holder send a form again and again."""
-    model = make_part("model", b"hearing/0")
-    data = model + parts + f"--{BOUNDARY}--\r\n".encode()
-    kind = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
-
-    async def attack(stage: Stage) -> None:
-        await many(
-            count, lambda: stage.gateway.post(TRANSCRIPTS, stage.key, data, headers=kind), 5.0
-        )
-
-    return attack
+def send_form(count: int, file: bytes, more: bytes = b"") -> Attack:
+    recording = make_part('"file"; filename="a.mp3"', file)
+    data = make_part('"model"', b"hearing/0") + more + recording + f"--{BOUNDARY}--\r\n".encode()
+    kind = f"multipart/form-data; boundary={BOUNDARY}"
+    return partial(send, TRANSCRIPTS, count, data, kind=kind)
 
 
-def make_part(name: str, value: bytes, file: str = "") -> bytes:
-    told = f'; filename="{file}"' if file else ""
-    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"{told}\r\n\r\n'
+def make_part(name: str, value: bytes) -> bytes:
+    head = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name={name}\r\n\r\n"
     return head.encode() + value + b"\r\n"
 
 
 ATTACKS: Final[dict[str, Attack]] = {
-    "nothing": calm,
-    "chunks x1": send_chunks(1),
-    "chunks x100": send_chunks(100),
-    "chunks x890": send_chunks(890),
+    "nothing": lambda _: asyncio.sleep(CALM_SECONDS),
+    **{f"chunks x{count}": partial(send_chunks, count) for count in (1, 100, 890)},
     **dict(read_attacks()),
-    "recordings": send_form(4, make_part("file", bytes(range(256)) * (24 * MIB // 256), "a.mp3")),
-    "lines in recordings": send_form(
-        4, make_part("file", b"\r\n--hostil" * (24 * MIB // 10), "a.mp3")
-    ),
-    "parts": send_form(20, make_part("a", b"b") * 100_000 + make_part("file", b"a", "a.mp3")),
-    "segments": send_form(4, make_part("file", b"segments", "a.mp3")),
+    "recordings": send_form(4, bytes(range(256)) * (24 * MIB // 256)),
+    "lines in recordings": send_form(4, b"\r\n--hostil" * (24 * MIB // 10)),
+    "parts": send_form(20, b"a", make_part('"a"', b"b") * 100_000),
+    "segments": send_form(4, b"segments"),
 }
 FLOODS: Final = {
     "comments": b":\n\n",
@@ -350,15 +303,13 @@ FLOODS: Final = {
 
 def answer(exchange: Exchange) -> Script:
     """Reply in pieces: asyncio would copy a large one in a turn of this loop, where the witness waits."""
-    return [
-        piece
-        for step in choose(exchange)
-        for piece in (
-            [step[at : at + PIECE_BYTES] for at in range(0, len(step), PIECE_BYTES)]
-            if isinstance(step, bytes)
-            else [step]
-        )
-    ]
+    return [piece for step in choose(exchange) for piece in cut(step)]
+
+
+def cut(step: Step) -> Script:
+    if not isinstance(step, bytes):
+        return [step]
+    return [step[at : at + PIECE_BYTES] for at in range(0, len(step), PIECE_BYTES)]
 
 
 def choose(exchange: Exchange) -> Script:
@@ -425,41 +376,16 @@ REPLIES: Final[dict[str, Callable[[Exchange], Script]]] = {
 }
 
 
-@contextlib.asynccontextmanager
-async def set_stage() -> AsyncIterator[Stage]:
-    with tempfile.TemporaryDirectory() as folder, listen() as listener:
-        places = make_places({"alpha": port_of(listener), "beta": port_of(listener)})
-        os.environ[PROBE] = str(Path(folder, "turns"))
-        Path(folder, "turns").touch()  # noqa: ASYNC240 - nothing else runs yet
-        running = runs.start(
-            Path(folder),
-            places,
-            seeds=SEEDS,
-            kinds=KINDS,
-            server=SERVER,
-            limits=LIMITS,
-            module="tests.long.hostile",
-        )
-        try:
-            async with serve_scripts(listener) as alpha:
-                alpha.always(answer)
-                yield Stage(running, alpha, alpha)
-        finally:
-            _, found, rest = running.gateway.log.partition("Traceback")
-            print(rest[:1500] if found else "", end="")
-            running.gateway.kill()
-
-
-LIMITS: Final = "account_in_flight = 0"
-
-
 async def play(names: list[str] | None = None) -> list[Figures]:
     """Play each attack against a gateway of its own."""
     figures = []
     for name, attack in ATTACKS.items():
         if names and name not in names:
             continue
-        async with set_stage() as stage:
+        async with set_stage(
+            kinds=KINDS, server=SERVER, seeds=SEEDS, module="tests.long.hostile"
+        ) as stage:
+            stage.alpha.always(answer)
             figures.append(await measure(stage, name, attack))
         print(figures[-1], flush=True)
     return figures

@@ -15,7 +15,7 @@ import sqlite3
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,13 +24,12 @@ from gateway.ledger.key_records import Allowance
 from gateway.ledger.opening import open_books, open_ledger
 from tests.support import config, replies, running
 from tests.support.chat import EMBEDDING_PRICE_TOML, PRICE_TOML, Used, say
-from tests.support.client import Cut, request
+from tests.support.client import Call, Cut, request
 from tests.support.process import CHAT, GatewayProcess
 from tests.support.replies import dumps
 from tests.support.seed import NANO, Seed
 from tests.support.texts import text_completion, text_events
 from tests.support.upstream import Drip, Exchange, Script, listen, port_of, serve_scripts
-from tests.support.waiting import until
 
 CREDIT_NANO: Final = 10**6 * NANO
 RICH: Final = Seed("rich", CREDIT_NANO, budget=Allowance(CREDIT_NANO, "month"))
@@ -55,7 +54,7 @@ PATHS: Final = {
     "speech": "/v1/audio/speech",
 }
 ROTATION: Final = ("plain", "text", "plain", "image", "hearing", "plain", "rerank", "speech")
-FORM: Final = {"Content-Type": "multipart/form-data; boundary=kill"}
+FORM: Final = "multipart/form-data; boundary=kill"
 LIFE_SECONDS: Final = (0.05, 0.9)
 """How long a gateway serves before it is killed."""
 PIECE_SECONDS: Final = (0.001, 0.04)
@@ -71,7 +70,20 @@ class Record:
     request_id: str = ""
     status: int = 0
     complete: bool = False
-    """True if the JSON body came to its last byte, or `[DONE]` came."""
+    """True if the reply came to its last byte, or `[DONE]` came."""
+    told: bool = False
+    """A stream that had an error event."""
+
+    async def hear(self, call: Call, *, has_done: bool) -> None:
+        """Read the reply to its end; `has_done`: the stream ends with a line of its own."""
+        await call.read_head()
+        self.status, self.request_id = call.status, call.headers["x-request-id"]
+        seen = b""
+        while piece := await call.read_piece():
+            seen += piece
+            self.complete = has_done and seen.endswith(replies.DONE)
+            self.told = self.stream and b'"error"' in seen
+        self.complete |= not has_done and self.status == 200
 
 
 @dataclass(slots=True)
@@ -126,8 +138,7 @@ def used(number: int) -> Used:
 
 def expect(number: int) -> Used:
     """Return the usage that a request is charged for: ranks and speech have no output."""
-    reported = used(number)
-    return Used(number, 0) if find_kind(number) in {"rerank", "speech"} else reported
+    return Used(number, 0) if find_kind(number) in {"rerank", "speech"} else used(number)
 
 
 def ask(record: Record) -> bytes:
@@ -162,18 +173,15 @@ def answer(exchange: Exchange, draw: random.Random) -> Script:
     is_stream = re.search(rb'"stream":\s*true|"stream"\r\n\r\ntrue', exchange.body) is not None
     wait = Drip((b"",), draw.uniform(*PIECE_SECONDS) * PIECES)
     reply = write_reply(exchange.target, used(number), is_stream=is_stream)
-    if not is_stream:
-        return [wait, *reply]
-    return [
-        wait,
-        Drip([one for one in reply if isinstance(one, bytes)], draw.uniform(*PIECE_SECONDS)),
-    ]
+    if is_stream:
+        pieces = [one for one in reply if isinstance(one, bytes)]
+        reply = [Drip(pieces, draw.uniform(*PIECE_SECONDS))]
+    return [wait, *reply]
 
 
 def write_reply(path: str, reported: Used, *, is_stream: bool) -> Script:
     usage = replies.usage(reported.prompt, reported.completion)
-    counted = {"input_tokens": reported.prompt, "output_tokens": reported.completion}
-    told = {**counted, "total_tokens": reported.prompt + reported.completion, "type": "tokens"}
+    told = {"type": "tokens", "input_tokens": reported.prompt, "output_tokens": reported.completion}
     image, words = {"b64_json": "QUJD" * 1000}, ["word "] * PIECES
     if is_stream:
         partial = {"type": "image_generation.partial_image", **image}
@@ -206,36 +214,26 @@ class Load:
     def __init__(self, process: GatewayProcess, key: str) -> None:
         self.records: list[Record] = []
         self.up = asyncio.Event()
-        self.in_flight = 0
+        self.is_on = True
         self._process = process
         self._key = key
 
     async def call_on(self, *, stream: bool) -> None:
-        while True:
+        while self.is_on:
             await self.up.wait()
             record = Record(len(self.records) + 1, stream)
             self.records.append(record)
-            self.in_flight += 1
             with contextlib.suppress(Cut, OSError):
                 await self._call(record)
-            self.in_flight -= 1
 
     async def _call(self, record: Record) -> None:
         kind = find_kind(record.number)
-        heads = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
-        if kind == "hearing":
-            heads |= FORM
+        content = FORM if kind == "hearing" else "application/json"
+        heads = {"Authorization": f"Bearer {self._key}", "Content-Type": content}
         async with self._process.connect() as call:
             await call.send(request("POST", PATHS[kind], heads, ask(record)))
-            await call.read_head()
-            record.status, record.request_id = call.status, call.headers["x-request-id"]
-            seen = b""
-            while piece := await call.read_piece():
-                seen += piece
-                if record.stream and seen.endswith(replies.DONE):
-                    record.complete = True
             # Only the streams of chat and text completions end with a line of their own.
-            record.complete |= not record.stream or kind not in {"plain", "text"}
+            await record.hear(call, has_done=record.stream and kind in {"plain", "text"})
 
 
 ROWS: Final = """
@@ -284,16 +282,14 @@ def summarise(path: Path) -> list[Any]:
 async def recover_copy(path: Path) -> list[Any]:
     """Recover a copy of a killed gateway's files; a second recovery must change nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / path.name
-        shutil.copyfile(path, copy)
-        wal = path.with_name(path.name + "-wal")
-        if wal.exists():
-            shutil.copyfile(wal, copy.with_name(wal.name))
+        for file in (path, path.with_name(f"{path.name}-wal")):
+            if file.exists():
+                shutil.copyfile(file, Path(folder, file.name))
         found = []
         for _ in range(2):
-            async with open_ledger(copy):
+            async with open_ledger(Path(folder, path.name)):
                 pass
-            found.append(summarise(copy))
+            found.append(summarise(Path(folder, path.name)))
     assert found[0] == found[1], "recovery is not idempotent"
     return found[0]
 
@@ -370,25 +366,11 @@ async def kill_and_restart(
     expected = await recover_copy(process.database)
     started = time.perf_counter()
     await asyncio.to_thread(process.start)
-    figures.slowest_start_seconds = max(
-        figures.slowest_start_seconds, time.perf_counter() - started
-    )
+    seconds = time.perf_counter() - started
+    figures.slowest_start_seconds = max(figures.slowest_start_seconds, seconds)
     if summarise(process.database) != expected:
         figures.wrong.append(f"kill {figures.kills}: the restart recovered to something else")
     load.up.set()
-
-
-@contextlib.asynccontextmanager
-async def _calling(load: Load, streams: int, others: int) -> AsyncIterator[None]:
-    async with asyncio.TaskGroup() as group:
-        callers = [
-            group.create_task(load.call_on(stream=n < streams)) for n in range(streams + others)
-        ]
-        try:
-            yield
-        finally:
-            for caller in callers:
-                caller.cancel()
 
 
 async def run(folder: Path, *, kills: int, seed: int, streams: int, others: int) -> Figures:
@@ -399,14 +381,15 @@ async def run(folder: Path, *, kills: int, seed: int, streams: int, others: int)
         one = running.start(folder, places, seeds=(RICH,), kinds=KINDS)
         load = Load(one.gateway, one.callers["rich"].key)
         try:
-            async with serve_scripts(listener) as upstream, _calling(load, streams, others):
+            async with serve_scripts(listener) as upstream, asyncio.TaskGroup() as group:
                 upstream.always(lambda exchange: answer(exchange, draw))
+                for number in range(streams + others):
+                    group.create_task(load.call_on(stream=number < streams))
                 load.up.set()
                 for _ in range(kills):
                     await kill_and_restart(load, one.gateway, draw, figures)
                     upstream.exchanges.clear()
-                load.up.clear()
-                await until(lambda: not load.in_flight, "the last calls to end", seconds=10)
+                load.is_on = False
             one.gateway.stop()
         finally:
             one.gateway.kill()

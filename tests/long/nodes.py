@@ -18,7 +18,6 @@ from typing import Final
 import psycopg
 
 from tests.long.killing import RICH, ROWS, Findings, Record, Row, answer, judge_rows, used
-from tests.support import replies
 from tests.support.chat import say
 from tests.support.client import Cut
 from tests.support.nodes import MODEL, WRONG_SUMS, Fleet, Node
@@ -51,8 +50,6 @@ class NodeRecord(Record):
     """A request to one of the nodes."""
 
     node: Node = field(kw_only=True)
-    told: bool = False
-    """A stream that had an error event."""
 
 
 @dataclass(slots=True)
@@ -106,14 +103,7 @@ class Load:
     async def _call(self, record: NodeRecord) -> None:
         body = say(MODEL, f"number {record.number}", stream=record.stream)
         async with record.node.chatting(self._key, body) as call:
-            await call.read_head()
-            record.status, record.request_id = call.status, call.headers["x-request-id"]
-            seen = b""
-            while piece := await call.read_piece():
-                seen += piece
-                record.told = record.stream and b'"error"' in seen
-            is_done = not record.stream or seen.endswith(replies.DONE)
-            record.complete = record.status == 200 and is_done
+            await record.hear(call, has_done=record.stream)
 
 
 @contextlib.asynccontextmanager
