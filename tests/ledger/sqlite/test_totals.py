@@ -23,6 +23,7 @@ from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Period, Spen
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving.queue import Item
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.rows import SQL, SUMS
 from gateway.ledger.sqlite.batch import Committed, Known, commit_requests
 from gateway.ledger.sqlite.books import SqliteBooks, read_records, run_audit
@@ -32,14 +33,13 @@ from gateway.ledger.sqlite.serving import interrupt_pending
 from gateway.ledger.sqlite.totals import OF_DAY, OF_HOUR, Statement, read_numbers, run_rows
 from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS
-from tests.ledger.contract.kit import admission, settlement
+from tests.ledger.contract.kit import NOW_MS, admission, settlement
 from tests.ledger.kit import assert_sound, query
 from tests.support.memory import MEMORY
 from tests.support.rows import each_row
 
 MIDNIGHT_MS = 20_000 * DAY_MS
 MODELS = ("demo/echo", "vendor/large", "='x'")
-TABLES = ("requests", "entries", "accounts", "keys", "daily", "hourly")
 
 Sums = dict[tuple[object, ...], tuple[int, ...]]
 
@@ -149,10 +149,6 @@ def check(connection: sqlite3.Connection) -> None:
     assert leave_out_time(daily) == leave_out_time(hourly) == sum_charges(connection)
 
 
-def dump(connection: sqlite3.Connection) -> list[list[tuple[object, ...]]]:
-    return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES]
-
-
 TIMES = st.one_of(
     st.sampled_from([MIDNIGHT_MS - 1, MIDNIGHT_MS, MIDNIGHT_MS + HOUR_MS - 1, 0]),
     st.integers(MIDNIGHT_MS - 2 * DAY_MS, MIDNIGHT_MS + 2 * DAY_MS),
@@ -180,10 +176,6 @@ def test_sums_are_those_of_requests_and_charges(batches: list[list[End]]) -> Non
                 check(connection)
 
 
-def make_new(end: End) -> Item:
-    return make_item(replace(end, opened_before=False))
-
-
 def posted(ended_ms: int, cost_nano: int = 5, *, key: int = 0, model: int = 0) -> End:
     return End(key, model, ended_ms, cost_nano, "complete", Tokens(1, 2, 3, 4), opened_before=False)
 
@@ -196,10 +188,8 @@ def test_charges_are_folded_once(connection: sqlite3.Connection) -> None:
         for _ in range(2):
             check(connection)
         assert connection.execute("SELECT count(*) FROM unfolded").fetchone() == (0,)
-    assert connection.execute("SELECT max(last_used_ms), sum(spent_nano) FROM keys").fetchone() == (
-        MIDNIGHT_MS,
-        15,
-    )
+    sums = connection.execute("SELECT max(last_used_ms), sum(spent_nano) FROM keys").fetchone()
+    assert sums == (MIDNIGHT_MS, 15)
 
 
 def test_an_audit_and_an_export_see_charges_that_no_fold_has(
@@ -207,10 +197,10 @@ def test_an_audit_and_an_export_see_charges_that_no_fold_has(
 ) -> None:
     play(connection, [posted(MIDNIGHT_MS), posted(MIDNIGHT_MS, key=1)])
     fold(connection)
-    item = make_new(posted(MIDNIGHT_MS))
+    item = make_item(posted(MIDNIGHT_MS))
     assert item.settlement is not None
-    costly = replace(item, settlement=replace(item.settlement, provider_cost_nano=3))
-    commit_requests(connection, [costly, make_new(posted(0, key=3))], 1, Known())
+    item.settlement = replace(item.settlement, provider_cost_nano=3)
+    commit_requests(connection, [item, make_item(posted(0, key=3))], 1, Known())
     assert run_audit(connection, full=True, now_ms=1).problems == ()
     connection.execute("BEGIN")
     see_all_charges(connection)
@@ -225,7 +215,7 @@ def test_a_snapshot_lists_every_charge_of_its_balance(
     connection: sqlite3.Connection, tmp_path: Path
 ) -> None:
     """Also those that come between a fold and the snapshot."""
-    left = [make_new(posted(MIDNIGHT_MS)) for _ in range(3)]
+    left = [make_item(posted(MIDNIGHT_MS)) for _ in range(3)]
 
     def charge(statement: str) -> None:
         if statement == "BEGIN" and left:
@@ -246,10 +236,10 @@ def test_a_fold_that_fails_adds_nothing(connection: sqlite3.Connection) -> None:
     connection.execute(
         "CREATE TRIGGER t BEFORE UPDATE ON folded BEGIN SELECT RAISE(ABORT, 'x'); END"
     )
-    before = dump(connection)
+    before = list(connection.iterdump())
     with pytest.raises(sqlite3.IntegrityError):
         fold(connection)
-    assert dump(connection) == before
+    assert list(connection.iterdump()) == before
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     connection.execute("DROP TRIGGER t")
     check(connection)
@@ -258,16 +248,16 @@ def test_a_fold_that_fails_adds_nothing(connection: sqlite3.Connection) -> None:
 def test_no_line_spends_more_than_its_sum_can_keep(connection: sqlite3.Connection) -> None:
     """The charge is refused: a fold that failed for it would fail for all."""
     known = Known()
-    item = make_new(posted(MIDNIGHT_MS, MAX_INTEGER - 10**12))
+    item = make_item(posted(MIDNIGHT_MS, MAX_INTEGER - 10**12))
     commit_requests(connection, [item], 1, known)
     with pytest.raises(OverflowError):
-        commit_requests(connection, [make_new(posted(MIDNIGHT_MS, 10**12 + 1))], 1, known)
+        commit_requests(connection, [make_item(posted(MIDNIGHT_MS, 10**12 + 1))], 1, known)
     check(connection)
 
 
 def test_interrupted_requests_fail_when_they_are_found(connection: sqlite3.Connection) -> None:
     """On the day of the next start; added to what failed on it before, and only once."""
-    crashed = [replace(make_new(posted(0, key=key)), settlement=None) for key in (0, 0, 3)]
+    crashed = [replace(make_item(posted(0, key=key)), settlement=None) for key in (0, 0, 3)]
     failed = replace(posted(MIDNIGHT_MS, 0), outcome="upstream_error")
     play(connection, [failed, posted(MIDNIGHT_MS + HOUR_MS)])
     commit_requests(connection, crashed, 1, Known())
@@ -282,16 +272,12 @@ def test_interrupted_requests_fail_when_they_are_found(connection: sqlite3.Conne
 def test_a_clock_set_back_counts_the_interrupted_when_they_began(
     connection: sqlite3.Connection,
 ) -> None:
-    item = replace(make_new(posted(0)), settlement=None)
-    hold = replace_start(item.hold, MIDNIGHT_MS)
-    commit_requests(connection, [replace(item, hold=hold)], 1, Known())
+    item = replace(make_item(posted(0)), settlement=None)
+    item.hold.admission.started_ms = MIDNIGHT_MS
+    commit_requests(connection, [item], 1, Known())
     interrupt_pending(connection, 1)
     check(connection)
     assert next(iter(read_sums(connection, "daily", OF_DAY)))[1] == 20_000
-
-
-def replace_start(hold: Hold, started_ms: int) -> Hold:
-    return Hold(replace(hold.admission, started_ms=started_ms), hold.account, hold.key, 1000)
 
 
 INSERT = Statement("INSERT INTO numbers SELECT * FROM", "WHERE column1 NOT NULL")
@@ -323,12 +309,7 @@ def test_a_connection_meets_few_statements(numbers: sqlite3.Connection) -> None:
     assert shapes == {1, 2, 4, 8, 16, 32, 64}
 
 
-NOW_MS = 1_700_000_000_000
 PERIODS: Final = get_args(Period)
-
-
-def make_key(key_id: str, account: Account, terms: KeyTerms) -> Key:
-    return Key(key_id, account, terms, Line(key_id))
 
 
 class Ledger:
@@ -346,11 +327,16 @@ class Ledger:
                 spending = Spending(find_span(period, NOW_MS), 0)
                 budget = Budget(made.id, 1, period, allowance, spending)
                 for _ in range(2):
-                    terms = KeyTerms(budget_id=made.id)
-                    key = make_key(keys.add_key(books, "a", terms).key.id, account, terms)
-                    self.holds.append(Hold(admission(), account, key, 1000, budget=budget))
-            plain = make_key(keys.add_key(books, "a").key.id, account, KeyTerms())
-            self.plain = Hold(admission(), account, plain, 1000)
+                    self.holds.append(self.make_hold(books, account, budget))
+            self.plain = self.make_hold(books, account)
+
+    @staticmethod
+    def make_hold(books: Books, account: Account, budget: Budget | None = None) -> Hold:
+        """Make a hold of a new key."""
+        terms = KeyTerms(budget_id=budget.id if budget else None)
+        key_id = keys.add_key(books, "a", terms).key.id
+        key = Key(key_id, account, terms, Line(key_id))
+        return Hold(admission(), account, key, 1000, budget=budget)
 
     def commit(self, ends: dict[int, tuple[int, int]], now_ms: int) -> Committed:
         """Commit a charge and its end for each key's number, with one of a key without a budget."""
@@ -367,18 +353,15 @@ class Ledger:
         return Hold(admission(), hold.account, hold.key, 1000, budget=hold.budget)
 
     def read_spent(self) -> list[object]:
-        return [
-            spent for (spent,) in query(self.path, "SELECT spent_nano FROM budgets ORDER BY id")
-        ]
-
-    def audit(self) -> tuple[str, ...]:
-        with open_books(self.path) as books:
-            return books.audit().problems
+        rows = query(self.path, "SELECT spent_nano FROM budgets ORDER BY id")
+        return [spent_nano for (spent_nano,) in rows]
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "gateway.db")
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    ledger = Ledger(tmp_path / "gateway.db")
+    yield ledger
+    assert_sound(ledger.path)
 
 
 def test_a_batch_adds_to_several_budgets_at_once(ledger: Ledger) -> None:
@@ -390,7 +373,6 @@ def test_a_batch_adds_to_several_budgets_at_once(ledger: Ledger) -> None:
     assert [one.span for one in done.spendings.values()] == [find_span(p, now) for p in PERIODS]
     ledger.commit({0: (5, now), 5: (7, now)}, now)
     assert ledger.read_spent() == [16, 1100, 110_007]
-    assert ledger.audit() == ()
 
 
 @each_row(("budgets", "statements"), [(0, 0), (1, 2), (3, 2)])
@@ -407,18 +389,11 @@ def test_budgets_take_two_statements_however_many_there_are(
     assert sum("budgets" in statement for statement in told) == statements
 
 
-def test_budgets_are_kept(ledger: Ledger) -> None:
-    with (
-        closing(connect(ledger.path)) as connection,
-        pytest.raises(sqlite3.IntegrityError, match="budgets are kept"),
-    ):
-        connection.execute("DELETE FROM budgets")
-
-
-def test_a_sum_is_read_from_an_index(ledger: Ledger) -> None:
+def test_budgets_are_kept_and_summed_from_an_index(ledger: Ledger) -> None:
     """A period that begins must not read all requests of an account."""
     with closing(connect(ledger.path)) as connection:
-        plan = connection.execute(
-            f"EXPLAIN QUERY PLAN {SQL['sum of a budget']}", (1, 0, 1)
-        ).fetchall()
-    assert "COVERING INDEX requests_by_budget" in plan[0][3]
+        with pytest.raises(sqlite3.IntegrityError, match="budgets are kept"):
+            connection.execute("DELETE FROM budgets")
+        plan = f"EXPLAIN QUERY PLAN {SQL['sum of a budget']}"
+        (step, *_) = connection.execute(plan, (1, 0, 1)).fetchall()
+    assert "COVERING INDEX requests_by_budget" in step[3]
