@@ -30,6 +30,8 @@ from gateway.errors import (
 )
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
+from gateway.ledger.opening import open_books
+from gateway.money import NANO
 from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
 from gateway.tasks import LargeBodies, Place
 from gateway.upstream.routing import Routes
@@ -39,6 +41,7 @@ from tests.support.process import CHAT
 from tests.support.records import make_call
 from tests.support.replies import completion, json_reply
 from tests.support.rows import each_row
+from tests.support.seed import Caller
 from tests.support.stage import Stage
 
 CALL = make_call()
@@ -194,6 +197,23 @@ async def test_expect_is_answered_when_all_is_well(stage: Stage) -> None:
         assert call.status == 100
         await call.send(body)
         assert (await call.read_all()).status == 200
+
+
+async def test_a_balance_that_goes_while_the_body_comes_is_told_with_its_currency(
+    stage: Stage, spare: Caller
+) -> None:
+    """The hold would refuse it, too, but without saying where to top up."""
+    headers = JSON_TYPE | {"Authorization": f"Bearer {spare.key}", "Expect": "100-continue"}
+    async with stage.gateway.connect() as call:
+        await call.send(request("POST", CHAT, headers | {"Content-Length": str(len(GOOD))}))
+        await call.read_head()
+        with open_books(stage.gateway.database) as books:
+            books.entries.post(spare.account, "correction", -100 * NANO, note="x")
+        while (await stage.gateway.ask("GET", "/v1/key", key=spare.key)).json["balance_nano"]:
+            pass
+        await call.send(GOOD)
+        told = check_error(await call.read_all(), 402, "insufficient_quota")
+    assert told.startswith("The balance is 0.00 USD. Top it up in the console")
 
 
 async def test_body_shorter_than_declared_is_not_forwarded(stage: Stage) -> None:

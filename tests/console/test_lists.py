@@ -28,7 +28,7 @@ from tests.console.calls import NOON_MS
 from tests.console.handler_kit import make_request, open_books_thread
 from tests.console.history import guard, open_history, read_csv
 from tests.console.kit import API, Console, read_pages
-from tests.console.plain import ask_page
+from tests.console.plain import ask_page, read_cursor
 from tests.ledger.contract.kit import until
 from tests.support.rows import each_row
 
@@ -77,6 +77,11 @@ def test_a_page_is_50_rows_unless_said_otherwise() -> None:
     assert (page.limit, page.after, large.limit, large.after) == (50, None, 200, None)
     body, found = answer(page, [])
     assert (body, found.headers) == ({"count": 5, "things": [], "next_cursor": None}, {})
+
+
+def test_a_cursor_of_lists_in_lists_is_refused_however_deep() -> None:
+    nested = "W1tb" * 20_000 + "XV1d" * 20_000  # 60,000 brackets
+    assert read_cursor(nested) == "400 invalid_field cursor"
 
 
 # ---- CSV of the console's lists ------------------------------------------------------------------

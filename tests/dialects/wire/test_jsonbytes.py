@@ -171,6 +171,12 @@ def test_what_cannot_be_found_is_left_to_the_caller(text: bytes) -> None:
     assert maybe_splice(text, "model", "a", "b") is None
 
 
+def test_a_text_without_the_string_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read it takes time, for each form of the member and each of its places."""
+    monkeypatch.setattr(jsonbytes, "maybe_loads", None)
+    assert maybe_splice(b'{"m":{"id":"a"}}', "model", "a", "b") is None
+
+
 def test_nothing_to_change_is_no_change() -> None:
     assert maybe_splice(b"anything", "model", "a", "a") == b"anything"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast, get_args
@@ -10,8 +11,9 @@ from typing import Any, cast, get_args
 import pytest
 
 from gateway.errors import BalanceHeld, BudgetSpent, InsufficientBalance
-from gateway.ledger.base import Account, Key
+from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.key_records import Allowance, Budget, KeyTerms, Spending, find_span
+from gateway.ledger.records import MAX_INTEGER
 from gateway.ledger.serving import health as module
 from gateway.ledger.serving.health import Observer
 from gateway.ledger.serving.memory import (
@@ -94,6 +96,14 @@ def test_the_smallest_rest_is_enough_and_none_is_not(
     with pytest.raises(refusal):
         take_hold(key, admission(1))
     assert key.held_nano == key.account.held_nano == held_nano
+
+
+@each_row(("held_nano", "fits"), [(MAX_INTEGER - 7, True), (MAX_INTEGER - 6, False)])
+def test_holds_sum_up_to_no_more_than_the_ledger_can_write(held_nano: int, *, fits: bool) -> None:
+    key = Key("k", Account(1, "a", False, MAX_INTEGER), KeyTerms(), Line("k"))
+    key.account.held_nano = held_nano
+    with contextlib.nullcontext() if fits else pytest.raises(BalanceHeld):
+        take_hold(key, admission(3, full_nano=7))
 
 
 def test_a_hold_is_only_ever_raised_and_dropped_once() -> None:
@@ -236,7 +246,9 @@ async def test_what_cannot_be_written_is_kept_and_added_to(
     observer.note_upstream_call("p", "m", None)
     observer.note_refusal(None, "c", "", "req_2")
     observer.note_latency(1, "p", "m", NOW_MS, first_byte_ms=8, total_ms=85)
+    timer = observer._timer
     store.answer(OSError("full"))
+    assert observer._timer is timer is not None, "the next write is due already"
     await until(lambda: len(store.written) == 2, "another try")
     store.answers = [None]
     store.answer(OSError("full"))

@@ -142,7 +142,9 @@ async def test_what_is_set_aside_is_in_no_batch_and_in_nobodys_way(
     key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queues, "ASIDE_SECONDS", 0.01)
-    queue, other = Queue(lambda: None), Account(2, "b", suspended=False, balance_nano=10**9)
+    woken: list[bool] = []
+    queue = Queue(lambda: woken.append(queue.has_aside))
+    other = Account(2, "b", suspended=False, balance_nano=10**9)
     locked = [add(queue, key, since=1) for _ in range(2)]
     free = add(queue, Key("l", other, KeyTerms(), Line("l")))
     queue.set_aside({key.account})
@@ -153,6 +155,7 @@ async def test_what_is_set_aside_is_in_no_batch_and_in_nobodys_way(
     queue.expire(5)
     assert [is_done(hold.admitted) for hold in locked] == [True, True, False]
     await until(lambda: not queue.has_aside)
+    assert woken[-2:] == [True, False], "a round begins once it is taken back"
     assert [item.hold for item in queue.make_batch()] == [free, *locked]
 
 
