@@ -300,13 +300,13 @@ class PacedConnection(RequestHandler):
         """Parse a piece of what was read, and let the rest wait for its turn."""
         if not self._pending or self.transport is None:
             return
-        if self._is_held() or self.has_tiny_chunks():
+        if self._is_full() or self.has_tiny_chunks():
             return  # it goes on when reading does, or never
         size, body = self._choose_size(), self._body
         piece, self._pending = self._pending[:size], self._pending[size:]
         self.parse(piece)
         if not self._pending:
-            if not self._is_held():
+            if not self._is_full():
                 self._resume_transport_reading()
         # A new chunked body waits for `want_body`, or this long: a refused request costs no parsing.
         elif self._body is not body and self._chunked:
@@ -314,7 +314,7 @@ class PacedConnection(RequestHandler):
         else:
             self.go_on()
 
-    def _is_held(self) -> bool:
+    def _is_full(self) -> bool:
         """Return whether aiohttp takes no more for now: its buffers are full."""
         return self._reading_paused or self._buffer_paused
 

@@ -171,8 +171,8 @@ def _too_large(most: int) -> BodyTooLarge:
 
 
 ACCOUNT_SHARE: Final = 2
-"""One account may hold the budget divided by this. Once it is full, nobody is refused who holds less
-than an equal part: so many accounts that work together go beyond it, each by less than the last."""
+"""One account may use the budget divided by this. Once the budget is full, an account that uses less than
+an equal part is still served: many such accounts together exceed the budget, each by less than the last."""
 PARSED_FACTOR: Final = 2
 """Times the bytes of a large body that are counted: it is also in memory as objects."""
 SMALL_BYTES: Final = 64 << 10
@@ -188,15 +188,17 @@ def count_body(call: Call, size: int) -> None:
     assert call.key is not None
     gateway = call.gateway
     share = gateway.shares.get(call.key.account.id)
-    own = size if share is None else share.held_bytes + size
+    own = size if share is None else share.buffered_bytes + size
     budget = gateway.config.server.max_bodies_mb << 20
-    if own > budget // ACCOUNT_SHARE and own > call.held_bytes + size:
+    if own > budget // ACCOUNT_SHARE and own > call.buffered_bytes + size:
         raise RateLimited(
             "The requests in flight of your account exceed its share of memory. Try again shortly."
         )
-    is_full = gateway.held_bytes + size > budget and gateway.held_bytes > call.held_bytes
-    # Only who holds more than an equal part is refused, so a crowd of large accounts cannot starve a
-    # small one.
+    is_full = (
+        gateway.buffered_bytes + size > budget and gateway.buffered_bytes > call.buffered_bytes
+    )
+    # Only accounts that use more than an equal part are refused, so a crowd of large accounts cannot
+    # starve a small one.
     if is_full and own > _find_limit(call, size):
         raise Overloaded(
             "The requests in flight exceed the gateway's memory for bodies. Try again shortly."
@@ -215,7 +217,7 @@ def may_read(call: Call) -> bool:
     """Return whether more of the request's reply may be read: its account has room, or it goes ahead."""
     assert call.key is not None
     share = call.gateway.shares.get(call.key.account.id)
-    if share is None or share.held_bytes <= _find_limit(call):
+    if share is None or share.buffered_bytes <= _find_limit(call):
         return True
     if share.ahead is None:
         share.ahead = call
@@ -223,9 +225,9 @@ def may_read(call: Call) -> bool:
 
 
 def release(call: Call) -> None:
-    """Give back all that a request and its reply hold."""
-    if call.held_bytes:
-        _count(call, -call.held_bytes)
+    """Give back the room of a request and its reply."""
+    if call.buffered_bytes:
+        _count(call, -call.buffered_bytes)
         call.reply_bytes = 0
 
 
@@ -235,22 +237,22 @@ def _count(call: Call, size: int) -> None:
     share = gateway.shares.get(account)
     if share is None:
         share = gateway.shares[account] = Share()
-    gateway.held_bytes += size
-    share.held_bytes += size
-    call.held_bytes += size
+    gateway.buffered_bytes += size
+    share.buffered_bytes += size
+    call.buffered_bytes += size
     if size < 0 and share.ahead is call:
         share.ahead = None  # it asks again if it still needs to
-    # Accounts that hold nothing must not lower the equal part of the others.
-    if not share.held_bytes:
+    # Accounts without buffered bytes must not lower the equal part of the others.
+    if not share.buffered_bytes:
         del gateway.shares[account]
 
 
 def _find_limit(call: Call, more: int = 0) -> int:
-    """Return the bytes that an account may hold if all together hold `more` than now."""
+    """Return the bytes that an account may use if all accounts together use `more` than now."""
     assert call.key is not None
     gateway = call.gateway
     budget = gateway.config.server.max_bodies_mb << 20
-    if gateway.held_bytes + more <= budget:
+    if gateway.buffered_bytes + more <= budget:
         return budget // ACCOUNT_SHARE
     accounts = {*gateway.shares, call.key.account.id}
     return budget // max(len(accounts), ACCOUNT_SHARE)

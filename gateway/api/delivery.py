@@ -35,7 +35,7 @@ class Delivery:
     _begun: bool = False
     _ending: bool = False
     """The pipeline works in another thread: nobody else may look at it."""
-    _holds: int = 0
+    _buffered: int = 0
     """The bytes that count against the account's share."""
     _room: asyncio.Future[None] | None = None
     """Done when more of the reply may be read, or none will be; None while nothing waits for it."""
@@ -56,8 +56,8 @@ class Delivery:
             pipeline = self.pipeline
             if not pipeline.complete:
                 out = await self._end()
-                if self._holds:  # what was read has become the caller's reply
-                    self._hold(pipeline.held_bytes)
+                if self._buffered:  # what was read has become the caller's reply
+                    self._count_buffered(pipeline.buffered_bytes)
                 self._end_body(out)
         except UpstreamError as error:
             error.next_route = False  # the provider had begun its work
@@ -69,7 +69,7 @@ class Delivery:
         """End the pipeline where its last work takes nobody's time: it reads a JSON reply whole."""
         pipeline = self.pipeline
         rate = self._candidate.exchange.reply_rate
-        place = place_elements(pipeline.held_bytes, pipeline.held_elements, rate)
+        place = place_elements(pipeline.buffered_bytes, pipeline.buffered_elements, rate)
         if place is Place.NOW:
             return pipeline.end()
         self._ending = place is Place.THREAD
@@ -96,16 +96,16 @@ class Delivery:
             raise pipeline.failure
         if pipeline.complete:
             self._response.stop()
-        # A stream whose events go out at once holds next to nothing, so only what waits is counted.
-        elif self._holds or (not out and pipeline.held_bytes > SMALL_BYTES):
-            return self._hold(pipeline.held_bytes) and proceed
+        # A stream whose events go out at once buffers next to nothing, so only what waits is counted.
+        elif self._buffered or (not out and pipeline.buffered_bytes > SMALL_BYTES):
+            return self._count_buffered(pipeline.buffered_bytes) and proceed
         return proceed
 
     async def unblock(self) -> None:
         """See `Receiver`: send the head, or wait for room, or until the caller has taken its bytes."""
-        # A reply that is held whole, such as JSON, counts against its account. Not to read on passes the
-        # back-pressure to the provider: what is not read fills its window.
-        if self._holds and not may_read(self._completion.call):
+        # A reply that is buffered whole, such as JSON, counts against its account. Reading stops until there
+        # is room, which passes the back-pressure on to the provider: its send window fills.
+        if self._buffered and not may_read(self._completion.call):
             self._room = asyncio.get_running_loop().create_future()
             await self._room
             self._room = None
@@ -115,14 +115,14 @@ class Delivery:
             await self.begin()
             return
         # What the caller has not taken is counted too while it is waited for, at most for `stall_seconds`.
-        held = self._holds
-        self._hold(held + self._sink.unread_bytes)
+        buffered = self._buffered
+        self._count_buffered(buffered + self._sink.unread_bytes)
         try:
             await self._sink.unblock()
         except ConnectionError:
             self._on_caller_left()
         finally:
-            self._hold(held)
+            self._count_buffered(buffered)
 
     def tick(self, *, is_over: bool) -> None:
         """Go on if there is room by now, or the attempt is over."""
@@ -150,12 +150,12 @@ class Delivery:
         if not self._ending:
             self._completion.bill.raise_to(self.pipeline.measure())
 
-    def _hold(self, size: int) -> bool:
-        """Count the bytes that are held; return whether more may be read."""
+    def _count_buffered(self, size: int) -> bool:
+        """Count the bytes that are buffered; return whether more may be read."""
         size = size if size > SMALL_BYTES else 0
-        if size == self._holds:
+        if size == self._buffered:
             return True
-        self._holds = size
+        self._buffered = size
         return count_reply(self._completion.call, size)
 
     def _sniff(self, data: bytes) -> None:

@@ -57,7 +57,7 @@ def require_key(handler: Handler, *, for_money: bool) -> Handler:
             return await handler(http, call)
         finally:
             gateway.in_flight -= 1
-            if call.held_bytes:
+            if call.buffered_bytes:
                 release(call)
             rates.release()
 

@@ -48,7 +48,7 @@ LOOKUPS_PER_MINUTE: Final = 600
 class Share:
     """The bytes that the requests and replies of one account take in memory."""
 
-    held_bytes: int = 0
+    buffered_bytes: int = 0
     ahead: Call | None = None
     """The request whose reply is read to its end although the share is full."""
 
@@ -72,7 +72,7 @@ class Failure:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Gateway:
-    """The state that all requests share; `in_flight` and `held_bytes` count admitted requests."""
+    """The state that all requests share; `in_flight` and `buffered_bytes` count admitted requests."""
 
     config: Config
     ledger: ServingLedger
@@ -83,10 +83,10 @@ class Gateway:
     failures: deque[Failure] = field(default_factory=partial(deque, maxlen=MAX_FAILURES))
     """The latest, the newest last."""
     in_flight: int = 0
-    held_bytes: int = 0
+    buffered_bytes: int = 0
     """The bytes of bodies and replies in memory, see `bodies`."""
     shares: dict[int, Share] = field(default_factory=dict)
-    """Each account's part of `held_bytes`, by its id; absent if it has none."""
+    """Each account's part of `buffered_bytes`, by its id; absent if it has none."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
     upload_thread: ThreadPoolExecutor = field(
         default_factory=partial(ThreadPoolExecutor, 1, thread_name_prefix="uploads")
@@ -212,10 +212,10 @@ class Call:
     first_byte_ms: int | None = None
     waited_seconds: float = 0.0
     """The time in which the caller's body, or a provider, was waited for."""
-    held_bytes: int = 0
+    buffered_bytes: int = 0
     """The request's part of its account's `Share`."""
     reply_bytes: int = 0
-    """The reply's part of `held_bytes`."""
+    """The reply's part of `buffered_bytes`."""
     upload: Upload | None = None
     """The file of a form."""
     visit: Mapping[str, str] = field(default_factory=dict)

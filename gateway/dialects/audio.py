@@ -335,7 +335,7 @@ class AudioStream:
     failure: GatewayError | None = None
     finished = False
     position: Json | None = None
-    held_elements = 0
+    buffered_elements = 0
 
     def __init__(self, context: ReplyContext) -> None:
         inputs = context.request.inputs
@@ -355,7 +355,7 @@ class AudioStream:
         return self.begun
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         return len(self._last)
 
     def feed(self, data: bytes) -> bytes:

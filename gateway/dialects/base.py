@@ -76,21 +76,22 @@ class Pipeline(Protocol):
 
     @property
     def position(self) -> Json | None:
-        """The position in the stream, for a dialect whose error event continues it; None for others.
+        """Where the stream stands, such as its next sequence number; None if the dialect has no such thing.
 
-        A translated one that has delivered something says in `usage` what that is charged for.
+        Error events continue the numbering. If a translated stream has delivered output, the position
+        includes the `usage` that will be charged.
         """
 
     @property
-    def held_bytes(self) -> int:
-        """The bytes that nobody has got yet: a JSON reply, or the beginning of an event.
+    def buffered_bytes(self) -> int:
+        """The bytes not passed on yet: a JSON reply, or the beginning of an event.
 
-        They are what `end` has to read; after it, what `finish` gives.
+        `end` has to read them. After `end` they are what `finish` returns.
         """
 
     @property
-    def held_elements(self) -> int:
-        """How many JSON values that has, at most."""
+    def buffered_elements(self) -> int:
+        """An upper bound of the JSON values in `buffered_bytes`."""
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes from the upstream, return whole events for the caller."""

@@ -51,7 +51,7 @@ ALL_PARTS: Final = frozenset({"text", "image_url", "file"})
 
 DEFAULT_FILENAME: Final = "document.pdf"
 """The name of a document without one: a chat upstream requires it."""
-MAX_HELD_CHARS: Final = 8 << 20
+MAX_BUFFERED_CHARS: Final = 8 << 20
 """Characters held of one stream, such as text that its last event repeats, or arguments that wait. It is
 the length of the largest event."""
 
@@ -262,8 +262,8 @@ class FirstChoiceWriter(ABC):
     """The part of an `EventWriter` that reads chunks: the first choice alone, as callers ask for one."""
 
     __slots__ = (
-        "_content_chars", "_context", "_held_chars", "_index", "_next_index", "_out", "_sources",
-        "_state", "text_bytes",
+        "_buffered_chars", "_content_chars", "_context", "_index", "_next_index", "_out",
+        "_sources", "_state", "text_bytes",
     )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
@@ -276,7 +276,7 @@ class FirstChoiceWriter(ABC):
         self._next_index = 0
         """The number of blocks or items so far."""
         self._content_chars = 0
-        self._held_chars = 0
+        self._buffered_chars = 0
         self._sources: list[Json] = []
         """Sources that wait for the text that they are about."""
         self._out: list[bytes] = []
@@ -327,9 +327,9 @@ class FirstChoiceWriter(ABC):
             self.text_bytes += count_text(text)
             self._write_text(kind, text)
 
-    def _hold(self, text: str) -> None:
-        self._held_chars += len(text)
-        if self._held_chars > MAX_HELD_CHARS:
+    def _count_buffered(self, text: str) -> None:
+        self._buffered_chars += len(text)
+        if self._buffered_chars > MAX_BUFFERED_CHARS:
             raise UndeliverableReply("The upstream's reply is too large.")
 
     @abstractmethod

@@ -293,17 +293,17 @@ class CheckedBody:
     """A `Receiver` before another one, which gets a body only if it begins like a reply."""
 
     receiver: Receiver
-    _held: bytes | None = b""
-    """The first bytes, while they are too few to tell; None once it is told."""
+    _beginning: bytes | None = b""
+    """The first bytes, while they are too few to decide; None once the body is accepted."""
 
     def receive(self, data: bytes) -> bool:
-        if self._held is None:
+        if self._beginning is None:
             return self.receiver.receive(data)
-        data = (self._held + data).lstrip()
+        data = (self._beginning + data).lstrip()
         begins = begins_reply(data)
         if begins is False:
             raise _no_reply()
-        self._held = data if begins is None else None
+        self._beginning = data if begins is None else None
         return begins is None or self.receiver.receive(data)
 
     async def unblock(self) -> None:
@@ -311,7 +311,7 @@ class CheckedBody:
 
     def end(self) -> None:
         """Note that the body is over. Raises UpstreamError if it never began."""
-        if self._held is not None:
+        if self._beginning is not None:
             raise _no_reply()
 
 

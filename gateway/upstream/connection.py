@@ -244,7 +244,7 @@ class Connection(asyncio.Protocol):
             if body:
                 self.body_reads += 1
                 if self._receiver is None:
-                    self._hold(body)
+                    self._keep_early(body)
                 # `receive` may have called `stop`: a paused connection could not return to the pool.
                 elif not self._receiver.receive(body) and not self._stopped:
                     self._pause()
@@ -287,8 +287,8 @@ class Connection(asyncio.Protocol):
             self.fail(Broken(str(error)))
         self._wake()
 
-    def _hold(self, body: bytes) -> None:
-        """Keep what came before `deliver`; drop what comes after `stop`."""
+    def _keep_early(self, body: bytes) -> None:
+        """Keep bytes that come before `deliver`; drop bytes that come after `stop`."""
         if not self._stopped:
             self._early.append(body)
             self._early_bytes += len(body)
@@ -298,7 +298,7 @@ class Connection(asyncio.Protocol):
     def _push(self, body: bytes) -> None:
         """Hand over what came before; `_read` does the same without this call."""
         if self._receiver is None:
-            self._hold(body)
+            self._keep_early(body)
             return
         try:
             if not self._receiver.receive(body) and not self._stopped:

@@ -224,7 +224,7 @@ async def open_inside(
         finally:
             await runner.cleanup()
             gateway.close()
-        assert (gateway.in_flight, gateway.held_bytes) == (0, 0)
+        assert (gateway.in_flight, gateway.buffered_bytes) == (0, 0)
 
 
 @dataclass(slots=True)

@@ -151,7 +151,7 @@ MIB = 2**20
 
 def make_call(gateway: Gateway, account_id: int) -> Any:
     key = SimpleNamespace(account=SimpleNamespace(id=account_id))
-    return SimpleNamespace(gateway=gateway, held_bytes=0, reply_bytes=0, key=key)
+    return SimpleNamespace(gateway=gateway, buffered_bytes=0, reply_bytes=0, key=key)
 
 
 def make_gateway(max_bodies_mb: int) -> Gateway:
@@ -182,7 +182,7 @@ def play_share(gateway: Gateway, calls: dict[str, Any], step: str) -> str:
                 return "read" if may_read(call) else "waits"
             case "holds":
                 accounts = " ".join(map(str, gateway.shares))
-                return f"{call.held_bytes / MIB:g}M of {gateway.held_bytes / MIB:g}M of {accounts}"
+                return f"{call.buffered_bytes / MIB:g}M of {gateway.buffered_bytes / MIB:g}M of {accounts}"
             case "ends":
                 release(call)
             case _:

@@ -247,22 +247,22 @@ async def test_the_bytes_of_a_stream_that_nobody_reads_count_until_they_are_read
             return super().send(data) and False
 
         async def unblock(self) -> None:
-            held.append(self.call.held_bytes)
+            held.append(self.call.buffered_bytes)
 
     scene = Unread((BEGIN, HI, END + DONE))
     await scene.run()
     assert held == [MIB, MIB]
-    assert scene.call.held_bytes == 0
+    assert scene.call.buffered_bytes == 0
 
 
 async def test_the_beginning_of_a_long_event_counts_until_it_is_whole() -> None:
     scene = Scene((BEGIN, b'data: {"x": "' + b"x" * (MIB // 2)))
     with pytest.raises(UpstreamError):
         await scene.run()
-    assert scene.call.held_bytes == 0
+    assert scene.call.buffered_bytes == 0
     scene = Scene((BEGIN,))
     scene.delivery.receive(BEGIN)
     scene.delivery.receive(HI[:-2] + b" " * (MIB // 2))
-    assert scene.call.held_bytes > MIB // 2
+    assert scene.call.buffered_bytes > MIB // 2
     scene.delivery.receive(b"\n\n")
-    assert scene.call.held_bytes == 0
+    assert scene.call.buffered_bytes == 0

@@ -199,7 +199,7 @@ def test_the_last_byte_waits_in_any_slicing(size: int) -> None:
     context = ReplyContext(request, "r", Expected(1, UsageLimits(10**6, 10**6, 10**6)))
     pipeline, data = SPEECH.open_stream(context), AUDIO[:1000]
     out = b"".join(pipeline.feed(data[at : at + size]) for at in range(0, len(data), size))
-    assert (out, pipeline.complete, pipeline.held_bytes) == (data[:-1], False, 1)
+    assert (out, pipeline.complete, pipeline.buffered_bytes) == (data[:-1], False, 1)
     assert pipeline.end() == b""
     assert (pipeline.complete, pipeline.finish()) == (True, data[-1:])
     assert pipeline.measure().tokens.input == len(TEXT)

@@ -257,7 +257,7 @@ async def test_a_reply_waits_until_the_caller_has_taken_what_is_before_it(
     call = make_call(make_gateway(4), 1)
 
     async def wait() -> None:
-        assert call.held_bytes == max(size, unread)
+        assert call.buffered_bytes == max(size, unread)
         played.append("waited")
 
     transport = SimpleNamespace(
@@ -273,7 +273,7 @@ async def test_a_reply_waits_until_the_caller_has_taken_what_is_before_it(
     )
     await JsonReply(call, b"a" * size, {}).prepare(asked)
     assert played[1:] == wanted
-    assert call.held_bytes == 0
+    assert call.buffered_bytes == 0
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ async def test_bytes_on_disk_count_against_the_account_for_an_eighth(tmp_path: P
         assert gateway is not None
         calls = [await begin_upload(console, secret, body, len(body) - 1) for _ in range(2)]
         both = 2 * (MEMORY_BYTES + (len(body) - MEMORY_BYTES) // DISK_FACTOR) - 1000
-        await until(lambda: gateway.held_bytes > both, "both files to be counted")
+        await until(lambda: gateway.buffered_bytes > both, "both files to be counted")
         late = await begin_upload(console, secret, body, len(body))
         check_error(await late.read_all(), 429, "rate_limit_exceeded")
         await late.close()

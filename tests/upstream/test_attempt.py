@@ -244,8 +244,8 @@ def test_what_begins_otherwise_is_no_reply(body: bytes, prefix: bytes) -> None:
 def test_what_never_begins_is_no_reply(body: bytes) -> None:
     checked = CheckedBody(Taker())
     assert checked.receive(body)
-    assert checked._held is not None
-    assert len(checked._held) < len(BOM + b"event:")
+    assert checked._beginning is not None
+    assert len(checked._beginning) < len(BOM + b"event:")
     with pytest.raises(UpstreamError):
         checked.end()
 

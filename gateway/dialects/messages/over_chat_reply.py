@@ -258,7 +258,7 @@ class MessageWriter(FirstChoiceWriter):
         block.pending.append(text)
         self._advance(begins=begins)
         if ours == "text" or block.pending:  # text that was sent is kept for its citations
-            self._hold(text)
+            self._count_buffered(text)
 
     def _add_sources(self, sources: list[Json]) -> None:
         """Add sources of the text. They wait for the end of a block, as they quote from it."""
@@ -282,7 +282,7 @@ class MessageWriter(FirstChoiceWriter):
             return
         if arguments:
             block.pending.append(arguments)
-            self._hold(arguments)
+            self._count_buffered(arguments)
         self._advance(begins=begins)
 
     def _add_state(self) -> None:

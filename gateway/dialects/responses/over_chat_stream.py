@@ -156,7 +156,7 @@ class ResponseWriter(FirstChoiceWriter):
         self._reason = reply.read_incomplete(choice)
 
     def _write_text(self, kind: Kind, text: str) -> None:
-        self._hold(text)
+        self._count_buffered(text)
         form, said = FORMS[kind], self._said
         if said is None or said.kind != kind:
             said = self._begin_part(kind, form)
@@ -184,7 +184,7 @@ class ResponseWriter(FirstChoiceWriter):
         """Write an image, of which chat tells nothing before it is whole."""
         form, data = reply.read_image(media)
         self.text_bytes += PICTURE_BYTES
-        self._hold(data)
+        self._count_buffered(data)
         self._close_said("completed")
         index = self._next_index
         item = reply.make_image(reply.make_item_id("ig", self._context, index), (form, data))
@@ -195,7 +195,7 @@ class ResponseWriter(FirstChoiceWriter):
         self._end_item(index, item)
 
     def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
-        self._hold(arguments)
+        self._count_buffered(arguments)
         call = self._calls.get(position)
         if call is None:
             call = self._calls[position] = _Call()

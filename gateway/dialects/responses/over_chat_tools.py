@@ -156,7 +156,7 @@ def _translate_tool(namespace: str, tool: Field) -> Json:
 
 
 def _describe_format(form: Field) -> str:
-    """Say in words what a grammar demands of the input: a chat function cannot be held to it."""
+    """Say in words what a grammar demands of the input: a chat function cannot enforce it."""
     if form.value is None or form.get("type") != "grammar":
         return ""
     syntax, definition = form["syntax"].read_text(), form["definition"].read_text()
@@ -207,12 +207,12 @@ def read_input(arguments: str) -> str:
 class InputDecoder:
     """Takes fragments of arguments, gives the text as far as it can be told."""
 
-    __slots__ = ("_ended", "_half", "_held", "_held_chars", "_opened")
+    __slots__ = ("_buffer", "_buffered_chars", "_ended", "_half", "_opened")
 
     def __init__(self) -> None:
-        self._held: list[str] = []
+        self._buffer: list[str] = []
         """The fragments that are not decoded: all of them, or an escape that is cut."""
-        self._held_chars = 0
+        self._buffered_chars = 0
         self._half = ""
         """The first half of a character whose second is to come."""
         self._opened = False
@@ -221,33 +221,33 @@ class InputDecoder:
     def feed(self, fragment: str) -> str:
         if self._ended:
             return ""
-        waited, self._held_chars = self._held_chars, self._held_chars + len(fragment)
-        self._held.append(fragment)
+        waited, self._buffered_chars = self._buffered_chars, self._buffered_chars + len(fragment)
+        self._buffer.append(fragment)
         if not self._opened and waited > MAX_OPENING_CHARS:
             return ""  # to join and match ever more fragments would take quadratic time
-        held = "".join(self._held)
+        text = "".join(self._buffer)
         if not self._opened:
-            opening = _OPENING.match(held)
+            opening = _OPENING.match(text)
             if opening is None:
                 return ""
             self._opened = True
-            held = held[opening.end() :]
-        found = _DECODABLE.match(held)
+            text = text[opening.end() :]
+        found = _DECODABLE.match(text)
         assert found is not None  # it matches nothing, too
-        rest = held[found.end() :]
-        self._held, self._held_chars = [rest], len(rest)
+        rest = text[found.end() :]
+        self._buffer, self._buffered_chars = [rest], len(rest)
         self._ended = rest.startswith('"')
         return self._join(_decode(found[0]))
 
     def close(self) -> str:
         """Return the rest; all of it, read as JSON if it is any, where no text was found."""
-        held = "".join(self._held)
+        text = "".join(self._buffer)
         if self._opened:
-            return self._half + ("" if self._ended else _decode(held))
-        read = maybe_loads(held.encode("utf-8", "surrogatepass"))
+            return self._half + ("" if self._ended else _decode(text))
+        read = maybe_loads(text.encode("utf-8", "surrogatepass"))
         if isinstance(read, dict):
             read = read.get(INPUT_KEY)
-        return read if isinstance(read, str) else held
+        return read if isinstance(read, str) else text
 
     def _join(self, text: str) -> str:
         """Put the halves of a character together."""

@@ -207,7 +207,7 @@ _KEEP_ALIVE: Final = "keepalive"
 class ResponsesStream(PassingStream):
     """A `Pipeline`: the upstream's events in, the same out."""
 
-    __slots__ = ("_done", "_done_bytes", "_held_bytes", "_number", "_response")
+    __slots__ = ("_buffered_bytes", "_done", "_done_bytes", "_number", "_response")
 
     _reader: ResponsesReader
 
@@ -216,7 +216,7 @@ class ResponsesStream(PassingStream):
         self._framer = Framer(MAX_TRANSLATED_EVENT_BYTES)  # responses repeat instructions and tools
         self._done: dict[int, Json] = {}
         """The items that are done, by index, as long as an event can hold them."""
-        self._held_bytes = 0
+        self._buffered_bytes = 0
         """The length of their events."""
         self._done_bytes = 0
         """UTF-8 bytes of the items that are done: some imitations send no deltas."""
@@ -269,9 +269,9 @@ class ResponsesStream(PassingStream):
         self._done_bytes += count_item_text(item)
         # Not added: an item that is done repeats its deltas.
         self._passed_bytes = max(self._passed_bytes, self._done_bytes)
-        self._held_bytes += len(block)
+        self._buffered_bytes += len(block)
         # Half of the items would look like all of them, so none is kept.
-        if self._held_bytes > MAX_TRANSLATED_EVENT_BYTES:
+        if self._buffered_bytes > MAX_TRANSLATED_EVENT_BYTES:
             self._done.clear()
         elif type(index := body.get("output_index")) is int:
             self._done[index] = item

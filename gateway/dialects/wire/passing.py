@@ -204,24 +204,24 @@ class LastEventStream(PassingStream):
     The blank line behind that waits for the charge, so that no client reads the event before.
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_unsent",)
 
     def __init__(self, context: ReplyContext, reader: EventReader) -> None:
         super().__init__(context, reader)
-        self._held = b""
+        self._unsent = b""
 
     @property
     def mid_event(self) -> bool:
-        return bool(self._held) or super().mid_event
+        return bool(self._unsent) or super().mid_event
 
     def feed(self, data: bytes) -> bytes:
-        out = self._held + super().feed(data)
-        self._held = out[-2:] if self._reader.finished else b""
-        return out[: len(out) - len(self._held)]
+        out = self._unsent + super().feed(data)
+        self._unsent = out[-2:] if self._reader.finished else b""
+        return out[: len(out) - len(self._unsent)]
 
     def end(self) -> bytes:
-        out = self._held + super().end()
-        self._held = b""
+        out = self._unsent + super().end()
+        self._unsent = b""
         if not self.complete:
             return out
         self._last = out[-2:]

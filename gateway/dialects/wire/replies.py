@@ -190,10 +190,10 @@ def looks_like_json(data: bytes) -> bool:
     return data.lstrip()[:1] in (b"{", b"[")
 
 
-class _HeldBody:
+class _BufferedBody:
     """The part of a `Pipeline` that holds a JSON body back until all of it is here."""
 
-    __slots__ = ("_body", "_expected", "failure", "held_bytes", "held_elements")
+    __slots__ = ("_body", "_expected", "buffered_bytes", "buffered_elements", "failure")
 
     mid_event: Final = False
     _most_bytes: int
@@ -201,14 +201,14 @@ class _HeldBody:
     def __init__(self, expected: Expected) -> None:
         self._expected = expected
         self._body = BytesIO()
-        self.held_bytes = self.held_elements = 0
+        self.buffered_bytes = self.buffered_elements = 0
         self.failure: GatewayError | None = None
 
     def feed(self, data: bytes) -> bytes:
         self._body.write(data)
-        self.held_bytes += len(data)
-        self.held_elements += bound_elements(data)
-        if self.held_bytes > self._most_bytes:
+        self.buffered_bytes += len(data)
+        self.buffered_elements += bound_elements(data)
+        if self.buffered_bytes > self._most_bytes:
             is_reply = looks_like_json(self._body.getvalue())  # a page of HTML is free
             self.failure = (UndeliverableReply if is_reply else UpstreamError)(_TOO_LARGE)
         return b""
@@ -216,7 +216,7 @@ class _HeldBody:
     def _take(self) -> bytes:
         # No copy: to join 40 MiB of pieces holds the GIL, and so the loop, for 25 ms.
         body, self._body = self._body.getvalue(), BytesIO()
-        self.held_bytes = 0
+        self.buffered_bytes = 0
         return body
 
     def _measure_unread(self) -> Metered:
@@ -226,7 +226,7 @@ class _HeldBody:
         return meter(Reported(), text_bytes, self._expected, complete=False)
 
 
-class CollectedReply(_HeldBody):
+class CollectedReply(_BufferedBody):
     """A `Pipeline` for a JSON reply: `finish` gives the whole body for the caller."""
 
     __slots__ = ("_read", "_reply", "complete", "delivered", "finished")
@@ -249,7 +249,7 @@ class CollectedReply(_HeldBody):
             self.failure = error
         else:
             self.finished = self.delivered = True
-            self.held_bytes = len(self._reply.body)
+            self.buffered_bytes = len(self._reply.body)
             self.failure = self._reply.failure
             self.complete = self.failure is None
         return b""
@@ -262,7 +262,7 @@ class CollectedReply(_HeldBody):
         return self._measure_unread() if self._reply is None else self._reply.metered
 
 
-class ReplayedReply(_HeldBody):
+class ReplayedReply(_BufferedBody):
     """A `Pipeline` around another one, which gets a JSON reply as the events of a stream.
 
     Some providers ignore `stream`.

@@ -201,11 +201,11 @@ class Framer:
 
     @property
     def is_between_events(self) -> bool:
-        """Return whether nothing is held, so the next byte begins an event."""
+        """Return whether nothing is buffered, so the next byte begins an event."""
         return self._started and not self.mid_event and not self._carry.size
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         return self._carry.size
 
     def push(self, data: bytes) -> tuple[bytes, bytes]:
@@ -214,7 +214,7 @@ class Framer:
         Raises UpstreamError for a large block that is no event.
         """
         passed = b""
-        # The usual case: nothing is held, so the data is the buffer and is not copied.
+        # The usual case: nothing is buffered, so the data is the buffer and is not copied.
         if self.is_between_events:
             return passed, data
         if self.mid_event:

@@ -37,7 +37,7 @@ class EventStream(ABC):
         "_context", "_framer", "_idle_bytes", "_idle_left", "_reader", "complete", "failure",
     )  # fmt: skip
 
-    held_elements: Final = 0
+    buffered_elements: Final = 0
 
     def __init__(self, context: ReplyContext, reader: EventReader, framer: Framer) -> None:
         self.complete = False
@@ -51,8 +51,8 @@ class EventStream(ABC):
         """Comments and pings of them that are still passed on."""
 
     @property
-    def held_bytes(self) -> int:
-        return self._framer.held_bytes
+    def buffered_bytes(self) -> int:
+        return self._framer.buffered_bytes
 
     @property
     def finished(self) -> bool:

@@ -250,7 +250,7 @@ def test_what_comes_back_stands_before_the_text_or_alone() -> None:
 
 
 def test_a_reply_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pivot, "MAX_HELD_CHARS", 4)
+    monkeypatch.setattr(pivot, "MAX_BUFFERED_CHARS", 4)
     assert play_whole(stream(text("abcd"))).complete
     drawn = choice({"images": [{"image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]})
     for choices in ([text("abc"), text("de")], [fragment(0, "abcde", id="c")], [drawn]):
