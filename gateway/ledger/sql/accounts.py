@@ -41,24 +41,18 @@ from gateway.ledger.sql.database import (
     PART,
     SET_TERMS,
     AccountColumns,
-    Connection,
+    Database,
     Part,
-    Value,
-    append_change,
     describe_changes,
-    insert_numbered,
     join_parts,
-    read_account,
-    read_account_name,
-    read_rows,
     read_script,
     sum_parts,
     view_account,
     write_terms,
 )
-from gateway.ledger.sql.people import require_free_name
+from gateway.ledger.sql.people import PeopleBook
 from gateway.ledger.sql.rows import Draft, post_entry
-from gateway.ledger.sql.signins import end_sessions
+from gateway.ledger.sql.signins import SignInBook
 from gateway.money import format_amount
 from gateway.times import DAY_MS
 
@@ -102,14 +96,19 @@ MAX_DAYS: Final = 1_000_000
 """The rank of a balance from which nothing is spent; all others are before it."""
 _EDIT: Final = f"UPDATE accounts SET {SET_TERMS} WHERE id = :id"  # noqa: S608 - constants
 _SET_ROLE: Final = "UPDATE accounts SET operator = ? WHERE id = ?"
+_SUSPEND: Final = "UPDATE accounts SET suspended = ? WHERE id = ?"
 _OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator = 1 AND suspended = 0 AND id <> ?"
 _NO_TERMS: Final = Terms()
 
 
 class AccountBook(Part):
+    def __init__(self, database: Database, people: PeopleBook, signins: SignInBook) -> None:
+        super().__init__(database)
+        self._people = people
+        self._signins = signins
+
     def read(self, name: str) -> AccountView:
-        with self._database.reading() as connection:
-            return read_account(connection, name)
+        return self._database.read_account(name)
 
     def read_all(self) -> list[AccountView]:
         """Return all accounts by name."""
@@ -122,14 +121,12 @@ class AccountBook(Part):
         return sorted((name, id_) for name, id_ in found if part in name.casefold())
 
     def find_id(self, name: str) -> int:
-        row = self._database.read_one("SELECT id FROM accounts WHERE name = ?", (name,))
-        if row is None:
-            raise NotFound("there is no such account")
-        return int(row[0])
+        missing = NotFound("there is no such account")
+        sql = "SELECT id FROM accounts WHERE name = ?"
+        return int(self._database.require_one(sql, (name,), missing)[0])
 
     def find_name(self, account_id: int) -> str:
-        with self._database.reading() as connection:
-            return read_account_name(connection, account_id)
+        return self._database.read_account_name(account_id)
 
     def find_top(self, first_day: int, count: int) -> list[str]:
         """Return the names of the accounts with calls since a day that spent most."""
@@ -141,8 +138,7 @@ class AccountBook(Part):
             return {id_: -nano for id_, nano in self.rank("balance", today=today).items()}
         if by == "lasts":
             return self._rank_by_days(today)
-        with self._database.snapshot() as connection:
-            rows = read_rows(connection, RANKS[by], {"today": today})
+        rows = self._database.read_rows(RANKS[by], {"today": today})
         return {account_id: join_parts(*parts) for account_id, *parts in rows}
 
     def _rank_by_days(self, today: int) -> dict[int, int]:
@@ -169,12 +165,8 @@ class AccountBook(Part):
     def read_standings(self, account_ids: Sequence[int], *, today: int) -> list[StandingView]:
         """Return the accounts of these ids in their order; unknown ids are left out."""
         # Sums are made for these alone, so a page costs the same however many accounts there are.
-        wanted: dict[str, Value] = {
-            "ids": orjson.dumps(account_ids).decode(),
-            "today": today,
-            "now": self._database.clock(),
-        }
-        rows = self._database.read_rows(_STANDINGS, wanted)
+        ids, now_ms = orjson.dumps(account_ids).decode(), self._database.clock()
+        rows = self._database.read_rows(_STANDINGS, {"ids": ids, "today": today, "now": now_ms})
         found = {view.account.id: view for view in map(_make_standing, rows)}
         return [found[account_id] for account_id in account_ids if account_id in found]
 
@@ -200,45 +192,45 @@ class AccountBook(Part):
         require_terms(terms)
         with self._database.changing() as connection:
             # Looked for first, as the constraint's error would not say what is wrong in words.
-            if connection.execute("SELECT 1 FROM accounts WHERE name = ?", (name,)).fetchone():
+            if self._database.read_one("SELECT 1 FROM accounts WHERE name = ?", (name,)):
                 raise Conflict(
                     f"there is an account '{name}' already", code="name_taken", field="name"
                 )
-            require_free_name(self._database, connection, name)
+            self._people.require_free_name(name)
             now_ms = self._database.clock()
             row = {"name": name, "operator": operator, "created_ms": now_ms, **write_terms(terms)}
-            account_id = insert_numbered(connection, "accounts", row)
+            account_id = self._database.insert_numbered("accounts", row)
             if credit_nano:
                 draft = Draft(account_id, "credit", credit_nano, now_ms, note=note)
                 post_entry(connection, draft)
-            append_change(connection, "account", account_id)
+            self._database.append_change("account", account_id)
             credited = f"with a credit of {format_amount(credit_nano)}" if credit_nano else ""
             self._database.note("account.add", account=name, detail=credited)
-            return read_account(connection, name)
+            return self._database.read_account(name)
 
     def edit(self, name: str, changes: TermChanges, *, operator: bool | None = None) -> AccountView:
         """Change terms or role; a new role ends sessions and links. The last operator stays one."""
         if not changes and operator is None:
             raise Refused("nothing to change; give a limit, models or a role")
         require_terms(replace(_NO_TERMS, **changes))
-        with self._database.changing() as connection:
-            account = read_account(connection, name)
+        with self._database.changing():
+            account = self._database.read_account(name)
             said = describe_changes(changes)
             if operator is not None and operator != account.operator:
-                self._require_operators(connection, account)
+                self._require_operators(account)
                 # A session of the other role would live by the other role's limits.
-                end_sessions(connection, account.id)
-                connection.execute(_SET_ROLE, (operator, account.id))
+                self._signins.end_all(account.id)
+                self._database.change(_SET_ROLE, (operator, account.id))
                 said.append("made an operator" if operator else "no longer an operator")
             columns = write_terms(replace(account.terms, **changes))
-            connection.execute(_EDIT, {"id": account.id, **columns})
-            append_change(connection, "account", account.id)
+            self._database.change(_EDIT, {"id": account.id, **columns})
+            self._database.append_change("account", account.id)
             self._database.note("account.edit", account=name, detail="; ".join(said))
-            return read_account(connection, name)
+            return self._database.read_account(name)
 
-    def _require_operators(self, connection: Connection, account: AccountView) -> None:
+    def _require_operators(self, account: AccountView) -> None:
         """Raise Conflict if nobody else could manage accounts in the console."""
-        others = connection.execute(_OTHER_OPERATORS, (account.id,)).fetchone()
+        others = self._database.read_one(_OTHER_OPERATORS, (account.id,))
         if account.operator and others is None:
             raise Conflict(
                 f"'{account.name}' is the last operator, and without one nobody can manage"
@@ -257,14 +249,12 @@ class AccountBook(Part):
     def _set_suspended(
         self, name: str, action: str, reason: str, *, suspended: bool
     ) -> AccountView:
-        with self._database.changing() as connection:
-            account = read_account(connection, name)
-            connection.execute(
-                "UPDATE accounts SET suspended = ? WHERE id = ?", (suspended, account.id)
-            )
-            append_change(connection, "account", account.id)
+        with self._database.changing():
+            account = self._database.read_account(name)
+            self._database.change(_SUSPEND, (suspended, account.id))
+            self._database.append_change("account", account.id)
             self._database.note(action, account=name, detail=reason)
-            return read_account(connection, name)
+            return self._database.read_account(name)
 
 
 def _make_standing(
@@ -287,17 +277,15 @@ class StatementBook(Part):
         since_ms, until_ms = first_day * DAY_MS, end_day * DAY_MS
         wanted = {"account": account, "since": since_ms, "until": until_ms}
         sums: defaultdict[tuple[int, str], int] = defaultdict(int)
-        with self._database.snapshot() as connection:
+        of_days = {"account": account, "first": first_day, "end": end_day}
+        with self._database.snapshot():
             if account is not None:
-                read_account(connection, account)
-            accounts = connection.execute(_ACCOUNTS, {"account": account}).fetchall()
-            of_days = {"account": account, "first": first_day, "end": end_day}
-            for rows in (
-                connection.execute(_SQL["moves"], wanted).fetchall(),
-                connection.execute(_SQL["charges"], of_days).fetchall(),
-            ):
-                for account_id, kind, *parts in rows:
-                    sums[account_id, kind] += join_parts(*parts)
+                self._database.read_account(account)
+            accounts = self._database.fetch(_ACCOUNTS, {"account": account})
+            moves = self._database.fetch(_SQL["moves"], wanted)
+            charges = self._database.fetch(_SQL["charges"], of_days)
+        for account_id, kind, *parts in (*moves, *charges):
+            sums[account_id, kind] += join_parts(*parts)
         lines = [
             (_make_line(name, sums[id_, "before"], *(sums[id_, kind] for kind in _KINDS)), created)
             for id_, name, created in accounts

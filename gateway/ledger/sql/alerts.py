@@ -49,7 +49,7 @@ from gateway.ledger.serving.queue import (
     RefusalSum,
     RefusedRow,
 )
-from gateway.ledger.sql.database import Connection, Part, read_account_name, read_script
+from gateway.ledger.sql.database import Connection, Part, read_script
 from gateway.money import format_amount
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
@@ -79,10 +79,10 @@ class AlertBook(Part):
         """Queue those that were not raised before, to the operator and to the holder's webhook."""
         if not alerts:
             return
-        with self._database.changing() as connection:
-            connection.execute(_SQL["forget"], (self._database.clock() - KEPT_MS,))
+        with self._database.changing():
+            self._database.change(_SQL["forget"], (self._database.clock() - KEPT_MS,))
             for alert in alerts:
-                self._raise(connection, alert, channels)
+                self._raise(alert, channels)
 
     def raise_test(self, account_id: int | None, channels: Collection[Channel]) -> None:
         """Queue a test: to the holder of the account, or to the operator."""
@@ -107,16 +107,16 @@ class AlertBook(Part):
         begun, over = standing.keys() - told, told - standing.keys() - set(unknown)
         if not begun and not over:
             return
-        with self._database.changing() as connection:
+        with self._database.changing():
             for subject in begun:
-                if now_ms := self._begin(connection, kind, subject):
+                if now_ms := self._begin(kind, subject):
                     alert = Alert(kind, subject, str(now_ms), standing[subject])
-                    self._raise(connection, alert, channels)
+                    self._raise(alert, channels)
             for subject in over:
-                is_mine = connection.execute(_SQL["end"], (kind, subject)).rowcount
+                is_mine = self._database.change(_SQL["end"], (kind, subject))
                 if is_mine and (text := ended.get(subject)):
                     end = Alert(kind, subject, f"{self._database.clock()} end", text, state="ended")
-                    self._raise(connection, end, channels)
+                    self._raise(end, channels)
 
     def follow_balances(
         self, default_nano: int | None, currency: str, channels: Collection[Channel]
@@ -128,11 +128,11 @@ class AlertBook(Part):
             fallen = self._database.read_rows(_SQL["fallen"], wanted)
         if not risen and not fallen:
             return
-        with self._database.changing() as connection:
+        with self._database.changing():
             for subject in risen:
-                connection.execute(_SQL["end"], ("low_balance", subject))
+                self._database.change(_SQL["end"], ("low_balance", subject))
             for account_id, name, balance_nano, threshold_nano in fallen:
-                now_ms = self._begin(connection, "low_balance", str(account_id))
+                now_ms = self._begin("low_balance", str(account_id))
                 if not now_ms:
                     continue
                 text = (
@@ -140,7 +140,7 @@ class AlertBook(Part):
                     f" below {format_amount(threshold_nano)} {currency}."
                 )
                 alert = Alert("low_balance", name, str(now_ms), text, account_id)
-                self._raise(connection, alert, channels)
+                self._raise(alert, channels)
 
     def read_due(self, limit: int) -> list[Due]:
         """Return what is due, those of each receiver in turn."""
@@ -157,12 +157,12 @@ class AlertBook(Part):
 
         Return those that were taken; the others were taken by another process.
         """
-        with self._database.changing() as connection:
+        with self._database.changing():
             now_ms = self._database.clock()
             return {
                 alert_id
                 for alert_id in alert_ids
-                if connection.execute(_SQL["claim"], (until_ms, alert_id, now_ms)).rowcount
+                if self._database.change(_SQL["claim"], (until_ms, alert_id, now_ms))
             }
 
     def note_delivered(self, alert_id: str) -> None:
@@ -189,38 +189,37 @@ class AlertBook(Part):
         return Hook(*row) if row else Hook(None, None, None)
 
     def set_hook(self, account_id: int, hook: Hook) -> None:
-        with self._database.changing() as connection:
+        with self._database.changing():
             row = (account_id, hook.url, hook.secret, hook.low_balance_nano)
-            connection.execute(_SQL["set hook"], row)
+            self._database.change(_SQL["set hook"], row)
             # The address may hold a secret, so that it is no part of the event.
             said = "without a webhook" if hook.url is None else "with a webhook"
-            name = read_account_name(connection, account_id)
+            name = self._database.read_account_name(account_id)
             self._database.note("alerts.edit", account=name, detail=said)
 
-    def _begin(self, connection: Connection, kind: AlertKind, subject: str) -> int:
+    def _begin(self, kind: AlertKind, subject: str) -> int:
         """Begin a condition; return since when it stands, or 0 if it does already."""
         now_ms = self._database.clock()
-        return now_ms if connection.execute(_SQL["begin"], (kind, subject, now_ms)).rowcount else 0
+        return now_ms if self._database.change(_SQL["begin"], (kind, subject, now_ms)) else 0
 
-    def _raise(self, connection: Connection, alert: Alert, channels: Collection[Channel]) -> None:
+    def _raise(self, alert: Alert, channels: Collection[Channel]) -> None:
         """Queue an alert for each receiver; a test goes to one only."""
         receivers: list[Channel] = [*channels]
         if alert.account_id is not None:
             if alert.kind == "test":
                 receivers = []
-            row = connection.execute(_SQL["hook"], (alert.account_id,)).fetchone()
-            if row is not None and row[0] is not None:
+            if self.read_hook(alert.account_id).url is not None:
                 receivers.append("holder")
         now_ms = self._database.clock()
         # The same key in every process: the constraint on it lets an occurrence be raised once.
         key = ":".join(alert.key)
         account_id = alert.account_id
-        name = None if account_id is None else read_account_name(connection, account_id)
+        name = None if account_id is None else self._database.read_account_name(account_id)
         for channel in receivers:
             alert_id = make_alert_id()
             body = write_alert(alert, alert_id, name, now_ms)
             row = (alert_id, key, channel, alert.kind, account_id, body, now_ms, now_ms)
-            connection.execute(_SQL["raise"], row)
+            self._database.change(_SQL["raise"], row)
 
 
 def write_observations(
@@ -299,12 +298,6 @@ _AFTER_ALL: Final = "req_g"
 """Greater than all request ids."""
 
 
-def read_failures(connection: Connection, first: str, last: str) -> tuple[UpstreamFailure, ...]:
-    """Return the failed and rejected attempts of a range of request ids, the first one first."""
-    rows = connection.execute(_SQL["failures of requests"], {"first": first, "last": last})
-    return tuple(UpstreamFailure(*row[:8], *map(bool, row[8:])) for row in rows)
-
-
 class ObservationBook(Part):
     def read_refusals(self, account_id: int | None, since_ms: int) -> list[RefusalView]:
         """Sum the refusals since the hour of a time, the latest first; None: those of everybody."""
@@ -346,9 +339,13 @@ class ObservationBook(Part):
         if not calls:
             return {}
         request_ids = sorted(call.request_id for call in calls)
-        with self._database.reading() as connection:
-            found = read_failures(connection, request_ids[0], request_ids[-1])
+        found = self.read_failures(request_ids[0], request_ids[-1])
         return {one.request_id: one for one in found}
+
+    def read_failures(self, first: str, last: str) -> tuple[UpstreamFailure, ...]:
+        """Return the failed and rejected attempts of a range of request ids, the first one first."""
+        rows = self._database.fetch(_SQL["failures of requests"], {"first": first, "last": last})
+        return tuple(UpstreamFailure(*row[:8], *map(bool, row[8:])) for row in rows)
 
     def read_upstream(self) -> list[UpstreamView]:
         """Return every provider's model that was asked within a month, by name."""

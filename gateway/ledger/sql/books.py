@@ -40,19 +40,11 @@ from gateway.ledger.sql.alerts import AlertBook, ObservationBook
 from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.calls import CallBook
 from gateway.ledger.sql.codes import CodeBook
-from gateway.ledger.sql.database import (
-    Connection,
-    Database,
-    Part,
-    Value,
-    Values,
-    insert,
-    read_script,
-)
+from gateway.ledger.sql.database import Connection, Database, Part, Value, Values, read_script
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
 from gateway.ledger.sql.orders import OrderBook
-from gateway.ledger.sql.people import PeopleBook, find_hash, note_signin
+from gateway.ledger.sql.people import PeopleBook
 from gateway.ledger.sql.signins import SignInBook
 from gateway.ledger.sql.usage import UsageBook
 
@@ -65,21 +57,21 @@ class Books(Database):
 
     def __init__(self, connection: Connection, clock: Callable[[], int]) -> None:
         super().__init__(connection, clock)
-        self.accounts = AccountBook(self)
-        self.keys = KeyBook(self)
+        self.people = PeopleBook(self)
+        self.signins = SignInBook(self, self.people)
+        self.totp = TotpBook(self, self.people)
+        self.tokens = TokenBook(self)
+        self.accounts = AccountBook(self, self.people, self.signins)
         self.budgets = BudgetBook(self)
+        self.keys = KeyBook(self, self.budgets)
         self.entries = EntryBook(self)
         self.codes = CodeBook(self, self.entries)
         self.orders = OrderBook(self, self.entries)
-        self.calls = CallBook(self)
+        self.observations = ObservationBook(self)
+        self.calls = CallBook(self, self.observations)
         self.usage = UsageBook(self)
         self.statements = StatementBook(self)
-        self.people = PeopleBook(self)
-        self.signins = SignInBook(self, self.people)
-        self.totp = TotpBook(self)
-        self.tokens = TokenBook(self)
         self.events = EventBook(self)
-        self.observations = ObservationBook(self)
         self.alerts = AlertBook(self)
         self.replays = ReplayBook(self)
 
@@ -188,8 +180,8 @@ class ReplayBook(Part):
         Raises OtherRequest if the idempotency key was used before with another body.
         """
         where = (repeatable.caller, repeatable.route, repeatable.idempotency_key)
-        with self._database.changing() as connection:
-            row = connection.execute(_SQL["find reply"], where).fetchone()
+        with self._database.changing():
+            row = self._database.read_one(_SQL["find reply"], where)
             if row is not None:
                 request, status, reply = row
                 if request != repeatable.request:
@@ -197,10 +189,8 @@ class ReplayBook(Part):
                 return StoredReply(status, reply), True
             # Inside this transaction: a crash leaves neither an effect without its reply, nor the reverse.
             kept = do()
-            connection.execute(
-                _SQL["keep reply"],
-                (*where, repeatable.request, kept.status, kept.reply, self._database.clock()),
-            )
+            told = (repeatable.request, kept.status, kept.reply, self._database.clock())
+            self._database.change(_SQL["keep reply"], (*where, *told))
             return kept, False
 
 
@@ -215,6 +205,10 @@ _REMOVE_TOTP: Final = (
 class TotpBook(Part):
     """Keys of apps are kept in the clear, recovery codes by their SHA-256."""
 
+    def __init__(self, database: Database, people: PeopleBook) -> None:
+        super().__init__(database)
+        self._people = people
+
     def read(self, signin: SignIn) -> TotpView | None:
         row = self._database.read_one(_SQL["totp"], signin.key)
         return None if row is None else TotpView(bytes(row[0]), *row[1:])
@@ -224,11 +218,11 @@ class TotpBook(Part):
 
         Raises Conflict after a set-up, and for a person who has a name but no password.
         """
-        with self._database.changing() as connection:
-            if signin.person and find_hash(connection, signin) is None:
+        with self._database.changing():
+            if signin.person and self._people.find_hash(signin) is None:
                 raise Conflict("one-time codes are asked for beside a password; set one first")
             row = (*signin.key, secret, self._database.clock())
-            if not connection.execute(_SQL["propose"], row).rowcount:
+            if not self._database.change(_SQL["propose"], row):
                 raise Conflict("one-time codes are set up already; remove them first")
 
     def confirm(self, signin: SignIn, secret: bytes, step: int, digests: Sequence[bytes]) -> None:
@@ -236,12 +230,13 @@ class TotpBook(Part):
 
         `digests` are those of the recovery codes. Raises Conflict if that key is not proposed.
         """
-        with self._database.changing() as connection:
+        with self._database.changing():
             row = (self._database.clock(), step, *signin.key, secret)
-            if not connection.execute(_SQL["confirm"], row).rowcount:
+            if not self._database.change(_SQL["confirm"], row):
                 raise Conflict("the set-up was begun anew meanwhile, or has been finished")
-            connection.executemany(_ADD_CODE, [(*signin.key, digest) for digest in digests])
-            note_signin(self._database, "account.totp", signin, "set up")
+            for digest in digests:
+                self._database.change(_ADD_CODE, (*signin.key, digest))
+            self._people.note("account.totp", signin, "set up")
 
     def use_step(self, signin: SignIn, step: int) -> bool:
         """Use a time step up; return False if it, or a later one, was used before."""
@@ -249,19 +244,19 @@ class TotpBook(Part):
 
     def use_recovery_code(self, signin: SignIn, digest: bytes) -> bool:
         """Use a recovery code up; return False if there is none."""
-        with self._database.changing() as connection:
-            if not connection.execute(_USE_CODE, (*signin.key, digest)).rowcount:
+        with self._database.changing():
+            if not self._database.change(_USE_CODE, (*signin.key, digest)):
                 return False
-            note_signin(self._database, "account.recovery_code", signin)
+            self._people.note("account.recovery_code", signin)
             return True
 
     def remove(self, signin: SignIn) -> None:
         """Ask for no codes any more. Raises NotFound if there is no set-up."""
-        with self._database.changing() as connection:
-            removed = [connection.execute(sql, signin.key).rowcount for sql in _REMOVE_TOTP]
+        with self._database.changing():
+            removed = [self._database.change(sql, signin.key) for sql in _REMOVE_TOTP]
             if not removed[-1]:
                 raise NotFound(f"account '{signin.name}' has no one-time codes")
-            note_signin(self._database, "account.totp", signin, "removed")
+            self._people.note("account.totp", signin, "removed")
 
 
 USED_EVERY_MS: Final = 60_000
@@ -283,8 +278,8 @@ class TokenBook(Part):
 
     def create(self, terms: TokenTerms, new: StoredSecret) -> TokenView:
         """Raises Conflict if a token that is not revoked has the name."""
-        with self._database.changing() as connection:
-            if connection.execute(_LIVE_NAME, (terms.name,)).fetchone() is not None:
+        with self._database.changing():
+            if self._database.read_one(_LIVE_NAME, (terms.name,)) is not None:
                 raise Conflict(
                     f"there is a token '{terms.name}' already; revoke it, or take another name",
                     code="name_taken",
@@ -295,9 +290,9 @@ class TokenBook(Part):
                 "created_ms": self._database.clock(),
             }
             made |= asdict(new) | asdict(terms)
-            insert(connection, "tokens", made)
+            self._database.insert("tokens", made)
             self._note("token.add", new.id, terms)
-            return _view(connection.execute(_FIND_SCRIPT, (new.digest,)).fetchone())
+            return _view(self._database.read_one(_FIND_SCRIPT, (new.digest,)))
 
     def read_all(self) -> list[TokenView]:
         """Return all tokens, the newest first."""
@@ -321,18 +316,15 @@ class TokenBook(Part):
 
     def revoke(self, token: str) -> TokenView:
         """Revoke by id, or by name; a token that is revoked already keeps its time."""
-        with self._database.changing() as connection:
-            row = connection.execute(_NAMED, {"token": token}).fetchone()
-            if row is None:
-                raise NotFound(f"there is no token '{token}' that could be revoked")
-            found = _view(row)
+        with self._database.changing():
+            missing = NotFound(f"there is no token '{token}' that could be revoked")
+            found = _view(self._database.require_one(_NAMED, {"token": token}, missing))
             if found.revoked_ms is not None:
                 return found
-            connection.execute(
-                "UPDATE tokens SET revoked_ms = ? WHERE id = ?", (self._database.clock(), found.id)
-            )
+            ended = (self._database.clock(), found.id)
+            self._database.change("UPDATE tokens SET revoked_ms = ? WHERE id = ?", ended)
             self._note("token.revoke", found.id, found.terms)
-            return _view(connection.execute(_NAMED, {"token": found.id}).fetchone())
+            return _view(self._database.read_one(_NAMED, {"token": found.id}))
 
     def _note(self, action: str, token_id: str, terms: TokenTerms) -> None:
         detail = f"{terms.name}, role {terms.role}"

@@ -17,14 +17,7 @@ from gateway.ledger.key_records import (
     show_budget,
 )
 from gateway.ledger.records import Conflict, NotFound, Refused
-from gateway.ledger.sql.database import (
-    KEY_LIVES,
-    Connection,
-    Part,
-    append_change,
-    insert_numbered,
-    read_account,
-)
+from gateway.ledger.sql.database import KEY_LIVES, Part
 from gateway.ledger.sql.rows import sum_charges
 from gateway.money import format_amount
 from gateway.times import DAY_MS
@@ -48,6 +41,11 @@ _ALL: Final = (
     f" AND (budgets.name IS NOT NULL OR EXISTS (SELECT 1 {_USERS}))"
     " ORDER BY accounts.name, budgets.name IS NULL, budgets.name, budgets.id"
 )
+_SHARED: Final = (
+    "SELECT name FROM budgets WHERE id = ? AND account_id = ?"
+    " AND name IS NOT NULL AND ended_ms IS NULL"
+)
+_NAMED: Final = "SELECT 1 FROM budgets WHERE account_id = ? AND name = ? AND ended_ms IS NULL"
 _SUM: Final = "SELECT period, period_day, spent_nano FROM budgets WHERE id = ?"
 _EDIT: Final = (
     "UPDATE budgets SET name = ?, period = ?, amount_nano = ?, spent_nano = ?, period_day = ?"
@@ -60,17 +58,16 @@ class BudgetBook(Part):
 
     def read(self, budget_id: int, *, account_id: int | None = None) -> BudgetView:
         """Raises NotFound also for a budget that has ended."""
-        with self._database.reading() as connection:
-            return _read_budget(connection, budget_id, account_id, self._database.clock())
+        wanted = {"id": budget_id, "account": account_id, "now": self._database.clock()}
+        missing = NotFound(f"there is no budget {budget_id}")
+        return self._view(self._database.require_one(_ONE, wanted, missing))
 
     def read_all(self, account: str | None = None) -> list[BudgetView]:
         """Return the named budgets and those of keys that have not ended; by account and name."""
-        now_ms = self._database.clock()
-        with self._database.reading() as connection:
-            if account is not None:
-                read_account(connection, account)
-            rows = connection.execute(_ALL, {"account": account, "now": now_ms})
-            return [_view(row, now_ms) for row in rows]
+        if account is not None:
+            self._database.read_account(account)
+        wanted = {"account": account, "now": self._database.clock()}
+        return [self._view(row) for row in self._database.fetch(_ALL, wanted)]
 
     def find(self, word: str, account: str | None = None) -> BudgetView:
         """Find a budget by its id or its name."""
@@ -84,18 +81,23 @@ class BudgetBook(Part):
             raise Refused(f"several accounts have a budget '{word}'; give its id: {ids}")
         return found[0]
 
+    def find_shared(self, account_id: int, budget_id: int) -> str:
+        """Return the name of a budget of this account that keys can share. Raises NotFound."""
+        missing = NotFound("the account has no such budget", field="budget_id")
+        (name,) = self._database.require_one(_SHARED, (budget_id, account_id), missing)
+        return str(name)
+
     def create(self, account: str, name: str, allowance: Allowance) -> BudgetView:
         """Create a budget that several keys can share."""
         _require_name(name)
         require_allowance(allowance)
-        now_ms = self._database.clock()
-        with self._database.changing() as connection:
-            owner = read_account(connection, account)
-            _require_free(connection, owner.id, name)
-            budget_id = insert_budget(connection, owner.id, name, allowance, now_ms)
+        with self._database.changing():
+            owner = self._database.read_account(account)
+            self._require_free(owner.id, name)
+            budget_id = self.insert(owner.id, name, allowance)
             detail = f"'{name}': {describe_allowance(allowance)}"
             self._database.note("budget.add", account=account, target=str(budget_id), detail=detail)
-            return _read_budget(connection, budget_id, owner.id, now_ms)
+            return self.read(budget_id)
 
     def edit(
         self, budget_id: int, changes: BudgetChanges, *, account_id: int | None = None
@@ -106,28 +108,22 @@ class BudgetBook(Part):
         if "name" in changes:
             _require_name(changes["name"])
         require_allowance(changes.get("allowance"))
-        now_ms = self._database.clock()
-        with self._database.changing() as connection:
-            budget = _read_budget(connection, budget_id, account_id, now_ms)
+        with self._database.changing():
+            budget = self.read(budget_id, account_id=account_id)
             name = changes.get("name", budget.name)
             if name is not None and name != budget.name:
                 _require_own_name(budget)
-                _require_free(connection, read_account(connection, budget.account).id, name)
+                self._require_free(self._database.read_account(budget.account).id, name)
             allowance = changes.get("allowance", Allowance(budget.amount_nano, budget.period))
-            write_budget(connection, budget_id, name, allowance, now_ms)
-            self._database.note(
-                "budget.edit",
-                account=budget.account,
-                target=str(budget_id),
-                detail=f"{_quote(name)}{describe_allowance(allowance)}",
-            )
-            return _read_budget(connection, budget_id, account_id, now_ms)
+            self._write(budget_id, name, allowance)
+            detail = ("" if name is None else f"'{name}': ") + describe_allowance(allowance)
+            self._note("budget.edit", budget, detail)
+            return self.read(budget_id)
 
     def end(self, budget_id: int, *, account_id: int | None = None) -> None:
         """End a named budget that no live key spends from. Raises Conflict if one does."""
-        now_ms = self._database.clock()
-        with self._database.changing() as connection:
-            budget = _read_budget(connection, budget_id, account_id, now_ms)
+        with self._database.changing():
+            budget = self.read(budget_id, account_id=account_id)
             _require_own_name(budget)
             # To end it would lift a limit that somebody relies on.
             if budget.keys:
@@ -136,64 +132,55 @@ class BudgetBook(Part):
                     f"{keys} from the budget '{budget.name}'; edit or revoke them first",
                     code="budget_in_use",
                 )
-            connection.execute("UPDATE budgets SET ended_ms = ? WHERE id = ?", (now_ms, budget_id))
-            self._database.note(
-                "budget.remove",
-                account=budget.account,
-                target=str(budget_id),
-                detail=f"'{budget.name}'",
+            ended = (self._database.clock(), budget_id)
+            self._database.change("UPDATE budgets SET ended_ms = ? WHERE id = ?", ended)
+            self._note("budget.remove", budget, f"'{budget.name}'")
+
+    def insert(self, account_id: int, name: str | None, allowance: Allowance) -> int:
+        """Insert a budget of which nothing is spent; return its id."""
+        now_ms = self._database.clock()
+        row = {
+            "account_id": account_id,
+            "name": name,
+            "period": allowance.period,
+            "amount_nano": allowance.amount_nano,
+            "period_day": find_span(allowance.period, now_ms).first_day,
+            "created_ms": now_ms,
+        }
+        return self._database.insert_numbered("budgets", row)
+
+    def set_own(self, key: KeyView, account_id: int, own: Allowance) -> int:
+        """Change the key's own budget, or make it one; return its id."""
+        if key.budget is None or key.budget.name is not None:
+            return self.insert(account_id, None, own)
+        self._write(key.budget.id, None, own)
+        return key.budget.id
+
+    def _write(self, budget_id: int, name: str | None, allowance: Allowance) -> None:
+        """Write a budget's terms, and its sum for the present period, which may be another now."""
+        span = find_span(allowance.period, self._database.clock())
+        period, period_day, spent_nano = self._database.read_one(_SUM, (budget_id,))
+        # Only another period is summed up anew: in a month there may be very many requests.
+        if (period, period_day) != (allowance.period, span.first_day):
+            spent_nano = sum_charges(self._database.connection, budget_id, span)
+        terms = (name, allowance.period, allowance.amount_nano)
+        self._database.change(_EDIT, (*terms, spent_nano, span.first_day, budget_id))
+        self._database.append_change("budget", budget_id)
+
+    def _view(self, row: tuple[*BudgetColumns, str, int, int]) -> BudgetView:
+        shown = view_standing(row[:6], self._database.clock())
+        terms = (shown.id, shown.name, shown.period, shown.amount_nano)
+        return BudgetView(*terms, shown.spent_nano, shown.resets_ms, *row[6:])
+
+    def _note(self, action: str, budget: BudgetView, detail: str) -> None:
+        target = str(budget.id)
+        self._database.note(action, account=budget.account, target=target, detail=detail)
+
+    def _require_free(self, account_id: int, name: str) -> None:
+        if self._database.read_one(_NAMED, (account_id, name)):
+            raise Conflict(
+                f"the account has a budget '{name}' already", code="name_taken", field="name"
             )
-
-
-def insert_budget(
-    connection: Connection, account_id: int, name: str | None, allowance: Allowance, now_ms: int
-) -> int:
-    """Insert a budget of which nothing is spent; return its id."""
-    row = {
-        "account_id": account_id,
-        "name": name,
-        "period": allowance.period,
-        "amount_nano": allowance.amount_nano,
-        "period_day": find_span(allowance.period, now_ms).first_day,
-        "created_ms": now_ms,
-    }
-    return insert_numbered(connection, "budgets", row)
-
-
-def write_budget(
-    connection: Connection, budget_id: int, name: str | None, allowance: Allowance, now_ms: int
-) -> None:
-    """Write a budget's terms, and its sum for the present period, which may be another now."""
-    span = find_span(allowance.period, now_ms)
-    period, period_day, spent_nano = connection.execute(_SUM, (budget_id,)).fetchone()
-    # Only another period is summed up anew: in a month there may be very many requests.
-    if (period, period_day) != (allowance.period, span.first_day):
-        spent_nano = sum_charges(connection, budget_id, span)
-    terms = (name, allowance.period, allowance.amount_nano)
-    connection.execute(_EDIT, (*terms, spent_nano, span.first_day, budget_id))
-    append_change(connection, "budget", budget_id)
-
-
-def set_own_budget(
-    connection: Connection, key: KeyView, account_id: int, own: Allowance, now_ms: int
-) -> int:
-    """Change the key's own budget, or make it one; return its id."""
-    if key.budget is None or key.budget.name is not None:
-        return insert_budget(connection, account_id, None, own, now_ms)
-    write_budget(connection, key.budget.id, None, own, now_ms)
-    return key.budget.id
-
-
-def require_shared(connection: Connection, account_id: int, budget_id: int) -> str:
-    """Return the name of a budget of this account that keys can share. Raises NotFound."""
-    row = connection.execute(
-        "SELECT name FROM budgets WHERE id = ? AND account_id = ?"
-        " AND name IS NOT NULL AND ended_ms IS NULL",
-        (budget_id, account_id),
-    ).fetchone()
-    if row is None:
-        raise NotFound("the account has no such budget", field="budget_id")
-    return str(row[0])
 
 
 def view_standing(row: BudgetColumns, now_ms: int) -> BudgetStanding:
@@ -202,25 +189,8 @@ def view_standing(row: BudgetColumns, now_ms: int) -> BudgetStanding:
     return show_budget(budget_id, name, Allowance(amount_nano, period), spending, now_ms)
 
 
-def _view(row: tuple[*BudgetColumns, str, int, int], now_ms: int) -> BudgetView:
-    shown = view_standing(row[:6], now_ms)
-    terms = (shown.id, shown.name, shown.period, shown.amount_nano)
-    return BudgetView(*terms, shown.spent_nano, shown.resets_ms, *row[6:])
-
-
 def describe_allowance(allowance: Allowance) -> str:
     return f"{format_amount(allowance.amount_nano)} a {allowance.period}"
-
-
-def _read_budget(
-    connection: Connection, budget_id: int, account_id: int | None, now_ms: int
-) -> BudgetView:
-    """Raises NotFound."""
-    wanted = {"id": budget_id, "account": account_id, "now": now_ms}
-    row = connection.execute(_ONE, wanted).fetchone()
-    if row is None:
-        raise NotFound(f"there is no budget {budget_id}")
-    return _view(row, now_ms)
 
 
 def _require_name(name: str) -> None:
@@ -237,18 +207,3 @@ def _require_own_name(budget: BudgetView) -> None:
         raise Conflict(
             f"budget {budget.id} is a key's own; edit that key instead", code="own_budget"
         )
-
-
-def _require_free(connection: Connection, account_id: int, name: str) -> None:
-    taken = connection.execute(
-        "SELECT 1 FROM budgets WHERE account_id = ? AND name = ? AND ended_ms IS NULL",
-        (account_id, name),
-    ).fetchone()
-    if taken:
-        raise Conflict(
-            f"the account has a budget '{name}' already", code="name_taken", field="name"
-        )
-
-
-def _quote(name: str | None) -> str:
-    return "" if name is None else f"'{name}': "

@@ -23,13 +23,12 @@ from typing import Final, Literal
 from gateway.ids import display, find_first_id
 from gateway.ledger.call_records import CallDetail, CallFilter, CallView, KeyLabel, Outcome
 from gateway.ledger.records import NotFound
-from gateway.ledger.sql.alerts import read_failures
+from gateway.ledger.sql.alerts import ObservationBook
 from gateway.ledger.sql.database import (
-    Connection,
+    Database,
     Part,
     Value,
     join_parts,
-    read_rows,
     read_script,
     sum_parts,
     write_rows,
@@ -171,8 +170,8 @@ def _find_bounds(chosen: CallFilter) -> tuple[int, int]:
     return since_ms, max(until_ms, 0)
 
 
-def make_parameters(chosen: CallFilter) -> dict[str, Value]:
-    """Return the parameters of a filter."""
+def make_parameters(chosen: CallFilter, **others: Value) -> dict[str, Value]:
+    """Return the parameters of a filter, with others or in place of them."""
     since_ms, until_ms = _find_bounds(chosen)
     return {
         "account": chosen.account_id,
@@ -187,50 +186,8 @@ def make_parameters(chosen: CallFilter) -> dict[str, Value]:
         "last": (until_ms - 1) // DAY_MS,
         "since": since_ms,
         "until": until_ms,
+        **others,
     }
-
-
-def find_ranges(
-    connection: Connection, chosen: CallFilter, below_id: str | None
-) -> Iterator[tuple[str, str]]:
-    """Yield ranges of ids, the latest first, that contain all of the chosen calls."""
-    since_ms, until_ms = _find_bounds(chosen)
-    lowest, top = find_first_id(since_ms), find_first_id(until_ms)
-    end = top if below_id is None else min(top, below_id)
-    is_wide = chosen.key_id is None and chosen.model is None
-    if is_wide or choose_index(chosen) != "account":
-        yield lowest, end
-        return
-    days = (since_ms // DAY_MS, (until_ms - 1) // DAY_MS)
-    for day in _find_places(connection, DAYS, chosen, DAY_MS, days):
-        if find_first_id(day * DAY_MS) >= end:
-            continue
-        hours = (day * HOURS_PER_DAY, (day + 1) * HOURS_PER_DAY - 1)
-        for hour in _find_places(connection, HOURS, chosen, HOUR_MS, hours):
-            low, high = find_first_id(hour * HOUR_MS), find_first_id((hour + 1) * HOUR_MS)
-            if low < end and high > lowest:
-                yield max(low, lowest), min(high, end)
-
-
-def _find_places(
-    connection: Connection,
-    statement: str,
-    chosen: CallFilter,
-    unit_ms: int,
-    bounds: tuple[int, int],
-) -> list[int]:
-    """Return the days or hours in which chosen calls may have begun, the latest first."""
-    first, last = bounds
-    values = {
-        **make_parameters(chosen),
-        "ms": unit_ms,
-        "first": first,
-        "last": last,
-        "since": first * unit_ms,
-        "until": (last + 1) * unit_ms,
-    }
-    rows = read_rows(connection, statement, values)
-    return sorted(set(rows), reverse=True)
 
 
 MAX_COUNTED: Final = 10_000
@@ -248,56 +205,71 @@ _ACCOUNT_OF_KEY: Final = "SELECT account_id FROM keys WHERE id = ?"
 
 
 class CallBook(Part):
+    def __init__(self, database: Database, observations: ObservationBook) -> None:
+        super().__init__(database)
+        self._observations = observations
+
     def read_page(self, chosen: CallFilter, below_id: str | None, limit: int) -> list[CallView]:
         """Return the latest calls below an id, including pending ones."""
-        with self._database.reading() as connection:
-            chosen = _find_account(connection, chosen)
-            if chosen.request_id is not None:
-                found = _read(connection, ONE, {**make_parameters(chosen), "id": chosen.request_id})
-                return [one for one in found if below_id is None or one.request_id < below_id]
-            return _read_calls(connection, chosen, below_id, limit)
+        chosen = self._find_account(chosen)
+        if chosen.request_id is not None:
+            found = self._read(ONE, chosen, id=chosen.request_id)
+            return [one for one in found if below_id is None or one.request_id < below_id]
+        statement, calls = LATEST[choose_index(chosen)], list[CallView]()
+        with self._database.reading():  # SQLite folds once, not for each range
+            for low, high in self.find_ranges(chosen, below_id):
+                calls += self._read(statement, chosen, low=low, high=high, limit=limit - len(calls))
+                if len(calls) == limit:
+                    break
+        return calls
 
     def read_slowest(self, chosen: CallFilter, below_id: str | None, limit: int) -> list[CallView]:
         """Return those below an id that took longest. All chosen ones are looked at."""
-        with self._database.reading() as connection:
-            chosen = _find_account(connection, chosen)
-            if chosen.slower_than_ms is None:  # pending and interrupted ones took no known time
-                chosen = replace(chosen, slower_than_ms=-1)
-            statement, calls = SLOWEST[choose_index(chosen)], list[CallView]()
-            for low, high in find_ranges(connection, chosen, below_id):
-                values: dict[str, Value] = {"low": low, "high": high, "limit": limit}
-                calls += _read(connection, statement, {**make_parameters(chosen), **values})
+        chosen = self._find_account(chosen)
+        if chosen.slower_than_ms is None:  # pending and interrupted ones took no known time
+            chosen = replace(chosen, slower_than_ms=-1)
+        statement, calls = SLOWEST[choose_index(chosen)], list[CallView]()
+        with self._database.reading():  # SQLite folds once, not for each range
+            for low, high in self.find_ranges(chosen, below_id):
+                calls += self._read(statement, chosen, low=low, high=high, limit=limit)
                 calls = sorted(calls, key=_by_duration, reverse=True)[:limit]
-            return calls
+        return calls
 
     def find_start_ms(self, chosen: CallFilter, below_id: str | None, count: int) -> int | None:
         """Return since when so many of the account's calls below an id began; None if they are fewer."""
         source, first, id_ = _INDEXES["id" if chosen.account_id is None else "account"]
         sql = f"SELECT started_ms FROM {source} WHERE {first} {_IN_RANGE.format(id=id_)}"  # noqa: S608
         wanted = CallFilter(chosen.account_id, since_ms=chosen.since_ms, until_ms=chosen.until_ms)
-        with self._database.reading() as connection:
-            ((low, high),) = find_ranges(connection, wanted, below_id)
-            values = {**make_parameters(wanted), "low": low, "high": high, "newer": count - 1}
-            rows = connection.execute(f"{sql} ORDER BY {id_} DESC LIMIT 1 OFFSET :newer", values)
-            return next((int(started_ms) for (started_ms,) in rows), None)
+        ((low, high),) = self.find_ranges(wanted, below_id)
+        values = make_parameters(wanted, low=low, high=high, newer=count - 1)
+        found = self._database.read_one(f"{sql} ORDER BY {id_} DESC LIMIT 1 OFFSET :newer", values)
+        return None if found is None else int(found[0])
 
     def count(self, chosen: CallFilter) -> int | None:
         """Return how many calls are chosen; None if they are many and no sums tell their number."""
         if chosen.request_id is not None:
             return len(self.read_page(chosen, None, 1))
-        with self._database.reading() as connection:
-            chosen = _find_account(connection, chosen)
-            if are_summed(chosen):
-                return int(connection.execute(COUNT, make_parameters(chosen)).fetchone()[0])
-            return _count_few(connection, chosen)
+        chosen = self._find_account(chosen)
+        if are_summed(chosen):
+            return self._database.read_number(COUNT, make_parameters(chosen))
+        statement, count = COUNT_FEW[choose_index(chosen)], 0
+        with self._database.reading():  # SQLite folds once, not for each range
+            for low, high in self.find_ranges(chosen, None):
+                # One more than the most tells that there are too many.
+                left = MAX_COUNTED + 1 - count
+                values = make_parameters(chosen, low=low, high=high, limit=left)
+                count += self._database.read_number(statement, values)
+                if count > MAX_COUNTED:
+                    return None
+        return count
 
     def read_detail(self, request_id: str, *, account_id: int | None = None) -> CallDetail:
         """Return a request with its receipt. Those of other accounts are treated as unknown."""
         with self._database.snapshot() as connection:
             values = {"id": request_id, "account": account_id}
-            labels = connection.execute(_SQL["labels"], values).fetchone()
+            labels = self._database.read_one(_SQL["labels"], values)
             receipt = read_receipt(connection, request_id=request_id)
-            failures = read_failures(connection, request_id, request_id)
+            failures = self._observations.read_failures(request_id, request_id)
         if labels is None or receipt is None:
             raise NotFound("there is no call of that request id")
         account, key_id, key_name, last4 = labels
@@ -306,48 +278,49 @@ class CallBook(Part):
 
     def measure_pending(self) -> tuple[int, int]:
         """Return how many requests are pending, and what they hold in nano-units."""
-        count, *parts = self._database.read_one(_PENDING_HOLDS, ())
+        count, *parts = self._database.read_one(_PENDING_HOLDS)
         return int(count), join_parts(*parts)
 
+    def find_ranges(self, chosen: CallFilter, below_id: str | None) -> Iterator[tuple[str, str]]:
+        """Yield ranges of ids, the latest first, that contain all of the chosen calls."""
+        since_ms, until_ms = _find_bounds(chosen)
+        lowest, top = find_first_id(since_ms), find_first_id(until_ms)
+        end = top if below_id is None else min(top, below_id)
+        is_wide = chosen.key_id is None and chosen.model is None
+        if is_wide or choose_index(chosen) != "account":
+            yield lowest, end
+            return
+        days = (since_ms // DAY_MS, (until_ms - 1) // DAY_MS)
+        for day in self._find_places(DAYS, chosen, DAY_MS, days):
+            if find_first_id(day * DAY_MS) >= end:
+                continue
+            hours = (day * HOURS_PER_DAY, (day + 1) * HOURS_PER_DAY - 1)
+            for hour in self._find_places(HOURS, chosen, HOUR_MS, hours):
+                low, high = find_first_id(hour * HOUR_MS), find_first_id((hour + 1) * HOUR_MS)
+                if low < end and high > lowest:
+                    yield max(low, lowest), min(high, end)
 
-def _find_account(connection: Connection, chosen: CallFilter) -> CallFilter:
-    """Name the account of the chosen key, as the search of one account looks at less."""
-    if chosen.account_id is not None or chosen.key_id is None:
-        return chosen
-    # No account has the number 0: an unknown key finds nothing, in no time.
-    row = connection.execute(_ACCOUNT_OF_KEY, (chosen.key_id,)).fetchone()
-    return replace(chosen, account_id=0 if row is None else row[0])
+    def _find_places(
+        self, statement: str, chosen: CallFilter, unit_ms: int, bounds: tuple[int, int]
+    ) -> list[int]:
+        """Return the days or hours in which chosen calls may have begun, the latest first."""
+        first, last = bounds
+        since_ms, until_ms = first * unit_ms, (last + 1) * unit_ms
+        places = {"first": first, "last": last, "since": since_ms, "until": until_ms}
+        values = make_parameters(chosen, ms=unit_ms, **places)
+        return sorted(set(self._database.read_rows(statement, values)), reverse=True)
 
+    def _find_account(self, chosen: CallFilter) -> CallFilter:
+        """Name the account of the chosen key, as the search of one account looks at less."""
+        if chosen.account_id is not None or chosen.key_id is None:
+            return chosen
+        # No account has the number 0: an unknown key finds nothing, in no time.
+        row = self._database.read_one(_ACCOUNT_OF_KEY, (chosen.key_id,))
+        return replace(chosen, account_id=0 if row is None else row[0])
 
-def _read_calls(
-    connection: Connection, chosen: CallFilter, below_id: str | None, limit: int
-) -> list[CallView]:
-    statement, calls = LATEST[choose_index(chosen)], list[CallView]()
-    for low, high in find_ranges(connection, chosen, below_id):
-        values: dict[str, Value] = {"low": low, "high": high, "limit": limit - len(calls)}
-        calls += _read(connection, statement, {**make_parameters(chosen), **values})
-        if len(calls) == limit:
-            break
-    return calls
-
-
-def _count_few(connection: Connection, chosen: CallFilter) -> int | None:
-    """Count calls one by one; return None if there are more than `MAX_COUNTED`."""
-    statement, count = COUNT_FEW[choose_index(chosen)], 0
-    for low, high in find_ranges(connection, chosen, None):
-        # One more than the most tells that there are too many.
-        values: dict[str, Value] = {"low": low, "high": high, "limit": MAX_COUNTED + 1 - count}
-        count += int(
-            connection.execute(statement, {**make_parameters(chosen), **values}).fetchone()[0]
-        )
-        if count > MAX_COUNTED:
-            return None
-    return count
-
-
-def _read(connection: Connection, statement: str, values: dict[str, Value]) -> list[CallView]:
-    rows = read_rows(connection, statement, values)
-    return sorted(map(_view, rows), key=lambda call: call.request_id, reverse=True)
+    def _read(self, statement: str, chosen: CallFilter, **values: Value) -> list[CallView]:
+        rows = self._database.read_rows(statement, make_parameters(chosen, **values))
+        return sorted(map(_view, rows), key=lambda call: call.request_id, reverse=True)
 
 
 def _by_duration(call: CallView) -> tuple[int, str]:

@@ -15,15 +15,7 @@ from gateway.ledger.records import (
     NotFound,
     StoredSecret,
 )
-from gateway.ledger.sql.database import (
-    MAX_ROWS,
-    Connection,
-    Database,
-    Part,
-    Value,
-    read_account,
-    read_script,
-)
+from gateway.ledger.sql.database import MAX_ROWS, Database, Part, Values, read_script
 from gateway.ledger.sql.entries import EntryBook
 from gateway.money import format_amount
 
@@ -60,7 +52,7 @@ class CodeBook(Part):
             detail = f"{len(rows)} of {format_amount(terms.amount_nano)}"
             if terms.note:
                 detail += f": {terms.note}"
-            self._database.note("code.make", account=None, target=terms.batch, detail=detail)
+            self._note("code.make", terms.batch, detail)
 
     def read_page(
         self, status: CodeStatus | None, batch: str | None, after: str | None, limit: int | None
@@ -69,15 +61,14 @@ class CodeBook(Part):
         where = {"now": self._database.clock(), "batch": batch}
         condition = " WHERE" + _CONDITIONS[status] + _IN_BATCH
         page = {**where, "after": after, "limit": MAX_ROWS if limit is None else limit}
-        with self._database.reading() as connection:
-            (total,) = connection.execute(_COUNT_CODES + condition, where).fetchone()
-            rows = connection.execute(_EACH_CODE + condition + _BEHIND, page)
-            return total, [CodeView(*row) for row in rows]
+        total = self._database.read_number(_COUNT_CODES + condition, where)
+        rows = self._database.fetch(_EACH_CODE + condition + _BEHIND, page)
+        return total, [CodeView(*row) for row in rows]
 
     def void(self, code_id: str) -> CodeView:
         """Void a code at once; a code that is void already keeps its time."""
-        with self._database.changing() as connection:
-            code = _read_code(connection, code_id)
+        with self._database.changing():
+            code = self._read(code_id)
             if code.redeemed_ms is not None:
                 raise Conflict(
                     f"code {code_id} was redeemed by '{code.redeemed_by}';"
@@ -86,54 +77,48 @@ class CodeBook(Part):
                 )
             if code.voided_ms is not None:
                 return code
-            connection.execute(_SQL["void"], {"now": self._database.clock(), "id": code_id})
-            detail = format_amount(code.amount_nano)
-            self._database.note("code.void", account=None, target=code_id, detail=detail)
-            return _read_code(connection, code_id)
+            self._database.change(_SQL["void"], {"now": self._database.clock(), "id": code_id})
+            self._note("code.void", code_id, format_amount(code.amount_nano))
+            return self._read(code_id)
 
     def void_batch(self, batch: str) -> int:
         """Void the open codes of a batch; return how many there were."""
-        with self._database.changing() as connection:
-            if not connection.execute("SELECT 1 FROM codes WHERE batch = ?", (batch,)).fetchone():
-                raise NotFound(f"there is no batch '{batch}'")
-            where: dict[str, Value] = {"now": self._database.clock(), "batch": batch}
-            count = connection.execute(_SQL["void batch"], where).rowcount
-            self._database.note("code.void", account=None, target=batch, detail=f"{count} open")
+        with self._database.changing():
+            missing = NotFound(f"there is no batch '{batch}'")
+            self._database.require_one("SELECT 1 FROM codes WHERE batch = ?", (batch,), missing)
+            where: Values = {"now": self._database.clock(), "batch": batch}
+            count = self._database.change(_SQL["void batch"], where)
+            self._note("code.void", batch, f"{count} open")
             return count
 
     def redeem(self, account: str, digest: bytes) -> EntryView:
         """Credit the account with a code, at most once. Raises InvalidCode."""
-        with self._database.changing() as connection:
+        with self._database.changing():
             now_ms = self._database.clock()
-            found = connection.execute(
-                _SQL["find open"], {"digest": digest, "now": now_ms}
-            ).fetchone()
+            found = self._database.read_one(_SQL["find open"], {"digest": digest, "now": now_ms})
             if found is None:
                 # One error for all reasons: a guess must not learn that a code exists.
-                raise InvalidCode(_find_own(connection, account, digest))
+                raise InvalidCode(self._find_redeemed_ms(account, digest))
             code_id, last4, amount_nano = found
-            owner = read_account(connection, account)
+            owner = self._database.read_account(account)
             entry = self._entries.post(
                 account, "code", amount_nano, note=f"code ····{last4}", target=code_id
             )
             # The entry is posted by now, so the code has to be taken in this transaction or never.
-            taken = connection.execute(
-                _SQL["redeem"],
-                {"now": now_ms, "account": owner.id, "entry": entry.id, "id": code_id},
-            )
-            if taken.rowcount != 1:
+            taken = {"now": now_ms, "account": owner.id, "entry": entry.id, "id": code_id}
+            if self._database.change(_SQL["redeem"], taken) != 1:
                 raise InvalidCode
             return entry
 
+    def _find_redeemed_ms(self, account: str, digest: bytes) -> int | None:
+        """Return when this account redeemed the code; None if it never did."""
+        own: Values = {"digest": digest, "account": account}
+        found = self._database.read_one(_SQL["find own"], own)
+        return None if found is None else int(found[0])
 
-def _find_own(connection: Connection, account: str, digest: bytes) -> int | None:
-    """Return when this account redeemed the code; None if it never did."""
-    found = connection.execute(_SQL["find own"], {"digest": digest, "account": account}).fetchone()
-    return None if found is None else int(found[0])
+    def _read(self, code_id: str) -> CodeView:
+        missing = NotFound(f"there is no code '{code_id}'")
+        return CodeView(*self._database.require_one(_CODE, (code_id,), missing))
 
-
-def _read_code(connection: Connection, code_id: str) -> CodeView:
-    row = connection.execute(_CODE, (code_id,)).fetchone()
-    if row is None:
-        raise NotFound(f"there is no code '{code_id}'")
-    return CodeView(*row)
+    def _note(self, action: str, target: str, detail: str) -> None:
+        self._database.note(action, account=None, target=target, detail=detail)

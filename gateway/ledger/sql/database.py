@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 import orjson
 
 from gateway.ledger.key_records import LIMITS, KeyTerms, TermChanges, Terms
-from gateway.ledger.records import CLI, AccountView, NotFound
+from gateway.ledger.records import CLI, AccountView, NotFound, Refused
 
 Value = str | bytes | int | None
 """The values that our columns hold: there are no floats in the ledger."""
@@ -110,30 +110,11 @@ def read_script(module: str, name: str = "") -> dict[str, str]:
     return {text.strip().replace("\n--:", "")[4:]: sql for text, sql in _STATEMENT.findall(script)}
 
 
-def read_rows(connection: Connection, sql: str, values: Values = ()) -> list[Any]:
-    """Return the rows of a statement that gives them as one JSON array.
-
-    SQLite gives up the GIL for every row, see `sqlite.totals.run_rows`.
-    """
-    (array,) = connection.execute(sql, values).fetchone()
-    rows: list[Any] = orjson.loads(array) if array else []
-    return rows
-
-
 def write_rows(sql: str, columns: int) -> str:
     """Write a statement that gives the rows of another one as one JSON array."""
     names = ", ".join(f"c{number}" for number in range(columns))
     rows = f"json_group_array(json_array({names}))"
     return f"WITH found ({names}) AS ({sql}) SELECT {rows} FROM found"  # noqa: S608
-
-
-def read_columns(connection: Connection, sql: str, values: Values = ()) -> Columns:
-    """Return the columns of a statement that gives them as one JSON array of arrays.
-
-    Thousands of rows are written and read in half the time of an array for each row.
-    """
-    (array,) = connection.execute(sql, values).fetchone()
-    return [column or [] for column in orjson.loads(array)]
 
 
 def sum_parts(column: str) -> str:
@@ -143,17 +124,6 @@ def sum_parts(column: str) -> str:
 
 def join_parts(wholes: int, rests: int) -> int:
     return int(wholes) * PART + int(rests)
-
-
-def insert(connection: Connection, table: str, row: Mapping[str, Value]) -> None:
-    """Insert a row. Table and columns have the program's own names, never input."""
-    connection.execute(_compose(table, row), row)
-
-
-def insert_numbered(connection: Connection, table: str, row: Mapping[str, Value]) -> int:
-    """Insert a row of a table that numbers its rows; return the number."""
-    (number,) = connection.execute(_compose(table, row) + " RETURNING id", row).fetchone()
-    return int(number)
 
 
 def _compose(table: str, row: Mapping[str, Value]) -> str:
@@ -217,10 +187,17 @@ class Database(ABC):
     @abstractmethod
     def give_up_when(self, is_over: Callable[[], bool]) -> None: ...
 
-    def read_one(self, sql: str, values: Values) -> Any:
+    def read_one(self, sql: str, values: Values = ()) -> Any:
         """Return the first row of a statement; None if there is none."""
         with self.reading() as connection:
             return connection.execute(sql, values).fetchone()
+
+    def require_one(self, sql: str, values: Values, missing: Refused) -> Any:
+        """Return the first row of a statement. Raises `missing` if there is none."""
+        row = self.read_one(sql, values)
+        if row is None:
+            raise missing
+        return row
 
     def fetch(self, sql: str, values: Values = ()) -> Rows:
         """Return the rows of a statement."""
@@ -232,13 +209,32 @@ class Database(ABC):
         with self.changing() as connection:
             return connection.execute(sql, values).rowcount
 
-    def read_rows(self, sql: str, values: Values) -> list[Any]:
-        """Return the rows of a statement that gives them as one JSON array."""
-        with self.reading() as connection:
-            return read_rows(connection, sql, values)
+    def read_rows(self, sql: str, values: Values = ()) -> list[Any]:
+        """Return the rows of a statement that gives them as one JSON array.
+
+        SQLite gives up the GIL for every row, see `sqlite.totals.run_rows`.
+        """
+        (array,) = self.read_one(sql, values)
+        return orjson.loads(array) if array else []
+
+    def read_columns(self, sql: str, values: Values = ()) -> Columns:
+        """Return the columns of a statement that gives them as one JSON array of arrays.
+
+        Thousands of rows are written and read in half the time of an array for each row.
+        """
+        (array,) = self.read_one(sql, values)
+        return [column or [] for column in orjson.loads(array)]
 
     def read_number(self, sql: str, values: Values = ()) -> int:
         return int(self.read_one(sql, values)[0])
+
+    def insert(self, table: str, row: Mapping[str, Value]) -> None:
+        """Insert a row. Table and columns have the program's own names, never input."""
+        self.change(_compose(table, row), row)
+
+    def insert_numbered(self, table: str, row: Mapping[str, Value]) -> int:
+        """Insert a row of a table that numbers its rows; return the number."""
+        return self.read_number(_compose(table, row) + " RETURNING id", row)
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -279,8 +275,22 @@ class Database(ABC):
         """Append to `events`, in the transaction of what was done. It must not contain a secret."""
         at_ms = self.clock() if at_ms is None else at_ms
         row = (at_ms, self.actor.name, action, account, target, detail, self.actor.address)
-        with self.changing() as connection:
-            connection.execute(_NOTE, row)
+        self.change(_NOTE, row)
+
+    def append_change(self, kind: Literal["account", "key", "budget"], id_: int | str) -> None:
+        """Tell the serving processes what this transaction changes."""
+        self.change("INSERT INTO changes (kind, id) VALUES (?, ?)", (kind, str(id_)))
+
+    def read_account(self, name: str) -> AccountView:
+        """Raises NotFound."""
+        missing = NotFound(f"there is no account '{name}'; `account list` lists them")
+        return view_account(self.require_one(EACH_ACCOUNT + " WHERE name = ?", (name,), missing))
+
+    def read_account_name(self, account_id: int) -> str:
+        """Raises NotFound."""
+        missing = NotFound("there is no such account")
+        (name,) = self.require_one("SELECT name FROM accounts WHERE id = ?", (account_id,), missing)
+        return str(name)
 
 
 class Part:
@@ -288,29 +298,6 @@ class Part:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-
-def append_change(
-    connection: Connection, kind: Literal["account", "key", "budget"], id_: int | str
-) -> None:
-    """Tell the serving processes what this transaction changes."""
-    connection.execute("INSERT INTO changes (kind, id) VALUES (?, ?)", (kind, str(id_)))
-
-
-def read_account(connection: Connection, name: str) -> AccountView:
-    """Raises NotFound."""
-    row = connection.execute(EACH_ACCOUNT + " WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        raise NotFound(f"there is no account '{name}'; `account list` lists them")
-    return view_account(row)
-
-
-def read_account_name(connection: Connection, account_id: int) -> str:
-    """Raises NotFound."""
-    row = connection.execute("SELECT name FROM accounts WHERE id = ?", (account_id,)).fetchone()
-    if row is None:
-        raise NotFound("there is no such account")
-    return str(row[0])
 
 
 def view_account(row: AccountColumns) -> AccountView:

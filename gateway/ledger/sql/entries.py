@@ -30,15 +30,7 @@ from gateway.ledger.records import (
     NotFound,
     Refused,
 )
-from gateway.ledger.sql.database import (
-    Connection,
-    Part,
-    append_change,
-    join_parts,
-    read_account,
-    read_account_name,
-    read_script,
-)
+from gateway.ledger.sql.database import Part, join_parts, read_script
 from gateway.ledger.sql.rows import FILED_ENTRIES, Draft, post_entry
 from gateway.money import format_amount
 
@@ -147,15 +139,16 @@ class EntryBook(Part):
         Refused for more than is left, unless forced.
         """
         require_text("the note of a refund", note, MAX_NOTE_CHARS, "note")
-        with self._database.changing() as connection:
-            account, account_id, cost_nano = _read_cost(connection, request_id)
-            given = connection.execute(_SQL["given back"], (request_id,)).fetchone()
-            left_nano = cost_nano - join_parts(*given)
+        with self._database.changing():
+            account, account_id, cost_nano = self._read_cost(request_id)
+            left_nano = cost_nano - join_parts(
+                *self._database.read_one(_SQL["given back"], (request_id,))
+            )
             if amount_nano is None:
                 # A repeated call finds nothing left, and what the first one gave.
                 amount_nano = left_nano if left_nano > 0 else cost_nano
             key = f"refund {request_id} {amount_nano}"
-            earlier = _find_by_idempotency_key(connection, account_id, key)
+            earlier = self._find_by_idempotency_key(account_id, key)
             if earlier is not None:
                 return replace(earlier, is_repeated=True)
             require_credit(amount_nano)
@@ -190,83 +183,77 @@ class EntryBook(Part):
         if idempotency_key is not None:
             require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
         with self._database.changing() as connection:
-            owner = read_account(connection, account)
+            owner = self._database.read_account(account)
             now_ms = self._database.clock()
             draft = Draft(owner.id, kind, amount_nano, now_ms, request_id, idempotency_key, note)
             # Before all checks: a repeated call is answered as the first, whatever has changed since.
-            earlier = _find_by_idempotency_key(connection, owner.id, idempotency_key)
+            earlier = self._find_by_idempotency_key(owner.id, idempotency_key)
             if earlier is not None:
                 return _require_same(earlier, draft)
             _require_room(owner, amount_nano)
-            _require_request(connection, owner, request_id)
+            self._require_request(owner, request_id)
             post_entry(connection, draft)
-            append_change(connection, "account", owner.id)
+            self._database.append_change("account", owner.id)
             said = format_amount(amount_nano) + (f": {note}" if note else "")
             about = target or request_id
             named = action or _ACTIONS[kind]
             self._database.note(named, account=account, target=about, detail=said)
-            return _read_latest(connection, account, 1)[0]
+            return self.read_latest(account, 1)[0]
 
     def read_latest(self, account: str, limit: int) -> list[EntryView]:
         """Return the latest first."""
-        with self._database.reading() as connection:
-            return _read_latest(connection, account, limit)
+        return [EntryView(*row) for row in self._database.fetch(LATEST_ENTRIES, (account, limit))]
 
     def read_run(self, chosen: EntryFilter, below_id: int | None, limit: int) -> EntryRun:
         """Look at the latest `limit` entries below an id; return those of the chosen times."""
         # They are filtered here, because times have no index.
-        with self._database.reading() as connection:
-            if chosen.account_id is not None:
-                read_account_name(connection, chosen.account_id)
-            return _read_run(connection, chosen, below_id, limit)
+        if chosen.account_id is not None:
+            self._database.read_account_name(chosen.account_id)
+        found, seen, last_id = self._database.read_one(
+            (RUNS_OF_ALL if chosen.account_id is None else RUNS)[chosen.kind],
+            {
+                "account": chosen.account_id,
+                "kind": chosen.kind,
+                "before": MAX_INTEGER if below_id is None else below_id,
+                "since": 0 if chosen.since_ms is None else chosen.since_ms,
+                "until": MAX_INTEGER if chosen.until_ms is None else chosen.until_ms,
+                "limit": limit,
+            },
+        )
+        rows = orjson.loads(found) if found else []
+        # SQLite promises no order within json_group_array.
+        entries = sorted((EntryView(*row) for row in rows), key=_by_id, reverse=True)
+        return EntryRun(tuple(entries), last_id if seen == limit else None)
 
     def count(self, account_id: int | None, kind: EntryKind | None = None) -> int:
         sql = COUNT.replace("account_id = :account", _ANY) if account_id is None else COUNT
         return self._database.read_number(sql, {"account": account_id, "kind": kind})
 
+    def _find_by_idempotency_key(self, account_id: int, key: str | None) -> EntryView | None:
+        if key is None:
+            return None
+        row = self._database.read_one(_IDEMPOTENT_ENTRY, (account_id, key))
+        return None if row is None else EntryView(*row)
 
-def _read_run(
-    connection: Connection, chosen: EntryFilter, below_id: int | None, limit: int
-) -> EntryRun:
-    found, seen, last_id = connection.execute(
-        (RUNS_OF_ALL if chosen.account_id is None else RUNS)[chosen.kind],
-        {
-            "account": chosen.account_id,
-            "kind": chosen.kind,
-            "before": MAX_INTEGER if below_id is None else below_id,
-            "since": 0 if chosen.since_ms is None else chosen.since_ms,
-            "until": MAX_INTEGER if chosen.until_ms is None else chosen.until_ms,
-            "limit": limit,
-        },
-    ).fetchone()
-    rows = orjson.loads(found) if found else []
-    # SQLite promises no order within json_group_array.
-    entries = sorted((EntryView(*row) for row in rows), key=_by_id, reverse=True)
-    return EntryRun(tuple(entries), last_id if seen == limit else None)
+    def _read_cost(self, request_id: str) -> tuple[str, int, int]:
+        """Return name and id of a request's account, and what it was charged. Raises NotFound, Refused."""
+        missing = NotFound(f"there is no request '{request_id}'", field="request_id")
+        name, account_id, cost_nano = self._database.require_one(
+            _SQL["cost"], (request_id,), missing
+        )
+        if cost_nano == 0:
+            raise Refused(f"request '{request_id}' cost nothing, so there is nothing to give back")
+        return name, account_id, cost_nano
 
-
-def _read_latest(connection: Connection, account: str, limit: int) -> list[EntryView]:
-    return [EntryView(*row) for row in connection.execute(LATEST_ENTRIES, (account, limit))]
-
-
-def _find_by_idempotency_key(
-    connection: Connection, account_id: int, idempotency_key: str | None
-) -> EntryView | None:
-    if idempotency_key is None:
-        return None
-    row = connection.execute(_IDEMPOTENT_ENTRY, (account_id, idempotency_key)).fetchone()
-    return None if row is None else EntryView(*row)
-
-
-def _read_cost(connection: Connection, request_id: str) -> tuple[str, int, int]:
-    """Return name and id of a request's account, and what it was charged. Raises NotFound, Refused."""
-    row = connection.execute(_SQL["cost"], (request_id,)).fetchone()
-    if row is None:
-        raise NotFound(f"there is no request '{request_id}'", field="request_id")
-    name, account_id, cost_nano = row
-    if cost_nano == 0:
-        raise Refused(f"request '{request_id}' cost nothing, so there is nothing to give back")
-    return name, account_id, cost_nano
+    def _require_request(self, account: AccountView, request_id: str | None) -> None:
+        if request_id is None:
+            return
+        # By the account, too: the entry shows the request to the account's holder.
+        self._database.require_one(
+            "SELECT 1 FROM requests WHERE id = ? AND account_id = ?",
+            (request_id, account.id),
+            NotFound(f"account '{account.name}' has no request '{request_id}'", field="request_id"),
+        )
 
 
 def _require_same(earlier: EntryView, draft: Draft) -> EntryView:
@@ -288,19 +275,6 @@ def _require_room(account: AccountView, amount_nano: int) -> None:
         raise Refused(
             f"the balance of '{account.name}' would be beyond what the ledger can keep",
             field="amount",
-        )
-
-
-def _require_request(connection: Connection, account: AccountView, request_id: str | None) -> None:
-    if request_id is None:
-        return
-    # By the account, too: the entry shows the request to the account's holder.
-    found = connection.execute(
-        "SELECT 1 FROM requests WHERE id = ? AND account_id = ?", (request_id, account.id)
-    ).fetchone()
-    if found is None:
-        raise NotFound(
-            f"account '{account.name}' has no request '{request_id}'", field="request_id"
         )
 
 

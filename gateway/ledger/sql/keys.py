@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Final
@@ -13,24 +13,19 @@ from gateway.ledger.key_records import Allowance, KeyChanges, KeyStatus, KeyTerm
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
 from gateway.ledger.sql.budgets import (
     BUDGET_COLUMNS,
+    BudgetBook,
     BudgetColumns,
     describe_allowance,
-    insert_budget,
-    require_shared,
-    set_own_budget,
     view_standing,
 )
 from gateway.ledger.sql.database import (
     KEY_LIVES,
     KEY_TERMS,
     SET_KEY_TERMS,
-    Connection,
+    Database,
     KeyTermsColumns,
     Part,
-    append_change,
     describe_changes,
-    insert,
-    read_account,
     read_key_terms,
     write_terms,
 )
@@ -62,6 +57,11 @@ _COUNT_KEYS: Final = _EVERY_KEY + _KEYS_OF
 _ORIGIN: Final = "SELECT origin_id FROM keys WHERE id = ?"
 _SAME_LINE: Final = f"SELECT id FROM keys WHERE origin_id = ({_ORIGIN}) ORDER BY id"  # noqa: S608
 _EDIT: Final = f"UPDATE keys SET {SET_KEY_TERMS} WHERE id = :id"  # noqa: S608 - constants
+_END: Final = (
+    "UPDATE keys SET expires_ms = CASE WHEN expires_ms < :end THEN expires_ms ELSE :end END,"
+    " replaced_by = :new WHERE id = :old"
+)
+"""A grace lengthens no life: of the two ends the earlier one counts."""
 
 _NO_TERMS: Final = KeyTerms()
 _ENDED: Final[Mapping[KeyStatus, str]] = {"revoked": "is revoked", "expired": "has expired"}
@@ -72,16 +72,19 @@ MAX_NAMED: Final = 10
 class KeyBook(Part):
     """If `account_id` is given, keys of other accounts are treated as unknown."""
 
+    def __init__(self, database: Database, budgets: BudgetBook) -> None:
+        super().__init__(database)
+        self._budgets = budgets
+
     def read_all(self, account: str | None = None) -> list[KeyView]:
         """Return all keys, or those of an account; by account, the oldest first."""
-        with self._database.reading() as connection:
-            if account is not None:
-                read_account(connection, account)
-            return _view_all(connection.execute(_KEYS, (account,)), self._database.clock())
+        if account is not None:
+            self._database.read_account(account)
+        return [self._view(row) for row in self._database.fetch(_KEYS, (account,))]
 
     def read(self, key_id: str, *, account_id: int | None = None) -> KeyView:
-        with self._database.reading() as connection:
-            return _read_key(connection, key_id, self._database.clock(), account_id)
+        missing = NotFound(f"there is no key '{key_id}'")
+        return self._view(self._database.require_one(_KEY, (key_id, account_id), missing))
 
     def find_id(self, word: str) -> str:
         """Return the id of the key that `word` names: its id, or the name that it alone has.
@@ -129,26 +132,22 @@ class KeyBook(Part):
         where = {"account": account_id, "now": live_at_ms}
         created_ms, key_id = after or (None, None)
         page = {**where, "ms": created_ms, "id": key_id, "limit": limit}
-        with self._database.reading() as connection:
-            (total,) = connection.execute(_COUNT_KEYS, where).fetchone()
-            found = connection.execute(_KEY_PAGE, page)
-            return total, _view_all(found, self._database.clock())
+        total = self._database.read_number(_COUNT_KEYS, where)
+        return total, [self._view(row) for row in self._database.fetch(_KEY_PAGE, page)]
 
     def create(
         self, account: str, terms: KeyTerms, new: StoredSecret, *, own: Allowance | None = None
     ) -> KeyView:
         """Create a key; `own` gives it a budget of its own in place of a shared one."""
-        now_ms = self._database.clock()
-        with self._database.changing() as connection:
-            owner = read_account(connection, account)
+        with self._database.changing():
+            owner = self._database.read_account(account)
             if own is not None:
-                budget_id = insert_budget(connection, owner.id, None, own, now_ms)
-                terms = replace(terms, budget_id=budget_id)
+                terms = replace(terms, budget_id=self._budgets.insert(owner.id, None, own))
             elif terms.budget_id is not None:
-                require_shared(connection, owner.id, terms.budget_id)
-            _insert_key(connection, owner.id, terms, new, now_ms)
+                self._budgets.find_shared(owner.id, terms.budget_id)
+            self._insert(owner.id, terms, new, new.id)
             self._database.note("key.add", account=account, target=new.id, detail=terms.name)
-            return _read_key(connection, new.id, now_ms)
+            return self.read(new.id)
 
     def edit(
         self,
@@ -159,11 +158,10 @@ class KeyBook(Part):
         account_id: int | None = None,
     ) -> KeyView:
         """Change some terms of a live key; `own` changes its own budget, or gives it one."""
-        now_ms = self._database.clock()
-        _require_changes(changes, own, now_ms)
-        with self._database.changing() as connection:
-            key = _read_key(connection, key_id, now_ms, account_id)
-            _require_working(key, now_ms)
+        self._require_changes(changes, own)
+        with self._database.changing():
+            key = self.read(key_id, account_id=account_id)
+            self._require_working(key)
             if key.replaced_by is not None and "expires_ms" in changes:
                 raise Conflict(
                     f"key {key_id} was replaced by {key.replaced_by} and ends when its grace does;"
@@ -171,24 +169,20 @@ class KeyBook(Part):
                     code="already_replaced",
                 )
             said = _describe_edit(changes)
-            owner = read_account(connection, key.account)
+            owner = self._database.read_account(key.account)
             if own is not None:
-                changes = {
-                    **changes,
-                    "budget_id": set_own_budget(connection, key, owner.id, own, now_ms),
-                }
+                changes = {**changes, "budget_id": self._budgets.set_own(key, owner.id, own)}
                 said.append(f"budget {describe_allowance(own)}")
             elif "budget_id" in changes:
-                said.append(_describe_budget(connection, owner.id, changes["budget_id"]))
+                said.append(self._describe_budget(owner.id, changes["budget_id"]))
             terms = replace(key.terms, **changes)
-            connection.execute(_EDIT, {"id": key_id, **write_terms(terms)})
-            append_change(connection, "key", key_id)
+            self._database.change(_EDIT, {"id": key_id, **write_terms(terms)})
+            self._database.append_change("key", key_id)
             if "cap_nano" in changes:
                 # The keys of a line share their sum, so another cap of one would be no cap at all.
-                _share_cap(connection, key_id, changes["cap_nano"])
-            detail = "; ".join(said)
-            self._database.note("key.edit", account=key.account, target=key_id, detail=detail)
-            return _read_key(connection, key_id, now_ms)
+                self._share_cap(key_id, changes["cap_nano"])
+            self._note("key.edit", key, "; ".join(said))
+            return self.read(key_id)
 
     def replace(
         self, old_id: str, new: StoredSecret, *, grace_ms: int, account_id: int | None = None
@@ -197,99 +191,78 @@ class KeyBook(Part):
 
         The two are of one line: what either spends counts for both, see `base.Line`.
         """
-        now_ms = self._database.clock()
-        with self._database.changing() as connection:
-            old = _read_key(connection, old_id, now_ms, account_id)
+        with self._database.changing():
+            old = self.read(old_id, account_id=account_id)
             if old.replaced_by is not None:
                 raise Conflict(
                     f"key {old_id} was replaced by {old.replaced_by}; rotate that one",
                     code="already_replaced",
                 )
-            _require_working(old, now_ms)
-            owner = read_account(connection, old.account)
-            _insert_key(connection, owner.id, old.terms, new, now_ms, rotates=old_id)
-            # A grace lengthens no life: of the two ends the earlier one counts.
-            connection.execute(
-                "UPDATE keys SET expires_ms = CASE WHEN expires_ms < :end THEN expires_ms"
-                " ELSE :end END, replaced_by = :new WHERE id = :old",
-                {"end": now_ms + grace_ms, "new": new.id, "old": old_id},
-            )
-            append_change(connection, "key", old_id)
-            detail = f"replaced by {new.id}, grace {grace_ms // 1000} s"
-            self._database.note("key.rotate", account=old.account, target=old_id, detail=detail)
-            return _read_key(connection, new.id, now_ms)
+            self._require_working(old)
+            owner = self._database.read_account(old.account)
+            (origin_id,) = self._database.read_one(_ORIGIN, (old_id,))
+            self._insert(owner.id, old.terms, new, origin_id)
+            end_ms = self._database.clock() + grace_ms
+            self._database.change(_END, {"end": end_ms, "new": new.id, "old": old_id})
+            self._database.append_change("key", old_id)
+            self._note("key.rotate", old, f"replaced by {new.id}, grace {grace_ms // 1000} s")
+            return self.read(new.id)
 
     def revoke(self, key_id: str, *, account_id: int | None = None) -> KeyView:
         """Revoke a key at once; a key that is revoked already keeps its time."""
-        now_ms = self._database.clock()
-        with self._database.changing() as connection:
-            key = _read_key(connection, key_id, now_ms, account_id)
+        with self._database.changing():
+            key = self.read(key_id, account_id=account_id)
             if key.revoked_ms is not None:
                 return key
-            connection.execute("UPDATE keys SET revoked_ms = ? WHERE id = ?", (now_ms, key_id))
-            append_change(connection, "key", key_id)
-            self._database.note(
-                "key.revoke", account=key.account, target=key_id, detail=key.terms.name
+            ended = (self._database.clock(), key_id)
+            self._database.change("UPDATE keys SET revoked_ms = ? WHERE id = ?", ended)
+            self._database.append_change("key", key_id)
+            self._note("key.revoke", key, key.terms.name)
+            return self.read(key_id)
+
+    def _insert(self, account_id: int, terms: KeyTerms, new: StoredSecret, origin_id: str) -> None:
+        line = {"account_id": account_id, "origin_id": origin_id}
+        row = {"created_ms": self._database.clock(), **asdict(new), **line, **write_terms(terms)}
+        self._database.insert("keys", row)
+        self._database.append_change("key", new.id)
+
+    def _share_cap(self, key_id: str, cap_nano: int | None) -> None:
+        """Set the cap of the keys that share it: those from which this one came, or that came from it."""
+        for (other_id,) in self._database.fetch(_SAME_LINE, (key_id,)):
+            if other_id != key_id:
+                capped = (cap_nano, other_id)
+                self._database.change("UPDATE keys SET cap_nano = ? WHERE id = ?", capped)
+                self._database.append_change("key", other_id)
+
+    def _require_changes(self, changes: KeyChanges, own: Allowance | None) -> None:
+        require_allowance(own, "budget_amount")
+        if own is None and not changes:
+            raise Refused(
+                "nothing to change; give a name, a cap, a budget, an expiry, models or a limit"
             )
-            return _read_key(connection, key_id, now_ms)
+        require_key_terms(replace(_NO_TERMS, **changes), self._database.clock())
 
+    def _require_working(self, key: KeyView) -> None:
+        ended = _ENDED.get(key.status(self._database.clock()))
+        if ended:
+            raise Conflict(f"key {key.id} {ended}; add a new one", code="key_dead")
 
-def _read_key(
-    connection: Connection, key_id: str, now_ms: int, account_id: int | None = None
-) -> KeyView:
-    """Raises NotFound, also for another account's key if `account_id` is given."""
-    row = connection.execute(_KEY, (key_id, account_id)).fetchone()
-    if row is None:
-        raise NotFound(f"there is no key '{key_id}'")
-    return _view(row, now_ms)
+    def _describe_budget(self, account_id: int, budget_id: int | None) -> str:
+        """Say which budget it is, for the event. Raises NotFound if the account has no such one."""
+        if budget_id is None:
+            return "budget none"
+        return f"budget '{self._budgets.find_shared(account_id, budget_id)}'"
 
+    def _note(self, action: str, key: KeyView, detail: str) -> None:
+        self._database.note(action, account=key.account, target=key.id, detail=detail)
 
-def _insert_key(
-    connection: Connection,
-    account_id: int,
-    terms: KeyTerms,
-    new: StoredSecret,
-    now_ms: int,
-    *,
-    rotates: str | None = None,
-) -> None:
-    origin_id = new.id
-    if rotates is not None:
-        (origin_id,) = connection.execute(_ORIGIN, (rotates,)).fetchone()
-    ids = {"created_ms": now_ms, "account_id": account_id, "origin_id": origin_id}
-    row = {**asdict(new), **ids, **write_terms(terms)}
-    insert(connection, "keys", row)
-    append_change(connection, "key", new.id)
-
-
-def _share_cap(connection: Connection, key_id: str, cap_nano: int | None) -> None:
-    """Set the cap of the keys that share it: those from which this one came, or that came from it."""
-    for (other_id,) in connection.execute(_SAME_LINE, (key_id,)).fetchall():
-        if other_id != key_id:
-            connection.execute("UPDATE keys SET cap_nano = ? WHERE id = ?", (cap_nano, other_id))
-            append_change(connection, "key", other_id)
-
-
-def _require_changes(changes: KeyChanges, own: Allowance | None, now_ms: int) -> None:
-    require_allowance(own, "budget_amount")
-    if own is None and not changes:
-        raise Refused(
-            "nothing to change; give a name, a cap, a budget, an expiry, models or a limit"
-        )
-    require_key_terms(replace(_NO_TERMS, **changes), now_ms)
-
-
-def _require_working(key: KeyView, now_ms: int) -> None:
-    ended = _ENDED.get(key.status(now_ms))
-    if ended:
-        raise Conflict(f"key {key.id} {ended}; add a new one", code="key_dead")
-
-
-def _describe_budget(connection: Connection, account_id: int, budget_id: int | None) -> str:
-    """Say which budget it is, for the event. Raises NotFound if the account has no such one."""
-    if budget_id is None:
-        return "budget none"
-    return f"budget '{require_shared(connection, account_id, budget_id)}'"
+    def _view(self, row: KeyColumns) -> KeyView:
+        terms = read_key_terms(row[14:])
+        budget = None
+        if terms.budget_id is not None:
+            budget = view_standing(row[8:14], self._database.clock())
+        key_id, account, last4 = row[:3]
+        return KeyView(key_id, account, ids.display(last4), terms, *row[3:8], budget=budget)
 
 
 def _describe_edit(changes: KeyChanges) -> list[str]:
@@ -305,14 +278,3 @@ def _describe_edit(changes: KeyChanges) -> list[str]:
             f"expires {'never' if expires_ms is None else f'{format_moment(expires_ms)} UTC'}"
         )
     return [*said, *describe_changes(changes)]
-
-
-def _view_all(rows: Iterable[KeyColumns], now_ms: int) -> list[KeyView]:
-    return [_view(row, now_ms) for row in rows]
-
-
-def _view(row: KeyColumns, now_ms: int) -> KeyView:
-    terms = read_key_terms(row[14:])
-    budget = None if terms.budget_id is None else view_standing(row[8:14], now_ms)
-    key_id, account, last4 = row[:3]
-    return KeyView(key_id, account, ids.display(last4), terms, *row[3:8], budget=budget)

@@ -12,15 +12,7 @@ from typing import Final
 
 from gateway.ledger.order_records import Fee, FeeSums, OrderState, OrderView, Payment, Reversal
 from gateway.ledger.records import Conflict, NotFound
-from gateway.ledger.sql.database import (
-    Connection,
-    Database,
-    Part,
-    Value,
-    insert,
-    read_account,
-    read_script,
-)
+from gateway.ledger.sql.database import Database, Part, Value, read_script
 from gateway.ledger.sql.entries import EntryBook
 from gateway.money import format_amount
 
@@ -68,9 +60,9 @@ class OrderBook(Part):
 
     def make(self, account: str, amount_nano: int, currency: str) -> OrderView:
         """Make an order, before the provider is asked for its payment page."""
-        with self._database.changing() as connection:
-            owner, now_ms = read_account(connection, account), self._database.clock()
-            (open_orders,) = connection.execute(_COUNT_OPEN, (owner.id,)).fetchone()
+        with self._database.changing():
+            owner, now_ms = self._database.read_account(account), self._database.clock()
+            open_orders = self._database.read_number(_COUNT_OPEN, (owner.id,))
             if open_orders >= MAX_OPEN:
                 raise Conflict(
                     f"there are {open_orders} payments under way; pay one of them, or wait a day"
@@ -84,25 +76,25 @@ class OrderBook(Part):
                 "created_ms": now_ms,
                 "changed_ms": now_ms,
             }
-            insert(connection, "orders", order)
-            made = _read(connection, str(order["id"]))
+            self._database.insert("orders", order)
+            made = self.read(str(order["id"]))
             self._note("order.make", made, f"{format_amount(amount_nano)} {currency}")
             return made
 
     def save_page(self, order_id: str, session_id: str) -> OrderView:
         """Keep the id of the order's payment page."""
-        with self._database.changing() as connection:
-            if connection.execute(_SAVE_PAGE, (session_id, order_id)).rowcount:
-                self._note("order.page", _read(connection, order_id), session_id)
-            return _read(connection, order_id)
+        with self._database.changing():
+            if self._database.change(_SAVE_PAGE, (session_id, order_id)):
+                self._note("order.page", self.read(order_id), session_id)
+            return self.read(order_id)
 
     def end(self, order_id: str, state: OrderState, words: str) -> OrderView:
         """End an order of which nothing was paid; one that has ended stays as it is."""
-        with self._database.changing() as connection:
-            order = _read(connection, order_id)
+        with self._database.changing():
+            order = self.read(order_id)
             if order.state == "made":
-                self._end(connection, order, state, words)
-            return _read(connection, order_id)
+                self._end(order, state, words)
+            return self.read(order_id)
 
     def settle(self, payment: Payment) -> str | None:
         """Bring the order to what its provider says, once; return why that is refused, or None.
@@ -110,21 +102,21 @@ class OrderBook(Part):
         A refusal is an event, which stays: so it is returned, as an error would undo it. Raises
         NotFound if no order has the payment page.
         """
-        with self._database.changing() as connection:
-            order = _find(connection, _OF_PAGE, payment.session_id, payment.order_id)
+        with self._database.changing():
+            order = self._find(_OF_PAGE, payment.session_id, payment.order_id)
             if order is None:
                 raise NotFound(f"no order has the payment page {payment.session_id}")
             if words := _contradict(order, payment):
-                return self._refuse(connection, order, words)
+                return self._refuse(order, words)
             match payment.state:
                 case "paid" if order.state not in {"paid", "refunded"}:
                     if words := _differ(order, payment.amount_nano, payment.currency):
-                        return self._refuse(connection, order, f"{words} was paid", is_failed=True)
-                    self._pay(connection, order, payment)
+                        return self._refuse(order, f"{words} was paid", is_failed=True)
+                    self._pay(order, payment)
                 case "failed" | "expired" if order.state == "made":
-                    self._end(connection, order, payment.state, payment.session_id)
+                    self._end(order, payment.state, payment.session_id)
                 case _ if order.session_id is None:
-                    connection.execute(_SAVE_PAGE, (payment.session_id, order.id))
+                    self._database.change(_SAVE_PAGE, (payment.session_id, order.id))
                 case _:
                     pass
             return None
@@ -134,32 +126,34 @@ class OrderBook(Part):
 
         Raises NotFound if no order that was credited has the payment.
         """
-        with self._database.changing() as connection:
-            order = _find(connection, _OF_PAYMENT, reversal.payment_id, reversal.order_id)
+        with self._database.changing():
+            order = self._find(_OF_PAYMENT, reversal.payment_id, reversal.order_id)
             if order is None or order.state not in {"paid", "refunded"}:
                 raise NotFound(f"the payment {reversal.payment_id} is not credited")
             if reversal.payment_id and order.payment_id not in {None, reversal.payment_id}:
                 words = f"{reversal.id} is of {reversal.payment_id}, another payment"
-                return self._refuse(connection, order, words)
+                return self._refuse(order, words)
             if reversal.currency != order.currency.upper():
                 words = f"{reversal.id} is in {reversal.currency}"
-                return self._refuse(connection, order, words)
+                return self._refuse(order, words)
             row = (reversal.kind, reversal.amount_nano, int(reversal.stands))
-            connection.execute(_SQL["keep reversal"], (reversal.id, order.id, *row))
-            self._correct(connection, order, reversal)
+            self._database.change(_SQL["keep reversal"], (reversal.id, order.id, *row))
+            self._correct(order, reversal)
             for fee in reversal.fees:
-                self._keep_fee(connection, order, fee)
+                self._keep_fee(order, fee)
             return None
 
     def keep_fee(self, order_id: str, fee: Fee) -> None:
         """Keep what the provider took for an order, once."""
-        with self._database.changing() as connection:
-            self._keep_fee(connection, _read(connection, order_id), fee)
+        with self._database.changing():
+            self._keep_fee(self.read(order_id), fee)
 
     def read(self, order_id: str) -> OrderView:
         """Raises NotFound."""
-        with self._database.reading() as connection:
-            return _read(connection, order_id)
+        order = self._find(_ONE, order_id, None)
+        if order is None:
+            raise NotFound(f"there is no order '{order_id}'")
+        return order
 
     def read_open(self, since_ms: int) -> list[OrderView]:
         """Return the orders that have not ended and were made since a time, the earliest first."""
@@ -172,9 +166,8 @@ class OrderBook(Part):
     def sum_fees(self, account: str | None, since_ms: int, until_ms: int) -> FeeSums:
         """Sum up the fees of a time, of one account or of all."""
         wanted = {"account": account, "since": since_ms, "until": until_ms}
-        with self._database.reading() as connection:
-            sums = connection.execute(_SQL["sum fees"], wanted).fetchall()
-            (unknown,) = connection.execute(_COUNT_UNKNOWN, wanted).fetchone()
+        sums = self._database.fetch(_SQL["sum fees"], wanted)
+        unknown = self._database.read_number(_COUNT_UNKNOWN, wanted)
         return FeeSums(
             tuple((str(one), int(orders), int(nano)) for one, orders, nano in sums), unknown
         )
@@ -193,7 +186,7 @@ class OrderBook(Part):
         wanted = {**chosen, "since": since_ms, "below": below_id}
         return [OrderView(*row) for row in self._database.fetch(_LATEST, wanted)]
 
-    def _pay(self, connection: Connection, order: OrderView, payment: Payment) -> None:
+    def _pay(self, order: OrderView, payment: Payment) -> None:
         entry = self._entries.post(
             order.account,
             "card",
@@ -203,15 +196,16 @@ class OrderBook(Part):
             target=order.id,
         )
         values = {"page": payment.session_id, "payment": payment.payment_id, "entry": entry.id}
-        connection.execute(_SQL["pay"], {**values, "now": self._database.clock(), "id": order.id})
+        self._database.change(
+            _SQL["pay"], {**values, "now": self._database.clock(), "id": order.id}
+        )
 
-    def _correct(self, connection: Connection, order: OrderView, reversal: Reversal) -> None:
+    def _correct(self, order: OrderView, reversal: Reversal) -> None:
         """Post what is missing between what was taken back and what should be."""
-        disputed, refunded, failed, told = connection.execute(
-            _SQL["sum reversals"], (order.id,)
-        ).fetchone()
+        reversals = self._database.read_one(_SQL["sum reversals"], (order.id,))
+        disputed, refunded, failed, told = map(int, reversals)
         # What is told of a charge has the refunds that failed later, and may be older than others.
-        taken_nano = int(disputed) + max(int(refunded), int(told) - int(failed))
+        taken_nano = disputed + max(refunded, told - failed)
         if taken_nano == order.taken_nano:
             return
         what = "dispute" if reversal.kind == "dispute" else "refund"
@@ -226,45 +220,36 @@ class OrderBook(Part):
             action=f"order.{what}",
         )
         state = "refunded" if taken_nano >= order.amount_nano else "paid"
-        connection.execute(_TAKE, (state, taken_nano, self._database.clock(), order.id))
+        self._database.change(_TAKE, (state, taken_nano, self._database.clock(), order.id))
 
-    def _keep_fee(self, connection: Connection, order: OrderView, fee: Fee) -> None:
+    def _keep_fee(self, order: OrderView, fee: Fee) -> None:
         row = (fee.id, order.id, fee.kind, fee.amount_nano, fee.currency, fee.created_ms)
-        if connection.execute(_SQL["keep fee"], row).rowcount:
+        if self._database.change(_SQL["keep fee"], row):
             words = f"{fee.kind} {fee.id}: {format_amount(fee.amount_nano)} {fee.currency}"
             self._note("order.fee", order, words)
 
-    def _end(self, connection: Connection, order: OrderView, state: OrderState, words: str) -> None:
-        connection.execute(_END, {"state": state, "now": self._database.clock(), "id": order.id})
+    def _end(self, order: OrderView, state: OrderState, words: str) -> None:
+        ended = {"state": state, "now": self._database.clock(), "id": order.id}
+        self._database.change(_END, ended)
         self._note(f"order.{state}", order, words)
 
-    def _refuse(
-        self, connection: Connection, order: OrderView, words: str, *, is_failed: bool = False
-    ) -> str:
+    def _refuse(self, order: OrderView, words: str, *, is_failed: bool = False) -> str:
         """Note once that a message contradicts the order."""
-        if not connection.execute(_IS_REFUSED, (order.id, words)).fetchone():
+        if not self._database.read_one(_IS_REFUSED, (order.id, words)):
             self._note("order.refuse", order, words)
         if is_failed and order.state == "made":
-            self._end(connection, order, "failed", words)
+            self._end(order, "failed", words)
         return f"order {order.id}: {words}"
 
     def _note(self, action: str, order: OrderView, detail: str) -> None:
         self._database.note(action, account=order.account, target=order.id, detail=detail)
 
-
-def _read(connection: Connection, order_id: str) -> OrderView:
-    order = _find(connection, _ONE, order_id, None)
-    if order is None:
-        raise NotFound(f"there is no order '{order_id}'")
-    return order
-
-
-def _find(connection: Connection, sql: str, id_: str, order_id: str | None) -> OrderView | None:
-    """Find an order by what its provider calls it, or else by the id that the provider was told."""
-    row = connection.execute(sql, (id_,)).fetchone()
-    if row is None and order_id is not None:
-        row = connection.execute(_ONE, (order_id,)).fetchone()
-    return None if row is None else OrderView(*row)
+    def _find(self, sql: str, id_: str, order_id: str | None) -> OrderView | None:
+        """Find an order by what its provider calls it, or else by the id that the provider was told."""
+        row = self._database.read_one(sql, (id_,))
+        if row is None and order_id is not None:
+            row = self._database.read_one(_ONE, (order_id,))
+        return None if row is None else OrderView(*row)
 
 
 def _contradict(order: OrderView, payment: Payment) -> str | None:

@@ -6,7 +6,7 @@ a name begins with a link, which an operator or the account's own sign-in makes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from gateway.ledger.checks import MAX_NAME_CHARS, require_text
@@ -20,7 +20,7 @@ from gateway.ledger.signin_records import (
     SignInView,
     StoredPassword,
 )
-from gateway.ledger.sql.database import Connection, Database, Part, Value, read_account
+from gateway.ledger.sql.database import Part
 
 MAX_PEOPLE: Final = 50
 """People with a name in an account: holders invite them, and each leaves rows."""
@@ -57,44 +57,34 @@ _REMOVE: Final = tuple(
 class PeopleBook(Part):
     def read(self, account: str, person: str = "") -> SignIn:
         """Return a sign-in that there is, with a password or without. Raises NotFound."""
-        with self._database.reading() as connection:
-            account_id = read_account(connection, account).id
-            people = _read_people(self._database, connection, account_id, account)
-            return _require(people, account, person).signin
+        return self._read_view(account, person).signin
 
     def read_all(self, account: str) -> list[SignInView]:
         """Return the sign-ins of an account: its own first, then those of people by their names."""
-        with self._database.snapshot() as connection:
-            account_id = read_account(connection, account).id
-            return list(_read_people(self._database, connection, account_id, account).values())
+        with self._database.snapshot():
+            account_id = self._database.read_account(account).id
+            return list(self._read_views(account_id, account).values())
 
     def find(self, name: str) -> SignIn | None:
         """Return whom a typed name such as `alice/dana` is of, with a password or without."""
-        with self._database.reading() as connection:
-            for account, person in _read_name(name):
-                row = connection.execute(_ACCOUNT_ID, (account,)).fetchone()
-                # An account's own is there without a look: known names take no longer than others.
-                if row is not None and (
-                    not person
-                    or person in _read_people(self._database, connection, row[0], account)
-                ):
-                    return SignIn(row[0], account, person)
+        for signin in self._find_meant(name):
+            # An account's own is there without a look: known names take no longer than others.
+            people = self._read_views(signin.account_id, signin.account) if signin.person else {""}
+            if signin.person in people:
+                return signin
         return None
 
     def find_password(self, name: str) -> StoredPassword | None:
         """Return the password for the name that somebody types; None if there is none."""
-        with self._database.reading() as connection:
-            for account, person in _read_name(name):
-                row = connection.execute(_ACCOUNT_ID, (account,)).fetchone()
-                signin = None if row is None else SignIn(row[0], account, person)
-                if signin is not None and (found := find_hash(connection, signin)) is not None:
-                    return StoredPassword(signin, found)
+        for signin in self._find_meant(name):
+            if (found := self.find_hash(signin)) is not None:
+                return StoredPassword(signin, found)
         return None
 
     def find_hash(self, signin: SignIn) -> str | None:
         """Return the hash of the password; None if there is none."""
-        with self._database.reading() as connection:
-            return find_hash(connection, signin)
+        row = self._database.read_one(_HASH, signin.key)
+        return None if row is None else str(row[0])
 
     def remove(self, account: str, person: str) -> int:
         """Remove a person's password, codes, link and sessions; return how many sessions.
@@ -103,103 +93,94 @@ class PeopleBook(Part):
         """
         if not person:
             raise Refused("the account's own sign-in stays; name a person", field="person")
-        with self._database.changing() as connection:
-            account_id = read_account(connection, account).id
-            people = _read_people(self._database, connection, account_id, account)
-            view = _require(people, account, person)
+        with self._database.changing():
+            view = self._read_view(account, person)
             for sql in _REMOVE:
-                connection.execute(sql, (account_id, person))
+                self._database.change(sql, view.signin.key)
             detail = f"ended {count_sessions(view.sessions)}"
-            note_signin(self._database, "account.signin_remove", view.signin, detail)
+            self.note("account.signin_remove", view.signin, detail)
             return view.sessions
 
-
-def admit(database: Database, connection: Connection, account: str, person: str) -> SignIn:
-    """Return the sign-in of somebody who may be new. Raises NotFound, Refused and Conflict."""
-    signin = SignIn(read_account(connection, account).id, account, person)
-    if not person:
+    def admit(self, account: str, person: str) -> SignIn:
+        """Return the sign-in of somebody who may be new. Raises NotFound, Refused and Conflict."""
+        signin = SignIn(self._database.read_account(account).id, account, person)
+        if not person:
+            return signin
+        require_text("the person's name", person, MAX_NAME_CHARS, "person")
+        if PERSON_MARK in person:
+            raise Refused(f"the person's name must not have a {PERSON_MARK} in it", field="person")
+        if self._database.read_one(_ACCOUNT_ID, (signin.name,)) is not None:
+            raise Conflict(
+                f"there is an account '{signin.name}'; take another name for the person",
+                code="name_taken",
+                field="person",
+            )
+        # Swept here, so that links for ever new names leave no rows.
+        self._database.change(_SWEEP_LINKS, (signin.account_id, self._database.clock()))
+        people = self._read_views(signin.account_id, account)
+        if person not in people and len(people) > MAX_PEOPLE:  # one is the account's own
+            raise Refused(
+                f"account '{account}' has {MAX_PEOPLE} people already; remove one first",
+                field="person",
+            )
         return signin
-    require_text("the person's name", person, MAX_NAME_CHARS, "person")
-    if PERSON_MARK in person:
-        raise Refused(f"the person's name must not have a {PERSON_MARK} in it", field="person")
-    if connection.execute(_ACCOUNT_ID, (signin.name,)).fetchone() is not None:
-        raise Conflict(
-            f"there is an account '{signin.name}'; take another name for the person",
-            code="name_taken",
-            field="person",
-        )
-    # Swept here, so that links for ever new names leave no rows.
-    connection.execute(_SWEEP_LINKS, (signin.account_id, database.clock()))
-    people = _read_people(database, connection, signin.account_id, account)
-    if person not in people and len(people) > MAX_PEOPLE:  # one is the account's own
-        raise Refused(
-            f"account '{account}' has {MAX_PEOPLE} people already; remove one first", field="person"
-        )
-    return signin
 
+    def require_free_name(self, name: str) -> None:
+        """Require that an account's new name is no person's: one name is one sign-in. Raises Conflict."""
+        signin = self.find(name)
+        if signin is not None and signin.person:
+            raise Conflict(
+                f"'{name}' signs in to account '{signin.account}'; take another name",
+                code="name_taken",
+                field="name",
+            )
 
-def require_free_name(database: Database, connection: Connection, name: str) -> None:
-    """Require that an account's new name is no person's: one name is one sign-in. Raises Conflict."""
-    account, _, person = name.rpartition(PERSON_MARK)
-    row = connection.execute(_ACCOUNT_ID, (account,)).fetchone() if person else None
-    if row is not None and person in _read_people(database, connection, row[0], account):
-        raise Conflict(
-            f"'{name}' signs in to account '{account}'; take another name",
-            code="name_taken",
-            field="name",
-        )
+    def note(self, action: str, signin: SignIn, detail: str = "") -> None:
+        """Note an event about a sign-in; its target is the person, if it is not the account's own."""
+        target = signin.person or None
+        self._database.note(action, account=signin.account, target=target, detail=detail)
 
+    def _find_meant(self, name: str) -> Iterator[SignIn]:
+        """Yield the sign-ins that a name may mean whose account there is.
 
-def find_hash(connection: Connection, signin: SignIn) -> str | None:
-    row = connection.execute(_HASH, signin.key).fetchone()
-    return None if row is None else str(row[0])
+        An account's name may have the mark in it, a person's has not. No account and no person are
+        given one name, so only one of the two is there.
+        """
+        account, _, person = name.rpartition(PERSON_MARK)
+        # `alice/` is no way to write `alice`: tries at both would be counted apart.
+        for meant in ((name, ""), (account, person)) if person else ((name, ""),):
+            row = self._database.read_one(_ACCOUNT_ID, meant[:1])
+            if row is not None:
+                yield SignIn(row[0], *meant)
 
+    def _read_view(self, account: str, person: str) -> SignInView:
+        people = self._read_views(self._database.read_account(account).id, account)
+        if person not in people:
+            raise NotFound(f"account '{account}' has no sign-in for '{person}'")
+        return people[person]
 
-def note_signin(database: Database, action: str, signin: SignIn, detail: str = "") -> None:
-    """Note an event about a sign-in; its target is the person, if it is not the account's own."""
-    database.note(action, account=signin.account, target=signin.person or None, detail=detail)
+    def _read_views(self, account_id: int, account: str) -> dict[str, SignInView]:
+        """Return the account's own sign-in, then those with a password, a link or a session, by name."""
+        where = {"account": account_id, "now": self._database.clock()}
+
+        def read(sql: str) -> dict[str, list[int]]:
+            return {person: found for person, *found in self._database.fetch(sql, where)}
+
+        passwords, totp, links, sessions = map(read, (_PASSWORDS, _CONFIRMED, _LINKS, _SESSIONS))
+        people = {}
+        for person in sorted({"", *passwords, *links, *sessions}):
+            created_ms, signed_in_ms = passwords.get(person, (None, None))
+            opened, opened_ms = sessions.get(person, (0, None))
+            people[person] = SignInView(
+                SignIn(account_id, account, person),
+                created_ms=created_ms,
+                signed_in_ms=signed_in_ms or opened_ms,
+                totp_ms=totp.get(person, [None])[0],
+                sessions=opened,
+                link_expires_ms=links.get(person, [None])[0],
+            )
+        return people
 
 
 def count_sessions(sessions: int) -> str:
     return f"{sessions} session{'' if sessions == 1 else 's'}"
-
-
-def _read_name(name: str) -> tuple[tuple[str, str], ...]:
-    """Return what a name may mean: an account's name may have the mark in it, a person's has not.
-
-    No account and no person are given one name, so only one of the two is there.
-    """
-    account, _, person = name.rpartition(PERSON_MARK)
-    # `alice/` is no way to write `alice`: tries at both would be counted apart.
-    return ((name, ""), (account, person)) if person else ((name, ""),)
-
-
-def _require(people: Mapping[str, SignInView], account: str, person: str) -> SignInView:
-    if person not in people:
-        raise NotFound(f"account '{account}' has no sign-in for '{person}'")
-    return people[person]
-
-
-def _read_people(
-    database: Database, connection: Connection, account_id: int, account: str
-) -> dict[str, SignInView]:
-    """Return the account's own sign-in, then those with a password, a link or a session, by name."""
-    where: dict[str, Value] = {"account": account_id, "now": database.clock()}
-
-    def read(sql: str) -> dict[str, list[int]]:
-        return {person: found for person, *found in connection.execute(sql, where).fetchall()}
-
-    passwords, totp, links, sessions = map(read, (_PASSWORDS, _CONFIRMED, _LINKS, _SESSIONS))
-    people = {}
-    for person in sorted({"", *passwords, *links, *sessions}):
-        created_ms, signed_in_ms = passwords.get(person, (None, None))
-        opened, opened_ms = sessions.get(person, (0, None))
-        people[person] = SignInView(
-            SignIn(account_id, account, person),
-            created_ms=created_ms,
-            signed_in_ms=signed_in_ms or opened_ms,
-            totp_ms=totp.get(person, [None])[0],
-            sessions=opened,
-            link_expires_ms=links.get(person, [None])[0],
-        )
-    return people

@@ -7,7 +7,7 @@ of a suspended operator counts as a holder's, so that they cannot resume their o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Final
@@ -26,24 +26,13 @@ from gateway.ledger.signin_records import (
 from gateway.ledger.sql.database import (
     ACCOUNT_COLUMNS,
     AccountColumns,
-    Connection,
     Database,
     Part,
     Value,
-    insert,
-    read_account,
-    read_account_name,
     read_script,
     view_account,
 )
-from gateway.ledger.sql.people import (
-    LIVE,
-    PeopleBook,
-    admit,
-    count_sessions,
-    find_hash,
-    note_signin,
-)
+from gateway.ledger.sql.people import LIVE, PeopleBook, count_sessions
 
 SEEN_EVERY_MS: Final = 60_000
 """The precision of a session's last use, in ms: each update is a write."""
@@ -74,6 +63,10 @@ _END: Final = f"{_DELETE} WHERE id = ?"
 _SWEEP: Final = f"{_DELETE} WHERE id NOT IN ({_ID} {LIVE})"
 _RENEW_HASH: Final = "UPDATE passwords SET hash = ? WHERE account_id = ? AND person = ?"
 _SIGNED_IN: Final = "UPDATE passwords SET signed_in_ms = ? WHERE account_id = ? AND person = ?"
+_USE_LINK: Final = (
+    "DELETE FROM signin_links WHERE digest = ? RETURNING account_id, person, expires_ms"
+)
+"""Deleted and read in one statement: of two requests with one link, one is let in."""
 _END_OWN: Final = (
     "DELETE FROM signin_links WHERE account_id = ? AND person = ?",
     "DELETE FROM sessions WHERE account_id = ? AND person = ?",
@@ -92,9 +85,9 @@ class SignInBook(Part):
 
         A person who is new gets a sign-in. Raises as `set_link` does.
         """
-        with self._database.changing() as connection:
-            signin = admit(self._database, connection, account, person)
-            return self._set_password(connection, signin, password_hash)
+        with self._database.changing():
+            signin = self._people.admit(account, person)
+            return self._set_password(signin, password_hash)
 
     def change_password(
         self, session: SessionView, seen_hash: str | None, password_hash: str, opening: Opening
@@ -104,14 +97,14 @@ class SignInBook(Part):
         `seen_hash` is what the current password was checked against. Raises NotFound if the
         session has ended meanwhile, Conflict if the password was changed.
         """
-        with self._database.changing() as connection:
+        with self._database.changing():
             # Hashing takes long, so the password was checked outside this transaction.
-            self._require_session(connection, session.signin, session.id)
-            if find_hash(connection, session.signin) != seen_hash:
+            self._require_session(session.signin, session.id)
+            if self._people.find_hash(session.signin) != seen_hash:
                 raise Conflict("the password was changed meanwhile")
-            self._set_password(connection, session.signin, password_hash)
+            self._set_password(session.signin, password_hash)
             # Nobody signed in anew: what asks for that asks for the second factor, too.
-            return self._open(connection, session.signin, "password", opening, session.created_ms)
+            return self._open(session.signin, "password", opening, session.created_ms)
 
     def set_link(
         self,
@@ -127,9 +120,9 @@ class SignInBook(Part):
         `is_new`: the person must have no password yet. Raises Conflict if there is one, or the name
         is an account's; Refused if the account has too many people.
         """
-        with self._database.changing() as connection:
-            signin = admit(self._database, connection, account, person)
-            if is_new and find_hash(connection, signin) is not None:
+        with self._database.changing():
+            signin = self._people.admit(account, person)
+            if is_new and self._people.find_hash(signin) is not None:
                 raise Conflict(
                     f"'{signin.name}' has a password already; if it is lost, remove the sign-in and"
                     " make it anew",
@@ -137,24 +130,20 @@ class SignInBook(Part):
                     field="person",
                 )
             now_ms = self._database.clock()
-            connection.execute(_SQL["set link"], (*signin.key, digest, now_ms, expires_ms))
-            note_signin(self._database, "account.signin_link", signin)
+            self._database.change(_SQL["set link"], (*signin.key, digest, now_ms, expires_ms))
+            self._people.note("account.signin_link", signin)
 
     def open_by_link(self, digest: bytes, opening: Opening) -> SessionView | None:
         """Use a link up; return None if it is unknown, used or expired."""
         known = self._database.read_one("SELECT 1 FROM signin_links WHERE digest = ?", (digest,))
         if known is None:  # anybody can send what is no link: it must not wait for the disk
             return None
-        with self._database.changing() as connection:
-            row = connection.execute(
-                # Deleted and read in one statement: of two requests with one link, one is let in.
-                "DELETE FROM signin_links WHERE digest = ? RETURNING account_id, person, expires_ms",
-                (digest,),
-            ).fetchone()
+        with self._database.changing():
+            row = self._database.read_one(_USE_LINK, (digest,))
             if row is None or row[2] <= self._database.clock():
                 return None
-            signin = SignIn(row[0], read_account_name(connection, row[0]), row[1])
-            return self._open_noted(connection, signin, "link", opening)
+            signin = SignIn(row[0], self._database.read_account_name(row[0]), row[1])
+            return self._open_noted(signin, "link", opening)
 
     def open_by_password(
         self, stored: StoredPassword, renewed_hash: str | None, opening: Opening
@@ -164,13 +153,13 @@ class SignInBook(Part):
         `renewed_hash` is the same password hashed with the current parameters.
         """
         signin = stored.signin
-        with self._database.changing() as connection:
+        with self._database.changing():
             # Hashing takes long: the password may have been changed since it was checked.
-            if find_hash(connection, signin) != stored.hash:
+            if self._people.find_hash(signin) != stored.hash:
                 return None
             if renewed_hash is not None:
-                connection.execute(_RENEW_HASH, (renewed_hash, *signin.key))
-            return self._open_noted(connection, signin, "password", opening)
+                self._database.change(_RENEW_HASH, (renewed_hash, *signin.key))
+            return self._open_noted(signin, "password", opening)
 
     def find_by_header(self, account: str, address: str) -> SessionView | None:
         """Return the session opened by a trusted proxy's header for this address."""
@@ -178,13 +167,13 @@ class SignInBook(Part):
 
     def open_by_header(self, account: str, opening: Opening) -> SessionView:
         """Open that session if there is none. Raises NotFound if there is no such account."""
-        with self._database.changing() as connection:
+        with self._database.changing():
             # A page asks for several things at once, and the first of them opens it.
             found = self.find_by_header(account, opening.address)
             if found is not None:
                 return found
-            signin = SignIn(read_account(connection, account).id, account)
-            return self._open_noted(connection, signin, "identity header", opening)
+            signin = SignIn(self._database.read_account(account).id, account)
+            return self._open_noted(signin, "identity header", opening)
 
     def find_session(self, digest: bytes) -> SessionView | None:
         """Return the session if it has not ended, and note that it was used."""
@@ -212,53 +201,55 @@ class SignInBook(Part):
 
     def end_session(self, signin: SignIn, session_id: str) -> None:
         """Raises NotFound if the session has ended or is another person's."""
-        with self._database.changing() as connection:
-            self._require_session(connection, signin, session_id)
-            connection.execute(_END, (session_id,))
+        with self._database.changing():
+            self._require_session(signin, session_id)
+            self._database.change(_END, (session_id,))
             self._database.note("session.end", account=signin.account, target=session_id)
 
     def end_other_sessions(self, session: SessionView) -> int:
         """End the person's other sessions; return how many there were."""
-        with self._database.changing() as connection:
+        with self._database.changing():
             own = self.read_own_sessions(session.signin)
             others = [one.id for one in own if one.id != session.id]
-            self._end(connection, others)
+            for other_id in others:
+                self._database.change(_END, (other_id,))
             if others:
-                note_signin(
-                    self._database, "session.end", session.signin, count_sessions(len(others))
-                )
+                self._people.note("session.end", session.signin, count_sessions(len(others)))
             return len(others)
 
     def end_all_sessions(self, account: str) -> int:
         """End all people's sessions and links; return how many sessions there were."""
-        with self._database.changing() as connection:
-            account_id = read_account(connection, account).id
+        with self._database.changing():
+            account_id = self._database.read_account(account).id
             ended = len(self.read_sessions(account_id))
-            end_sessions(connection, account_id)
+            self.end_all(account_id)
             self._database.note("session.end", account=account, detail=count_sessions(ended))
             return ended
+
+    def end_all(self, account_id: int) -> None:
+        """End all sessions of an account, and the links that would open others."""
+        for table in ("signin_links", "sessions"):
+            self._database.change(f"DELETE FROM {table} WHERE account_id = ?", (account_id,))  # noqa: S608
 
     def note_failure(self, name: str | None, how: FailedBy, *, if_known: bool = False) -> None:
         """Note a failure; unknown names are not kept: they may be passwords."""
         signin = None if name is None else self._people.find(name)
         if signin is not None:
-            note_signin(self._database, "session.fail", signin, f"by {how}")
+            self._people.note("session.fail", signin, f"by {how}")
         elif not if_known:
             self._database.note("session.fail", account=None, detail=f"by {how}")
 
-    def _set_password(self, connection: Connection, signin: SignIn, password_hash: str) -> int:
+    def _set_password(self, signin: SignIn, password_hash: str) -> int:
         ended, now_ms = len(self.read_own_sessions(signin)), self._database.clock()
-        connection.execute(_SQL["set hash"], (*signin.key, password_hash, now_ms, now_ms))
+        self._database.change(_SQL["set hash"], (*signin.key, password_hash, now_ms, now_ms))
         for sql in _END_OWN:
-            connection.execute(sql, signin.key)
-        note_signin(self._database, "account.password", signin, f"ended {count_sessions(ended)}")
+            self._database.change(sql, signin.key)
+        self._people.note("account.password", signin, f"ended {count_sessions(ended)}")
         return ended
 
-    def _open_noted(
-        self, connection: Connection, signin: SignIn, how: OpenedBy, opening: Opening
-    ) -> SessionView:
-        view = self._open(connection, signin, how, opening)
-        connection.execute(_SIGNED_IN, (view.created_ms, *signin.key))
+    def _open_noted(self, signin: SignIn, how: OpenedBy, opening: Opening) -> SessionView:
+        view = self._open(signin, how, opening)
+        self._database.change(_SIGNED_IN, (view.created_ms, *signin.key))
         # It was `nobody` until now.
         self._database.actor = replace(self._database.actor, name=signin.name)
         self._database.note(
@@ -267,22 +258,17 @@ class SignInBook(Part):
         return view
 
     def _open(
-        self,
-        connection: Connection,
-        signin: SignIn,
-        how: OpenedBy,
-        opening: Opening,
-        since_ms: int | None = None,
+        self, signin: SignIn, how: OpenedBy, opening: Opening, since_ms: int | None = None
     ) -> SessionView:
         """Open a session: of a sign-in just now, unless `since_ms` says when it was."""
         now_ms = self._database.clock()
         # Swept whenever one is opened, so no task of its own has to do it.
-        connection.execute(_SWEEP, {"now": now_ms})
+        self._database.change(_SWEEP, {"now": now_ms})
         if opening.replaces is not None:
-            self._end(connection, [opening.replaces])
+            self._database.change(_END, (opening.replaces,))
         # Behind the end of the browser's earlier session, which takes no place any more.
         own: dict[str, Value] = {"account": signin.account_id, "person": signin.person}
-        connection.execute(_SQL["crowd out"], {**own, "most": MAX_SESSIONS - 1})
+        self._database.change(_SQL["crowd out"], {**own, "most": MAX_SESSIONS - 1})
         opened = asdict(opening)
         del opened["replaces"]
         session: dict[str, Value] = {
@@ -294,24 +280,14 @@ class SignInBook(Part):
             "last_seen_ms": now_ms,
             "expires_ms": now_ms + SESSION_MS,
         }
-        insert(connection, "sessions", session)
-        row = connection.execute(_FIND, {"now": now_ms, "digest": opening.digest}).fetchone()
+        self._database.insert("sessions", session)
+        row = self._database.read_one(_FIND, {"now": now_ms, "digest": opening.digest})
         return _session_view(row)
 
-    def _require_session(self, connection: Connection, signin: SignIn, session_id: str) -> None:
+    def _require_session(self, signin: SignIn, session_id: str) -> None:
         where: dict[str, Value] = {"account": signin.account_id, "person": signin.person}
         where |= {"now": self._database.clock(), "id": session_id}
-        if connection.execute(_FIND_ID, where).fetchone() is None:
-            raise NotFound("there is no such session")
-
-    def _end(self, connection: Connection, session_ids: Iterable[str]) -> None:
-        connection.executemany(_END, [(one,) for one in session_ids])
-
-
-def end_sessions(connection: Connection, account_id: int) -> None:
-    """End all sessions of an account, and the links that would open others."""
-    connection.execute("DELETE FROM signin_links WHERE account_id = ?", (account_id,))
-    connection.execute(f"{_DELETE} WHERE account_id = ?", (account_id,))
+        self._database.require_one(_FIND_ID, where, NotFound("there is no such session"))
 
 
 def _session_view(

@@ -31,13 +31,9 @@ from gateway.ledger.records import Refused
 from gateway.ledger.sql.database import (
     KEY_WORKS,
     Columns,
-    Connection,
     Part,
     Value,
     join_parts,
-    read_account,
-    read_columns,
-    read_rows,
     read_script,
     sum_parts,
 )
@@ -204,11 +200,11 @@ class UsageBook(Part):
             "first": 0 if since_ms is None else since_ms // unit_ms,
             "end": EVER if until_ms is None else until_ms // unit_ms,
         }
-        with self._database.snapshot() as connection:
+        with self._database.snapshot():
             if account is not None:
-                values["account"] = read_account(connection, account).id
-            groups, *columns = _read(connection, kind, table, (place,), values)
-            names = _read_names(connection, groups) if by == "account" else {}
+                values["account"] = self._database.read_account(account).id
+            groups, *columns = self._read(kind, table, (place,), values)
+            names = self._read_names(groups) if by == "account" else {}
         rows = sorted(zip(groups, zip(*columns, strict=True), strict=True))
         return [(names.get(group) or _name(by, group), sums) for group, sums in rows]
 
@@ -223,15 +219,13 @@ class UsageBook(Part):
         """Sum the chosen requests by day or hour and, if asked for, by key or account."""
         values, (table, width) = _select(chosen), CHARTS[unit]
         spans = {"first": chosen.first_day * width, "end": (chosen.last_day + 1) * width}
-        with self._database.snapshot() as connection:
-            ats, used, *columns = _read(
-                connection, USAGE, table, (unit, "model"), {**values, **spans}
-            )
-            keys = _read_keys(connection, values) if by_key else []
-            accounts = _read_accounts(connection, values) if by_account else []
+        with self._database.snapshot():
+            ats, used, *columns = self._read(USAGE, table, (unit, "model"), {**values, **spans})
+            keys = self._read_keys(values) if by_key else []
+            accounts = self._read_accounts(values) if by_account else []
             models = set(used)
             if chosen.model is not None:
-                (found,) = _read(connection, _USED, "daily", ("model",), {**values, "model": None})
+                (found,) = self._read(_USED, "daily", ("model",), {**values, "model": None})
                 models = set(found)
         return UsageReport(
             tuple(sorted(_make(UsagePoint, ats, used, _make_usages(columns)))),
@@ -242,10 +236,10 @@ class UsageBook(Part):
 
     def read_gateway(self, first_day: int) -> GatewayView:
         """Return the failures and credits since a day, and the balances."""
-        with self._database.snapshot() as connection:
-            failed = read_rows(connection, _SQL["failed"], (first_day,))
-            credited = connection.execute(_SQL["credited"], (first_day * DAY_MS,)).fetchall()
-            owed, owed_rest, over, over_rest = connection.execute(_SQL["balances"]).fetchone()
+        with self._database.snapshot():
+            failed = self._database.read_rows(_SQL["failed"], (first_day,))
+            credited = self._database.fetch(_SQL["credited"], (first_day * DAY_MS,))
+            owed, owed_rest, over, over_rest = self._database.read_one(_SQL["balances"])
         return GatewayView(
             dict(failed),
             {day: join_parts(*parts) for day, *parts in credited},
@@ -257,11 +251,11 @@ class UsageBook(Part):
         """Return the days since `first_day`, and the keys that expire within `soon_ms`."""
         now_ms = self._database.clock()
         values = {"account": account_id, "now": now_ms, "soon": now_ms + soon_ms}
-        with self._database.snapshot() as connection:
+        with self._database.snapshot():
             chosen = UsageFilter(account_id, first_day, now_ms // DAY_MS)
-            days, *columns = _read(connection, USAGE, "daily", ("day",), _select(chosen))
-            active_keys, has_key, has_call = connection.execute(_STANDING, values).fetchone()
-            expiring = connection.execute(_SQL["expiring"], values).fetchall()
+            days, *columns = self._read(USAGE, "daily", ("day",), _select(chosen))
+            active_keys, has_key, has_call = self._database.read_one(_STANDING, values)
+            expiring = self._database.fetch(_SQL["expiring"], values)
         return OverviewView(
             dict(zip(days, _make_usages(columns), strict=True)),
             active_keys,
@@ -273,24 +267,35 @@ class UsageBook(Part):
     def sum_by_key(self, account_id: int, first_day: int, last_day: int) -> dict[str, int]:
         """Return what each key was charged in nano-units; both days are inclusive."""
         values = _select(UsageFilter(account_id, first_day, last_day))
-        with self._database.reading() as connection:
-            found, *columns = _read(connection, USAGE, "daily", ("key_id",), values)
+        found, *columns = self._read(USAGE, "daily", ("key_id",), values)
         return {id_: one.cost_nano for id_, one in zip(found, _make_usages(columns), strict=True)}
 
+    def _read(
+        self, kind: Kind, table: Table, places: Sequence[str], values: Mapping[str, Value]
+    ) -> Columns:
+        """Read sums of one account, or of all: of those by day the totals, if they tell enough."""
+        where = _ALL if values["account"] is None else ONE
+        is_wide = values["account"] is values["key"] is None
+        if table == "daily" and is_wide and not {"account_id", "key_id"} & {*places}:
+            table, where = "daily_totals", "TRUE"
+        return self._database.read_columns(write_sums(kind, table, where, *places), values)
 
-def _read(
-    connection: Connection,
-    kind: Kind,
-    table: Table,
-    places: Sequence[str],
-    values: Mapping[str, Value],
-) -> Columns:
-    """Read sums of one account, or of all: of those by day the totals, if they tell enough."""
-    where = _ALL if values["account"] is None else ONE
-    of_all = values["account"] is values["key"] is None and not {"account_id", "key_id"} & {*places}
-    if table == "daily" and of_all:
-        table, where = "daily_totals", "TRUE"
-    return read_columns(connection, write_sums(kind, table, where, *places), values)
+    def _read_accounts(self, values: Mapping[str, Value]) -> list[tuple[str, Usage]]:
+        found, *columns = self._read(USAGE, "daily", ("account_id",), values)
+        names = self._read_names(found)
+        usages = _make_usages(columns)
+        return [(names[id_], usage) for id_, usage in zip(found, usages, strict=True)]
+
+    def _read_keys(self, values: Mapping[str, Value]) -> list[tuple[KeyLabel, Usage]]:
+        found, *columns = self._read(USAGE, "daily", ("key_id",), values)
+        usages = dict(zip(found, _make_usages(columns), strict=True))
+        wanted = {"ids": orjson.dumps(found).decode()}
+        labels = self._database.read_rows(_SQL["labels"], wanted)
+        return [(_label(*row), usages[row[0]]) for row in labels]
+
+    def _read_names(self, account_ids: list[int]) -> dict[int, str]:
+        wanted = {"ids": orjson.dumps(account_ids).decode()}
+        return dict(self._database.read_rows(_SQL["names"], wanted))
 
 
 def _make(kind: type[Row], *columns: Iterable[object]) -> Iterator[Row]:
@@ -325,23 +330,6 @@ def _select(chosen: UsageFilter) -> dict[str, Value]:
         "key": chosen.key_id,
         "model": chosen.model,
     }
-
-
-def _read_accounts(connection: Connection, values: Mapping[str, Value]) -> list[tuple[str, Usage]]:
-    found, *columns = _read(connection, USAGE, "daily", ("account_id",), values)
-    names = _read_names(connection, found)
-    return [(names[id_], usage) for id_, usage in zip(found, _make_usages(columns), strict=True)]
-
-
-def _read_keys(connection: Connection, values: Mapping[str, Value]) -> list[tuple[KeyLabel, Usage]]:
-    found, *columns = _read(connection, USAGE, "daily", ("key_id",), values)
-    usages = dict(zip(found, _make_usages(columns), strict=True))
-    labels = read_rows(connection, _SQL["labels"], {"ids": orjson.dumps(found).decode()})
-    return [(_label(*row), usages[row[0]]) for row in labels]
-
-
-def _read_names(connection: Connection, account_ids: list[int]) -> dict[int, str]:
-    return dict(read_rows(connection, _SQL["names"], {"ids": orjson.dumps(account_ids).decode()}))
 
 
 def _label(key_id: str, name: str, last4: str) -> KeyLabel:

@@ -190,16 +190,18 @@ class SqliteBooks(Books):
         super().__init__(connect(path, create=create), clock)
         self._path = path
         self._files = FileWatch(path)
+        self._is_reading = False
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Check the files before and on an error, which may be due to their loss.
 
-        What is read may be sums, so all charges are folded before.
+        What is read may be sums, so all charges are folded before; but once, by the outermost use.
         """
         self._files.check()
+        was_reading, self._is_reading = self._is_reading, True
         try:
-            if not self.connection.in_transaction:
+            if not (was_reading or self.connection.in_transaction):
                 # A file that cannot be written is read all the same: its sums lack a moment.
                 with suppress(sqlite3.Error):
                     fold(self.connection)
@@ -207,6 +209,8 @@ class SqliteBooks(Books):
         except sqlite3.Error as error:
             self._files.check()
             raise LedgerError(f"the ledger cannot be used: {describe(error)}") from error
+        finally:
+            self._is_reading = was_reading
 
     def _begin_snapshot(self) -> None:
         """Begin behind a fold. A charge that comes in between is folded, too, and a new one begins."""

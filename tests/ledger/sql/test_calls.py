@@ -11,6 +11,7 @@ from gateway.ledger.call_records import CallFilter
 from gateway.ledger.sql import calls
 from gateway.ledger.sql.accounts import RANKS
 from gateway.ledger.sql.usage import CHARTS, ONE, USAGE, write_sums
+from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS
 from tests.console.calls import check_plan, explain
@@ -77,13 +78,12 @@ def test_what_is_chosen_decides_the_index(chosen: CallFilter, index: str) -> Non
 
 
 def test_a_time_is_a_range_of_ids(path: Path) -> None:
-    connection = connect(path)
     chosen = CallFilter(since_ms=5, until_ms=DAY_MS)
     whole = (find_first_id(5), find_first_id(DAY_MS))
-    assert list(calls.find_ranges(connection, chosen, None)) == [whole]
     below = find_first_id(9)
-    assert list(calls.find_ranges(connection, chosen, below)) == [(whole[0], below)]
-    connection.close()
+    with SqliteBooks(path) as books:
+        assert list(books.calls.find_ranges(chosen, None)) == [whole]
+        assert list(books.calls.find_ranges(chosen, below)) == [(whole[0], below)]
 
 
 def test_sums_of_charts_are_not_sorted_and_accounts_ranked_by_a_search(path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,49 +12,46 @@ from gateway import ledger
 from gateway.ledger.key_records import KeyTerms, Terms
 from gateway.ledger.sql.database import (
     MAX_ROWS,
-    insert,
-    insert_numbered,
-    read_columns,
     read_key_terms,
-    read_rows,
     read_script,
     read_terms,
     write_terms,
 )
+from gateway.ledger.sqlite.books import SqliteBooks
 
 READ = "SELECT json_group_array(json_array(id, name, n)) FROM numbers WHERE id > :above LIMIT :most"
 
 
 @pytest.fixture
-def numbers() -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(":memory:")) as numbers:
-        numbers.execute("CREATE TABLE numbers (id INTEGER PRIMARY KEY, name TEXT, n INTEGER)")
+def numbers(tmp_path: Path) -> Iterator[SqliteBooks]:
+    with SqliteBooks(tmp_path / "gateway.db", create=True) as numbers:
+        numbers.change("CREATE TABLE numbers (id INTEGER PRIMARY KEY, name TEXT, n INTEGER)", ())
         yield numbers
 
 
-def test_rows_are_written_by_name_and_come_as_one_array(numbers: sqlite3.Connection) -> None:
-    assert insert_numbered(numbers, "numbers", {"n": 2**53 + 1, "name": "'; --"}) == 1
-    insert(numbers, "numbers", {"id": 7, "n": None, "name": ""})
-    assert insert_numbered(numbers, "numbers", {"n": -1, "name": "ö"}) == 8
+def test_rows_are_written_by_name_and_come_as_one_array(numbers: SqliteBooks) -> None:
+    assert numbers.insert_numbered("numbers", {"n": 2**53 + 1, "name": "'; --"}) == 1
+    numbers.insert("numbers", {"id": 7, "n": None, "name": ""})
+    assert numbers.insert_numbered("numbers", {"n": -1, "name": "ö"}) == 8
     rows = [[1, "'; --", 2**53 + 1], [7, "", None], [8, "ö", -1]]
-    assert read_rows(numbers, READ, {"above": 0, "most": MAX_ROWS}) == rows
-    assert read_rows(numbers, READ, {"above": 1, "most": MAX_ROWS}) == rows[1:]
+    assert numbers.read_rows(READ, {"above": 0, "most": MAX_ROWS}) == rows
+    assert numbers.read_rows(READ, {"above": 1, "most": MAX_ROWS}) == rows[1:]
 
 
-def test_no_rows_are_an_empty_list(numbers: sqlite3.Connection) -> None:
+def test_no_rows_are_an_empty_list(numbers: SqliteBooks) -> None:
     """Also where an aggregate of nothing is NULL."""
-    assert read_rows(numbers, READ, {"above": 0, "most": MAX_ROWS}) == []
-    assert read_rows(numbers, "SELECT NULL") == []
+    assert numbers.read_rows(READ, {"above": 0, "most": MAX_ROWS}) == []
+    assert numbers.read_rows("SELECT NULL") == []
 
 
-def test_columns_come_as_arrays_which_no_rows_leave_empty(numbers: sqlite3.Connection) -> None:
+def test_columns_come_as_arrays_which_no_rows_leave_empty(numbers: SqliteBooks) -> None:
     """Also where an aggregate of nothing is NULL."""
-    insert(numbers, "numbers", {"id": 1, "name": "a", "n": None})
-    insert(numbers, "numbers", {"id": 2, "name": "b", "n": 2**53 + 1})
+    numbers.insert("numbers", {"id": 1, "name": "a", "n": None})
+    numbers.insert("numbers", {"id": 2, "name": "b", "n": 2**53 + 1})
     read = "SELECT json_array(json_group_array(name), json_group_array(n)) FROM numbers"
-    assert read_columns(numbers, read) == [["a", "b"], [None, 2**53 + 1]]
-    assert read_columns(numbers, read + " WHERE id > :id", {"id": 2}) == [[], []]
-    assert read_columns(numbers, "SELECT json_array(NULL, NULL)") == [[], []]
+    assert numbers.read_columns(read) == [["a", "b"], [None, 2**53 + 1]]
+    assert numbers.read_columns(read + " WHERE id > :id", {"id": 2}) == [[], []]
+    assert numbers.read_columns("SELECT json_array(NULL, NULL)") == [[], []]
 
 
 def test_terms_are_read_in_the_order_of_their_fields() -> None:
