@@ -13,13 +13,15 @@ import anthropic
 import httpx2
 import openai
 import pytest
+from openai.types.responses import ResponseFailedEvent
 
 from gateway import errors as e
+from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS
 from tests.support.rows import each_row
 
 REQUEST_ID = "req-1"
-CHAT, MESSAGES = CALLERS["chat"], CALLERS["messages"]
+CHAT, MESSAGES, RESPONSES = (CALLERS[name] for name in ("chat", "messages", "responses"))
 
 M = "A plain text."
 ROWS = [
@@ -47,13 +49,6 @@ def subclasses_of(cls: type[e.GatewayError]) -> set[type[e.GatewayError]]:
     return below.union(*(subclasses_of(sub) for sub in below))
 
 
-def read_event(event: bytes, name: bytes) -> Any:
-    assert event.endswith(b"\n\n")
-    assert event.count(b"\n") == 2 + name.count(b"\n")
-    assert event.startswith(name + b"data: {")
-    return json.loads(event.removeprefix(name).removeprefix(b"data: "))
-
-
 def test_the_table_has_every_error() -> None:
     assert {type(make_error(row[0])) for row in ROWS[1:]} | FAMILIES == subclasses_of(
         e.GatewayError
@@ -61,25 +56,29 @@ def test_the_table_has_every_error() -> None:
 
 
 @each_row("row", ROWS[1:])
-def test_each_error_is_told_in_both_dialects_as_the_sdks_read_it(row: list[str]) -> None:
+def test_each_error_is_told_in_each_dialect_as_the_sdks_read_it(row: list[str]) -> None:
     """All keys are in the body and in the event; the message has nothing private."""
     error, status = make_error(row[0]), int(row[1])
-    kind, code, messages_type, param, wait = (None if one == "-" else one for one in row[2:7])
+    kind, code, messages_type, failed, param, wait = (
+        None if one == "-" else one for one in row[2:8]
+    )
     hints = (error.status, error.retry_after_seconds, error.should_retry)
-    assert hints == (status, None if wait is None else float(wait), row[7] == "yes")
+    assert hints == (status, None if wait is None else float(wait), row[8] == "yes")
     assert (status in {429, 503}) == (wait is not None)
     assert error.message
 
     said = {"message": error.message, "type": kind, "param": param, "code": code}
-    body = CHAT.render_error(error, REQUEST_ID)
-    assert json.loads(body) == {"error": said}
-    event = CHAT.render_error_event(error, REQUEST_ID, None, {})
-    assert read_event(event, b"") == {"error": said}
-    with pytest.raises(openai.APIStatusError) as raised:
-        openai.OpenAI(**answering(status, body)).models.list()
-    told = raised.value
-    assert (told.status_code, told.type, told.code) == (status, kind, code)
-    assert (told.param, error.message in told.message) == (param, True)
+    for caller in (CHAT, RESPONSES):
+        body = caller.render_error(error, REQUEST_ID)
+        assert json.loads(body) == {"error": said}
+        with pytest.raises(openai.APIStatusError) as refused:
+            openai.OpenAI(**answering(status, body)).models.list()
+        told = refused.value
+        assert (told.status_code, told.type, told.code) == (status, kind, code)
+        assert (told.param, error.message in told.message) == (param, True)
+    broken = break_chat(error)
+    assert (broken.body, broken.message) == (said, error.message)
+    assert fail_response(error) == (failed, error.message)
 
     whole = {
         "type": "error",
@@ -88,12 +87,11 @@ def test_each_error_is_told_in_both_dialects_as_the_sdks_read_it(row: list[str])
     }
     body = MESSAGES.render_error(error, REQUEST_ID)
     assert json.loads(body) == whole
-    event = MESSAGES.render_error_event(error, REQUEST_ID, None, {})
-    assert read_event(event, b"event: error\n") == whole
-    with pytest.raises(anthropic.APIStatusError) as refused:
+    with pytest.raises(anthropic.APIStatusError) as denied:
         anthropic.Anthropic(**answering(status, body)).models.list()
-    assert (refused.value.status_code, refused.value.type) == (status, messages_type)
-    assert refused.value.body == whole
+    assert (denied.value.status_code, denied.value.body) == (status, whole)
+    for one in (denied.value, break_message(error)):
+        assert (one.type, one.body) == (messages_type, whole)
 
 
 def answering(status: int, body: bytes) -> dict[str, Any]:
@@ -105,6 +103,34 @@ def answering(status: int, body: bytes) -> dict[str, Any]:
         "max_retries": 0,
         "http_client": httpx2.Client(transport=httpx2.MockTransport(lambda _: reply)),
     }
+
+
+def end_stream(caller: Caller, error: e.GatewayError) -> dict[str, Any]:
+    """Make the parameters of a client whose stream is nothing but the event of an error."""
+    return answering(200, caller.render_error_event(error, REQUEST_ID, None, {}))
+
+
+def break_chat(error: e.GatewayError) -> openai.APIError:
+    client = openai.OpenAI(**end_stream(CHAT, error))
+    with pytest.raises(openai.APIError) as raised:
+        next(client.chat.completions.create(model="m", messages=[], stream=True))
+    return raised.value
+
+
+def break_message(error: e.GatewayError) -> anthropic.APIStatusError:
+    client = anthropic.Anthropic(**end_stream(MESSAGES, error))
+    with pytest.raises(anthropic.APIStatusError) as raised:
+        next(client.messages.create(model="m", max_tokens=1, messages=[], stream=True))
+    return raised.value
+
+
+def fail_response(error: e.GatewayError) -> tuple[str, str]:
+    """Return the code and the message of a response that failed at its beginning."""
+    client = openai.OpenAI(**end_stream(RESPONSES, error))
+    _, failed = client.responses.create(model="m", input="m", stream=True)
+    assert isinstance(failed, ResponseFailedEvent)
+    assert failed.response.error is not None
+    return failed.response.error.code, failed.response.error.message
 
 
 def test_request_ids_go_out_under_the_names_the_sdks_read() -> None:
@@ -131,8 +157,9 @@ def test_a_long_model_name_is_not_echoed_whole(make: Callable[[str], e.GatewayEr
 
 def test_a_text_with_quotes_and_newlines_stays_one_event() -> None:
     error = e.BadRequest('a "quoted"\n\ndata: [DONE]\r\n\r\ntext')
-    assert read_event(CHAT.render_error_event(error, REQUEST_ID, None, {}), b"")
-    assert read_event(MESSAGES.render_error_event(error, REQUEST_ID, None, {}), b"event: error\n")
+    assert break_chat(error).message == error.message
+    assert break_message(error).body == json.loads(MESSAGES.render_error(error, REQUEST_ID))
+    assert fail_response(error)[1] == error.message
 
 
 def test_a_method_not_allowed_names_what_is() -> None:
