@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from aiohttp import web
 
@@ -90,9 +90,7 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
 
 
 def _sum_days(view: call_records.OverviewView, today: int, count: int) -> int:
-    return call_records.sum_usage(
-        usage for day, usage in view.days.items() if today - count < day <= today
-    ).cost_nano
+    return sum(one.cost_nano for day, one in view.days.items() if today - count < day <= today)
 
 
 def _find_notices(
@@ -181,8 +179,10 @@ def _read_top(books: Books, first_day: int) -> list[tuple[str, call_records.Usag
 
 def _sum_period(view: call_records.GatewayView, days: Days, period: range) -> dict[str, object]:
     found = [days[name] for day in period if (name := format_day(day)) in days]
-    usage = call_records.sum_usage([call_records.Usage(), *(usage for usage, _ in found)])
-    costs = call_records.sum_costs(costs for _, costs in found)
+    usage, costs = (
+        call_records.sum_usage(one for one, _ in found),
+        call_records.sum_costs(one for _, one in found),
+    )
     return {
         "requests": usage.requests,
         "failed": sum(view.failed.get(day, 0) for day in period),
@@ -197,7 +197,6 @@ def _describe_top(kind: str, name: str, usage: call_records.Usage) -> dict[str, 
 
 
 Group = Literal["model", "account", "provider", "day"]
-GROUPS: Final[tuple[Group, ...]] = ("model", "account", "provider", "day")
 
 Row = tuple[str, call_records.Usage, call_records.ProviderCosts]
 
@@ -217,7 +216,7 @@ def show_costs(books: Books, request: ConsoleRequest) -> Answer:
         "currency": request.gateway.config.billing.currency,
         "rows": _list_rows(by, rows),
         "totals": _describe(
-            call_records.sum_usage([call_records.Usage(), *(usage for _, usage, _ in rows)]),
+            call_records.sum_usage(usage for _, usage, _ in rows),
             call_records.sum_costs(costs for *_, costs in rows),
         ),
         "chart": {"unit": "day", "points": _list_rows("day", days)},
@@ -229,7 +228,7 @@ def show_costs(books: Books, request: ConsoleRequest) -> Answer:
 
 @async_route("GET", "/costs.csv", "operator", READERS)
 async def download_costs(request: ConsoleRequest) -> web.StreamResponse:
-    by = request.query.choice("by", GROUPS, "model")
+    by = request.query.choice("by", get_args(Group), "model")
     columns = (by, *_CHARGED.names, *views.COSTS.names)
 
     def read(books: Books, _: None) -> tuple[list[Json], None]:
@@ -239,7 +238,7 @@ async def download_costs(request: ConsoleRequest) -> web.StreamResponse:
 
 
 def _read_range(books: Books, request: ConsoleRequest) -> tuple[Group, int, int]:
-    by = request.query.choice("by", GROUPS, "model")
+    by = request.query.choice("by", get_args(Group), "model")
     return by, *read_days(request.query, books.clock() // DAY_MS, by)
 
 

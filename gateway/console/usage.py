@@ -6,15 +6,17 @@ also see models that are off, and all routes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, get_args
 
 from aiohttp import web
 
 from gateway.admin import observations, views
+from gateway.admin.fields import describe
 from gateway.api.state import Gateway
 from gateway.config.records import Model
 from gateway.console.fields import ConsoleError, Query, invalid_field
@@ -27,9 +29,7 @@ from gateway.ledger.call_records import (
     CallFilter,
     ChartUnit,
     OutcomeFilter,
-    Usage,
     UsageFilter,
-    UsagePoint,
     UsageReport,
     sum_usage,
 )
@@ -156,11 +156,6 @@ DEFAULT_DAYS: Final = 30
 FIRST_DAY: Final = -719_162
 """1 January of the year 1, the first date that Python can represent."""
 
-Place = TypeVar("Place", int, str)
-
-
-_FORMATS: Final[dict[ChartUnit, Callable[[int], str]]] = {"day": format_day, "hour": format_hour}
-
 
 @route("GET", "/usage", "any")
 @route("GET", "/accounts/{id}/usage", "operator", EVERY_TOKEN)
@@ -177,14 +172,14 @@ def _show(
     books: Books, request: ConsoleRequest, account_id: int | None, groups: Sequence[Group]
 ) -> Answer:
     by = request.query.choice("by", groups, "day")
-    chosen, report = _read_report(books, request, account_id, by)
+    chosen, report, rows = _read_report(books, request, account_id, by)
     unit = _find_unit(by)
     body = {
         "from": format_day(chosen.first_day),
         "to": format_day(chosen.last_day),
         "by": by,
         "currency": request.gateway.config.billing.currency,
-        "rows": _list_rows(books, by, chosen, report),
+        "rows": rows,
         "totals": views.USAGE.describe(sum_usage(point.usage for point in report.points)),
         "chart": {"unit": unit, "points": _describe_points(report, unit)},
         "models": list(report.models),
@@ -208,8 +203,8 @@ async def _stream(
     by = request.query.choice("by", groups, "day")
 
     def read(books: Books, _: None) -> tuple[list[Json], None]:
-        chosen, report = _read_report(books, request, find_id(books), by)
-        return _list_rows(books, by, chosen, report), None
+        _chosen, _report, rows = _read_report(books, request, find_id(books), by)
+        return rows, None
 
     names = ("key", "key_name") if by == "key" else (by,)
     return await stream_csv(request, "usage", (*names, *views.USAGE.names), read)
@@ -221,14 +216,14 @@ def _find_unit(by: Group) -> ChartUnit:
 
 def _read_report(
     books: Books, request: ConsoleRequest, account_id: int | None, by: Group
-) -> tuple[UsageFilter, UsageReport]:
+) -> tuple[UsageFilter, UsageReport, list[Json]]:
+    """Return what is chosen, the report and the rows of the table, from one state of the ledger."""
     query = request.query
     first_day, last_day = read_days(query, books.clock() // DAY_MS, by)
     chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))
-    report = books.usage.report(
-        chosen, _find_unit(by), by_key=by == "key", by_account=by == "account"
-    )
-    return chosen, report
+    with books.snapshot():
+        report = books.usage.report(chosen, _find_unit(by), by_key=by == "key")
+        return chosen, report, _list_rows(books, by, chosen, report)
 
 
 def read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
@@ -251,7 +246,6 @@ def read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
 
 def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport) -> list[Json]:
     """List usage by time, or by another group with the most expensive first."""
-    found: Iterable[tuple[str, Usage]]
     if by == "key":
         return [
             {
@@ -262,9 +256,10 @@ def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport
             }
             for key, usage in report.keys
         ]
-    if by == "account":
-        found = report.accounts
-    elif by == "provider":
+    if by == "hour":
+        hours = groupby(report.points, lambda point: point.at)
+        found = [(format_hour(at), sum_usage(one.usage for one in points)) for at, points in hours]
+    else:
         id_ = chosen.account_id
         found = books.usage.sum_by(
             by,
@@ -274,28 +269,15 @@ def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport
             key_id=chosen.key_id,
             model=chosen.model,
         )
-    elif by == "model":
-        models = _sum_by(report.points, lambda point: point.model)
-        found = sorted(models.items(), key=lambda row: (-row[1].cost_nano, row[0]))
-    else:
-        times = _sum_by(report.points, lambda point: point.at)
-        found = ((_FORMATS[by](at), usage) for at, usage in times.items())
+    if by == "model":
+        found.sort(key=lambda row: (-row[1].cost_nano, row[0]))
     return [{by: name, **views.USAGE.describe(usage)} for name, usage in found]
-
-
-def _sum_by(
-    points: Iterable[UsagePoint], place: Callable[[UsagePoint], Place]
-) -> dict[Place, Usage]:
-    """Sum up usage by `place`, in the order in which places first occur."""
-    found: dict[Place, list[Usage]] = {}
-    for point in points:
-        found.setdefault(place(point), []).append(point.usage)
-    return {place: sum_usage(usages) for place, usages in found.items()}
 
 
 def _describe_points(report: UsageReport, unit: ChartUnit) -> list[Json]:
     """Describe the points of the chart. Each date is formatted once, as many points share it."""
-    moments = {at: _FORMATS[unit](at) for at in {point.at for point in report.points}}
+    write = format_hour if unit == "hour" else format_day
+    moments = {at: write(at) for at in {point.at for point in report.points}}
     return [
         {
             "at": moments[point.at],
@@ -325,17 +307,12 @@ async def list_models(request: ConsoleRequest) -> Answer:
 
 def _describe_model(model: Model, *, is_on: bool, for_operator: bool) -> dict[str, Any]:
     return {
-        "id": model.id,
-        "aliases": list(model.aliases),
-        "owned_by": model.owned_by,
-        "kind": model.kind,
-        "unit": model.unit,
+        **describe(model, "id", "aliases", "owned_by", "kind", "unit"),
         "on": is_on,
         "free": model.free,
         "price": describe_price(model.prices.base, for_operator=for_operator),
         "price_when": describe_rules(model.prices, for_operator=for_operator),
-        "max_input_tokens": model.max_input_tokens,
-        "max_output_tokens": model.max_output_tokens,
+        **describe(model, "max_input_tokens", "max_output_tokens"),
     }
 
 
@@ -344,9 +321,9 @@ def _describe_routes(model: Model, gateway: Gateway) -> list[dict[str, object]]:
     providers = gateway.config.providers
     return [
         {
-            "provider": route.provider,
-            "model": route.upstream_model,
-            "on": providers[route.provider].off is None,
+            "provider": one.provider,
+            "model": one.upstream_model,
+            "on": not providers[one.provider].off,
         }
-        for route in model.routes
+        for one in model.routes
     ]

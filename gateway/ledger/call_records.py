@@ -119,8 +119,6 @@ class UsageReport:
     """The most expensive first; empty unless asked for by key."""
     models: tuple[str, ...]
     """All models that were used, whichever model was asked for."""
-    accounts: tuple[tuple[str, Usage], ...] = ()
-    """By name, the most expensive first; empty unless asked for by account."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,21 +208,13 @@ class UsageBook(Part):
         rows = sorted(zip(groups, zip(*columns, strict=True), strict=True))
         return [(names.get(group) or _name(by, group), sums) for group, sums in rows]
 
-    def report(
-        self,
-        chosen: UsageFilter,
-        unit: ChartUnit,
-        *,
-        by_key: bool = False,
-        by_account: bool = False,
-    ) -> UsageReport:
-        """Sum the chosen requests by day or hour and, if asked for, by key or account."""
+    def report(self, chosen: UsageFilter, unit: ChartUnit, *, by_key: bool = False) -> UsageReport:
+        """Sum the chosen requests by day or hour and, if asked for, by key."""
         values, (table, width) = _select(chosen), CHARTS[unit]
         spans = {"first": chosen.first_day * width, "end": (chosen.last_day + 1) * width}
         with self._database.snapshot():
             ats, used, *columns = self._read(USAGE, table, (unit, "model"), {**values, **spans})
             keys = self._read_keys(values) if by_key else []
-            accounts = self._read_accounts(values) if by_account else []
             models = set(used)
             if chosen.model is not None:
                 (found,) = self._read(_USED, "daily", ("model",), {**values, "model": None})
@@ -231,7 +223,6 @@ class UsageBook(Part):
             tuple(sorted(_make(UsagePoint, ats, used, _make_usages(columns)))),
             tuple(sorted(keys, key=_by_cost)),
             tuple(sorted(models)),
-            tuple(sorted(accounts, key=_by_spent)),
         )
 
     def read_gateway(self, first_day: int) -> GatewayView:
@@ -279,12 +270,6 @@ class UsageBook(Part):
         if table == "daily" and is_wide and not {"account_id", "key_id"} & {*places}:
             table, where = "daily_totals", "TRUE"
         return self._database.read_columns(write_sums(kind, table, where, *places), values)
-
-    def _read_accounts(self, values: Mapping[str, Value]) -> list[tuple[str, Usage]]:
-        found, *columns = self._read(USAGE, "daily", ("account_id",), values)
-        names = self._read_names(found)
-        usages = _make_usages(columns)
-        return [(names[id_], usage) for id_, usage in zip(found, usages, strict=True)]
 
     def _read_keys(self, values: Mapping[str, Value]) -> list[tuple[KeyLabel, Usage]]:
         found, *columns = self._read(USAGE, "daily", ("key_id",), values)
