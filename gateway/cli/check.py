@@ -68,12 +68,8 @@ def check(command: Command, *, live: bool) -> int:
         summary["live"] = [{**asdict(one), "usable": one.is_usable} for one in findings]
         page = f"{page}\n\n{page_findings(findings)}"
     command.show(summary, page)
-    if not command.config.active_models():
-        command.say(
-            "No model is on, so callers get an empty list of models. Set a provider's key to"
-            " turn its models on."
-        )
     for warning in (
+        *warn_of_no_model(command.config),
         *list_losses(command.config),
         *list_conflicts(command.config),
         *warn_of_exposure(command.config.server),
@@ -89,8 +85,14 @@ def check(command: Command, *, live: bool) -> int:
     unusable += [one.provider for one in findings if not one.is_usable]
     if unusable:
         command.say(f"Not usable as they are set: {', '.join(dict.fromkeys(unusable))}.")
+    is_served, obstacle = look_at_start(command.config)
+    if is_served:
+        command.say(
+            "This is by the environment of this shell. The gateway that serves now has the one of"
+            " its start: `reload` and the console say which providers are off there."
+        )
     # What keeps `serve` from starting weighs more than a provider that cannot be used.
-    if obstacle := find_obstacle(command.config):
+    if obstacle:
         command.say(f"`serve` cannot start: {obstacle}")
         return ExitCode.UNAVAILABLE
     return ExitCode.FAILED if unusable else ExitCode.OK
@@ -248,6 +250,14 @@ def _factor(price: money.Price) -> str:
     )
 
 
+def warn_of_no_model(config: Config) -> Iterator[str]:
+    if not config.active_models():
+        yield (
+            "No model is on, so callers get an empty list of models. Set a provider's key to"
+            " turn its models on."
+        )
+
+
 def warn_of_exposure(server: Server) -> Iterator[str]:
     """Yield a warning if the gateway listens on all addresses, and keys may travel in the clear."""
     if server.host in ANY_HOST and not (server.public_url or "").startswith("https://"):
@@ -258,16 +268,16 @@ def warn_of_exposure(server: Server) -> Iterator[str]:
         )
 
 
-def find_obstacle(config: Config) -> str | None:
-    """Return what would keep `serve` from starting; None if nothing would.
+def look_at_start(config: Config) -> tuple[bool, str | None]:
+    """Return whether a gateway serves now, and what would keep `serve` from starting.
 
     The address is not looked at while a gateway serves from the database, as that one has it.
     """
     try:
         is_served = check_ledger(config.storage.location)
     except LedgerError as error:
-        return str(error)
-    return None if is_served else find_listen_problem(config.server)
+        return False, str(error)
+    return is_served, None if is_served else find_listen_problem(config.server)
 
 
 def look(config: Config) -> list[Finding]:

@@ -158,7 +158,7 @@ def _check_limits(
     if lacking:
         raise ConfigError(
             f"{file}: {', '.join(lacking)} max_output_tokens: is missing; a messages provider has "
-            "to be told the limit"
+            "to be told the most that the model writes, such as max_output_tokens = 64_000"
         )
 
 

@@ -157,19 +157,22 @@ def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
 
 
 def describe_changes(before: Config, after: Config) -> str:
-    """Say what is different, in one line, by the names of tables alone: values may be secrets."""
+    """Say what is different, and which providers are off, in one line.
+
+    Tables are named without their values, which may be secrets.
+    """
     old, new = _list_tables(before), _list_tables(after)
-    parts = [
+    changes = [
         _compare("models", before.models, after.models),
         _compare("providers", before.providers, after.providers),
         *(f"[{table}] changed" for table in old if old[table] != new[table]),
-        *(
-            f"provider {one.name} is off: {one.off}"
-            for one in after.providers.values()
-            if one.off is not None and before.providers.get(one.name) != one
-        ),
     ]
-    return "; ".join(filter(None, parts)) or "nothing changed"
+    told = "; ".join(filter(None, changes)) or "nothing changed"
+    # Those that were off before too: who has just set a variable in a shell expects them to be on.
+    off = [f"{one.name} ({one.off})" for one in after.providers.values() if one.off is not None]
+    if not off:
+        return told
+    return f"{told}; off: {_name(off)}; only a restart reads the gateway's environment again"
 
 
 def _compare(what: str, before: Mapping[str, object], after: Mapping[str, object]) -> str:
