@@ -44,8 +44,8 @@ CONDITIONS: Final = ("service_tier", "speed", "inference_geo")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The wishes in a request that change the bill."""
+class BillOptions:
+    """The options of a request that change the bill."""
 
     terms: BillTerms = UNSAID
     any_tier: bool = False
@@ -55,16 +55,16 @@ class Asked:
     media: tuple[str, ...] = ()
     """The media that the output may have, by the names of `money.MEDIA`."""
     cache: str = ""
-    """How long its input is to be cached: "5m", "1h", or "" for not at all."""
+    """How long the input is cached: "5m", "1h", or "" for not at all."""
     by_tokens: bool = True
-    """Its tokens may have a price."""
+    """The request may be charged by tokens."""
     image: tuple[str, str] = ("", "")
-    """The size and the quality of its images; "" leaves it to the provider."""
+    """The size and the quality of the images requested; "" leaves the choice to the provider."""
     image_prices: tuple[tuple[str, str, str], ...] = ()
     """The prices of images that may be charged, each by its tool, size and quality; "" is any."""
 
 
-NOTHING_SPECIAL: Final = Asked(any_tier=True)
+NOTHING_SPECIAL: Final = BillOptions(any_tier=True)
 """If a request names no service tier, the provider chooses."""
 
 
@@ -98,17 +98,17 @@ class PriceRule:
             getattr(self, name) in (None, getattr(terms, name) or STANDARD) for name in CONDITIONS
         )
 
-    def may_hold(self, tokens: Tokens, asked: Asked, at_ms: int) -> bool:
+    def may_hold(self, tokens: Tokens, options: BillOptions, at_ms: int) -> bool:
         """Return whether the rule may apply to a request of about so many tokens."""
         if self.input_above is not None and tokens.all_input * _MARGIN <= self.input_above:
             return False
         # A provider may serve less than was asked for, so the standard terms count, too.
-        tiers = {None, STANDARD, asked.terms.service_tier or STANDARD}
+        tiers = {None, STANDARD, options.terms.service_tier or STANDARD}
         return (
             self.window.has(at_ms)
-            and (asked.any_tier or self.service_tier in tiers)
-            and self.speed in (None, STANDARD, asked.terms.speed or STANDARD)
-            and self.inference_geo in (None, STANDARD, asked.terms.inference_geo or STANDARD)
+            and (options.any_tier or self.service_tier in tiers)
+            and self.speed in (None, STANDARD, options.terms.speed or STANDARD)
+            and self.inference_geo in (None, STANDARD, options.terms.inference_geo or STANDARD)
         )
 
     def meets(self, other: Self) -> bool:
@@ -185,15 +185,15 @@ class PriceList:
                 return self.applied[number]
         return self.applied[0]
 
-    def find_dearest(self, tokens: Tokens, asked: Asked, at_ms: int) -> AppliedPrice:
+    def find_dearest(self, tokens: Tokens, options: BillOptions, at_ms: int) -> AppliedPrice:
         """Return the price at which a request of about so many tokens may cost most."""
         if not self.rules:  # most models: this is on the way of each request
             return self.applied[0]
         of_rules = zip(self.rules, self.applied[1:], strict=True)
-        may_apply = [one for rule, one in of_rules if rule.may_hold(tokens, asked, at_ms)]
+        may_apply = [one for rule, one in of_rules if rule.may_hold(tokens, options, at_ms)]
         return max(
             (self.applied[0], *may_apply),
-            key=lambda one: compute_cost_nano(tokens, one.price, asked.tool_calls),
+            key=lambda one: compute_cost_nano(tokens, one.price, options.tool_calls),
         )
 
     def has_rule(self, condition: str, value: str) -> bool:

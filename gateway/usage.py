@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gateway.money import MEDIA, NONE, TOOL_NAME, Tokens, count_none
-from gateway.prices import CONDITIONS, NOTHING_SPECIAL, STANDARD, UNSAID, Asked, BillTerms
+from gateway.prices import CONDITIONS, NOTHING_SPECIAL, STANDARD, UNSAID, BillOptions, BillTerms
 from gateway.times import HOUR_MS
 
 log = logging.getLogger("gateway.usage")
@@ -52,7 +52,7 @@ class Expected:
 
     input_tokens: int
     limits: UsageLimits
-    asked: Asked = NOTHING_SPECIAL
+    options: BillOptions = NOTHING_SPECIAL
     audio_tokens: int = 0
     """The part of `input_tokens` that is recordings."""
 
@@ -121,9 +121,9 @@ def meter(
         counted: the report covers the whole reply, given that it is complete.
         delivered: anything was delivered, be it a tool's name and no text.
     """
-    covers, asked = complete and counted, expected.asked
-    terms = _complete_terms(reported.terms, asked.terms)
-    calls, silent = _complete_calls(reported.tool_calls, asked.tool_calls)
+    covers, options = complete and counted, expected.options
+    terms = _complete_terms(reported.terms, options.terms)
+    calls, silent = _complete_calls(reported.tool_calls, options.tool_calls)
     estimated = reported.guessed or silent or terms is not reported.terms
     tokens, limits = reported.tokens, expected.limits
     # There is no request without input, nor a reply of tokens for nothing: such zeros count nothing.
@@ -156,30 +156,30 @@ def _estimate_input(tokens: Tokens, expected: Expected) -> Tokens:
 
 
 def _complete_calls(
-    told: Mapping[str, int] | None, asked: Mapping[str, int]
+    reported: Mapping[str, int] | None, requested: Mapping[str, int]
 ) -> tuple[Mapping[str, int], bool]:
-    """Return the calls of tools, and whether any is guessed: one of each that is asked for and not told.
+    """Return the calls of tools, and whether any is guessed: each tool requested but not reported counts once.
 
     Names and counts come from the provider: malformed ones are left out.
     """
-    if not told and not asked:
+    if not reported and not requested:
         return NONE, False
-    silent = [name for name in asked if told is None or name not in told]
+    silent = [name for name in requested if reported is None or name not in reported]
     calls = dict.fromkeys(silent, 1)
-    for name, count in (told or {}).items():
+    for name, count in (reported or {}).items():
         if count and TOOL_NAME.fullmatch(name):
             calls[name] = min(count, MAX_PLAUSIBLE_CALLS)
     return calls, bool(silent)
 
 
-def _complete_terms(served: BillTerms, asked: BillTerms) -> BillTerms:
-    """Add the terms that the request asked for and the reply does not mention; that they hold is a guess."""
-    if asked is UNSAID:
+def _complete_terms(served: BillTerms, requested: BillTerms) -> BillTerms:
+    """Add the terms that were requested and not mentioned in the reply. That they apply is a guess."""
+    if requested is UNSAID:
         return served
     missing = {
-        name: getattr(asked, name)
+        name: getattr(requested, name)
         for name in CONDITIONS
-        if not getattr(served, name) and getattr(asked, name) not in ("", STANDARD)
+        if not getattr(served, name) and getattr(requested, name) not in ("", STANDARD)
     }
     return replace(served, **missing) if missing else served
 

@@ -30,7 +30,7 @@ from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, refuse_spent
 from gateway.ledger.records import MAX_INTEGER
 from gateway.money import MAX_AMOUNT_NANO, NONE, Price, Tokens, compute_cost_nano
-from gateway.prices import AppliedPrice, Asked
+from gateway.prices import AppliedPrice, BillOptions
 from gateway.usage import (
     IMPLAUSIBLE_FACTOR,
     MAX_PLAUSIBLE_TOKENS,
@@ -43,15 +43,16 @@ from gateway.usage import (
 
 def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> Expected:
     """Estimate the input from the payload that is sent, and bound what can be reported of it."""
-    limit, asked = find_output_limit(request, model), payload.asked
-    if asked.tool_calls:  # those without a price cost nothing here, whether they are told or not
-        priced = {k: n for k, n in asked.tool_calls.items() if model.prices.base.has_tool(k)}
-        asked = replace(asked, tool_calls=priced)
+    limit, options = find_output_limit(request, model), payload.options
+    if options.tool_calls:
+        # Tools without a price are free, whether the provider reports them or not.
+        priced = {k: n for k, n in options.tool_calls.items() if model.prices.base.has_tool(k)}
+        options = replace(options, tool_calls=priced)
     most_input = model.max_input_tokens * (request.inputs.count if request.inputs else 1)
     return Expected(
         input_tokens=min(estimate_input(request, len(payload.data)), most_input),
         limits=_bound_usage(most_input, model.max_output_tokens, limit, request.n),
-        asked=asked,
+        options=options,
         audio_tokens=request.audio_tokens,
     )
 
@@ -79,23 +80,23 @@ def estimate_input(request: CompletionRequest, sent_bytes: int) -> int:
 
 def find_output_limit(request: CompletionRequest, model: Model) -> int:
     """Return the most tokens that one choice can have: the caller's limit or the model's cap."""
-    asked, most = request.max_tokens, model.max_output_tokens
-    return asked if asked and asked < most else most
+    requested, most = request.max_tokens, model.max_output_tokens
+    return requested if requested and requested < most else most
 
 
 def expect_tokens(expected: Expected, output_tokens: int, price: Price) -> Tokens:
     """Put the expected tokens into the classes that the request asks for."""
-    asked, audio = expected.asked, min(expected.audio_tokens, expected.input_tokens)
+    options, audio = expected.options, min(expected.audio_tokens, expected.input_tokens)
     tokens = Tokens(audio, output=output_tokens, media=NONE)
-    match asked.cache:
+    match options.cache:
         case "1h":
             tokens.cache_write_1h = expected.input_tokens - audio
         case "5m":
             tokens.cache_write = expected.input_tokens - audio
         case _:
             tokens.input = expected.input_tokens
-    if audio or asked.media:
-        dearest = sorted(asked.media, key=lambda name: getattr(price, name) or 0)[-1:]
+    if audio or options.media:
+        dearest = sorted(options.media, key=lambda name: getattr(price, name) or 0)[-1:]
         tokens.media = {"audio_input": audio, **dict.fromkeys(dearest, output_tokens)}
     return tokens
 
@@ -119,11 +120,11 @@ def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
     )
 
 
-def make_dearest_charge(tokens: Tokens, asked: Asked, model: Model, at_ms: int) -> Charge:
+def make_dearest_charge(tokens: Tokens, options: BillOptions, model: Model, at_ms: int) -> Charge:
     """Price what is expected, at the most that may apply. Raises BadRequest above what can be held."""
     # Which tier and price apply is known only from the reply, and the hold has to cover any.
-    applied = model.prices.find_dearest(tokens, asked, at_ms)
-    charge = make_charge(Metered(tokens, True, asked.tool_calls), applied)
+    applied = model.prices.find_dearest(tokens, options, at_ms)
+    charge = make_charge(Metered(tokens, True, options.tool_calls), applied)
     if charge.cost_nano > MAX_AMOUNT_NANO:
         raise BadRequest(
             "This request may cost more than the gateway can hold for one: ask for fewer tokens,"
@@ -134,10 +135,10 @@ def make_dearest_charge(tokens: Tokens, asked: Asked, model: Model, at_ms: int) 
 
 def find_full_cost_nano(expected: Expected, model: Model, at_ms: int) -> int:
     """Return the most that a request may cost: all the output it may have, at the dearest price."""
-    asked, most = expected.asked, expected.limits.estimated_output
+    options, most = expected.options, expected.limits.estimated_output
     tokens = expect_tokens(expected, most, model.prices.base)
-    price = model.prices.find_dearest(tokens, asked, at_ms).price
-    return min(compute_cost_nano(tokens, price, asked.tool_calls), MAX_AMOUNT_NANO)
+    price = model.prices.find_dearest(tokens, options, at_ms).price
+    return min(compute_cost_nano(tokens, price, options.tool_calls), MAX_AMOUNT_NANO)
 
 
 class Bill:
@@ -155,7 +156,7 @@ class Bill:
         billing, most = call.gateway.config.billing, expected.limits.estimated_output
         likely = min(billing.hold_output_tokens * request.n, most)
         tokens = expect_tokens(expected, likely, model.prices.base)
-        self._expected = make_dearest_charge(tokens, expected.asked, model, call.started_ms)
+        self._expected = make_dearest_charge(tokens, expected.options, model, call.started_ms)
         self._expected_tokens = tokens.total
         full_nano = self._expected.cost_nano
         if most > likely and billing.full_hold_below:

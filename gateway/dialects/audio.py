@@ -39,7 +39,7 @@ from gateway.dialects.wire.sse import is_canonical, read_object, render_data
 from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
 from gateway.errors import BadRequest, GatewayError, UpstreamError
 from gateway.money import Tokens
-from gateway.prices import Asked
+from gateway.prices import BillOptions
 from gateway.usage import Expected, Metered, Reported, count_text
 
 BYTES_PER_SECOND: Final = 2000
@@ -147,8 +147,8 @@ class TranscriptsUpstream(ChatUpstream):
         check_fields({name.partition("[")[0]: value for name, value in body.items()}, target)
         return {**body, "model": target.upstream_model}
 
-    def read_asked(self, body: Json, data: bytes, target: Target) -> Asked:  # noqa: ARG002
-        return Asked(any_tier=True, by_tokens=target.unit == "token")
+    def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG002
+        return BillOptions(any_tier=True, by_tokens=target.unit == "token")
 
     def read_reply(self, text: bytes) -> Json:
         reply = maybe_loads(text)
@@ -186,7 +186,7 @@ def _report(usage: Any, duration: Any, expected: Expected) -> Reported:
     """Report tokens or seconds, as the model is priced."""
     told = usage if type(usage) is dict else {}
     seconds = _read_seconds(told.get("seconds")) or _read_seconds(duration)
-    if not expected.asked.by_tokens:
+    if not expected.options.by_tokens:
         # A second is a token of input. Nothing that is made has a price.
         bill = read_bill_nano(told)
         return Reported(Tokens(seconds), seconds > 0, has_output=True, cost_nano=bill)

@@ -35,12 +35,12 @@ from gateway.dialects.records import (
     ReplyUsage,
     Target,
 )
-from gateway.dialects.wire.billed import read_asked
+from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.usage import hide_bill
 from gateway.errors import GatewayError, UpstreamError
 from gateway.money import Tokens
-from gateway.prices import Asked
+from gateway.prices import BillOptions
 from gateway.usage import Expected, Metered, Reported
 
 
@@ -324,7 +324,9 @@ class Upstream(ABC):
         Raises BadRequest for what changes the provider's bill and has no price.
         """
 
-    read_asked: Callable[[Json, bytes, Target], Asked] = staticmethod(read_asked)
+    read_bill_options: Callable[[Json, bytes, Target], BillOptions] = staticmethod(
+        read_bill_options
+    )
     """Reads what changes the bill in a request as it is sent: the object, its bytes, and its target.
     Raises BadRequest for what has no price."""
 

@@ -126,7 +126,9 @@ class Exchange:
                 raise too_deep() from error
         asked = self.upstream.ask(body, target)
         data = dump_request(asked)
-        return Payload(data, self.upstream.read_asked(asked, data, target), _says_effort(asked))
+        return Payload(
+            data, self.upstream.read_bill_options(asked, data, target), _says_effort(asked)
+        )
 
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         """Turn a JSON reply into the caller's.

@@ -15,7 +15,7 @@ from gateway.dialects.base import Caller, EventReader
 from gateway.dialects.chat.dialect import ChatUpstream
 from gateway.dialects.records import CompletionRequest, Event, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.billed import check_fields, read_asked
+from gateway.dialects.wire.billed import check_fields, read_bill_options
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_text, maybe_loads
 from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.replies import check_error
@@ -24,7 +24,7 @@ from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
 from gateway.money import Tokens, name_image
-from gateway.prices import Asked
+from gateway.prices import BillOptions
 from gateway.usage import Expected, Reported, count_text, estimate_tokens
 
 MAX_N: Final = 10
@@ -83,12 +83,12 @@ class ImagesUpstream(ChatUpstream):
         check_fields(body, target)
         return {**body, "model": target.upstream_model}
 
-    def read_asked(self, body: Json, data: bytes, target: Target) -> Asked:
+    def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:
         """Read what changes the bill, the price of an image among it. Raises BadRequest without one."""
-        asked = read_asked(body, data, target)
+        options = read_bill_options(body, data, target)
         named = find_images(target.prices.base.tools)
         if not named:  # a model whose tokens are priced
-            return asked
+            return options
         image, tools = read_image(body), target.prices.base.tools
         fit = [one for one, *told in named if fits(image, *told)]
         if not fit:
@@ -102,7 +102,7 @@ class ImagesUpstream(ChatUpstream):
         dearest = max(fit, key=tools.__getitem__)
         prices = tuple(one for one in named if tools[one[0]] <= tools[dearest])
         calls = {dearest: body.get("n") or 1}
-        return replace(asked, tool_calls=calls, image=image, image_prices=prices)
+        return replace(options, tool_calls=calls, image=image, image_prices=prices)
 
     def read_reply(self, text: bytes) -> Json:
         """Read a reply with its images cut out."""
@@ -187,19 +187,19 @@ def fits(image: tuple[str, str], its_size: str, its_quality: str) -> bool:
     return (not size or its_size in ("", size)) and (not quality or its_quality in ("", quality))
 
 
-def choose_image(asked: Asked, served: tuple[str, str]) -> str:
+def choose_image(options: BillOptions, served: tuple[str, str]) -> str:
     """Choose the price of an image by what the reply says of it, and else by the request.
 
     Of those that fit, it is the one that tells most, or the first; if none fits, the one that is held.
     """
-    size, quality = image = served[0] or asked.image[0], served[1] or asked.image[1]
+    size, quality = image = served[0] or options.image[0], served[1] or options.image[1]
     fit = [
         (bool(size and its_size) + bool(quality and its_quality), name)
-        for name, its_size, its_quality in asked.image_prices
+        for name, its_size, its_quality in options.image_prices
         if fits(image, its_size, its_quality)
     ]
     if not fit:
-        return next(iter(asked.tool_calls))
+        return next(iter(options.tool_calls))
     return max(fit, key=lambda one: one[0])[1]  # of equal ones the first
 
 
@@ -213,11 +213,11 @@ def _report(
     usage: Json | None, images: int, expected: Expected, served: tuple[str, str]
 ) -> Reported:
     """Report images where they have prices, else the tokens."""
-    asked = expected.asked
-    if asked.image_prices:
+    options = expected.options
+    if options.image_prices:
         # Tokens have no price then; nothing is guessed if they are not told.
         tokens = Tokens(max(expected.input_tokens, 1))
-        calls = {**dict.fromkeys(asked.tool_calls, 0), choose_image(asked, served): images}
+        calls = {**dict.fromkeys(options.tool_calls, 0), choose_image(options, served): images}
         return Reported(tokens, True, True, calls)
     return read_openai_usage(usage, None, expected)
 

@@ -219,7 +219,7 @@ def make_file(name: str, data: str) -> Json:
 
 
 @dataclass(slots=True)
-class Said:
+class Contents:
     """The contents of a message, or of a delta, in the order in which models make them."""
 
     reasoning: str
@@ -232,10 +232,10 @@ class Said:
     calls: list[Any]
 
 
-def read_said(message: Json) -> Said:
+def read_contents(message: Json) -> Contents:
     """Read a message or a delta."""
     thinking, text = read_content(message.get("content"))
-    return Said(
+    return Contents(
         read_reasoning(message) or thinking,
         text,
         read_sources(message),
@@ -303,15 +303,15 @@ class FirstChoiceWriter(ABC):
     def _write_choice(self, choice: Json) -> None:
         delta = get_object(choice, "delta")
         self._state.add(delta)
-        said = read_said(delta)
-        self._add_text("reasoning", said.reasoning)
-        self._add_text("text", said.text)
-        if said.sources:
-            self._add_sources(said.sources)
-        for media in said.media:
+        contents = read_contents(delta)
+        self._add_text("reasoning", contents.reasoning)
+        self._add_text("text", contents.text)
+        if contents.sources:
+            self._add_sources(contents.sources)
+        for media in contents.media:
             self._add_media(media)
-        self._add_text("refusal", said.refusal)
-        for call in said.calls:
+        self._add_text("refusal", contents.refusal)
+        for call in contents.calls:
             if isinstance(call, dict):
                 position, identity, name, arguments = read_fragment(call)
                 # Arguments count when they come: those that still wait were made, too.

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, Protocol
 
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
-from gateway.prices import FREE_OF_CHARGE, Asked, PriceList
+from gateway.prices import FREE_OF_CHARGE, BillOptions, PriceList
 from gateway.usage import Expected, Metered
 
 Json = dict[str, Any]
@@ -149,9 +149,9 @@ class Payload:
 
     data: bytes
     """Its body; of a form the fields, as JSON."""
-    asked: Asked
+    options: BillOptions
     effort_sent: bool = True
-    """It says how much to reason. A caller's effort may be left out, and is then not told back."""
+    """The request says how much to reason. If a caller's effort was left out, the reply does not show it either."""
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.money import SEARCH_UNIT, Tokens
-from gateway.prices import Asked
+from gateway.prices import BillOptions
 from gateway.usage import MAX_PLAUSIBLE_CALLS, Expected, Reported, count_text, estimate_tokens
 
 MAX_BEST_OF: Final = 20
@@ -226,11 +226,11 @@ class RerankUpstream(ChatUpstream):
         check_fields(body, target)
         return {**body, "model": target.upstream_model}
 
-    def read_asked(self, body: Json, data: bytes, target: Target) -> Asked:  # noqa: ARG002
+    def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG002
         """Expect the search units of the documents."""
         units = -(-len(_list_documents(body)) // UNIT_DOCUMENTS)
         by_tokens = any(one.price.input for one in target.prices.applied)
-        return Asked(any_tier=True, tool_calls={SEARCH_UNIT: units}, by_tokens=by_tokens)
+        return BillOptions(any_tier=True, tool_calls={SEARCH_UNIT: units}, by_tokens=by_tokens)
 
     def read_reply(self, text: bytes) -> Json:
         """Read a reply; an array is read as its results."""
@@ -254,12 +254,12 @@ class RerankUpstream(ChatUpstream):
         )
         told = {**usage, "prompt_tokens": given, "completion_tokens": 0, "total_tokens": given}
         report = read_openai_usage(told, None, expected)
-        asked = expected.asked.tool_calls
+        asked = expected.options.tool_calls
         if asked:  # search units have a price
             units = _read_units(billed.get("search_units"))
             report.guessed = units is None
             report.tool_calls = asked if units is None else {SEARCH_UNIT: units}
-        if not (report.has_input or expected.asked.by_tokens):
+        if not (report.has_input or expected.options.by_tokens):
             # Nothing is guessed if tokens are not told that have no price.
             report.tokens, report.has_input = Tokens(max(expected.input_tokens, 1)), True
         return report

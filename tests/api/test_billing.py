@@ -23,7 +23,7 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import drop_hold
 from gateway.ledger.sqlite.serving import open_sqlite
 from gateway.money import MAX_AMOUNT_NANO, Price, Tokens
-from gateway.prices import NOTHING_SPECIAL, UNSAID, Asked, BillTerms, PriceList, PriceRule
+from gateway.prices import NOTHING_SPECIAL, UNSAID, BillOptions, BillTerms, PriceList, PriceRule
 from gateway.usage import IMPLAUSIBLE_FACTOR, MAX_PLAUSIBLE_TOKENS, Metered
 from tests.ledger.kit import Place, assert_sound, find_key, make_place, query
 from tests.support.records import make_call
@@ -93,7 +93,11 @@ async def test_a_hold_is_for_what_is_expected_or_for_all_that_is_possible(
 ) -> None:
     available, says, has, asks, held = case
     desk.key.account.balance_nano = available
-    void(desk.take(replace(REQUEST, **says), replace(MODEL, **has), Asked(**asks)), "rejected", 400)
+    void(
+        desk.take(replace(REQUEST, **says), replace(MODEL, **has), BillOptions(**asks)),
+        "rejected",
+        400,
+    )
     assert desk.held_nano == held
     desk.key.account.balance_nano = CREDIT_NANO
 
@@ -157,10 +161,10 @@ class Desk:
         self,
         request: CompletionRequest = REQUEST,
         model: Model = MODEL,
-        asked: Asked = NOTHING_SPECIAL,
+        asked: BillOptions = NOTHING_SPECIAL,
     ) -> Bill:
         """Take the hold."""
-        expected = expect_usage(request, replace(PAYLOAD, asked=asked), model)
+        expected = expect_usage(request, replace(PAYLOAD, options=asked), model)
         bill = Bill(self.call, request, model, expected)
         self.held_nano = self.key.held_nano
         return bill

@@ -14,7 +14,7 @@ from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.queue import MAX_ITEMS, Item
-from gateway.ledger.sqlite.batch import Known, commit_requests
+from gateway.ledger.sqlite.batch import KnownValues, commit_requests
 from gateway.ledger.sqlite.schema import connect
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
@@ -65,7 +65,7 @@ def add_calls(path: Path, account_id: int, calls: Iterable[Past]) -> list[str]:
             items = [
                 _make_item(account_id, id_, past) for id_, past in made[first : first + MAX_ITEMS]
             ]
-            commit_requests(connection, items, NOON_MS, Known())
+            commit_requests(connection, items, NOON_MS, KnownValues())
     return [id_ for id_, _ in made]
 
 
@@ -73,7 +73,9 @@ def end_call(path: Path, account_id: int, request_id: str, past: Past) -> None:
     """Settle a pending request."""
     item = _make_item(account_id, request_id, past)
     with closing(connect(path)) as connection:
-        commit_requests(connection, [Item(item.hold, False, item.settlement)], NOON_MS, Known())
+        commit_requests(
+            connection, [Item(item.hold, False, item.settlement)], NOON_MS, KnownValues()
+        )
 
 
 def explain(path: Path, sql: str) -> list[str]:

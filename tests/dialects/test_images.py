@@ -12,7 +12,7 @@ from gateway.dialects.images import MAX_CUTS, cut_images
 from gateway.dialects.records import ReplyContext, Target
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import FREE
-from gateway.prices import Asked, PriceList
+from gateway.prices import BillOptions, PriceList
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.rows import each_row
@@ -26,7 +26,9 @@ def make_context(prices: dict[str, int] | None = None, **asked: Any) -> ReplyCon
     request = IMAGES.caller.parse_request(dump({"model": "ours", "prompt": "a cat"} | asked))
     most = 0 if prices else 10**6
     wishes = (
-        IMAGES.upstream.read_asked(request.body, b"", make_target(prices)) if prices else Asked()
+        IMAGES.upstream.read_bill_options(request.body, b"", make_target(prices))
+        if prices
+        else BillOptions()
     )
     expected = Expected(2, UsageLimits(10**6, most, most), wishes)
     return ReplyContext(request, "req", expected)
@@ -125,7 +127,7 @@ def test_an_image_is_charged_by_what_its_reply_says(
 ) -> None:
     prices = {"search": 1, "image_generation": 1} | PRICES
     context = make_context(prices, n=2, **asked)
-    assert context.expected.asked.tool_calls == {f"images_{held}": 2}
+    assert context.expected.options.tool_calls == {f"images_{held}": 2}
     body = dump({"data": [{"b64_json": "QQ=="}] * 2} | served)
     metered = IMAGES.read_reply(body, context).metered
     assert (metered.tool_calls, metered.estimated) == ({f"images_{charged}": 2}, False)

@@ -10,7 +10,7 @@ from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import ReplyContext
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
-from gateway.prices import Asked, BillTerms
+from gateway.prices import BillOptions, BillTerms
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import (
     DONE,
@@ -42,9 +42,9 @@ def hear_message(*told: Json, context: ReplyContext | None = None) -> Played:
     return play(EXCHANGES["messages"]["messages"].open_stream(context), [frame(*told)])
 
 
-def bound(most: int, asked: Asked | None = None) -> ReplyContext:
+def bound(most: int, asked: BillOptions | None = None) -> ReplyContext:
     limits = UsageLimits(10**6, 10**6, most)
-    expected = Expected(INPUT_ESTIMATE, limits, asked or Asked())
+    expected = Expected(INPUT_ESTIMATE, limits, asked or BillOptions())
     return replace(make_context(usage=True), expected=expected)
 
 

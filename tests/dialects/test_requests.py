@@ -50,7 +50,7 @@ from gateway.dialects.records import CompletionRequest, Payload, Target
 from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.errors import BadRequest
 from gateway.money import Price
-from gateway.prices import NOTHING_SPECIAL, Asked, PriceList, PriceRule
+from gateway.prices import NOTHING_SPECIAL, BillOptions, PriceList, PriceRule
 from tests.dialects.rules import check_messages_request, check_responses_request
 from tests.support.rows import told_together
 
@@ -195,10 +195,10 @@ def name_fields(record: object, usual: object) -> Json:
 
 def tell_asked(payload: Payload) -> Json:
     """Return what changes the bill, or a reply: that the provider chooses the tier is nothing special."""
-    told = name_fields(payload.asked, Asked())
+    told = name_fields(payload.options, BillOptions())
     if "terms" in told:
         told["terms"] = {name: value for name, value in told["terms"].items() if value}
-    if payload.asked.any_tier == NOTHING_SPECIAL.any_tier:
+    if payload.options.any_tier == NOTHING_SPECIAL.any_tier:
         del told["any_tier"]
     return told | ({"effort_sent": True} if payload.effort_sent else {})
 

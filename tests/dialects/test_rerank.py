@@ -11,7 +11,7 @@ from gateway.dialects.exchanges import RERANK
 from gateway.dialects.records import Inputs, ReplyContext, Target
 from gateway.errors import BadRequest
 from gateway.money import SEARCH_UNIT
-from gateway.prices import Asked
+from gateway.prices import BillOptions
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.rows import each_row
@@ -21,7 +21,7 @@ RESULTS: Final = [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_
 
 
 def make_context(units: int = 0, *, by_tokens: bool = False) -> ReplyContext:
-    asked = Asked(tool_calls={SEARCH_UNIT: units} if units else {}, by_tokens=by_tokens)
+    asked = BillOptions(tool_calls={SEARCH_UNIT: units} if units else {}, by_tokens=by_tokens)
     expected = Expected(9, UsageLimits(10**6, 10**6, 10**6), asked)
     return ReplyContext(RERANK.caller.parse_request(dump(ASKED)), "req", expected)
 
@@ -51,7 +51,7 @@ def test_a_request_expects_units_and_the_query_with_each_document(
         body = {"model": "m", "query": "12345678", name: documents}
         request = RERANK.caller.parse_request(dump(body))
         assert request.inputs == Inputs(len(documents), 3 * len(documents))
-        asked = RERANK.upstream.read_asked(body, b"", Target("theirs"))
+        asked = RERANK.upstream.read_bill_options(body, b"", Target("theirs"))
         assert asked.tool_calls == {SEARCH_UNIT: units}
 
 

@@ -26,7 +26,7 @@ from gateway.dialects.wire.usage import (
     read_openai_usage,
 )
 from gateway.money import Tokens
-from gateway.prices import Asked, BillTerms
+from gateway.prices import BillOptions, BillTerms
 from gateway.usage import Expected, Metered, Reported, UsageLimits
 from tests.dialects.chat.kit import make_context
 from tests.dialects.messages.kit import frame, start
@@ -108,7 +108,7 @@ WAYS: Final[list[tuple[str, Exchange, Callable[[Any], Json | list[Json]]]]] = [
 def measure(exchange: Exchange, sent: Json | list[Json], asked: Json) -> tuple[Metered, bytes]:
     """Return what is metered, and what the caller is sent."""
     request = CompletionRequest(body={}, model="ours", stream=True, wants_usage=True)
-    context = ReplyContext(request, "req_1", replace(EXPECTED, asked=Asked(**asked)))
+    context = ReplyContext(request, "req_1", replace(EXPECTED, options=BillOptions(**asked)))
     if isinstance(sent, dict):
         reply = exchange.read_reply(orjson.dumps(sent), context)
         assert reply.failure is None

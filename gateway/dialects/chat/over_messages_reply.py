@@ -117,7 +117,7 @@ class _Call:
     """Its number among the tools' blocks alone, which are what chat counts."""
     input: object
     """The start's arguments: none, unless the upstream sends them in one piece."""
-    said: bool = False
+    has_arguments: bool = False
     """A fragment of arguments has come."""
 
 
@@ -189,15 +189,15 @@ class ChunkWriter(ChoiceWriter):
     def _close_block(self, event: Json) -> None:
         self._cite()
         index = _read_index(event)
-        block, said = self._thinking.pop(index, ({}, {}))
-        texts = {key: "".join(fragments) for key, fragments in said.items()}
+        block, fragments_by_key = self._thinking.pop(index, ({}, {}))
+        texts = {key: "".join(fragments) for key, fragments in fragments_by_key.items()}
         if thinking := maybe_thinking(block | texts):
             self._note_state(thinking)
         call = self._calls.pop(index, None)
-        if call is None or call.said:
+        if call is None or call.has_arguments:
             return
         self._add_arguments(call, dump_arguments(call.input))
-        if not call.said:  # not counted as text: the model made nothing of it
+        if not call.has_arguments:  # not counted as text: the model made nothing of it
             self._write_call(call.number, {}, "function", {"arguments": NO_ARGUMENTS})
 
     def _cite(self) -> None:
@@ -213,7 +213,7 @@ class ChunkWriter(ChoiceWriter):
 
     def _add_arguments(self, call: _Call, fragment: object) -> None:
         if isinstance(fragment, str) and fragment:
-            call.said = True
+            call.has_arguments = True
             self._write_arguments(call.number, fragment)
 
     _WRITERS: ClassVar[dict[str, Callable[[ChunkWriter, Json], None]]] = {

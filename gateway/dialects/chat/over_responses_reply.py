@@ -116,15 +116,15 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
     """Write a chat completion of what the upstream said."""
     functions = uses_functions(context.request.body)
     items, paragraphs = read_items(reply), Paragraphs()
-    said = dict.fromkeys(("content", "refusal", "reasoning_content"), "")
+    texts = dict.fromkeys(("content", "refusal", "reasoning_content"), "")
     sources: list[Json] = []
     for number, item in enumerate(items):
         for part in read_parts(item):
-            said[part.key] += paragraphs.separate(part, number)
-            start = len(said[part.key]) - len(part.text)
+            texts[part.key] += paragraphs.separate(part, number)
+            start = len(texts[part.key]) - len(part.text)
             sources += (make_annotation(move_source(one, start)) for one in part.sources)
     calls = [_make_call(item, kind) for item in items if (kind := maybe_kind(item))]
-    text, refusal, reasoning = said.values()
+    text, refusal, reasoning = texts.values()
     images = [image for item in items if (image := maybe_image(item))]
     message = make_message(
         text, refusal, reasoning, calls, functions=functions, annotations=sources, images=images
@@ -167,8 +167,8 @@ def to_finish_reason(reply: Json, *, called: bool, functions: bool) -> str:
     """
     match reply.get("status"):
         case "failed" | "cancelled":
-            said = read_error(reply).message
-            raise UpstreamError(said or "The upstream ended its reply with an error.")
+            message = read_error(reply).message
+            raise UpstreamError(message or "The upstream ended its reply with an error.")
         case "incomplete":
             reason = get_object(reply, "incomplete_details").get("reason")
             # Chat has one word for all that cuts a reply short but the filter.
@@ -183,20 +183,20 @@ def to_finish_reason(reply: Json, *, called: bool, functions: bool) -> str:
 class _Call:
     number: int
     kind: ToolKind
-    said: bool = False
-    """Arguments have come."""
+    has_arguments: bool = False
+    """Arguments were written."""
 
 
 class ChunkWriter(ChoiceWriter):
     """An `EventWriter` of chat chunks."""
 
-    __slots__ = ("_calls", "_paragraphs", "_response", "_said", "_sources")
+    __slots__ = ("_calls", "_paragraphs", "_response", "_sources", "_text_starts")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._calls: dict[int | str, _Call] = {}
-        self._said: dict[_Place, int] = {}
-        """The texts that have come, with the number of characters of content before each."""
+        self._text_starts: dict[_Place, int] = {}
+        """The number of characters of content before each text that has come."""
         self._sources: defaultdict[_Place, list[Json]] = defaultdict(list)
         """The pages that texts are based on: they wait for the end of the item."""
         self._paragraphs = Paragraphs()
@@ -223,25 +223,26 @@ class ChunkWriter(ChoiceWriter):
         key, array, held = _TEXTS[event["type"]]
         item, index = _find_item(event), event.get(f"{array}_index")
         place = (array, index if isinstance(index, int) else 0)
-        if held == "delta" or (item, place) not in self._said:  # `done` repeats the whole text
+        # `done` repeats the whole text.
+        if held == "delta" or (item, place) not in self._text_starts:
             self._write_part(Part(key, place, get_text(event, held)), item)
 
     def _write_part(self, part: Part, item: int | str) -> None:
         if part.text:
             self._write_text(part.key, self._paragraphs.separate(part, item))
-            self._said.setdefault((item, part.place), self._content_chars - len(part.text))
+            self._text_starts.setdefault((item, part.place), self._content_chars - len(part.text))
 
     def _add_source(self, event: Json) -> None:
         index = event.get("content_index")
         where = _find_item(event), ("content", index if isinstance(index, int) else 0)
         self._sources[where] += read_sources({"annotations": [event.get("annotation")]})
 
-    def _write_sources(self, where: _Place, told: Sequence[Json]) -> None:
-        """Write the sources of a text: those `told` at its end, else those that have come."""
+    def _write_sources(self, where: _Place, final: Sequence[Json]) -> None:
+        """Write the sources of a text: the `final` ones from its end, else those sent before."""
         came = self._sources.pop(where, ())
-        if (start := self._said.get(where)) is None:
+        if (start := self._text_starts.get(where)) is None:
             return
-        for source in told or came:
+        for source in final or came:
             self._write_listed("annotations", make_annotation(move_source(source, start)))
 
     def _open_item(self, event: Json) -> None:
@@ -261,7 +262,7 @@ class ChunkWriter(ChoiceWriter):
         """Write a fragment; without the call's announcement, the complete item has the arguments."""
         call, fragment = self._calls.get(_find_item(event)), get_text(event, "delta")
         if call is not None and fragment:
-            call.said = True
+            call.has_arguments = True
             self._write_arguments(call.number, fragment, call.kind)
 
     def _close_arguments(self, event: Json) -> None:
@@ -272,10 +273,10 @@ class ChunkWriter(ChoiceWriter):
     def _close_item(self, event: Json) -> None:
         item, where = get_object(event, "item"), _find_item(event)
         if kind := maybe_kind(item):
-            # Upstreams that announce no item have told nothing of the call before this.
+            # Upstreams that announce no item have sent nothing of the call before.
             self._complete(self._find_call(item, kind, where), item)
         for part in read_parts(item):
-            if (where, part.place) not in self._said:
+            if (where, part.place) not in self._text_starts:
                 self._write_part(part, where)
             self._write_sources((where, part.place), part.sources)
         if image := maybe_image(item):
@@ -284,11 +285,11 @@ class ChunkWriter(ChoiceWriter):
         if encrypted := maybe_reasoning(item, self._context.provider_tag):
             self._note_state(encrypted)
 
-    def _complete(self, call: _Call, held: Json) -> None:
+    def _complete(self, call: _Call, item: Json) -> None:
         """Write the whole arguments, unless fragments of them have come."""
-        arguments = read_arguments(held, call.kind)
-        if arguments and not call.said:
-            call.said = True
+        arguments = read_arguments(item, call.kind)
+        if arguments and not call.has_arguments:
+            call.has_arguments = True
             self._write_arguments(call.number, arguments, call.kind)
 
     def _note_end(self, event: Json) -> None:

@@ -379,13 +379,16 @@ def _merge_details(details: Iterable[Any]) -> list[Json]:
         if at is None or "signature" in whole[at][1]:
             at = places[place] = len(whole)
             whole.append(({}, {}))
-        told, said = whole[at]
+        plain, fragments = whole[at]
         for name, value in one.items():
             if name in _FRAGMENTS and isinstance(value, str):
-                said.setdefault(name, []).append(value)
+                fragments.setdefault(name, []).append(value)
             if value is not None:
-                told[name] = value
-    return [{**told, **{name: "".join(said[name]) for name in said}} for told, said in whole]
+                plain[name] = value
+    return [
+        {**plain, **{name: "".join(fragments[name]) for name in fragments}}
+        for plain, fragments in whole
+    ]
 
 
 ID_PREFIX: Final = "chatcmpl-"

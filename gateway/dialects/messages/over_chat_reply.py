@@ -26,7 +26,7 @@ from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.writer import move_source
 from gateway.dialects.messages.stream import STOP, make_delta_usage, make_usage
 from gateway.dialects.messages.upstream import read_arguments, read_input, wrap_arguments
-from gateway.dialects.pivot import FirstChoiceWriter, Kind, read_call, read_said, unnamed_call
+from gateway.dialects.pivot import FirstChoiceWriter, Kind, read_call, read_contents, unnamed_call
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_loads
 from gateway.dialects.wire.sse import render_event
@@ -63,17 +63,17 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
 
 def _read_blocks(message: Json, finish: object, context: ReplyContext) -> list[Json]:
     """Write the content blocks in the order the model made them."""
-    said, state = read_said(message), StateCollector(context.provider_tag)
-    if said.media:
+    contents, state = read_contents(message), StateCollector(context.provider_tag)
+    if contents.media:
         raise refuse_media()
     state.add(message)
     signature = state.take()
     blocks: list[Json] = []
-    if said.reasoning or signature:
-        blocks.append(make_thinking(said.reasoning, signature or state.take_any()))
-    if text := said.text + said.refusal:
-        blocks.append(make_text(text, make_citations(said.sources, said.text)))
-    for position, call in enumerate(said.calls):
+    if contents.reasoning or signature:
+        blocks.append(make_thinking(contents.reasoning, signature or state.take_any()))
+    if text := contents.text + contents.refusal:
+        blocks.append(make_text(text, make_citations(contents.sources, contents.text)))
+    for position, call in enumerate(contents.calls):
         identity, name, given = read_call(call)
         arguments = _read_arguments(given, cut=finish == _CUT)
         identity = identity or make_tool_use_id(context, position)

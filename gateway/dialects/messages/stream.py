@@ -52,7 +52,7 @@ def read_messages_usage(
         came: results of the provider's tools, by name, should the usage not count their calls.
         counted: the usage covers the whole reply, not only its beginning.
     """
-    none: Json = dict.fromkeys(expected.asked.tool_calls, 0)  # the blocks tell of what was run
+    none: Json = dict.fromkeys(expected.options.tool_calls, 0)  # the blocks tell of what was run
     if not isinstance(usage, dict):
         return Reported(tool_calls={**none, **came}, guessed=bool(came))
     terms = BillTerms(
@@ -68,7 +68,7 @@ def read_messages_usage(
         if count > told.get(name, 0) and not (counted and f"{name}_requests" in used)
     }
     tokens, has_input, has_output, unsure = _read_all_tokens(
-        usage, hour=expected.asked.cache == "1h"
+        usage, hour=expected.options.cache == "1h"
     )
     return Reported(
         tokens,

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_arguments, read_choice
 from gateway.dialects.chat.writer import NO_ARGUMENTS
-from gateway.dialects.pivot import Kind, read_call, read_said
+from gateway.dialects.pivot import Kind, read_call, read_contents
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.over_chat_tools import ToolName, read_input, read_tool_names
 from gateway.dialects.responses.stream import make_usage
@@ -49,24 +49,24 @@ def read_incomplete(choice: Json) -> str | None:
 
 def _read_items(message: Json, context: ReplyContext) -> list[Json]:
     """Write the items in the order the model made them."""
-    said, state = read_said(message), StateCollector(context.provider_tag)
+    contents, state = read_contents(message), StateCollector(context.provider_tag)
     state.add(message)
     sealed = state.take()
     items: list[Json] = []
-    if said.reasoning or sealed:
-        parts = [make_part("reasoning", said.reasoning)] if said.reasoning else []
+    if contents.reasoning or sealed:
+        parts = [make_part("reasoning", contents.reasoning)] if contents.reasoning else []
         identity = make_item_id("rs", context, 0)
         items.append(make_reasoning(identity, parts, sealed or state.take_any()))
-    sources = map(make_source, said.sources)
-    parts = [make_part("text", said.text, sources)] if said.text else []
-    if said.refusal:
-        parts.append(make_part("refusal", said.refusal))
+    sources = map(make_source, contents.sources)
+    parts = [make_part("text", contents.text, sources)] if contents.text else []
+    if contents.refusal:
+        parts.append(make_part("refusal", contents.refusal))
     if parts:
         items.append(make_message(make_item_id("msg", context, len(items)), parts, "completed"))
-    for image in map(read_image, said.media):
+    for image in map(read_image, contents.media):
         items.append(make_image(make_item_id("ig", context, len(items)), image))
     tools = read_tool_names(context.request.body)
-    for call in said.calls:
+    for call in contents.calls:
         items.append(_read_call(call, len(items), tools, context))
     return items
 

@@ -48,7 +48,7 @@ FORMS: Final[dict[Kind, Form]] = {
 
 
 @dataclass(slots=True)
-class _Said:
+class _OpenItem:
     """A reasoning or message item that is open, with its last part."""
 
     identity: str
@@ -94,7 +94,7 @@ class ResponseWriter(FirstChoiceWriter):
     """An `EventWriter` of Responses events. It raises UndeliverableReply for what no reply can hold."""
 
     __slots__ = (
-        "_calls", "_done", "_ending", "_reason", "_said", "_sequence", "_tools", "_unfinished",
+        "_calls", "_done", "_ending", "_item", "_reason", "_sequence", "_tools", "_unfinished",
     )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
@@ -102,7 +102,7 @@ class ResponseWriter(FirstChoiceWriter):
         self._sequence = 0
         """The number of the next event."""
         self._tools: dict[str, ToolName] | None = None
-        self._said: _Said | None = None
+        self._item: _OpenItem | None = None
         self._calls: dict[int, _Call] = {}
         """The latest call at each position."""
         self._unfinished: list[_Call] = []
@@ -130,14 +130,14 @@ class ResponseWriter(FirstChoiceWriter):
         # Checked first, so that no item is told to be complete before the stream fails.
         if not all(call.name for call in self._unfinished):
             raise unnamed_call()
-        items: list[_Said | _Call] = [*self._unfinished, *([self._said] if self._said else [])]
+        items: list[_OpenItem | _Call] = [*self._unfinished, *([self._item] if self._item else [])]
         for item in sorted(items, key=lambda one: one.index):
             is_cut = self._reason is not None and item.index == self._next_index - 1
             status: reply.Status = "incomplete" if is_cut else "completed"
             if isinstance(item, _Call):
                 self._close_call(item, status)
             else:
-                self._close_said(status)
+                self._close_item(status)
         self._unfinished.clear()
         self._add_state()
 
@@ -157,11 +157,11 @@ class ResponseWriter(FirstChoiceWriter):
 
     def _write_text(self, kind: Kind, text: str) -> None:
         self._count_buffered(text)
-        form, said = FORMS[kind], self._said
-        if said is None or said.kind != kind:
-            said = self._begin_part(kind, form)
-        said.text.append(text)
-        self._emit(f"{form.text}.delta", **said.names, delta=text, **form.extra)
+        form, item = FORMS[kind], self._item
+        if item is None or item.kind != kind:
+            item = self._begin_part(kind, form)
+        item.text.append(text)
+        self._emit(f"{form.text}.delta", **item.names, delta=text, **form.extra)
         if kind == "text":
             self._content_chars += len(text)
             if self._sources:
@@ -170,14 +170,14 @@ class ResponseWriter(FirstChoiceWriter):
     def _add_sources(self, sources: list[Json]) -> None:
         """Add sources, and those that came before, to the text that is open."""
         self._sources += sources
-        said = self._said
-        if said is None or said.kind != "text":
+        item = self._item
+        if item is None or item.kind != "text":
             return
         for one in self._sources:
-            source = reply.make_source(move_source(one, -said.start))
-            place = {**said.names, "annotation_index": len(said.sources)}
+            source = reply.make_source(move_source(one, -item.start))
+            place = {**item.names, "annotation_index": len(item.sources)}
             self._emit("output_text.annotation.added", **place, annotation=source)
-            said.sources.append(source)
+            item.sources.append(source)
         self._sources.clear()
 
     def _add_media(self, media: Any) -> None:
@@ -185,7 +185,7 @@ class ResponseWriter(FirstChoiceWriter):
         form, data = reply.read_image(media)
         self.text_bytes += PICTURE_BYTES
         self._count_buffered(data)
-        self._close_said("completed")
+        self._close_item("completed")
         index = self._next_index
         item = reply.make_image(reply.make_item_id("ig", self._context, index), (form, data))
         self._add_item(index, {**item, "status": "in_progress", "result": None})
@@ -212,39 +212,39 @@ class ResponseWriter(FirstChoiceWriter):
             if call.name:
                 self._open_call(call)
 
-    def _begin_part(self, kind: Kind, form: Form) -> _Said:
+    def _begin_part(self, kind: Kind, form: Form) -> _OpenItem:
         """Open a part; in the item that is open if it is one of the same kind."""
-        said = self._said
-        if said is not None and FORMS[said.kind].prefix == form.prefix:
-            self._close_part(said)
-            said.kind = kind
+        item = self._item
+        if item is not None and FORMS[item.kind].prefix == form.prefix:
+            self._close_part(item)
+            item.kind = kind
         else:
-            self._close_said("completed")
+            self._close_item("completed")
             if kind != "reasoning":  # what is sealed led to the text, so it comes before it
                 self._add_state()
             identity = reply.make_item_id(form.prefix, self._context, self._next_index)
-            said = self._said = _Said(identity, self._next_index, kind)
-            self._add_item(said.index, said.render("in_progress"))
-        said.start = self._content_chars
-        self._emit(f"{form.part}.added", **said.names, part=reply.make_part(kind, ""))
-        return said
+            item = self._item = _OpenItem(identity, self._next_index, kind)
+            self._add_item(item.index, item.render("in_progress"))
+        item.start = self._content_chars
+        self._emit(f"{form.part}.added", **item.names, part=reply.make_part(kind, ""))
+        return item
 
-    def _close_part(self, said: _Said) -> None:
-        form, text = FORMS[said.kind], "".join(said.text)
-        part = reply.make_part(said.kind, text, said.sources)
-        self._emit(f"{form.text}.done", **said.names, **{form.key: text}, **form.extra)
-        self._emit(f"{form.part}.done", **said.names, part=part)
-        said.parts.append(part)
-        said.text.clear()
-        said.sources.clear()
+    def _close_part(self, item: _OpenItem) -> None:
+        form, text = FORMS[item.kind], "".join(item.text)
+        part = reply.make_part(item.kind, text, item.sources)
+        self._emit(f"{form.text}.done", **item.names, **{form.key: text}, **form.extra)
+        self._emit(f"{form.part}.done", **item.names, part=part)
+        item.parts.append(part)
+        item.text.clear()
+        item.sources.clear()
 
-    def _close_said(self, status: reply.Status) -> None:
-        said, self._said = self._said, None
-        if said is not None:
-            self._close_part(said)
-            if said.kind == "reasoning":
-                said.sealed = self._state.take_any()
-            self._end_item(said.index, said.render(status))
+    def _close_item(self, status: reply.Status) -> None:
+        item, self._item = self._item, None
+        if item is not None:
+            self._close_part(item)
+            if item.kind == "reasoning":
+                item.sealed = self._state.take_any()
+            self._end_item(item.index, item.render(status))
 
     def _add_state(self) -> None:
         """Give what the upstream wants back an item of its own, unless reasoning carried it."""
@@ -255,7 +255,7 @@ class ResponseWriter(FirstChoiceWriter):
             self._end_item(index, item)
 
     def _open_call(self, call: _Call) -> None:
-        self._close_said("completed")
+        self._close_item("completed")
         self._add_state()
         if self._tools is None:  # read late: most replies call nothing, and requests may be large
             self._tools = read_tool_names(self._context.request.body)
@@ -278,8 +278,8 @@ class ResponseWriter(FirstChoiceWriter):
             self._emit_call(call, "delta", delta=text)
 
     def _close_call(self, call: _Call, status: reply.Status) -> None:
-        said = "".join(call.fragments)
-        rest = call.decoder.close() if call.decoder else reply.complete_arguments(said)
+        arguments = "".join(call.fragments)
+        rest = call.decoder.close() if call.decoder else reply.complete_arguments(arguments)
         self._write_fragment(call, rest)
         key = "input" if call.decoder else "arguments"
         whole: Json = {key: "".join(call.fragments)}

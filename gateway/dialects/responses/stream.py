@@ -49,7 +49,7 @@ def read_responses_usage(
     What the usage counts is right: items may tell of calls that are free.
     """
     reported = read_openai_usage(usage, tier, expected)
-    none = dict.fromkeys(expected.asked.tool_calls, 0)  # the items tell of what was run
+    none = dict.fromkeys(expected.options.tool_calls, 0)  # the items tell of what was run
     reported.tool_calls = {**none, **calls, **(reported.tool_calls or {})}
     return reported
 

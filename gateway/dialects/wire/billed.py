@@ -17,7 +17,7 @@ from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.errors import BadRequest
 from gateway.money import MEDIA, WEB_SEARCH, name_tool
-from gateway.prices import NOTHING_SPECIAL, Asked, BillTerms, name_tier
+from gateway.prices import NOTHING_SPECIAL, BillOptions, BillTerms, name_tier
 from gateway.usage import MAX_PLAUSIBLE_CALLS
 
 ANY_TOOL: Final = "tools"
@@ -234,7 +234,7 @@ def _count_uses(tool: Json, where: str) -> int:
     return most
 
 
-def read_asked(body: Json, data: bytes, target: Target) -> Asked:  # noqa: ARG001 - see `Upstream`
+def read_bill_options(body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG001 - see `Upstream`
     """Read what changes the bill in a request as it is sent: the object, and its bytes."""
     # The bytes tell of marks at any depth without a walk through the whole request.
     cache = "" if _CACHE_MARK not in data else "1h" if _HOUR_MARK in data else "5m"
@@ -250,7 +250,7 @@ def read_asked(body: Json, data: bytes, target: Target) -> Asked:  # noqa: ARG00
     terms = BillTerms(name_tier(tier), get_text(body, "speed"), get_text(body, "inference_geo"))
     modes = [f"{mode}_output" for mode in get_list(body, "modalities")]
     media = tuple(name for name in modes if name in MEDIA)
-    return Asked(terms, tier in (None, "auto"), calls, media, cache)
+    return BillOptions(terms, tier in (None, "auto"), calls, media, cache)
 
 
 def check_audio(where: str, target: Target) -> None:

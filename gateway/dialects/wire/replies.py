@@ -78,34 +78,36 @@ def read_error(body: object) -> ErrorText:
 
 def make_failure(body: object, unavailable: Collection[str] = ()) -> UpstreamError:
     """Make the error for one within a reply, in any envelope; `unavailable` are codes of a rush."""
-    said = read_error(body)
-    kind = UpstreamUnavailable if said.code in unavailable else UpstreamError
-    error = kind(said.message or "The upstream answered with an error.")
-    error.provider_error = said.names
+    fault = read_error(body)
+    kind = UpstreamUnavailable if fault.code in unavailable else UpstreamError
+    error = kind(fault.message or "The upstream answered with an error.")
+    error.provider_error = fault.names
     # Codes that speak of our funds are for the operator alone.
-    if said.code and _CODE.fullmatch(said.code) and said.code not in _QUOTA_CODES:
-        error.provider_code = said.code
+    if fault.code and _CODE.fullmatch(fault.code) and fault.code not in _QUOTA_CODES:
+        error.provider_code = fault.code
     return error
 
 
 def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> GatewayError:
     """Make the error for an upstream's answer that is no 200."""
-    said = read_error(maybe_loads(body))
-    error = _choose_error(status, said, retry_after_seconds)
-    error.provider_error = said.names
+    fault = read_error(maybe_loads(body))
+    error = _choose_error(status, fault, retry_after_seconds)
+    error.provider_error = fault.names
     error.upstream_status, error.cause = status, f"status {status}"
-    if said.code and _CODE.fullmatch(said.code):
-        error.cause += f" {said.code}"
+    if fault.code and _CODE.fullmatch(fault.code):
+        error.cause += f" {fault.code}"
     return error
 
 
-def _choose_error(status: int, said: ErrorText, retry_after_seconds: float | None) -> GatewayError:
+def _choose_error(status: int, fault: ErrorText, retry_after_seconds: float | None) -> GatewayError:
     if status in _REJECTIONS:
-        message = said.message or "The upstream found the request malformed and did not say why."
-        return BadRequest(message, param=said.param, code=said.code, detail_code=said.detail_code)
-    if status < _SERVER_ERROR and (said.detail_code or "").startswith("thread_"):
-        return ThreadNotFound(said.message, param=said.param, detail_code=said.detail_code)
-    if status == 402 or (status == 429 and said.code in _QUOTA_CODES):  # noqa: PLR2004
+        message = fault.message or "The upstream found the request malformed and did not say why."
+        return BadRequest(
+            message, param=fault.param, code=fault.code, detail_code=fault.detail_code
+        )
+    if status < _SERVER_ERROR and (fault.detail_code or "").startswith("thread_"):
+        return ThreadNotFound(fault.message, param=fault.param, detail_code=fault.detail_code)
+    if status == 402 or (status == 429 and fault.code in _QUOTA_CODES):  # noqa: PLR2004
         return UpstreamUnavailable(
             "The upstream provider is not available to the gateway at the moment.",
             next_route=status == 429,  # noqa: PLR2004

@@ -74,7 +74,7 @@ def read_openai_usage(usage: object, tier: object, expected: Expected) -> Report
     """Read a usage object and the service tier of its reply."""
     told: Json = usage if type(usage) is dict else {}
     served = name_tier(tier) or name_tier(told.get("service_tier"))
-    counts = read_counts(told, hour=expected.asked.cache == "1h")
+    counts = read_counts(told, hour=expected.options.cache == "1h")
     return Reported(
         counts.tokens,
         counts.has_input,

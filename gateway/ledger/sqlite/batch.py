@@ -84,7 +84,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownValues:
     """Values that this process has committed, and nobody else changes."""
 
     prices: set[int] = field(default_factory=set)
@@ -93,7 +93,7 @@ class Known:
 
 
 def commit_requests(
-    connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, known: Known
+    connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, known: KnownValues
 ) -> Committed:
     """Write all items in one transaction, or none of them; add to what is known."""
     new = {price.id: price.text for price in map(_price, items) if price.id not in known.prices}

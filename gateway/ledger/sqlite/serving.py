@@ -27,7 +27,7 @@ from gateway.ledger.records import FilesLost, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot
 from gateway.ledger.serving.queue import Item, NotPendingError, Observations, Report
-from gateway.ledger.sqlite.batch import Known, commit_requests, write_aside
+from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
 from gateway.ledger.sqlite.books import run_audit
 from gateway.ledger.sqlite.connections import ChangeFeed, ConnectionThread, SqliteReader
 from gateway.ledger.sqlite.files import FileWatch, explain, marked, primary_code, take_lock
@@ -98,7 +98,7 @@ class SqliteStore:
         self._wal = wal
         self._files = files
         self._clock = clock
-        self._known = Known()
+        self._known = KnownValues()
         self._unfolded = 0
         """Charges of this process since the last fold, at most."""
         self._told = ""
@@ -186,7 +186,11 @@ class SqliteStore:
 
 
 def _commit(
-    connection: sqlite3.Connection, now_ms: int, known: Known, report: Report, items: Sequence[Item]
+    connection: sqlite3.Connection,
+    now_ms: int,
+    known: KnownValues,
+    report: Report,
+    items: Sequence[Item],
 ) -> bool:
     """Commit and report; return False if the items should be retried one by one."""
     try:

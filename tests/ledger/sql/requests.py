@@ -12,7 +12,7 @@ from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.queue import Item
 from gateway.ledger.sql.database import Connection
-from gateway.ledger.sqlite.batch import Known, commit_requests
+from gateway.ledger.sqlite.batch import KnownValues, commit_requests
 from tests.ledger.contract.kit import admission
 
 _numbers = count(1)
@@ -32,7 +32,7 @@ def make_item(
 def add_requests(connection: Connection, items: Sequence[Item], now_ms: int) -> None:
     """Write the requests and their charges at a time."""
     if isinstance(connection, sqlite3.Connection):
-        commit_requests(connection, items, now_ms, Known())
+        commit_requests(connection, items, now_ms, KnownValues())
         return
     from gateway.ledger.postgres.session import Session
     from tests.ledger.postgres.rounds import write_requests

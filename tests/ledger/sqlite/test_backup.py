@@ -20,7 +20,7 @@ from gateway.ledger.alert_records import KEPT_FAILURES
 from gateway.ledger.base import Settlement
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.queue import CallSum, Item, NotPendingError, Observations, RefusalSum
-from gateway.ledger.sqlite.batch import Known, commit_requests, write_aside
+from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import open_sqlite
@@ -166,7 +166,7 @@ async def test_a_request_is_settled_once_in_the_books(
     rows = "SELECT state, cost_nano FROM requests"
     before = query(place.path, rows)
     with closing(connect(place.path)) as connection, pytest.raises(NotPendingError):
-        commit_requests(connection, [Item(hold, insert=False, settlement=second)], 1, Known())
+        commit_requests(connection, [Item(hold, insert=False, settlement=second)], 1, KnownValues())
     assert query(place.path, rows) == before
     assert_sound(place.path)
 
