@@ -45,6 +45,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
     reload = gateway.last_reload
     upstream = await _read_upstream(request)
     stored, checkpoint_ms = await request.run(_read_stored)
+    audit = _describe_audit(process, checkpoint_ms)
     return Answer(
         {
             "node": fields.name_node(gateway.config.storage.location),
@@ -60,7 +61,7 @@ async def show_health(request: ConsoleRequest) -> Answer:
             "ledger_writable": gateway.ledger.writable,
             **stored,
             "startup_check": {"ok": True, "at": format_iso(process.started_ms)},
-            "full_audit": _describe_full_audit(process, checkpoint_ms),
+            "full_audit": {"ok": audit["ok"], "at": audit["at"]},
             "providers": [
                 _describe_load(one, gateway, upstream[one.name])
                 for one in gateway.config.providers.values()
@@ -100,27 +101,13 @@ def _read_stored(books: Books) -> tuple[dict[str, object], int | None]:
     return stored, books.find_last_checkpoint_ms()
 
 
-def _describe_full_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[str, object]:
-    """Describe the latest full audit since the start, if one is known.
-
-    The start-up check has passed: the gateway refuses to start on books that do not add up. A later
-    checkpoint is that of a full audit by any process. Only this process's failures are known.
-    """
-    audit = process.last_audit
-    passed_ms = checkpoint_ms if checkpoint_ms and checkpoint_ms > process.started_ms else None
-    if passed_ms is not None and (audit is None or audit.at_ms < passed_ms):
-        return {"ok": True, "at": format_iso(passed_ms)}
-    if audit is None:
-        return {"ok": None, "at": None}
-    return {"ok": audit.report.ok, "at": format_iso(audit.at_ms)}
-
-
 # ---- audit ---------------------------------------------------------------------------------------
 
 
 @async_route("GET", "/audit", "operator", READERS)
 async def show_audit(request: ConsoleRequest) -> Answer:
-    return Answer(_describe_audit(request.console.process.last_audit))
+    checkpoint_ms = await request.run(Books.find_last_checkpoint_ms)
+    return Answer(_describe_audit(request.console.process, checkpoint_ms))
 
 
 @async_route("POST", "/audit", "operator", OPERATORS)
@@ -134,13 +121,12 @@ async def run_audit(request: ConsoleRequest) -> Answer:
     cancelled = threading.Event()
     process.is_auditing = True
     try:
-        at_ms = unix_ms()
         report = await asyncio.to_thread(_audit, request.gateway.config, cancelled.is_set)
-        process.last_audit = FinishedAudit(at_ms, report)
+        process.last_audit = FinishedAudit(unix_ms(), report)
     finally:
         cancelled.set()  # else the thread of a cancelled request would keep the process from ending
         process.is_auditing = False
-    return Answer(_describe_audit(process.last_audit))
+    return Answer(_describe_audit(process, None))
 
 
 def _audit(config: Config, is_cancelled: Callable[[], bool]) -> AuditReport:
@@ -149,7 +135,15 @@ def _audit(config: Config, is_cancelled: Callable[[], bool]) -> AuditReport:
         return observations.run_audit(books, config)
 
 
-def _describe_audit(audit: FinishedAudit | None) -> dict[str, object]:
+def _describe_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[str, object]:
+    """Describe the latest full audit since the start, if one is known.
+
+    The start-up check has passed: the gateway refuses to start on books that do not add up. A later
+    checkpoint is that of a full audit by any process; what it counted is not stored, nor is a failure.
+    """
+    audit = process.last_audit
+    if checkpoint_ms and checkpoint_ms > (audit.at_ms if audit else process.started_ms):
+        return {**_NO_AUDIT, "at": format_iso(checkpoint_ms), "ok": True}
     if audit is None:
         return {"at": None, **_NO_AUDIT}
     return {"at": format_iso(audit.at_ms), **views.AUDIT.describe(audit.report)}

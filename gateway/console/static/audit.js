@@ -30,11 +30,11 @@ export async function audit({ params, signal, reload }) {
 }
 
 function showReport(report) {
-  if (report.ok === null) return h("p", null, "Not run since the start.");
+  if (report.ok === null) return h("p", null, "Not run since the gateway started.");
   return [
     report.ok ? notice("good", "Balances and entries agree, checked ", time(report.at), " UTC.")
       : notice("bad", h("p", null, "Balances and entries disagree, found ", time(report.at), " UTC:"), h("ul", null, report.problems.map((one) => h("li", null, one)))),
-    figures([
+    report.accounts !== null && figures([
       ["Accounts", count(report.accounts)], ["Entries", count(report.entries)], ["In flight", count(report.pending)],
       ["Interrupted", count(report.interrupted), report.unsettled ? `${count(report.unsettled)} to settle` : "all settled"],
     ]),

@@ -33,8 +33,7 @@ const periodTable = (all) => table({
   caption: "The gateway by period",
   columns: [
     { label: "Period", cell: (row) => row.name },
-    { label: "Calls", right: true, cell: (row) => count(row.requests) },
-    { label: "Failed", right: true, cell: (row) => count(row.failed) },
+    { label: "Calls", right: true, cell: (row) => [count(row.requests + row.failed), row.failed > 0 && h("small", null, `${count(row.failed)} not charged`)] },
     { label: "First byte p50 / p95", right: true, cell: ({ latency }) => percentiles(latency.first_byte_p50_ms, latency.first_byte_p95_ms) },
     { label: "Total p50 / p95", right: true, cell: ({ latency }) => percentiles(latency.total_p50_ms, latency.total_p95_ms) },
     { label: "Charged", money: (row) => row.charged },
@@ -50,7 +49,7 @@ const topTable = (caption, kind, rows) => rows.length > 0 && table({
   caption,
   columns: [
     { label: caption, cell: (row) => link(row[kind], `/console/usage?${new URLSearchParams({ [kind]: row[kind] })}`) },
-    { label: "Calls", right: true, cell: (row) => count(row.requests) },
+    { label: "Charged calls", right: true, cell: (row) => count(row.requests) },
     { label: "Charged", money: (row) => row.charged },
   ],
   rows,
