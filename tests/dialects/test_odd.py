@@ -14,6 +14,7 @@ from gateway.errors import BadRequest, GatewayError
 from tests import streams
 from tests.dialects.chat.kit import DONE, Json, dump, make_context, make_dice, play, random_slices
 from tests.dialects.rules import check_rules
+from tests.dialects.test_provider_streams import list_events, play_in, rename
 from tests.streams import Stream, drop_comments
 from tests.support.fuzz import ALL_EXAMPLES
 from tests.support.rows import each_row
@@ -77,11 +78,9 @@ def test_an_odd_reply_is_read_or_the_upstreams_fault(caller: str, upstream: str)
             exchange.replay_reply(reply)
 
 
+EVERY: Final = (*streams.CHAT, *streams.MESSAGES, *streams.RESPONSES)
 HEARD: Final = [
-    (caller, stream)
-    for stream in (*streams.CHAT, *streams.MESSAGES, *streams.RESPONSES)
-    for caller in EXCHANGES
-    if caller != stream.dialect
+    (caller, stream) for stream in EVERY for caller in EXCHANGES if caller != stream.dialect
 ]
 MISHAPS: Final = (
     b"",
@@ -99,6 +98,15 @@ MISHAPS: Final = (
 )
 
 
+def spoil(body: bytes, dice: random.Random) -> bytes:
+    """Return a stream of which some bytes are something else, or missing."""
+    mangled = bytearray(body)
+    for _ in range(dice.randint(1, 6)):
+        at = dice.randrange(len(mangled))
+        mangled[at : at + dice.choice((0, 1, 9))] = dice.choice(MISHAPS)
+    return bytes(mangled)
+
+
 @each_row(("caller", "stream"), HEARD)
 def test_an_odd_stream_keeps_the_rules_in_any_slicing(caller: str, stream: Stream) -> None:
     """Its members are mangled, or its bytes. It ends in a failure, or else well."""
@@ -109,14 +117,20 @@ def test_an_odd_stream_keeps_the_rules_in_any_slicing(caller: str, stream: Strea
             framed = (b"data: " + dump(one) + b"\n\n" for one in objects)
             body = b"".join(framed) + (DONE if stream.dialect == "chat" else b"")
         else:
-            mangled = bytearray(stream.body)
-            for _ in range(dice.randint(1, 6)):
-                at = dice.randrange(len(mangled))
-                mangled[at : at + dice.choice((0, 1, 9))] = dice.choice(MISHAPS)
-            body = bytes(mangled)
+            body = spoil(stream.body, dice)
         open_stream = EXCHANGES[caller][stream.dialect].open_stream
         played = play(open_stream(make_context(usage=True)), [body])
         sliced = play(open_stream(make_context(usage=True)), random_slices(body, dice))
         assert sliced == played
         complete = played.complete and not played.failure
         check_rules(caller, drop_comments(played.out), complete=complete)
+
+
+@streams.each(*(one for one in EVERY if one.repaired == (0, 0)))
+def test_what_comes_before_an_odd_event_passes_byte_for_byte(stream: Stream) -> None:
+    dice, blocks = make_dice(), list_events(rename(stream))
+    for _ in range(TIMES // 10):
+        before = blocks[: dice.randrange(1, len(blocks))]
+        body = b"".join(stream.blocks[: len(before)])
+        body += spoil(b"".join(stream.blocks[len(before) :]), dice)
+        assert play_in(stream.dialect, stream, body).out.startswith(b"".join(before))
