@@ -35,7 +35,7 @@ from gateway.api.lifecycle import (
     lose_charge,
 )
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
-from gateway.api.state import Call, make_headers, note_upstream_call
+from gateway.api.state import Call, note_upstream_call
 from gateway.dialects.base import Pipeline
 from gateway.errors import STOPPED, GatewayError, InternalError, Overloaded, drop_frames
 from gateway.money import format_amount
@@ -50,19 +50,8 @@ async def serve_completion(
     # The body has no name here, which would keep it alive until the reply has left.
     completion = await admit(http, call, await read(http, call))
     if completion.request.stream:
-        server = call.gateway.config.server
         response = web.StreamResponse()
-        stream = StreamSink(
-            http,
-            response,
-            make_headers(call),
-            completion.bill.wait_admitted,
-            keep_alive=call.dialect.keep_alive,
-            comment_seconds=server.comment_seconds if call.dialect.keep_alive else math.inf,
-            stall_seconds=server.stall_seconds,
-            is_draining=lambda: call.gateway.draining,
-            loop=call.gateway.ticker.loop,
-        )
+        stream = StreamSink(http, response, call, completion.bill.wait_admitted)
         await Relay(completion, stream).run()
         if unread_bytes := stream.unread_bytes:
             # What the caller has not taken counts against its account until it has, or is gone.

@@ -8,6 +8,7 @@ must not end cleanly is cut before the last chunk, which every SDK reports as an
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,7 +20,7 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.web_request import BaseRequest
 
 from gateway.api.bodies import SMALL_BYTES, count_reply, release
-from gateway.api.state import Call
+from gateway.api.state import Call, make_headers
 from gateway.errors import GatewayError, drop_frames
 from gateway.tasks import spawn
 
@@ -113,18 +114,15 @@ class StreamSink(Sink):
 
     request: web.Request
     response: web.StreamResponse
-    headers: Mapping[str, str]
+    call: Call
     wait_admitted: Callable[[], Awaitable[None]]
     """The head waits for it."""
-    keep_alive: bytes
-    """A comment for silences."""
-    comment_seconds: float
-    """The silence after which `keep_alive` is sent."""
-    stall_seconds: float
+    _headers: Mapping[str, str] = field(init=False)
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+    _comment_seconds: float = math.inf
+    """The silence after which a comment is sent, if the caller's dialect has one."""
+    _stall_seconds: float = field(init=False)
     """The time after which a caller that takes no bytes is given up."""
-    is_draining: Callable[[], bool]
-    """Tells whether the reply is the connection's last one, as the gateway stops."""
-    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _pending: list[bytes] = field(default_factory=list)
     _protocol: BaseProtocol = field(init=False)
     """Knows whether its transport is lost, or asked to wait: above asyncio's own 64 KiB."""
@@ -139,11 +137,17 @@ class StreamSink(Sink):
     _ended: bool = False
 
     def __post_init__(self) -> None:
+        gateway = self.call.gateway
+        self._headers, self._loop = make_headers(self.call), gateway.ticker.loop
+        # Read once: a reload changes nothing of a request in flight.
+        self._stall_seconds = gateway.config.server.stall_seconds
+        if self.call.dialect.keep_alive:
+            self._comment_seconds = gateway.config.server.comment_seconds
         # HTTP/1.0 has no chunks: there a stream ends with its connection.
         self._chunked = self.request.version >= HttpVersion11
         self._protocol = self.request.protocol
         self._transport = self._protocol.transport
-        self._comment_due = self.loop.time() + self.comment_seconds
+        self._comment_due = self._loop.time() + self._comment_seconds
 
     @property
     def opened(self) -> bool:
@@ -161,7 +165,7 @@ class StreamSink(Sink):
             self._write(self._take_pending())
 
     def set_type(self, content_type: str) -> None:
-        self.headers = {**self.headers, "Content-Type": content_type}
+        self._headers = {**self._headers, "Content-Type": content_type}
 
     def send(self, data: bytes) -> bool:
         if not self._flowing:
@@ -180,7 +184,7 @@ class StreamSink(Sink):
         return self._transport.get_write_buffer_size()
 
     async def unblock(self) -> None:
-        self._stalled_since = self.loop.time()
+        self._stalled_since = self._loop.time()
         try:
             await drain(self.request)
         finally:
@@ -189,15 +193,15 @@ class StreamSink(Sink):
     def tick(self, now: float, *, mid_event: bool) -> None:
         since = self._stalled_since
         if not self._silent:  # the hot path reads no clock
-            self._silent, self._comment_due = True, now + self.comment_seconds
+            self._silent, self._comment_due = True, now + self._comment_seconds
         if since is not None:
-            if now - since >= self.stall_seconds:
+            if now - since >= self._stall_seconds:
                 self.abort()
         # Not while the caller is stalled: it would have more to read, and reads nothing.
         elif now >= self._comment_due and not self._ended and not mid_event:
-            self._comment_due = now + self.comment_seconds
+            self._comment_due = now + self._comment_seconds
             if self._flowing:
-                self._write(self.keep_alive)
+                self._write(self.call.dialect.keep_alive)
             else:
                 # In a task of its own, as the head waits for the commit and the ticker may not.
                 _ = spawn(self._comment_early(), name="comment")
@@ -244,10 +248,10 @@ class StreamSink(Sink):
         self._opened = True
         response = self.response
         response.headers.update(STREAM_HEADERS)
-        response.headers.update(self.headers)
+        response.headers.update(self._headers)
         if self._chunked:
             response.enable_chunked_encoding()
-        if not self._chunked or self.is_draining():
+        if not self._chunked or self.call.gateway.draining:
             response.force_close()
         writer = await response.prepare(self.request)
         if writer is not None:
@@ -258,10 +262,10 @@ class StreamSink(Sink):
         """Send a comment while the provider is still silent, and the head if it was not sent."""
         if self._opened:
             if not self._flowing:
-                self._write(self.keep_alive)
+                self._write(self.call.dialect.keep_alive)
             return
         try:
-            await self._open(lambda: self.keep_alive)
+            await self._open(lambda: self.call.dialect.keep_alive)
         except (GatewayError, ConnectionError):
             return  # the task that serves the request meets the same and deals with it
 

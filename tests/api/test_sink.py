@@ -21,6 +21,7 @@ from multidict import CIMultiDict
 from gateway.api.bodies import SMALL_BYTES
 from gateway.api.sink import PIECE_BYTES, JsonReply, StreamSink
 from tests.api.test_bodies import make_call, make_gateway
+from tests.support import records
 from tests.support.chat import check_error, say
 from tests.support.client import request
 from tests.support.process import CHAT, GatewayProcess
@@ -81,15 +82,17 @@ def make_sink(transport: Transport) -> StreamSink:
     writer = StreamWriter(transport.protocol, asyncio.get_running_loop())
     writer.enable_chunking()
     request = SimpleNamespace(protocol=transport.protocol, version=HttpVersion11, writer=writer)
+    server = SimpleNamespace(comment_seconds=COMMENT_SECONDS, stall_seconds=STALL_SECONDS)
+    gateway = SimpleNamespace(
+        config=SimpleNamespace(server=server),
+        ticker=SimpleNamespace(loop=asyncio.get_running_loop()),
+        draining=False,
+    )
     return StreamSink(
         cast("web.Request", request),
         cast("web.StreamResponse", Response()),
-        {},
+        records.make_call(gateway=gateway),
         wait_admitted,
-        keep_alive=KEEP_ALIVE,
-        comment_seconds=COMMENT_SECONDS,
-        stall_seconds=STALL_SECONDS,
-        is_draining=bool,
     )
 
 
