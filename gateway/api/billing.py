@@ -30,7 +30,7 @@ from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, refuse_spent
 from gateway.ledger.records import MAX_INTEGER
 from gateway.money import MAX_AMOUNT_NANO, NONE, Price, Tokens, compute_cost_nano
-from gateway.prices import AppliedPrice, BillOptions
+from gateway.prices import AppliedPrice
 from gateway.usage import (
     IMPLAUSIBLE_FACTOR,
     MAX_PLAUSIBLE_TOKENS,
@@ -120,25 +120,20 @@ def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
     )
 
 
-def make_dearest_charge(tokens: Tokens, options: BillOptions, model: Model, at_ms: int) -> Charge:
-    """Price what is expected, at the most that may apply. Raises BadRequest above what can be held."""
+def expect_charge(expected: Expected, output_tokens: int, model: Model, at_ms: int) -> Charge:
+    """Price what is expected, with so much output, at the most that may apply."""
+    options, tokens = expected.options, expect_tokens(expected, output_tokens, model.prices.base)
     # Which tier and price apply is known only from the reply, and the hold has to cover any.
     applied = model.prices.find_dearest(tokens, options, at_ms)
-    charge = make_charge(Metered(tokens, True, options.tool_calls), applied)
-    if charge.cost_nano > MAX_AMOUNT_NANO:
+    return make_charge(Metered(tokens, True, options.tool_calls), applied)
+
+
+def _check_amount(nano: int) -> None:
+    if nano > MAX_AMOUNT_NANO:
         raise BadRequest(
             "This request may cost more than the gateway can hold for one: ask for fewer tokens,"
             " choices or calls of tools."
         )
-    return charge
-
-
-def find_full_cost_nano(expected: Expected, model: Model, at_ms: int) -> int:
-    """Return the most that a request may cost: all the output it may have, at the dearest price."""
-    options, most = expected.options, expected.limits.estimated_output
-    tokens = expect_tokens(expected, most, model.prices.base)
-    price = model.prices.find_dearest(tokens, options, at_ms).price
-    return min(compute_cost_nano(tokens, price, options.tool_calls), MAX_AMOUNT_NANO)
 
 
 class Bill:
@@ -155,14 +150,14 @@ class Bill:
         self._ledger, self._call, self._model = call.gateway.ledger, call, model
         billing, most = call.gateway.config.billing, expected.limits.estimated_output
         likely = min(billing.hold_output_tokens * request.n, most)
-        tokens = expect_tokens(expected, likely, model.prices.base)
-        self._expected = make_dearest_charge(tokens, expected.options, model, call.started_ms)
-        self._expected_tokens = tokens.total
+        self._expected = expect_charge(expected, likely, model, call.started_ms)
         full_nano = self._expected.cost_nano
+        _check_amount(full_nano)
+        self._expected_tokens = self._expected.metered.tokens.total
         if most > likely and billing.full_hold_below:
-            full_nano = find_full_cost_nano(expected, model, call.started_ms)
-        available = call.key.account.available_nano
-        rates, above = call.rates, call.rates.above
+            full = expect_charge(expected, most, model, call.started_ms)
+            full_nano = min(full.cost_nano, MAX_AMOUNT_NANO)
+        available, rates = call.key.account.available_nano, call.rates
         now = time.monotonic() if call.waited_seconds else call.started
         rates.take_tokens(self._expected_tokens, now)
         admission = Admission(
@@ -174,7 +169,7 @@ class Bill:
             stream=request.stream,
             started_ms=call.started_ms,
             key_rate=rates.rate,
-            account_rate=None if above is None else above.rate,
+            account_rate=None if rates.above is None else rates.above.rate,
             expected_tokens=self._expected_tokens,
             full_nano=full_nano,
             full_below_nano=min(billing.full_hold_below * full_nano, MAX_INTEGER),
@@ -283,9 +278,8 @@ class Bill:
             costs = None
         metered, provider_cost_nano = charge.metered, None
         if costs is not None:
-            cost = costs.find(metered.tokens, metered.terms, call.started_ms).price
-            calls, bill_nano = metered.tool_calls, metered.reported_cost_nano
-            provider_cost_nano = compute_cost_nano(metered.tokens, cost, calls, bill_nano)
+            applied = costs.find(metered.tokens, metered.terms, call.started_ms)
+            provider_cost_nano = make_charge(metered, applied).cost_nano
             if provider_cost_nano > MAX_AMOUNT_NANO:  # no ledger can write it, nor is it one
                 provider_cost_nano = None
         # The ledger keeps the first settlement only, so the log has to tell of that one.

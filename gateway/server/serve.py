@@ -151,11 +151,11 @@ async def _tell_mismatch(config: Config, error: LedgerMismatch) -> None:
 async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) -> ExitCode:
     signals = catch_signals()
     passed = systemd.take_sockets(os.environ)
-    tell, metrics = partial(_tell_starting, manager), MetricsSite(config.metrics.listen)
+    tell, metrics = partial(_tell_starting, manager), Metrics()
     opening = open_ledger(
         config.storage.location,
         tell=tell,
-        note_commit=metrics.note_commit,
+        note_commit=metrics.note_commit if config.metrics.listen else None,
         retention_months=config.storage.retention_months,
     )
     async with opening as ledger, AsyncExitStack() as ending:  # the ledger ends last
@@ -167,7 +167,7 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         ending.push_async_callback(wait_for_handlers, gateway)  # once `cleanup` has cut them off
         runner, server = await _set_up(gateway)
         ending.push_async_callback(runner.cleanup)
-        await ending.enter_async_context(metrics.serve(gateway))
+        await ending.enter_async_context(serve_metrics(metrics, gateway))
         connections = ConnectionWatch(server, config.server)
         connect = partial(make_connection, gateway, server)
         listener = await bind(connect, connections, config.server, passed)
@@ -318,44 +318,30 @@ LAG_TICK_SECONDS: Final = 0.5
 """How often the event loop's lag is measured."""
 
 
-class MetricsSite:
-    """The metrics of one process and their address. Without an address nothing is counted."""
+@asynccontextmanager
+async def serve_metrics(metrics: Metrics, gateway: Gateway) -> AsyncIterator[None]:
+    """Count requests, and serve until the context ends, if there is an address. Raises CannotListen."""
+    if gateway.config.metrics.listen is None:
+        yield
+        return
 
-    def __init__(self, address: tuple[str, int] | None) -> None:
-        self._address = address
-        self._metrics = Metrics()
+    async def show(_: web.Request) -> web.Response:
+        text = await asyncio.to_thread(metrics.freeze(gateway))
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
-    @property
-    def note_commit(self) -> Callable[[int, float], None] | None:
-        return None if self._address is None else self._metrics.note_commit
-
-    @asynccontextmanager
-    async def serve(self, gateway: Gateway) -> AsyncIterator[None]:
-        """Count requests, and serve until the context ends. Raises CannotListen."""
-        if self._address is None:
-            yield
-            return
-        gateway.listeners.append(self._metrics.note_call)
-        runner = web.AppRunner(self._make_app(gateway), access_log=None, handle_signals=False)
-        await runner.setup()
-        try:
-            await _listen(runner, *self._address)
-            measuring = spawn(
-                measure_loop_lag(self._metrics.note_lag, LAG_TICK_SECONDS), name="metrics-lag"
-            )
-            yield
-            measuring.cancel()
-        finally:
-            await runner.cleanup()
-
-    def _make_app(self, gateway: Gateway) -> web.Application:
-        async def show(_: web.Request) -> web.Response:
-            text = await asyncio.to_thread(self._metrics.freeze(gateway))
-            return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
-
-        app = web.Application()
-        app.router.add_get("/metrics", show)
-        return app
+    gateway.listeners.append(metrics.note_call)
+    app = web.Application()
+    app.router.add_get("/metrics", show)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    await runner.setup()
+    try:
+        await _listen(runner, *gateway.config.metrics.listen)
+        lag = measure_loop_lag(metrics.note_lag, LAG_TICK_SECONDS)
+        measuring = spawn(lag, name="metrics-lag")
+        yield
+        measuring.cancel()
+    finally:
+        await runner.cleanup()
 
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
