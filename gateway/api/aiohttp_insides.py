@@ -1,4 +1,4 @@
-"""The names inside aiohttp that a request uses; `server.aiohttp_insides` has those of the server.
+"""The names inside aiohttp that requests and the server use.
 
 A test checks each name, so that another version of aiohttp that lacks one fails there with its name,
 and not in a background task. What else depends on how aiohttp works inside: `sink` writes the chunks of
@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from typing import Final
 
-from aiohttp import StreamReader, hdrs, web, web_protocol
+from aiohttp import StreamReader, hdrs, web, web_protocol, web_response
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
@@ -55,20 +55,9 @@ class PacedConnection(RequestHandler):
     """
 
     __slots__ = (
-        "_body",
-        "_chunked",
-        "_fronts",
-        "_pending",
-        "_turns",
-        "_unread_bytes",
-        "chunks",
-        "head",
-        "is_asked",
-        "is_known",
-        "made",
-        "owner",
-        "was_known",
-    )
+        "_body", "_chunked", "_fronts", "_pending", "_turns", "_unread_bytes",
+        "chunks", "head", "is_asked", "is_known", "made", "owner", "was_known",
+    )  # fmt: skip
 
     _waiter: PromptFuture | None
 
@@ -171,8 +160,6 @@ class PacedConnection(RequestHandler):
         try:
             try:
                 response = await handler(request)
-            except web.HTTPException as refusal:
-                response = self.replace_refusal(refusal)
             except Exception as error:  # noqa: BLE001 - it is told apart there
                 response = self.handle_error(request, 500, error)
             self._end(payload)
@@ -228,10 +215,6 @@ class PacedConnection(RequestHandler):
             # The rest of a body that nobody wants is read so far as it costs next to nothing.
             self._unread_bytes = READ_BYTES
             self._pending = self._take_unwanted(self._pending)
-
-    def replace_refusal(self, refusal: web.HTTPException) -> web.StreamResponse:
-        """Return the reply to what aiohttp refuses, such as a path that nobody serves."""
-        return refusal
 
     async def _read_rest(self, payload: StreamReader) -> None:
         """Read the rest of a body that nobody wants, for a while; else the connection is closed."""
@@ -356,19 +339,7 @@ def _is_dear(data: bytes) -> bool:
 
 def _count_chunks(body: StreamReader | None) -> int:
     """Return how many chunks of a body wait to be read."""
-    splits = None if body is None else body._http_chunk_splits
-    return 0 if splits is None else len(splits)
-
-
-def note_known(http: web.BaseRequest, account_id: int | None = None) -> None:
-    """Note that the caller is known, so the connection is not closed for others while it is served.
-
-    The next reads of it are of the share that the account, if there is one, has in the loop's turns.
-    """
-    connection = http.protocol
-    if isinstance(connection, PacedConnection):  # a test may serve by aiohttp's own
-        connection.is_known = True
-        connection.owner = connection.owner if account_id is None else account_id
+    return 0 if body is None else len(body._http_chunk_splits or ())
 
 
 def take_body(http: web.BaseRequest) -> bytes | None:
@@ -383,17 +354,47 @@ def take_body(http: web.BaseRequest) -> bytes | None:
     return content._buffer.popleft()
 
 
-def want_body(http: web.BaseRequest) -> None:
-    """Let the body of a request come, which is not refused."""
-    if isinstance(http.protocol, PacedConnection):
-        http.protocol.go_on()
-
-
-def has_tiny_chunks(http: web.BaseRequest) -> bool:
-    """Return whether a body comes in more and smaller chunks than any client sends."""
-    return isinstance(http.protocol, PacedConnection) and http.protocol.has_tiny_chunks()
-
-
 def has_queued_message(http: web.BaseRequest) -> bool:
     """Return whether aiohttp has parsed something behind a request."""
     return bool(http.protocol._messages)
+
+
+def list_connections(server: web.Server) -> Collection[RequestHandler]:
+    """Return the connections themselves: the public property copies them."""
+    return server._connections
+
+
+def set_keepalive_timeout(server: web.Server, seconds: float) -> None:
+    """Set the pause between two requests for connections that are made from now on."""
+    server._kwargs["keepalive_timeout"] = seconds
+
+
+def is_serving(connection: RequestHandler) -> bool:
+    """Return whether a request of the connection is being served."""
+    return connection._request_in_progress
+
+
+def find_last_reply(connection: RequestHandler) -> float:
+    """Return a time that is later the later a connection had its last reply."""
+    return connection._next_keepalive_close_time
+
+
+def is_between_requests(connection: RequestHandler) -> bool:
+    """Return whether the connection waits for another request: its task waits, and nothing will wake it."""
+    waiter = connection._waiter
+    is_waiting = waiter is not None and not waiter.done() and not connection._messages
+    return is_waiting and connection._request_count > 0
+
+
+def has_whole_request(connection: RequestHandler) -> bool:
+    """Return whether a request that came whole is being served."""
+    request = connection._current_request
+    return request is not None and request.content.is_eof()
+
+
+def name_server(name: str) -> None:
+    """Set the `Server` header of aiohttp's own replies, such as to what it cannot parse.
+
+    aiohttp names itself and its version, and no setting changes that.
+    """
+    web_response.SERVER_SOFTWARE = name  # type: ignore[attr-defined] # it is not exported

@@ -24,7 +24,7 @@ from typing import Final, TypeVar
 
 from aiohttp import hdrs, web
 
-from gateway.api.aiohttp_insides import has_queued_message, has_tiny_chunks, take_body, want_body
+from gateway.api.aiohttp_insides import PacedConnection, has_queued_message, take_body
 from gateway.api.state import Call, Share
 from gateway.dialects.wire.jsonbytes import bound_elements
 from gateway.errors import (
@@ -137,6 +137,17 @@ async def _read_piece(http: web.Request) -> bytes:
         except TimeoutError:
             if has_queued_message(http):
                 raise BadRequest("The chunked encoding of the request body is malformed.") from None
+
+
+def want_body(http: web.BaseRequest) -> None:
+    """Let the body of a request come, which is not refused."""
+    if isinstance(http.protocol, PacedConnection):
+        http.protocol.go_on()
+
+
+def has_tiny_chunks(http: web.BaseRequest) -> bool:
+    """Return whether a body comes in more and smaller chunks than any client sends."""
+    return isinstance(http.protocol, PacedConnection) and http.protocol.has_tiny_chunks()
 
 
 def check_chunks(http: web.Request) -> None:

@@ -302,10 +302,6 @@ class CallerConnection(PacedConnection):
         super().__init__(server, cast("Fronts", gateway.fronts))
         self._gateway = gateway
 
-    def replace_refusal(self, refusal: web.HTTPException) -> web.StreamResponse:
-        """Answer in a dialect: aiohttp's bodies are plain text, which no SDK reads as an error."""
-        return self._refuse(_translate(refusal.status))
-
     def handle_error(
         self,
         request: BaseRequest,
@@ -317,6 +313,9 @@ class CallerConnection(PacedConnection):
         # A second head would pass for a part of the reply that is under way.
         if request.writer.output_size > 0:
             raise ConnectionError("a reply is under way")
+        # Their bodies are plain text, which no SDK reads as an error.
+        if isinstance(exc, web.HTTPException):
+            return self._refuse(_translate(exc.status))
         if isinstance(exc, HttpProcessingError):
             drop_frames(exc)  # the parser's frame names it: a cycle
             return self._refuse(BadRequest(_find_problem(message or "")))

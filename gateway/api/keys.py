@@ -10,7 +10,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway import ids
-from gateway.api.aiohttp_insides import note_known
+from gateway.api.aiohttp_insides import PacedConnection
 from gateway.api.bodies import release
 from gateway.api.front import Handler
 from gateway.api.limits import Rates
@@ -62,6 +62,17 @@ def require_key(handler: Handler, *, for_money: bool) -> Handler:
             rates.release()
 
     return serve
+
+
+def note_known(http: web.BaseRequest, account_id: int | None = None) -> None:
+    """Note that the caller is known, so the connection is not closed for others while it is served.
+
+    The next reads of it are of the share that the account, if there is one, has in the loop's turns.
+    """
+    connection = http.protocol
+    if isinstance(connection, PacedConnection):  # a test may serve by aiohttp's own
+        connection.is_known = True
+        connection.owner = connection.owner if account_id is None else account_id
 
 
 def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:

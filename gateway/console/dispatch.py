@@ -17,8 +17,9 @@ import orjson
 from aiohttp import hdrs, web
 
 from gateway.addresses import find_address
-from gateway.api.aiohttp_insides import has_tiny_chunks, note_known, want_body
+from gateway.api.bodies import has_tiny_chunks, want_body
 from gateway.api.front import Handler, make_front
+from gateway.api.keys import note_known
 from gateway.api.state import Call, Gateway
 from gateway.console import (  # noqa: F401 - the decorators of handlers make the routes
     accounts,

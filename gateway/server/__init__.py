@@ -6,7 +6,6 @@
     memory       collects garbage, and gives memory back
     connections  aborts callers' connections that make no progress, or idle ones if they are too many;
                  catches signals, and lets requests in flight end
-    aiohttp_insides   what the server asks and sets of aiohttp beyond its documented API
     reload       reads gateway.toml again while serving; events of models whose prices changed
     systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
     first_start  makes an account with the demo credit, a key and a sign-in link

@@ -36,11 +36,8 @@ from typing import Final, cast
 from aiohttp import hdrs, web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api.aiohttp_insides import PacedConnection
-from gateway.api.state import Gateway
-from gateway.config.records import Config, Server
-from gateway.errors import STOPPED, Overloaded
-from gateway.server.aiohttp_insides import (
+from gateway.api.aiohttp_insides import (
+    PacedConnection,
     find_last_reply,
     has_whole_request,
     is_between_requests,
@@ -48,6 +45,9 @@ from gateway.server.aiohttp_insides import (
     list_connections,
     set_keepalive_timeout,
 )
+from gateway.api.state import Gateway
+from gateway.config.records import Config, Server
+from gateway.errors import STOPPED, Overloaded
 from gateway.server.listener import Listener
 
 log = logging.getLogger("gateway.connections")

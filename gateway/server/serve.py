@@ -17,11 +17,12 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from typing import Final
 
-from aiohttp import web
+from aiohttp import http_parser, web
 
 from gateway.addresses import join_address
 from gateway.alerts.delivery import tell_at_once
 from gateway.alerts.watch import Watch
+from gateway.api.aiohttp_insides import name_server
 from gateway.api.front import make_connection
 from gateway.api.routes import add_api
 from gateway.api.sink import SERVER
@@ -38,7 +39,6 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.metrics import CONTENT_TYPE, Metrics
 from gateway.process import ExitCode
 from gateway.server import systemd
-from gateway.server.aiohttp_insides import has_slow_parser, name_server
 from gateway.server.connections import (
     ConnectionWatch,
     Signals,
@@ -301,7 +301,7 @@ def _announce(manager: systemd.Manager, listener: Listener, config: Config, *sta
 
 
 def _check_parser() -> None:
-    if has_slow_parser():
+    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
         log.warning(
             "aiohttp has only its parser in Python here, which is several times slower: install a"
             " wheel of aiohttp, and unset AIOHTTP_NO_EXTENSIONS"

@@ -19,8 +19,8 @@ from aiohttp import (
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api.aiohttp_insides import PacedConnection
-from gateway.server import aiohttp_insides
+from gateway.api import aiohttp_insides
+from gateway.server import serve
 from tests.support.rows import each_row
 from tests.support.waiting import until
 
@@ -58,7 +58,7 @@ def test_a_name_is_there(owner: type, name: str) -> None:
     )
     assert made, (
         f"aiohttp {aiohttp.__version__} has no {owner.__name__}.{name}, which the gateway uses:"
-        " see aiohttp_insides.py in api/ and server/, and the range of aiohttp in pyproject.toml"
+        " see api/aiohttp_insides.py, and the range of aiohttp in pyproject.toml"
     )
 
 
@@ -94,7 +94,7 @@ async def test_the_state_of_a_connection_is_what_it_seems() -> None:
         await until(lambda: aiohttp_insides.is_between_requests(connection), "the pause")
         assert aiohttp_insides.find_last_reply(connection) > first
         aiohttp_insides.set_keepalive_timeout(server, 7.5)
-        assert PacedConnection(server, {}).keepalive_timeout == 7.5
+        assert aiohttp_insides.PacedConnection(server, {}).keepalive_timeout == 7.5
 
 
 def test_the_server_is_named_in_aiohttps_own_replies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,11 @@ def test_the_server_is_named_in_aiohttps_own_replies(monkeypatch: pytest.MonkeyP
     assert "SERVER_SOFTWARE" in inspect.getsource(web.StreamResponse._prepare_headers)
 
 
-def test_the_parser_in_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not aiohttp_insides.has_slow_parser()
+def test_the_parser_in_python_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    serve._check_parser()
+    assert not caplog.text
     monkeypatch.setattr(http_parser, "HttpRequestParser", http_parser.HttpRequestParserPy)
-    assert aiohttp_insides.has_slow_parser()
+    serve._check_parser()
+    assert "only its parser in Python" in caplog.text

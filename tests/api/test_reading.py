@@ -18,11 +18,10 @@ from gateway.api.aiohttp_insides import (
     TINY_BYTES,
     TINY_CHUNKS,
     PacedConnection,
-    has_tiny_chunks,
-    note_known,
-    want_body,
 )
+from gateway.api.bodies import has_tiny_chunks, want_body
 from gateway.api.front import Wire
+from gateway.api.keys import note_known
 from tests.support.client import request
 from tests.support.loops import on_each_loop
 
