@@ -1,4 +1,4 @@
-"""The errors of the gateway.
+"""The errors of the gateway, and secrets taken out of them.
 
 The base class of an error says who is to blame. Each class carries what all dialects need: the
 status, the `type` and `code` of OpenAI's error object, and the `type` of Anthropic's.
@@ -7,6 +7,7 @@ status, the `type` and `code` of OpenAI's error object, and the `type` of Anthro
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import ClassVar, Final, Literal, NamedTuple
 
 MAX_RETRY_AFTER_SECONDS = 60
@@ -327,3 +328,42 @@ class InternalError(GatewayFault):
 
     def __init__(self) -> None:
         super().__init__("The gateway failed on this request. It is logged under its request id.")
+
+
+_REDACTED: Final = "[redacted]"
+
+
+def redact(error: GatewayError, secrets: Iterable[str]) -> None:
+    """Take secrets out of an error, whatever the provider echoed."""
+    for secret in _list_longest_first(secrets):
+        _replace(error, re.escape(secret), _REDACTED)
+
+
+def take_out(text: str, secrets: Iterable[str]) -> str:
+    """Take secrets out of a text."""
+    for secret in _list_longest_first(secrets):
+        text = text.replace(secret, _REDACTED)
+    return text
+
+
+def _list_longest_first(secrets: Iterable[str]) -> list[str]:
+    """Return those that are not empty. One may begin another, of which it would leave the rest."""
+    return sorted(filter(None, secrets), key=len, reverse=True)
+
+
+def rename_model(error: GatewayError, old: str, new: str) -> None:
+    """Replace the provider's name of a model by the gateway's, but not inside a longer word."""
+    _replace(error, rf"(?<![\w/.-]){re.escape(old)}(?![\w/-])", new)
+
+
+def _replace(error: GatewayError, pattern: str, new: str) -> None:
+    def edit(text: str) -> str:
+        # A function, as a text with a backslash would be read as a reference to a group.
+        return re.sub(pattern, lambda _: new, text)
+
+    error.message = edit(error.message)
+    error.cause = edit(error.cause)
+    error.param = error.param and edit(error.param)
+    error.code = error.code and edit(error.code)
+    error.provider_code = error.provider_code and edit(error.provider_code)
+    error.provider_error = ErrorNames(*map(edit, error.provider_error))

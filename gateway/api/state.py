@@ -22,7 +22,14 @@ from gateway.config.records import Config, Limits, Provider, Reload
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchanges
 from gateway.dialects.records import DEMO, OPENAI_LIKE, Upload
-from gateway.errors import GatewayError, InternalError, InvalidKey, OutOfResources, UpstreamError
+from gateway.errors import (
+    GatewayError,
+    InternalError,
+    InvalidKey,
+    OutOfResources,
+    UpstreamError,
+    take_out,
+)
 from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Outcome
@@ -33,7 +40,7 @@ from gateway.tasks import LargeBodies
 from gateway.times import unix_ms
 from gateway.upstream.attempt import Ticker
 from gateway.upstream.demo import DemoForwarder
-from gateway.upstream.forwarder import Forwarder, HttpForwarder, take_out
+from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.routing import Candidate, ProviderState, Routes
 from gateway.usage import MissingUsages
 
@@ -270,12 +277,9 @@ def make_routes(
 def _make_state(provider: Provider, before: ProviderState | None) -> ProviderState:
     if before is not None and before.config == provider:
         return before
-    forwarder = _make_forwarder(provider, None if before is None else before.forwarder)
-    return ProviderState(forwarder, before)
-
-
-def _make_forwarder(provider: Provider, before: Forwarder | None) -> Forwarder:
-    return DemoForwarder(provider) if provider.dialect == DEMO else HttpForwarder(provider, before)
+    if provider.dialect == DEMO:
+        return ProviderState(DemoForwarder(provider), before)
+    return ProviderState(HttpForwarder(provider, () if before is None else before.keys), before)
 
 
 def make_headers(call: Call) -> Mapping[str, str]:

@@ -2,9 +2,9 @@
 
     routing     which providers serve a model, in which order, and when the next one is tried; load
     rests       what is not asked for a while: circuit breakers, and the keys of a provider that rest
-    forwarder   requests to one provider, and the meaning of its failures, without its secrets
+    forwarder   requests to one provider by pooled connections, and the meaning of its failures
     attempt     one try at one route: one timer for all deadlines, bodies, the ways to end early
-    dial        the connections to one provider: addresses raced, TLS, proxies, the pool
+    dial        new connections to one provider: addresses raced, TLS, proxies
     resolver    the addresses of one host
     connection  one connection and the response under way on it
     http1       an HTTP/1.1 response read from bytes, without I/O

@@ -1,4 +1,4 @@
-"""Requests to one provider over HTTP, and the meaning of its failures.
+"""Requests to one provider over HTTP, its idle connections, and the meaning of its failures.
 
 Every exception of a connection becomes an `UpstreamError` here, so no `except` further in can blame
 the provider for what the caller did.
@@ -7,9 +7,8 @@ the provider for what the caller did.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
 
@@ -20,16 +19,10 @@ from gateway.dialects.base import Upstream
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.forms import Body, Form
 from gateway.dialects.wire.replies import map_status
-from gateway.errors import (
-    ErrorNames,
-    GatewayError,
-    OutOfResources,
-    UpstreamError,
-    UpstreamUnavailable,
-)
+from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable, redact
 from gateway.upstream.attempt import Attempt, CollectedBody, Response, Ticker, accept, break_off
 from gateway.upstream.connection import Broken, Connection
-from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable
+from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head
 from gateway.upstream.rests import UNAUTHORIZED, KeyRing, ProviderKey
 
@@ -50,6 +43,67 @@ _HEADERS: Final = {
 
 _REQUEST_TIMEOUT: Final = 408
 """A status that servers send into an idle connection before they close it (RFC 9110 §15.5.9)."""
+
+
+IDLE_SECONDS: Final = 15.0
+"""Time an idle connection is kept, less than by providers: one they close first costs a retry."""
+
+
+class Pool:
+    """The connections to one origin. Limits on requests in flight are the router's."""
+
+    def __init__(self, dialer: Dialer) -> None:
+        self._dialer = dialer
+        self._idle: dict[Connection, float] = {}
+        """Each with the time until which it is kept, the oldest first."""
+        self._expiry: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def connect(self) -> Connection:
+        """Make a new connection. Raises what `Dialer.dial` raises."""
+        return await self._dialer.dial(lambda: Connection(self.put, self.discard))
+
+    def take(self) -> Connection | None:
+        """Return the connection that was used last; None if none is idle."""
+        while self._idle:
+            # The provider is least likely to have closed the latest one, and the others can expire.
+            connection, _ = self._idle.popitem()
+            if connection.usable:
+                return connection
+        return None
+
+    def put(self, connection: Connection) -> None:
+        """Keep a connection that may serve again."""
+        # A response has ended after a reload: nobody takes from this pool any more.
+        if self._closed:
+            connection.close()
+            return
+        self._idle[connection] = time.monotonic() + IDLE_SECONDS
+        if self._expiry is None:
+            self._expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._expire)
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection that is lost."""
+        self._idle.pop(connection, None)
+
+    def close(self) -> None:
+        """Close idle connections at once, and the others after their response."""
+        self._closed = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for connection in tuple(self._idle):
+            connection.close()
+
+    def _expire(self) -> None:
+        self._expiry = None
+        now = time.monotonic()
+        for connection, until in tuple(self._idle.items()):
+            if until <= now:
+                del self._idle[connection]
+                connection.close()
+        if self._idle:
+            seconds = next(iter(self._idle.values())) - now
+            self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
 
 
 class Forwarder(Protocol):
@@ -80,15 +134,14 @@ class Forwarder(Protocol):
 class HttpForwarder:
     """A provider reached over HTTP/1.1."""
 
-    def __init__(self, provider: Provider, before: Forwarder | None = None) -> None:
-        """`before` is the way to the provider by other settings, whose renewed keys are kept."""
+    def __init__(self, provider: Provider, before: Sequence[ProviderKey] = ()) -> None:
+        """`before` are the provider's keys by other settings: renewed ones are kept."""
         self.provider = provider
         self._url = URL(provider.base_url)
         proxy = URL(provider.proxy) if provider.proxy else None
         self._pool = Pool(Dialer(self._url, provider.connect_timeout, proxy=proxy))
         self._heads: dict[tuple[str, str], bytes] = {}
-        known = () if before is None else before.keys
-        self._ring = KeyRing(provider.name, provider.api_keys, provider.sources, known)
+        self._ring = KeyRing(provider.name, provider.api_keys, provider.sources, before)
 
     @property
     def keys(self) -> Sequence[ProviderKey]:
@@ -326,42 +379,3 @@ def format_headers(*sources: Mapping[str, str]) -> list[str]:
     # Names ignore case (RFC 9110 §5.1), and a provider may take either of two.
     by_name = {name.lower(): (name, value) for source in sources for name, value in source.items()}
     return [f"{name}: {value}" for name, value in by_name.values()]
-
-
-_REDACTED: Final = "[redacted]"
-
-
-def redact(error: GatewayError, secrets: Iterable[str]) -> None:
-    """Take secrets out of an error, whatever the provider echoed."""
-    for secret in _list_longest_first(secrets):
-        _replace(error, re.escape(secret), _REDACTED)
-
-
-def take_out(text: str, secrets: Iterable[str]) -> str:
-    """Take secrets out of a text."""
-    for secret in _list_longest_first(secrets):
-        text = text.replace(secret, _REDACTED)
-    return text
-
-
-def _list_longest_first(secrets: Iterable[str]) -> list[str]:
-    """Return those that are not empty. One may begin another, of which it would leave the rest."""
-    return sorted(filter(None, secrets), key=len, reverse=True)
-
-
-def rename(error: GatewayError, old: str, new: str) -> None:
-    """Replace the provider's name of a model by the gateway's, but not inside a longer word."""
-    _replace(error, rf"(?<![\w/.-]){re.escape(old)}(?![\w/-])", new)
-
-
-def _replace(error: GatewayError, pattern: str, new: str) -> None:
-    def edit(text: str) -> str:
-        # A function, as a text with a backslash would be read as a reference to a group.
-        return re.sub(pattern, lambda _: new, text)
-
-    error.message = edit(error.message)
-    error.cause = edit(error.cause)
-    error.param = error.param and edit(error.param)
-    error.code = error.code and edit(error.code)
-    error.provider_code = error.provider_code and edit(error.provider_code)
-    error.provider_error = ErrorNames(*map(edit, error.provider_error))

@@ -14,12 +14,12 @@ from yarl import URL
 from gateway.config.records import Config, Provider
 from gateway.dialects.exchanges import UPSTREAMS
 from gateway.dialects.wire.replies import looks_like_json, map_status
-from gateway.errors import UpstreamError
+from gateway.errors import UpstreamError, take_out
 from gateway.ids import find_last4
 from gateway.upstream.attempt import CollectedBody
 from gateway.upstream.connection import Broken
-from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Pool, Unreachable
-from gateway.upstream.forwarder import format_headers, make_own_headers, take_out
+from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
+from gateway.upstream.forwarder import Pool, format_headers, make_own_headers
 
 LOOK_SECONDS: Final = 10.0
 """The time for an answer: a list takes a provider a second."""

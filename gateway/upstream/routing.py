@@ -19,8 +19,15 @@ from gateway.config.records import Model, Provider, Route
 from gateway.dialects.chat.state import tag_provider
 from gateway.dialects.exchanges import Exchange, Exchanges
 from gateway.dialects.records import Target
-from gateway.errors import BadRequest, Blame, GatewayError, UpstreamError, UpstreamUnavailable
-from gateway.upstream.forwarder import Forwarder, rename
+from gateway.errors import (
+    BadRequest,
+    Blame,
+    GatewayError,
+    UpstreamError,
+    UpstreamUnavailable,
+    rename_model,
+)
+from gateway.upstream.forwarder import Forwarder
 from gateway.upstream.rests import Breaker, BreakerState, ProviderKey
 
 UNBROKEN: Final = Breaker()
@@ -208,7 +215,7 @@ class Candidate:
         """Take the provider's key and its name of the model out of an error, and log it."""
         upstream_model = self.target.upstream_model
         self.provider.report(error)
-        rename(error, upstream_model, self.model_id)
+        rename_model(error, upstream_model, self.model_id)
         if error.cause:
             note_failure(f"{self.provider.name}/{upstream_model}", error.cause)
 

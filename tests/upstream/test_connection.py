@@ -24,7 +24,8 @@ from gateway.upstream.connection import (
     Broken,
     Connection,
 )
-from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Pool, Unreachable
+from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
+from gateway.upstream.forwarder import Pool
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
 from tests.support.replies import chunked

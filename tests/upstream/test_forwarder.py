@@ -20,11 +20,13 @@ from gateway.errors import (
     Overloaded,
     UpstreamError,
     UpstreamUnavailable,
+    redact,
+    rename_model,
 )
 from gateway.upstream.attempt import Attempt, CollectedBody, Ticker
 from gateway.upstream.connection import Connection
-from gateway.upstream.dial import Dialer, Pool
-from gateway.upstream.forwarder import HttpForwarder, fetch, redact, rename
+from gateway.upstream.dial import Dialer
+from gateway.upstream.forwarder import HttpForwarder, Pool, fetch
 from gateway.upstream.resolver import Address
 from tests.support.config import Places
 from tests.support.records import make_provider
@@ -261,5 +263,5 @@ def test_a_key_is_taken_out_wherever_the_provider_echoes_it() -> None:
 )
 def test_a_model_is_renamed(said: str, old: str, new: str, told: str) -> None:
     error = BadRequest(said)
-    rename(error, old, new)
+    rename_model(error, old, new)
     assert error.message == told

@@ -133,7 +133,7 @@ class Player:
         return ""
 
     def make(self, provider: Provider) -> None:
-        before = self.ways[-1].forwarder if self.ways else None
+        before = self.ways[-1].forwarder.keys if self.ways else ()
         self.ways.append(Way(HttpForwarder(provider, before), self.scripted))
 
     async def do_issue(self, *keys: str) -> str:
