@@ -13,14 +13,14 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gateway.admin import views
 from gateway.admin.fields import Fields, describe, name_process
-from gateway.config.records import Billing, Config, Provider, Reload
+from gateway.config.records import Billing, Config, Reload
 from gateway.ledger.alert_records import (
     Alert,
     CallSums,
@@ -65,56 +65,41 @@ class UpstreamState:
     failure: UpstreamFailure | None
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamRow:
-    provider: Provider
-    upstream_model: str
-    seen: UpstreamView
-
-
-def list_upstream(books: Books, config: Config) -> list[UpstreamRow]:
+def list_upstream(books: Books, config: Config) -> list[UpstreamView]:
     """Return each provider's models that some route names, in the order of the configuration."""
     seen = {(one.provider, one.upstream_model): one for one in books.observations.read_upstream()}
     return [
-        UpstreamRow(
-            provider,
-            model,
-            seen.get((provider.name, model))
-            or UpstreamView(provider.name, model, _NOTHING, _NOTHING, _NOTHING, None),
-        )
+        seen.get((provider.name, model)) or UpstreamView(provider.name, model)
         for provider in config.providers.values()
         for model in config.upstream_models_of(provider)
     ]
 
 
 def judge(
-    seen: Iterable[UpstreamView], pause: Pause | None = None, *, is_off: bool = False
+    seen: Collection[UpstreamView], pause: Pause | None = None, *, is_off: bool = False
 ) -> UpstreamState:
     """Judge a provider by what was seen of one of its models, or of all.
 
     Only the server knows whether a provider is off: its variables and credentials have the keys.
     """
-    views_seen = list(seen)
-    hour, today, latest = (
-        _sum(getattr(one, name) for one in views_seen) for name in ("hour", "today", "latest")
-    )
-    failures = [one.failure for one in views_seen if one.failure is not None]
+    latest = _sum(one.latest for one in seen)
+    failures = [one.failure for one in seen if one.failure is not None]
     state, words = _find_state(latest, pause, is_off=is_off)
-    failing = sum(_is_failing(one.latest) for one in views_seen)
+    failing = sum(_is_failing(one.latest) for one in seen)
     if state == "working" and failing:  # what works must not hide what does not
-        state, words = "failing", f"failing for {failing} of {len(views_seen)} models"
+        state, words = "failing", f"failing for {failing} of {len(seen)} models"
+    hour, today = _sum(one.hour for one in seen), _sum(one.today for one in seen)
     last = max(failures, key=lambda one: one.at_ms, default=None)
     return UpstreamState(state, words, hour, today, last)
 
 
-def find_alarm(seen: Iterable[UpstreamView]) -> str | None:
+def find_alarm(seen: Collection[UpstreamView]) -> str | None:
     """Describe a failure that is worth an alert, of one of a provider's models or of all; else None.
 
     Half of the latest calls failed, three at least, or all of the hour's: one failure is no alarm.
     """
-    views_seen = list(seen)
-    spans = [(one.latest, one.hour, f" for model {one.upstream_model}") for one in views_seen]
-    latest, hour = (_sum(getattr(one, name) for one in views_seen) for name in ("latest", "hour"))
+    spans = [(one.latest, one.hour, f" for model {one.upstream_model}") for one in seen]
+    latest, hour = _sum(one.latest for one in seen), _sum(one.hour for one in seen)
     for last, hourly, model in ((latest, hour, ""), *spans):
         if _is_failing(last) and last.failures >= ALARMING:
             return f"failing{model} ({last.failures} of {last.calls} {_LATEST})"
@@ -212,9 +197,6 @@ def list_refused(books: Books, account: str | None, since_ms: int) -> list[Refus
     """Return the latest refused requests of an account, or of everybody. Raises NotFound."""
     account_id = None if account is None else books.accounts.find_id(account)
     return books.observations.read_refused(account_id, since_ms, LATEST)
-
-
-_NOTHING: Final = CallSums()
 
 
 def _sum(sums: Iterable[CallSums]) -> CallSums:

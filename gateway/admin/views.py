@@ -237,11 +237,6 @@ SOLD_ORDER: Final = Fields[OrderView](
 """The same with what the provider took, for operators alone."""
 LATEST_ENTRIES: Final = 10
 """Entries that are shown with an account, so that they fit on a screen."""
-ACCOUNT_DETAIL: Final = Fields[records.AccountDetail](
-    *ACCOUNT.under("account"),
-    ("keys", lambda detail: [KEY.describe(key) for key in detail.keys]),
-    ("entries", lambda detail: [ENTRY.describe(entry) for entry in detail.entries]),
-)
 
 
 # ---- calls and usage -----------------------------------------------------------------------------

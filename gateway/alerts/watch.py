@@ -238,8 +238,8 @@ def judge_providers(books: Books, config: Config) -> Providers:
     for one in seen:
         asked[one.provider].append(one)
     found = Providers(unknown=set(asked))
-    for name, group in groupby(rows, key=lambda row: row.provider.name):
-        used = [row.seen for row in group]
+    for name, group in groupby(rows, key=lambda row: row.provider):
+        used = list(group)
         judged = observations.judge(used, is_off=config.providers[name].off is not None)
         lately = {one.upstream_model: one for one in asked[name]}
         if judged.state == "failing":

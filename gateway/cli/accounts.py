@@ -17,7 +17,7 @@ from gateway.cli.command import Command
 from gateway.cli.keys import warn_of_unknown_models
 from gateway.cli.verbs import arg, choice, edit, flag, make_limits, verb
 from gateway.ledger.key_records import TermChanges, Terms
-from gateway.ledger.records import AccountDetail, AccountView, EntryView, StandingView
+from gateway.ledger.records import AccountView, EntryView, StandingView
 from gateway.money import align_points, format_amount
 from gateway.times import DAY_MS, format_moment
 
@@ -137,12 +137,19 @@ def account_list(command: Command, sort: Order) -> None:
 def account_show(command: Command, name: str) -> None:
     """Show an account with its keys and latest entries."""
     books = command.open_books()
-    detail = AccountDetail(
-        account=books.accounts.read(name),
-        keys=tuple(books.keys.read_all(name)),
-        entries=tuple(books.entries.read_latest(name, views.LATEST_ENTRIES)),
-    )
-    command.show(views.ACCOUNT_DETAIL.describe(detail), page_account(detail, command.currency))
+    account, keys = books.accounts.read(name), books.keys.read_all(name)
+    entries = books.entries.read_latest(name, views.LATEST_ENTRIES)
+    described = {
+        **views.ACCOUNT.describe(account),
+        "keys": [views.KEY.describe(one) for one in keys],
+        "entries": [views.ENTRY.describe(one) for one in entries],
+    }
+    parts = [_render_account(account, command.currency)]
+    if keys:
+        parts.append("Keys\n" + render(views.KEY.columns, keys, command.currency))
+    if entries:
+        parts.append("Latest entries\n" + render(views.ENTRY.columns, entries, command.currency))
+    command.show(described, "\n\n".join(parts))
 
 
 @verb(
@@ -347,9 +354,7 @@ def _tell_entry(command: Command, entry: EntryView) -> None:
     command.say(f"Account {entry.account}: {entry.kind} {amount}; its balance is {balance}.")
 
 
-def page_account(detail: AccountDetail, currency: str) -> str:
-    """Render an account with its keys and latest entries."""
-    account = detail.account
+def _render_account(account: AccountView, currency: str) -> str:
     amounts_nano = (account.balance_nano, account.held_nano, account.available_nano)
     balance, held, available = align_points([format_amount(nano) for nano in amounts_nano])
     fields = (
@@ -362,9 +367,4 @@ def page_account(detail: AccountDetail, currency: str) -> str:
         ("models", views.describe_models(account.terms)),
         ("created", f"{format_moment(account.created_ms)} UTC"),
     )
-    parts = [render_fields(fields)]
-    if detail.keys:
-        parts.append("Keys\n" + render(views.KEY.columns, detail.keys, currency))
-    if detail.entries:
-        parts.append("Latest entries\n" + render(views.ENTRY.columns, detail.entries, currency))
-    return "\n\n".join(parts)
+    return render_fields(fields)

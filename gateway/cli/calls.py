@@ -8,14 +8,21 @@ from typing import Final, get_args
 
 from gateway.admin import observations, views
 from gateway.admin.fields import Columns, Fields, write_csv
-from gateway.admin.observations import LatencyRow, UpstreamState
+from gateway.admin.observations import LatencyRow
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render, render_table
 from gateway.cli.command import Command
 from gateway.cli.receipts import describe_failure
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
 from gateway.config.load import load_config
-from gateway.ledger.alert_records import Alert, CallSums, Latency, UpstreamFailure, make_alert_id
+from gateway.ledger.alert_records import (
+    Alert,
+    CallSums,
+    Latency,
+    UpstreamFailure,
+    UpstreamView,
+    make_alert_id,
+)
 from gateway.ledger.call_records import (
     OUTCOME_WORDS,
     CallFilter,
@@ -230,13 +237,13 @@ def _describe_latency(row: LatencyRow, span: str, name: str) -> str:
 RECENT_MS: Final = 7 * DAY_MS
 """How far back refusals are shown unless another time is asked for."""
 
-_PROVIDERS: Final[Columns[tuple[str, str, UpstreamState]]] = (
-    ("PROVIDER", lambda row: row[0]),
-    ("MODEL THERE", lambda row: row[1]),
-    ("STATE", lambda row: row[2].words),
-    (">LAST HOUR", lambda row: _describe_sums(row[2].hour)),
-    (">TODAY", lambda row: _describe_sums(row[2].today)),
-    ("LAST FAILURE", lambda row: _describe_last(row[2].failure)),
+_PROVIDERS: Final[Columns[UpstreamView]] = (
+    ("PROVIDER", lambda seen: seen.provider),
+    ("MODEL THERE", lambda seen: seen.upstream_model),
+    ("STATE", lambda seen: observations.judge([seen]).words),
+    (">LAST HOUR", lambda seen: _describe_sums(seen.hour)),
+    (">TODAY", lambda seen: _describe_sums(seen.today)),
+    ("LAST FAILURE", lambda seen: _describe_last(seen.failure)),
 )
 
 
@@ -263,24 +270,21 @@ def providers(command: Command, day: int | None) -> None:
     chosen = None if day is None else day // DAY_MS
     latencies, _ = observations.list_latencies(books, "route", chosen)
     by_name = {one.name: one for one in latencies}
-    judged = [
-        (row.provider.name, row.upstream_model, observations.judge([row.seen])) for row in rows
+    described = [
+        {
+            "provider": seen.provider,
+            "model": seen.upstream_model,
+            **observations.describe_upstream(observations.judge([seen])),
+            "latency": observations.describe_latencies(
+                by_name.get((seen.provider, seen.upstream_model)) or LatencyRow()
+            ),
+        }
+        for seen in rows
     ]
-    command.show(
-        [
-            {
-                "provider": name,
-                "model": model,
-                **observations.describe_upstream(state),
-                "latency": observations.describe_latencies(
-                    by_name.get((name, model)) or LatencyRow()
-                ),
-            }
-            for name, model, state in judged
-        ],
-        render(_PROVIDERS, judged)
-        + (f"\n\n{LATENCIES}\n{render(_LATENCIES, latencies)}" if latencies else ""),
-    )
+    page = render(_PROVIDERS, rows)
+    if latencies:
+        page += f"\n\n{LATENCIES}\n{render(_LATENCIES, latencies)}"
+    command.show(described, page)
 
 
 @verb(

@@ -20,7 +20,7 @@ from gateway.console.overview import PERIODS
 from gateway.console.routes import OPERATORS, READERS, Answer, ConsoleRequest, async_route, route
 from gateway.console.state import FinishedAudit, ProcessState
 from gateway.ids import find_last4
-from gateway.ledger.alert_records import LatencyScope
+from gateway.ledger.alert_records import LatencyScope, UpstreamView
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import AuditReport
 from gateway.ledger.sql.books import Books
@@ -167,33 +167,32 @@ _IDLE: Final[tuple[BreakerState, int]] = ("closed", 0)
 @async_route("GET", "/providers", "operator", READERS)
 async def list_providers(request: ConsoleRequest) -> Answer:
     gateway = request.gateway
-    rows = await _read_upstream(request)
+    seen = await _read_upstream(request)
     providers = [
-        _describe_provider(one, gateway, rows[one.name])
+        _describe_provider(one, gateway, seen[one.name])
         for one in gateway.config.providers.values()
     ]
     node = fields.name_node(gateway.config.storage.location)
     return Answer({"count": len(providers), "providers": providers, "node": node})
 
 
-async def _read_upstream(request: ConsoleRequest) -> dict[str, list[observations.UpstreamRow]]:
+async def _read_upstream(request: ConsoleRequest) -> dict[str, list[UpstreamView]]:
     """Return how the providers answer, by their names."""
     config = request.gateway.config
-    found = await request.run(lambda books: observations.list_upstream(books, config))
-    by_name: dict[str, list[observations.UpstreamRow]] = defaultdict(list)
-    for row in found:
-        by_name[row.provider.name].append(row)
+    by_name: dict[str, list[UpstreamView]] = defaultdict(list)
+    for one in await request.run(lambda books: observations.list_upstream(books, config)):
+        by_name[one.provider].append(one)
     return by_name
 
 
 def _describe_load(
-    provider: Provider, gateway: Gateway, rows: Sequence[observations.UpstreamRow]
+    provider: Provider, gateway: Gateway, seen: Sequence[UpstreamView]
 ) -> dict[str, Any]:
     """Describe a provider's load. One that is off or that no model uses has no state of its own."""
     state = gateway.routes.providers.get(provider.name)
     breaker, seconds = _IDLE if state is None else state.describe_breaker()
-    seen, is_off = [row.seen for row in rows], provider.off is not None
-    judged = observations.judge(seen, _find_pause(breaker, seconds), is_off=is_off)
+    pause = _find_pause(breaker, seconds)
+    judged = observations.judge(seen, pause, is_off=provider.off is not None)
     return {
         "name": provider.name,
         "on": provider.off is None,
@@ -209,17 +208,17 @@ def _describe_load(
 
 
 def _describe_provider(
-    provider: Provider, gateway: Gateway, rows: Sequence[observations.UpstreamRow]
+    provider: Provider, gateway: Gateway, seen: Sequence[UpstreamView]
 ) -> dict[str, Any]:
     return {
-        **_describe_load(provider, gateway, rows),
+        **_describe_load(provider, gateway, seen),
         "dialect": provider.dialect,
         "origin": str(URL(provider.base_url).origin()) if provider.base_url else None,
         "key_last4": [find_last4(secret) for secret in _list_secrets(provider, gateway)],
         "off_reason": provider.off,
         "max_concurrency": provider.max_concurrency,
         "models": gateway.config.models_of(provider),
-        "upstream_models": _describe_upstream_models(provider, gateway, rows),
+        "upstream_models": _describe_upstream_models(provider, gateway, seen),
     }
 
 
@@ -232,16 +231,16 @@ def _list_secrets(provider: Provider, gateway: Gateway) -> Sequence[str]:
 
 
 def _describe_upstream_models(
-    provider: Provider, gateway: Gateway, rows: Sequence[observations.UpstreamRow]
+    provider: Provider, gateway: Gateway, seen: Sequence[UpstreamView]
 ) -> list[dict[str, Any]]:
     state, found = gateway.routes.providers.get(provider.name), []
     whole = None if state is None else _find_pause(*state.describe_breaker())
     troubled = () if state is None else state.list_troubled()
     pauses = {one: _find_pause(word, seconds, rest) for one, word, seconds, rest in troubled}
-    for row in rows:
-        pause, is_off = pauses.get(row.upstream_model) or whole, provider.off is not None
-        judged = observations.judge([row.seen], pause, is_off=is_off)
-        found.append({"model": row.upstream_model, **observations.describe_upstream(judged)})
+    for one in seen:
+        pause, is_off = pauses.get(one.upstream_model) or whole, provider.off is not None
+        judged = observations.judge([one], pause, is_off=is_off)
+        found.append({"model": one.upstream_model, **observations.describe_upstream(judged)})
     return found
 
 

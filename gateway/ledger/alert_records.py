@@ -191,13 +191,13 @@ class UpstreamView:
 
     provider: str
     upstream_model: str
-    hour: CallSums
+    hour: CallSums = field(default_factory=CallSums)
     """The last 50 to 60 minutes."""
-    today: CallSums
+    today: CallSums = field(default_factory=CallSums)
     """The UTC day."""
-    latest: CallSums
+    latest: CallSums = field(default_factory=CallSums)
     """The latest ten minutes in which it was asked."""
-    failure: UpstreamFailure | None
+    failure: UpstreamFailure | None = None
     """The last one that is kept."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from gateway.ledger.call_records import Spent
-from gateway.ledger.key_records import KeyView, Terms
+from gateway.ledger.key_records import Terms
 from gateway.times import format_moment
 
 
@@ -165,14 +165,6 @@ class EntryView:
     created_ms: int
     is_repeated: bool = field(default=False, compare=False)
     """Whether an earlier call with the same idempotency key posted it, and this one nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class AccountDetail:
-    account: AccountView
-    keys: tuple[KeyView, ...]
-    entries: tuple[EntryView, ...]
-    """The latest first."""
 
 
 @dataclass(frozen=True, slots=True)
