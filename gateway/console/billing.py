@@ -44,8 +44,7 @@ _RUN: Final = 2000
 @async_route("GET", "/billing", "any")
 async def show_billing(request: ConsoleRequest) -> Answer:
     """Show the balance and a page of entries, the latest first, of all days or of some."""
-    page, kind, days = read_page(request, int), _read_kind(request), request.query.span_ms()
-    chosen = EntryFilter(request.account.id, kind, *days)
+    page, chosen = read_page(request, int), _choose_entries(request, request.account.id)
     figures = await request.run(partial(_describe_balance, request, chosen))
     found = await _find_entries(request, chosen, page)
     return page.answer("entries", found, views.ENTRY.describe, **figures)
@@ -63,13 +62,13 @@ def _describe_balance(request: ConsoleRequest, chosen: EntryFilter, books: Books
 
 @async_route("GET", "/billing.csv", "any")
 async def download_billing(request: ConsoleRequest) -> web.StreamResponse:
-    kind, days = _read_kind(request), request.query.span_ms()
-    chosen = EntryFilter(request.account.id, kind, *days)
+    chosen = _choose_entries(request, request.account.id)
     return await stream_csv(request, "billing", views.ENTRY.names, partial(_read_chunk, chosen))
 
 
-def _read_kind(request: ConsoleRequest) -> EntryKind | None:
-    return request.query.optional_choice("kind", get_args(EntryKind))
+def _choose_entries(request: ConsoleRequest, account_id: int | None) -> EntryFilter:
+    kind = request.query.optional_choice("kind", get_args(EntryKind))
+    return EntryFilter(account_id, kind, *request.query.span_ms())
 
 
 def _read_chunk(
@@ -101,15 +100,11 @@ def redeem(books: Books, request: ConsoleRequest) -> Answer:
 # ---- operators: the books of all accounts --------------------------------------------------------
 
 
-async def _choose_entries(request: ConsoleRequest) -> EntryFilter:
-    kind, days = _read_kind(request), request.query.span_ms()
-    return EntryFilter(await request.run(request.find_named), kind, *days)
-
-
 @async_route("GET", "/entries", "operator", READERS)
 async def list_all_entries(request: ConsoleRequest) -> Answer:
     """List entries, the latest first."""
-    page, chosen = read_page(request, int), await _choose_entries(request)
+    page = read_page(request, int)
+    chosen = _choose_entries(request, await request.run(request.find_named))
     found = await _find_entries(request, chosen, page)
     return page.answer("entries", found, views.ENTRY.describe)
 
@@ -139,7 +134,7 @@ def _read_run(chosen: EntryFilter, below_id: int | None, limit: int, books: Book
 
 @async_route("GET", "/entries.csv", "operator", READERS)
 async def download_all_entries(request: ConsoleRequest) -> web.StreamResponse:
-    chosen = await _choose_entries(request)
+    chosen = _choose_entries(request, await request.run(request.find_named))
     return await stream_csv(request, "entries", views.ENTRY.names, partial(_read_chunk, chosen))
 
 
@@ -247,14 +242,10 @@ async def open_receipt(request: ConsoleRequest) -> web.StreamResponse:
 @route("GET", "/orders", "operator", READERS)
 def list_orders(books: Books, request: ConsoleRequest) -> Answer:
     """List the orders of all accounts or of one, the latest first, also those from before cards were off."""
-    page, state = (
-        read_page(request, str),
-        request.query.optional_choice("state", get_args(OrderState)),
-    )
+    page, query = read_page(request, str), request.query
+    state, account = query.optional_choice("state", get_args(OrderState)), query.text("account")
     request.find_named(books)
-    found = books.orders.read_latest(
-        request.query.text("account"), state, page.wanted, below_id=page.after_text
-    )
+    found = books.orders.read_latest(account, state, page.wanted, below_id=page.after_text)
     cashier = request.console.cashier
 
     def describe(order: OrderView) -> Json:

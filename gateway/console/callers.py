@@ -81,7 +81,6 @@ API_HEADERS: Final = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
 NAME: Final = "gateway_session"
 SECURE_PREFIX: Final = "__Host-"
 """The prefix makes browsers accept a cookie over https only, and from this host only."""
-SECURE_NAME: Final = f"{SECURE_PREFIX}{NAME}"
 
 MAX_AGE_SECONDS: Final = signin_records.SESSION_MS // 1000
 """The longest a session can last; the server ends an unused one earlier."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Final
 
@@ -294,18 +294,9 @@ def _add_api(router: web.UrlDispatcher, gateway: Gateway, console: ConsoleState)
     router.add_route(hdrs.METH_ANY, f"{API_PREFIX}/{{rest:.*}}", front(refuse_path))
 
 
-def _ignore_call(show: Callable[[web.Request], Awaitable[web.Response]]) -> Handler:
-    async def handle(http: web.Request, call: Call) -> web.StreamResponse:  # noqa: ARG001 - a handler
-        return await show(http)
-
-    return handle
-
-
 def _add_pages(router: web.UrlDispatcher, gateway: Gateway) -> None:
     """Add the page, which is not logged: showing it takes two dozen files."""
-    router.add_get(
-        "/", make_front(gateway, _ignore_call(pages.redirect_browser), surface="console")
-    )
+    router.add_get("/", make_front(gateway, pages.redirect_browser, surface="console"))
     handlers = {
         "/console": pages.redirect_home,
         "/console/static/{file}": pages.show_file,
@@ -315,7 +306,7 @@ def _add_pages(router: web.UrlDispatcher, gateway: Gateway) -> None:
     for path, handler in handlers.items():
         resource = router.add_resource(path)
         front = partial(make_front, gateway, surface="console", logged=False)
-        show = front(_ignore_call(handler))
+        show = front(handler)
         for method in (hdrs.METH_GET, hdrs.METH_HEAD):
             resource.add_route(method, show)
         resource.add_route(hdrs.METH_ANY, front(refuse_method("GET, HEAD")))

@@ -20,6 +20,7 @@ from typing import Final
 from aiohttp import ETag, hdrs, web
 
 from gateway.api.front import explain_path
+from gateway.api.state import Call
 from gateway.console.callers import SECURITY_HEADERS
 from gateway.errors import NotFound
 from gateway.process import PROGRAM
@@ -97,13 +98,12 @@ def _make_file(name: str, body: bytes) -> File:
 FILES: Final = read_files()
 
 
-async def redirect_home(request: web.Request) -> web.Response:
-    del request
+async def redirect_home(_: web.Request, _call: Call) -> web.Response:
     headers = {hdrs.LOCATION: HOME, **SECURITY_HEADERS}
     return web.Response(status=308, headers=headers)
 
 
-async def redirect_browser(request: web.Request) -> web.Response:
+async def redirect_browser(request: web.Request, _: Call) -> web.Response:
     """Lead a browser at the root to the console; others get the API's 404."""
     if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
         raise NotFound(explain_path(request.path))
@@ -111,19 +111,19 @@ async def redirect_browser(request: web.Request) -> web.Response:
     return web.Response(status=303, headers=headers)
 
 
-async def show_page(request: web.Request) -> web.Response:
+async def show_page(request: web.Request, _: Call) -> web.Response:
     return _reply(request, FILES[INDEX])
 
 
-async def show_missing(request: web.Request) -> web.Response:
+async def show_missing(request: web.Request, _: Call) -> web.Response:
     """Reply 404 with the page, which tells people that the address does not exist."""
     return _reply(request, FILES[INDEX], status=404)
 
 
-async def show_file(request: web.Request) -> web.Response:
+async def show_file(request: web.Request, _: Call) -> web.Response:
     file = FILES.get(request.match_info["file"])
     if file is None:
-        return await show_missing(request)
+        return _reply(request, FILES[INDEX], status=404)
     return _reply(request, file)
 
 

@@ -13,12 +13,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient
 from pytest_aiohttp.plugin import AiohttpClient
 
+from gateway.api.front import Handler
 from gateway.cli.verbs import load_verbs, make_parser
 from gateway.console import pages
 from gateway.console.callers import API_HEADERS, SECURITY_HEADERS
 from gateway.console.pages import FILES
 from tests import ROOT
 from tests.console.kit import Console
+from tests.support.records import make_call
 from tests.support.rows import each_row
 
 TEXTS: Final = {name: file.body.decode() for name, file in FILES.items()}
@@ -193,11 +195,14 @@ PLAIN = {"Accept-Encoding": "identity"}
 @pytest.fixture
 async def client(aiohttp_client: AiohttpClient) -> Client:
     app = web.Application()
-    app.router.add_get("/console", pages.redirect_home)
-    app.router.add_get("/console/static/{file}", pages.show_file)
-    for path in pages.PATHS:
-        app.router.add_get(path, pages.show_page)
-    app.router.add_get("/console/{rest:.*}", pages.show_missing)
+    handlers = {"/console": pages.redirect_home, "/console/static/{file}": pages.show_file}
+    handlers |= dict.fromkeys(pages.PATHS, pages.show_page)
+    for path, handler in {**handlers, "/console/{rest:.*}": pages.show_missing}.items():
+
+        async def show(http: web.Request, handler: Handler = handler) -> web.StreamResponse:
+            return await handler(http, make_call())
+
+        app.router.add_get(path, show)
     return await aiohttp_client(app, auto_decompress=False)
 
 
