@@ -67,7 +67,16 @@ CORE: Final = {
     "upstream/http1",
 }
 """Besides all of `dialects/`: bytes and values in, bytes and values out."""
-WORLD: Final = {"asyncio", "aiohttp", "psycopg", "sqlite3", "socket", "ssl", "selectors"}
+WORLD: Final = {
+    "asyncio",
+    "aiohttp",
+    "aiosqlite",
+    "psycopg",
+    "sqlite3",
+    "socket",
+    "ssl",
+    "selectors",
+}
 
 
 @cache

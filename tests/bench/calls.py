@@ -119,7 +119,7 @@ def _name_module(file: str, name: str) -> str:
     if file == "~":
         return f"builtin {name}" if "method" not in name else "builtin methods"
     parts = Path(file).with_suffix("").parts
-    for package in ("gateway", "aiohttp", "asyncio", "multidict", "yarl"):
+    for package in ("gateway", "aiohttp", "asyncio", "multidict", "yarl", "aiosqlite"):
         if package in parts:
             return ".".join(parts[len(parts) - 1 - parts[::-1].index(package) :])
     return parts[-1]

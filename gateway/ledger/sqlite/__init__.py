@@ -9,6 +9,6 @@ books     implements `Books`; every row as records, and a new database made of t
           SQLite checks it, and the proof of the books
 serving   opens a `ServingLedger` on it: the lock, the audit, recovery from a crash, everything into
           memory; then one round after the other: look for changes, commit a batch, cut the log
-connections  the writer's and the reader's, for receipts and spending, each on a thread of its own;
-          what the writer's tells of others' commits
+connections  the writer's on a thread of its own, and what it tells of others' commits; the reader's for
+          receipts and spending
 """

@@ -1,4 +1,4 @@
-"""The two connections of a serving process, the writer's and the reader's, each on a thread of its own.
+"""The two connections of a serving process: the writer's on a thread of ours, the reader's by aiosqlite.
 
 And what the writer's tells of the commits of other processes.
 """
@@ -14,14 +14,18 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, Generic, TypeVar
+
+import aiosqlite
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.serving.memory import Snapshot
 from gateway.ledger.sql.database import Rows, Values
 from gateway.ledger.sql.rows import SQL, Lookups, read_all, read_changed
-from gateway.ledger.sqlite.schema import transaction
+from gateway.ledger.sqlite.files import explain
+from gateway.ledger.sqlite.schema import BUSY_MS, transaction
 
 log = logging.getLogger("gateway.ledger")
 
@@ -31,8 +35,8 @@ Result = TypeVar("Result")
 class ConnectionThread:
     """A thread that owns a connection and runs whole functions on it, one after the other.
 
-    With single statements, each with a future and a turn of the event loop, a transaction of ten
-    would queue ten times behind a busy loop, while others wait for its lock.
+    aiosqlite offers single statements, each with a future and a turn of the event loop. A transaction
+    of ten would queue ten times behind a busy loop, while others wait for its lock.
     """
 
     def __init__(
@@ -43,7 +47,9 @@ class ConnectionThread:
         self._reports = _Reports()
         self._work: SimpleQueue[Callable[[sqlite3.Connection], None] | None] = SimpleQueue()
         # No daemon: Python waits at its end for the commit that is under way.
-        self._thread = threading.Thread(target=self._run, args=(connector, opened), name="ledger")
+        self._thread = threading.Thread(
+            target=self._run, args=(connector, opened), name="ledger-writer"
+        )
         self._thread.start()
 
     @classmethod
@@ -174,7 +180,7 @@ class _Wait(Generic[Result]):
 
 
 class SqliteReader(Lookups):
-    """Reads beside the writer, one after the other, on a connection that only reads.
+    """Reads beside the writer, one after the other; made by `open`.
 
     A long read keeps the write-ahead log from being cut back, so all rows are fetched at once.
     """
@@ -185,18 +191,33 @@ class SqliteReader(Lookups):
         " SELECT account_id, ended_ms / 86400000, key_id, cost_nano FROM unfolded)"
     )
 
-    def __init__(self, thread: ConnectionThread) -> None:
-        self._thread = thread
+    def __init__(self, database: aiosqlite.Connection) -> None:
+        self._database = database
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path) -> AsyncIterator[SqliteReader]:
+        connecting = aiosqlite.connect(_address(path), uri=True, isolation_level=None)
+        try:
+            database = await connecting
+        except sqlite3.Error as error:
+            raise explain(path, error) from error
+        try:
+            # A recovery of the log after a crash locks readers out for a moment.
+            await database.execute_fetchall(f"PRAGMA busy_timeout = {BUSY_MS}")
+            yield cls(database)
+        finally:
+            await database.close()
 
     async def _fetch(self, sql: str, values: Values) -> Rows:
         try:
-            return await self._thread.run(partial(_fetch_all, sql=sql, values=values))
+            return list(await self._database.execute_fetchall(sql, values))
         except sqlite3.Error as error:
             raise LedgerUnavailable from error
 
 
-def _fetch_all(connection: sqlite3.Connection, sql: str, values: Values) -> Rows:
-    return connection.execute(sql, values).fetchall()
+def _address(path: Path) -> str:
+    return path.absolute().as_uri() + "?mode=ro"
 
 
 _CHANGED: Final = "SELECT kind, id FROM changes WHERE seq > ? AND seq <= ?"

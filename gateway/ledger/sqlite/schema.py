@@ -147,7 +147,6 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(
             path.absolute().as_uri() + "?mode=ro", uri=True, isolation_level=None
         )
-        # A recovery of the log after a crash locks readers out for a moment.
         set_busy_timeout(connection, BUSY_MS)
     except sqlite3.Error as error:
         raise explain(path, error) from error

@@ -32,7 +32,7 @@ from gateway.ledger.sqlite.books import run_audit
 from gateway.ledger.sqlite.connections import ChangeFeed, ConnectionThread, SqliteReader
 from gateway.ledger.sqlite.files import FileWatch, explain, marked, primary_code, take_lock
 from gateway.ledger.sqlite.folds import fold
-from gateway.ledger.sqlite.schema import connect, connect_reader, set_busy_timeout, transaction
+from gateway.ledger.sqlite.schema import connect, set_busy_timeout, transaction
 from gateway.ledger.sqlite.totals import fail_pending
 from gateway.times import unix_ms
 
@@ -309,10 +309,10 @@ async def open_sqlite(
             with _uncollected():
                 recover = partial(recover_and_read, feed=feed, path=path, now_ms=clock())
                 memory.apply(await thread.run(partial(recover, begin=begin)))
-        files = FileWatch(path, serving_pid=os.getpid())
-        store = SqliteStore(thread, feed, WalKeeper(path), files, clock=clock)
-        opener = partial(connect_reader, path)
-        reader = SqliteReader(await stack.enter_async_context(ConnectionThread.open(opener)))
+        store = SqliteStore(
+            thread, feed, WalKeeper(path), FileWatch(path, serving_pid=os.getpid()), clock=clock
+        )
+        reader = await stack.enter_async_context(SqliteReader.open(path))
         ledger = ServingLedger(
             store, memory, reader, clock, commit_seconds, note_commit=note_commit
         )

@@ -19,7 +19,7 @@ from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import take_hold
 from gateway.ledger.sqlite.connections import ConnectionThread, SqliteReader, _Reports
-from gateway.ledger.sqlite.schema import connect, connect_reader
+from gateway.ledger.sqlite.schema import connect
 from gateway.ledger.sqlite.serving import interrupt_pending, open_sqlite
 from tests.ledger.contract.kit import admission, charge, settlement
 from tests.ledger.kit import Place, find_key, make_place, query
@@ -264,8 +264,7 @@ async def test_no_thread_is_left_of_a_connection_that_failed() -> None:
 async def test_a_table_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:
     place = make_place(tmp_path)
     async with open_sqlite(place.path) as ledger:
-        async with ConnectionThread.open(partial(connect_reader, place.path)) as thread:
-            reader = SqliteReader(thread)
+        async with SqliteReader.open(place.path) as reader:
             query(place.path, "ALTER TABLE requests RENAME TO gone")
             with pytest.raises(LedgerUnavailable) as refusal:
                 await reader.read_receipt("req_1")
@@ -275,6 +274,10 @@ async def test_a_table_that_cannot_be_read_is_an_outage(tmp_path: Path) -> None:
         assert ledger.writable
 
 
-def test_a_reader_needs_a_file(tmp_path: Path) -> None:
+async def test_a_reader_needs_a_file(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match=r"gateway\.db"):
-        connect_reader(tmp_path / "nowhere" / "gateway.db")
+        async with SqliteReader.open(tmp_path / "nowhere" / "gateway.db"):
+            pass
+    for thread in threading.enumerate():  # aiosqlite's tells this loop that it has ended
+        if "_connection_worker_thread" in thread.name:
+            await asyncio.to_thread(thread.join, 10)
