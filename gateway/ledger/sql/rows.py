@@ -41,7 +41,6 @@ from gateway.ledger.sql.database import (
     read_key_terms,
     read_script,
     read_terms,
-    sum_parts,
 )
 from gateway.money import NONE, Tokens
 from gateway.prices import read_price
@@ -173,8 +172,20 @@ _IS_KNOWN: Final = "provider_cost_nano IS NOT NULL"
 _IS_REPORTED: Final = "reported_cost_nano IS NOT NULL"
 
 
-def _sum_requests(add_up: Callable[[str], str]) -> tuple[str, ...]:
-    """Write the sums of `ProviderCosts` over requests; `add_up` writes that of an amount."""
+def write_usage_sums(add_up: Callable[[str], str]) -> tuple[str, ...]:
+    """Write the sums of `Usage` over charged requests; `add_up` writes that of an amount."""
+    return (
+        "count(*)",
+        "sum(input_tokens)",
+        "sum(cached_input_tokens)",
+        "sum(cache_write_tokens + cache_write_1h_tokens)",
+        "sum(output_tokens)",
+        add_up("cost_nano"),
+    )
+
+
+def write_cost_sums(add_up: Callable[[str], str]) -> tuple[str, ...]:
+    """Write the sums of `ProviderCosts` over charged requests."""
     difference = "reported_cost_nano - provider_cost_nano"
     return (
         "count(provider_cost_nano)",  # NULLs are not counted, here and below
@@ -187,20 +198,8 @@ def _sum_requests(add_up: Callable[[str], str]) -> tuple[str, ...]:
     )
 
 
-def _add_up(column: str) -> str:
-    return f"coalesce(sum({column}), 0)"
-
-
 def is_amount(name: str) -> bool:
     return name.endswith("_nano")
-
-
-BILLED: Final = ", ".join(
-    f"{total} AS {name}"
-    for total, name in zip(_sum_requests(_add_up), ProviderCosts._fields, strict=True)
-)
-"""Sums over requests by the names of the fields of `ProviderCosts`."""
-COSTS_OF_REQUESTS: Final = ", ".join(_sum_requests(sum_parts))
 
 
 def read_costs(sums: Sequence[int]) -> ProviderCosts:

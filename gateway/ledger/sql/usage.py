@@ -37,7 +37,14 @@ from gateway.ledger.sql.database import (
     read_script,
     sum_parts,
 )
-from gateway.ledger.sql.rows import COSTS_OF_REQUESTS, HAS_COST, is_amount, name_parts, read_costs
+from gateway.ledger.sql.rows import (
+    HAS_COST,
+    is_amount,
+    name_parts,
+    read_costs,
+    write_cost_sums,
+    write_usage_sums,
+)
 from gateway.times import DAY_MS, HOURS_PER_DAY, format_day
 
 Row = TypeVar("Row", Usage, UsagePoint)
@@ -71,14 +78,15 @@ USAGE: Final = Kind(
     Usage._fields,
     "sum(requests) > 0",  # days on which all requests failed are no group
     "state = 'posted'",
-    "count(*), sum(input_tokens), sum(cached_input_tokens),"
-    " sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens),"
-    f" {sum_parts('cost_nano')}",
+    ", ".join(write_usage_sums(sum_parts)),
 )
 _USED: Final = Kind((), "sum(requests) > 0", "state = 'posted'", "")
 """Nothing but the places in which there was any usage."""
 _COSTS: Final = Kind(
-    ProviderCosts._fields, "sum(known + reported) > 0", HAS_COST, COSTS_OF_REQUESTS
+    ProviderCosts._fields,
+    "sum(known + reported) > 0",
+    HAS_COST,
+    ", ".join(write_cost_sums(sum_parts)),
 )
 ONE: Final = "account_id = :account AND (:key IS NULL OR key_id = :key)"
 _ALL: Final = "account_id IN (SELECT id FROM accounts) AND (:key IS NULL OR key_id = :key)"

@@ -114,7 +114,8 @@ def commit_requests(
         balances = _post_charges(connection, charges, charge_ids, now_ms)
         # Budgets may be summed up anew from the requests, so those are written by now.
         spendings = charge_budgets(connection, charges, now_ms)
-        count_voids(connection, ended)
+        voided = [hold.admission.request_id for hold, end in ended if not end.is_posted]
+        count_voids(connection, voided)
         file_calls(connection, items)
     # Only behind the commit: what a batch wrote that was rolled back is not in the database.
     known.prices.update(new)

@@ -25,57 +25,56 @@ transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import orjson
 
-from gateway.ledger.base import Hold
-from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.serving.queue import Item
-from gateway.ledger.sql.database import PART, sum_parts
-from gateway.ledger.sql.rows import BILLED, DAY_SUMS, SUMS, TOTALS, is_amount, name_parts
-from gateway.ledger.sqlite.schema import transaction
-from gateway.ledger.sqlite.totals import (
-    OF_ALL,
-    OF_DAY,
-    OF_HOUR,
-    Statement,
-    Sums,
-    add_to,
-    run_all_rows,
-    run_rows,
-    write_sums,
+from gateway.ledger.sql.database import PART, Values, sum_parts
+from gateway.ledger.sql.rows import (
+    DAY_SUMS,
+    SUMS,
+    TOTALS,
+    is_amount,
+    name_parts,
+    write_cost_sums,
+    write_usage_sums,
 )
-from gateway.times import HOUR_MS, HOURS_PER_DAY
+from gateway.ledger.sqlite.schema import transaction
+from gateway.ledger.sqlite.totals import OF_ALL, OF_DAY, OF_HOUR, OF_IDS, sum_up, write_additions
 
 _HAS_UNFOLDED: Final = "SELECT entry_id < (SELECT coalesce(max(id), 0) FROM entries) FROM folded"
-_UNFOLDED: Final = f"""
-    SELECT json_group_array(json_array(
-        account_id, hour, model, key_id, provider, origin_id, used_ms,
-        requests, 0, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, cost,
-        {", ".join(ProviderCosts._fields)}
-    ))
-    FROM (
-        SELECT unfolded.account_id, ended_ms / {HOUR_MS} AS hour, model, key_id, provider,
-            origin_id, max(ended_ms) AS used_ms, count(*) AS requests,
-            sum(input_tokens) AS input_tokens, sum(cached_input_tokens) AS cached_input_tokens,
-            sum(cache_write_tokens + cache_write_1h_tokens) AS cache_write_tokens,
-            sum(output_tokens) AS output_tokens, sum(unfolded.cost_nano) AS cost, {BILLED}
-        FROM unfolded CROSS JOIN keys ON keys.id = key_id
-        GROUP BY unfolded.account_id, hour, model, key_id, provider
-    )
-"""  # noqa: S608 - of constants
-"""Sums in the order of `SUMS`, then those of `ProviderCosts`."""
-_ADD_SPENT: Final = Statement(
-    "UPDATE keys SET spent_nano = spent_nano + new.column2 FROM",
-    "AS new WHERE keys.id = new.column1",
+
+
+def _write_charged(add_up: Callable[[str], str]) -> tuple[str, ...]:
+    """Write the sums over charges in the order of `DAY_SUMS`, which begins with `SUMS`."""
+    count, *used = write_usage_sums(add_up)
+    return (count, "0", *used, *write_cost_sums(add_up))
+
+
+def _add_up(column: str) -> str:
+    return f"coalesce(sum({column}), 0)"
+
+
+_CHARGED: Final = _write_charged(_add_up)
+_ADD_CHARGES: Final = (
+    *write_additions((_CHARGED[: len(SUMS)], _CHARGED, _write_charged(sum_parts)), "unfolded"),
+    """
+    UPDATE keys SET spent_nano = keys.spent_nano + new.cost_nano FROM (
+        SELECT origin_id, sum(cost_nano) AS cost_nano
+        FROM unfolded CROSS JOIN keys AS used ON used.id = key_id GROUP BY origin_id
+    ) AS new WHERE keys.id = new.origin_id
+    """,
+    """
+    UPDATE keys SET last_used_ms = max(coalesce(last_used_ms, 0), new.used_ms) FROM (
+        SELECT key_id, max(ended_ms) AS used_ms FROM unfolded GROUP BY key_id
+    ) AS new WHERE keys.id = new.key_id
+    """,
+    "INSERT INTO entries_by_account SELECT account_id, charge_id FROM unfolded",
 )
-_NOTE_USED: Final = Statement(
-    "UPDATE keys SET last_used_ms = max(coalesce(last_used_ms, 0), new.column2) FROM",
-    "AS new WHERE keys.id = new.column1",
-)
+"""The first key of a line has the sum of all of them; the used one has its time alone."""
 NOTE_FOLDED: Final = "UPDATE folded SET entry_id = (SELECT coalesce(max(id), 0) FROM entries)"
 """All charges are in the sums."""
 
@@ -101,7 +100,6 @@ WRONG_TOTALS: Final = f"""
     HAVING {" OR ".join(f"{_differ(name)} <> 0" for name in DAY_SUMS)}
 """  # noqa: S608
 """For the audit: sums of all accounts that are not those of each, which cancel each other out."""
-_FILE_CHARGES: Final = "INSERT INTO entries_by_account SELECT account_id, charge_id FROM unfolded"
 FILE_ENTRIES: Final = "INSERT OR IGNORE INTO entries_by_account SELECT account_id, id FROM entries"
 
 
@@ -124,23 +122,10 @@ def read_folded(connection: sqlite3.Connection) -> int:
 
 
 def _fold(connection: sqlite3.Connection) -> None:
-    hourly, daily = Sums(), Sums()
-    spent: dict[str, int] = {}
-    used: dict[str, int] = {}
-    (array,) = connection.execute(_UNFOLDED).fetchone()
-    for account_id, hour, model, key_id, provider, origin_id, used_ms, *sums in orjson.loads(array):
-        counts = tuple(sums[: len(SUMS)])
-        add_to(hourly, (account_id, hour, model, key_id), counts)
-        add_to(daily, (account_id, hour // HOURS_PER_DAY, model, key_id, provider), tuple(sums))
-        # The first key of a line has the sum of all of them; the used one has its time alone.
-        spent[origin_id] = spent.get(origin_id, 0) + counts[-1]
-        used[key_id] = max(used.get(key_id, 0), used_ms)
-    write_sums(connection, hourly, daily)
-    run_all_rows(connection, _ADD_SPENT, list(spent.items()))
-    run_all_rows(connection, _NOTE_USED, list(used.items()))
+    for sql in _ADD_CHARGES:
+        connection.execute(sql)
     file_all(connection, "unfolded")
-    connection.execute(_FILE_CHARGES)
-    # Last: it empties the view that the two lines above read.
+    # Last: it empties the view that all of these read.
     connection.execute(NOTE_FOLDED)
 
 
@@ -168,67 +153,39 @@ _FILES: Final = (
 """The tables that stand for indexes of requests. A call may be filed already: it was pending."""
 FILES: Final = {table: names[0] for table, names in _FILES}
 """Those tables, and the column that each is by."""
-_FILED: Final = ("id", "account_id", "key_id", "model", "provider")
-_FILE_ROWS: Final = tuple(
-    Statement(
-        f"INSERT OR IGNORE INTO {table}"
-        f" SELECT {', '.join(f'column{_FILED.index(name) + 1}' for name in names)} FROM",
-        "WHERE column1 NOT NULL",
-    )
-    for table, names in _FILES
-)
 
 
 def file_calls(connection: sqlite3.Connection, items: Iterable[Item]) -> None:
-    """File the requests that stay pending or are voided, inside the transaction that writes them."""
-    rows = [
-        (hold.admission.request_id, hold.account.id, hold.key.id, hold.admission.model, provider)
-        for hold, provider in map(_find_filed, items)
-        if provider is not None
-    ]
-    for statement in _FILE_ROWS:
-        run_rows(connection, statement, rows)
+    """File the requests that stay pending or are voided, inside the transaction that has written them."""
+    ids = [item.request_id for item in items if _is_filed_at_once(item)]
+    if ids:
+        file_all(connection, OF_IDS, {"ids": orjson.dumps(ids).decode()})
 
 
-def _find_filed(item: Item) -> tuple[Hold, str | None]:
-    """Return the provider under which a request is filed at once; None if a fold does it."""
-    if item.settlement is None:
-        return item.hold, item.hold.admission.provider if item.insert else None
-    return item.hold, None if item.settlement.is_posted else item.settlement.provider
+def _is_filed_at_once(item: Item) -> bool:
+    return item.insert if item.settlement is None else not item.settlement.is_posted
 
 
-def file_all(connection: sqlite3.Connection, calls: str) -> None:
+def file_all(connection: sqlite3.Connection, calls: str, values: Values = ()) -> None:
     """File the calls of a table or view."""
     for table, names in _FILES:
-        connection.execute(f"INSERT OR IGNORE INTO {table} SELECT {', '.join(names)} FROM {calls}")  # noqa: S608
+        into = f"INSERT OR IGNORE INTO {table} SELECT {', '.join(names)}"
+        connection.execute(f"{into} FROM {calls}", values)
 
 
-_EXACT: Final = """
-    CREATE TEMP VIEW {table} AS SELECT {place}, {sums} FROM (
-        SELECT * FROM main.{table}
-        UNION ALL SELECT {place}, {counts} FROM (
-            SELECT *, ended_ms / 3600000 AS hour, ended_ms / 86400000 AS day FROM main.unfolded
-        ) GROUP BY {place}
-    ) GROUP BY {place}
-"""
-_COUNTS: Final = (
-    "count(*), 0, sum(input_tokens), sum(cached_input_tokens),"
-    " sum(cache_write_tokens + cache_write_1h_tokens), sum(output_tokens), sum(cost_nano)"
-)
-
-
-def _write_exact(table: str, place: Sequence[str], names: Sequence[str], counts: str) -> str:
-    return _EXACT.format(
-        table=table,
-        place=", ".join(place),
-        sums=", ".join(f"sum({name}) AS {name}" for name in names),
-        counts=counts,
-    )
+def _write_exact(table: str, place: Sequence[str], names: Sequence[str]) -> str:
+    sums = ", ".join(f"sum({name}) AS {name}" for name in names)
+    more = sum_up(place, _CHARGED[: len(names)], "main.unfolded")
+    return f"""
+        CREATE TEMP VIEW {table} AS SELECT {", ".join(place)}, {sums} FROM (
+            SELECT * FROM main.{table} UNION ALL {more}
+        ) GROUP BY {", ".join(place)}
+    """  # noqa: S608 - of constants
 
 
 _EXACT_VIEWS: Final = (
-    _write_exact("hourly", OF_HOUR, SUMS, _COUNTS),
-    _write_exact("daily", OF_DAY, DAY_SUMS, f"{_COUNTS}, {BILLED}"),
+    _write_exact("hourly", OF_HOUR, SUMS),
+    _write_exact("daily", OF_DAY, DAY_SUMS),
 )
 _EXACT_COLUMNS: Final = {
     "spent_nano": "spent_nano + coalesce((SELECT sum(cost_nano) FROM main.unfolded"

@@ -12,21 +12,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from operator import add
 from typing import Final, TypeVar
 
 import orjson
 
 from gateway.ledger.base import Hold, Settlement
-from gateway.ledger.call_records import ProviderCosts
 from gateway.ledger.key_records import Period, Spending, find_span
-from gateway.ledger.sql.database import PART
-from gateway.ledger.sql.rows import DAY_SUMS, SUMS, TOTALS, is_amount, sum_charges
-from gateway.times import HOUR_MS, HOURS_PER_DAY
+from gateway.ledger.sql.rows import DAY_SUMS, SUMS, TOTALS, sum_charges
+from gateway.times import DAY_MS, HOUR_MS
 
 Id = TypeVar("Id", int, str)
 Row = tuple[int | str | None, ...]
@@ -96,89 +93,53 @@ OF_HOUR: Final = ("account_id", "hour", "model", "key_id")
 OF_DAY: Final = ("account_id", "day", "model", "key_id", "provider")
 OF_ALL: Final = ("day", "model", "provider")
 """The columns by which there are sums in `hourly`, `daily` and `daily_totals`."""
+_TABLES: Final = (
+    ("hourly", OF_HOUR, SUMS),
+    ("daily", OF_DAY, DAY_SUMS),
+    ("daily_totals", OF_ALL, TOTALS),
+)
+"""Their columns of places and of sums, in this order."""
 
-Place = tuple[int | str, ...]
-"""The values of these columns."""
-Sums = dict[Place, tuple[int, ...]]
+
+def sum_up(place: Sequence[str], sums: Sequence[str], source: str, ended: str = "ended_ms") -> str:
+    """Write the sums by place over requests that ended at some time."""
+    return f"""
+        SELECT {", ".join((*place, *sums))} FROM (
+            SELECT *, {ended} / {HOUR_MS} AS hour, {ended} / {DAY_MS} AS day FROM {source}
+        ) GROUP BY {", ".join(place)}
+    """  # noqa: S608 - of constants
 
 
-def _make_upsert(table: str, place: Sequence[str], names: Sequence[str]) -> Statement:
-    # The WHERE leaves padding rows out; without one, ON would be a join.
-    adds = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
-    return Statement(
-        f"INSERT INTO {table} SELECT * FROM",
-        f"WHERE column1 NOT NULL ON CONFLICT ({', '.join(place)}) DO UPDATE SET {adds}",
+def write_additions(
+    sums: Sequence[Sequence[str]], source: str, ended: str = "ended_ms"
+) -> tuple[str, ...]:
+    """Write the statements that add such sums to what each of the tables has."""
+    return tuple(
+        f"INSERT INTO {table} {sum_up(place, columns, source, ended)}"
+        f" ON CONFLICT ({', '.join(place)}) DO UPDATE SET "
+        + ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
+        for (table, place, names), columns in zip(_TABLES, sums, strict=True)
     )
 
 
-_ADD_HOURLY: Final = _make_upsert("hourly", OF_HOUR, SUMS)
-_ADD_DAILY: Final = _make_upsert("daily", OF_DAY, DAY_SUMS)
-_ADD_TOTALS: Final = _make_upsert("daily_totals", OF_ALL, TOTALS)
-
-_FAIL: Final = """
-    INSERT INTO {table}
-    SELECT {place}, 0, count(*), {zeros}
-    FROM (
-        SELECT *, max(started_ms, :now) / 3600000 AS hour, max(started_ms, :now) / 86400000 AS day
-        FROM requests WHERE state = 'pending'
-    ) GROUP BY {place}
-    ON CONFLICT ({place}) DO UPDATE SET failed = failed + excluded.failed
-"""
-
-
-def _fail(table: str, place: Sequence[str], zeros: int) -> str:
-    return _FAIL.format(table=table, place=", ".join(place), zeros=", ".join(["0"] * zeros))
-
-
-_NO_COSTS: Final = ProviderCosts()
-_FAILED: Final = (0, 1, 0, 0, 0, 0, 0)
-"""The sums of one request that failed, in the order of `SUMS`."""
-_FAIL_PENDING: Final = (
-    _fail("hourly", OF_HOUR, len(_FAILED) - 2),
-    _fail("daily", OF_DAY, len(_FAILED) - 2 + len(_NO_COSTS)),
-    _fail("daily_totals", OF_ALL, len(TOTALS) - 2),
+_FAILED: Final = [("0", "count(*)", *("0" for _ in names[2:])) for *_, names in _TABLES]
+OF_IDS: Final = "requests WHERE id IN (SELECT value FROM json_each(:ids))"
+_COUNT_VOIDS: Final = write_additions(_FAILED, OF_IDS)
+_FAIL_PENDING: Final = write_additions(
+    _FAILED, "requests WHERE state = 'pending'", "max(started_ms, :now)"
 )
-"""Pending requests fail at `:now`, or when they began if the clock was set back."""
 
 
-def count_voids(connection: sqlite3.Connection, ended: Iterable[tuple[Hold, Settlement]]) -> None:
-    """Count the voided ones of settled requests, inside the transaction that settles them."""
-    hourly, daily = Sums(), Sums()
-    for hold, settlement in ended:
-        if settlement.is_posted:
-            continue
-        account_id, model, key_id = hold.account.id, hold.admission.model, hold.key.id
-        hour = settlement.ended_ms // HOUR_MS
-        add_to(hourly, (account_id, hour, model, key_id), _FAILED)
-        of_day = (account_id, hour // HOURS_PER_DAY, model, key_id, settlement.provider)
-        add_to(daily, of_day, (*_FAILED, *_NO_COSTS))
-    write_sums(connection, hourly, daily)
+def count_voids(connection: sqlite3.Connection, request_ids: Collection[str]) -> None:
+    """Count these requests as failed, inside the transaction that has voided them."""
+    for sql in _COUNT_VOIDS if request_ids else ():
+        connection.execute(sql, {"ids": orjson.dumps(request_ids).decode()})
 
 
 def fail_pending(connection: sqlite3.Connection, now_ms: int) -> None:
     """Count all pending requests as failed, inside the transaction that will void them."""
     for sql in _FAIL_PENDING:
         connection.execute(sql, {"now": now_ms})
-
-
-def write_sums(connection: sqlite3.Connection, hourly: Sums, daily: Sums) -> None:
-    """Add to the sums by hour, by day, and by day of all accounts."""
-    totals = Sums()
-    for (_, day, model, _, provider), counts in daily.items():
-        add_to(totals, (day, model, provider), tuple(_split(counts)))
-    for upsert, sums in ((_ADD_HOURLY, hourly), (_ADD_DAILY, daily), (_ADD_TOTALS, totals)):
-        run_all_rows(connection, upsert, [(*place, *counts) for place, counts in sums.items()])
-
-
-def _split(counts: Iterable[int]) -> Iterator[int]:
-    """Yield sums in the order of `DAY_SUMS` in that of `TOTALS`."""
-    for name, count in zip(DAY_SUMS, counts, strict=True):
-        yield from divmod(count, PART) if is_amount(name) else (count,)
-
-
-def add_to(sums: Sums, place: Place, more: tuple[int, ...]) -> None:
-    so_far = sums.get(place)
-    sums[place] = more if so_far is None else tuple(map(add, so_far, more))
 
 
 _READ_BUDGETS: Final = Statement(
