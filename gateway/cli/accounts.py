@@ -157,7 +157,12 @@ def account_show(command: Command, name: str) -> None:
     'account credit alice 20 --note "invoice 17"',
     "account credit alice 20 --idempotency-key invoice-17",
     _NAME,
-    arg("amount", "AMOUNT", read.amount_above_zero, "how much to add, such as 5 or 0.25"),
+    arg(
+        "amount",
+        "AMOUNT",
+        read.amount_above_zero,
+        "how much to add, such as 5 or 0.25; `account correct` takes money",
+    ),
     arg("--note", "TEXT", read.word, "the reason, kept with the entry"),
     _IDEMPOTENCY_KEY,
 )

@@ -127,7 +127,7 @@ Expiry = Callable[[int], int]
 def expiry(text: str, clock_ms: Callable[[], int] = unix_ms) -> Expiry:
     """Parse the end of something: a duration from now, or a time in the future."""
     is_duration = text == "0" or maybe_seconds(text) is not None
-    ms = duration_seconds(text) * 1000 if is_duration else _read_moment(text)[0]
+    ms = duration_seconds(text) * 1000 if is_duration else _read_moment(text, "30d, 12h, ")[0]
     if ms <= (0 if is_duration else clock_ms()):
         raise ArgumentTypeError(f"'{text}' is not in the future")
     return lambda now_ms: now_ms + ms if is_duration else ms
@@ -164,7 +164,7 @@ def _read_bound(text: str, now_ms: int) -> tuple[int, bool]:
     return _read_moment(text, "7d, 24h, today, yesterday, ")
 
 
-def _read_moment(text: str, also: str = "") -> tuple[int, bool]:
+def _read_moment(text: str, also: str) -> tuple[int, bool]:
     """Parse a time, and say whether it is a bare date; `also` are other words that would do."""
     try:
         # First, as `datetime` reads a bare date, too, and not as a whole day.

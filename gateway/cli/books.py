@@ -166,7 +166,12 @@ def audit(command: Command) -> int:
     "events --since 24h",
     "events --search alice --limit 200",
     "events --search key.revoke",
-    arg("--search", "TEXT", read.word, "only where actor, action, account or target has it"),
+    arg(
+        "--search",
+        "TEXT",
+        read.word,
+        "only those whose actor, action, account or target contains TEXT",
+    ),
     SINCE,
     LIMIT,
 )

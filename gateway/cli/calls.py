@@ -53,7 +53,7 @@ from gateway.times import DAY_MS, format_moment
     arg("--status", "N", read.count, "only this status of the reply"),
     arg(
         "--slower-than",
-        "TIME",
+        "DURATION",
         read.duration_seconds,
         "only calls that took longer, such as 10s or 2m",
     ),
@@ -211,7 +211,10 @@ def send_test(command: Command) -> int:
 
     config = command.config.alerts
     if not config.channels:
-        command.say("No webhook and no command is set under [alerts] in gateway.toml.")
+        command.say(
+            "No webhook and no command is set under [alerts] in gateway.toml."
+            " gateway/docs/operation.md has examples."
+        )
         return ExitCode.FAILED
     alert_id = make_alert_id()
     alert = Alert("test", "test", alert_id, "This is a test.")
@@ -285,6 +288,11 @@ def providers(command: Command, day: int | None) -> None:
     if latencies:
         page += f"\n\n{LATENCIES}\n{render(_LATENCIES, latencies)}"
     command.show(described, page)
+    if any(row["state"] == "not_asked" for row in described):
+        command.say(
+            "Whether a provider is off depends on the environment of the gateway that serves: its"
+            " console shows it."
+        )
 
 
 @verb(
@@ -302,6 +310,8 @@ def refusals(command: Command, account: str | None, since: int | None, *, each: 
     if not each:
         rows = observations.list_refusals(books, account, since_ms)
         command.show_list(rows, observations.REFUSAL)
+        if any(one.code == "model_not_found" and not one.model for one in rows):
+            command.say("Models that are not configured have no name here; `--each` shows it.")
     if each or (account is not None and not command.as_json):
         command.show_list(observations.list_refused(books, account, since_ms), observations.REFUSED)
 

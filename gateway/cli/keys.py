@@ -18,11 +18,11 @@ from gateway.process import PROGRAM
 _KEY: Final = arg(
     "key", "KEY", read.word, "the key's id, as `key list` shows it, or its name if no other has it"
 )
+_MOMENTS: Final = "2026-12-31 or 2026-12-31T18:00 in UTC"
 
 
 def _make_expiry(what: str) -> Argument:
-    what = f"{what}, 2026-12-31 or 2026-12-31T18:00 in UTC (default: never)"
-    return arg("--expires", "TIME", read.expiry, what)
+    return arg("--expires", "TIME", read.expiry, f"{what}, {_MOMENTS} (default: never)")
 
 
 class _KeyOptions(key_records.KeyChanges, total=False):
@@ -32,6 +32,7 @@ class _KeyOptions(key_records.KeyChanges, total=False):
     expires: read.Expiry | None
 
 
+_CAP: Final = "it begins no new call once it has spent this much"
 _BUDGET: Final = (
     "--budget",
     "AMOUNT/PERIOD|NAME",
@@ -50,13 +51,7 @@ _BUDGET: Final = (
     arg("--name", "NAME", read.word, "a name to tell keys apart", default=SUPPRESS),
     _make_expiry("when it expires: 30d, 12h"),
     *make_limits(arg),
-    arg(
-        "--cap",
-        "AMOUNT",
-        read.amount_above_zero,
-        "the most it may ever spend (default: no cap)",
-        dest="cap_nano",
-    ),
+    arg("--cap", "AMOUNT", read.amount_above_zero, f"{_CAP} (default: no cap)", dest="cap_nano"),
     arg(*_BUDGET),
 )
 def key_add(command: Command, account: str, **options: Unpack[_KeyOptions]) -> None:
@@ -64,6 +59,7 @@ def key_add(command: Command, account: str, **options: Unpack[_KeyOptions]) -> N
     warn_of_unknown_models(command, options)
     books = command.open_books()
     terms, own = _look_up(books, account, options)
+    # Nothing waits until the gateway knows the key: it looks unknown ones up again.
     _hand_out(command, keys.add_key(books, account, key_records.KeyTerms(**terms), own=own))
 
 
@@ -73,9 +69,9 @@ def key_add(command: Command, account: str, **options: Unpack[_KeyOptions]) -> N
     "key edit ID --rpm 60 --budget none",
     _KEY,
     edit("--name", "NAME", read.word, "a name to tell keys apart"),
-    edit("--cap", "AMOUNT", read.amount_above_zero, "the most it may ever spend", dest="cap_nano"),
+    edit("--cap", "AMOUNT", read.amount_above_zero, _CAP, dest="cap_nano"),
     edit(*_BUDGET),
-    edit("--expires", "TIME", read.expiry, "when it expires: 30d, 12h or 2026-12-31"),
+    edit("--expires", "TIME", read.expiry, f"when it expires: 30d, 12h, {_MOMENTS}"),
     *make_limits(edit),
 )
 def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None:
@@ -119,7 +115,7 @@ def _look_up(
     arg("account", "ACCOUNT", read.word, "list only the keys of this account", nargs="?"),
     arg(
         "--unused",
-        "TIME",
+        "DURATION",
         read.duration_seconds,
         "only keys that work and were not used for so long",
     ),
@@ -127,11 +123,11 @@ def _look_up(
 def key_list(command: Command, account: str | None, unused: int | None) -> None:
     """List keys of all accounts or of one, without their secrets."""
     books = command.open_books()
-    keys = books.keys.read_all(account)
+    found = books.keys.read_all(account)
     if unused is not None:
         now_ms = books.clock()
-        keys = [key for key in keys if key.is_unused(now_ms - unused * 1000, now_ms)]
-    command.show_list(keys, views.KEY)
+        found = [key for key in found if key.is_unused(now_ms - unused * 1000, now_ms)]
+    command.show_list(found, views.KEY)
 
 
 @verb(
@@ -141,7 +137,7 @@ def key_list(command: Command, account: str | None, unused: int | None) -> None:
     _KEY,
     arg(
         "--grace",
-        "TIME",
+        "DURATION",
         read.duration_seconds,
         "how long the old key still works: 0, 1h, 24h or 7d",
         default=0,

@@ -40,7 +40,8 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
             "Make the process that serves on this machine read the configuration again. It checks the"
             " whole file before anything changes, with the variables of its own environment, and says"
             " what changed, or why nothing did."
-            f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves."
+            f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves,"
+            f" {ExitCode.NOT_FOUND} if there is no database."
         ),
     ),
     "audit": (
@@ -181,7 +182,9 @@ def make_limits(make: Callable[..., Argument]) -> tuple[Argument, ...]:
     """Make the options of what an account or a key may use, with `arg` or `edit`."""
     minute = "per minute; 0 = unlimited"
     return (
-        make("--models", "A,B", read.model_list, "the only models it may use (default: all)"),
+        make(
+            "--models", "A,B", read.model_list, "the only models it may use; all if none is named"
+        ),
         make("--rpm", "N", read.count, f"requests {minute}", dest="requests_per_minute"),
         make("--tpm", "N", read.count, f"tokens {minute}", dest="tokens_per_minute"),
         make("--concurrency", "N", read.count, "requests in flight at once; 0 = unlimited"),

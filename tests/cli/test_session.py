@@ -101,7 +101,7 @@ async def refuse(folder: Path) -> None:
         clock = partial(add, unix_ms(), -ago_ms)
         async with open_ledger(folder / "gateway.db", clock=clock) as ledger:
             for _ in range(times):
-                ledger.note_refusal(account_id, "rate_limit_exceeded", "", "req_1")
+                ledger.note_refusal(account_id, "model_not_found", "", "req_1")
                 if ago_ms == 0:
                     ledger.note_upstream_call("demo", "echo", FAILURE)
                     ledger.note_upstream_call("vendor", "far", FAILURE)

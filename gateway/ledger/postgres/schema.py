@@ -132,7 +132,8 @@ def _read_version(session: Session, url: str) -> int:
     if works_since > VERSION:
         raise LedgerError(
             f"{DatabaseUrl(url)}: schema version {version} is newer than this gateway knows"
-            f" ({VERSION}); run a newer gateway"
+            f" ({VERSION}); run a newer gateway, or restore the"
+            " backup from before its upgrade"
         )
     return int(version)
 

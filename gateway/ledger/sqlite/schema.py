@@ -218,7 +218,8 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     if version > VERSION:
         raise LedgerError(
             f"{path}: schema version {version} is newer than this gateway knows "
-            f"({VERSION}); run a newer gateway"
+            f"({VERSION}); run a newer gateway, or restore the"
+            " backup from before its upgrade"
         )
 
 
