@@ -17,8 +17,8 @@ import re
 import struct
 from typing import Any, Final
 
-from gateway.dialects.base import Caller, EventReader, Pipeline, Upstream
-from gateway.dialects.chat.dialect import ChatUpstream
+from gateway.dialects.base import Caller, EventReader, Pipeline
+from gateway.dialects.chat.dialect import ChatUpstream, ServiceUpstream
 from gateway.dialects.chat.stream import DONE
 from gateway.dialects.records import (
     CompletionRequest,
@@ -32,12 +32,12 @@ from gateway.dialects.records import (
 )
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields
-from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.replies import check_error
-from gateway.dialects.wire.sse import is_canonical, read_object, render_data
+from gateway.dialects.wire.sse import is_canonical, render_data
 from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
-from gateway.errors import BadRequest, GatewayError, UpstreamError
+from gateway.errors import BadRequest, GatewayError
 from gateway.money import Tokens
 from gateway.prices import BillOptions
 from gateway.usage import Expected, Metered, Reported, count_text
@@ -79,11 +79,10 @@ class TranscriptsCaller(Caller):
             outer = name.partition("[")[0]
             # Some providers read `model[]` as `model`.
             if outer in _ELSEWHERE or (outer != name and outer in _FIELDS):
-                raise BadRequest(
-                    f"Unsupported parameter: '{name}'. Send the recording itself as 'file'; 'model',"
-                    " 'response_format' and 'stream' are texts.",
-                    param=name,
-                    code="unsupported_parameter",
+                raise fields.unsupported(
+                    name,
+                    ". Send the recording itself as 'file'; 'model', 'response_format' and 'stream' are"
+                    " texts.",
                 )
         fields.check_all(body, _FIELDS, required=("model",))
         return CompletionRequest(body, body["model"], _FLAGS[body.get("stream", "").lower()])
@@ -130,11 +129,12 @@ def estimate_seconds(upload: Upload) -> int:
     return -(-upload.size // rate) or 1
 
 
-class TranscriptsUpstream(ChatUpstream):
+class TranscriptsUpstream(ServiceUpstream):
     """An `Upstream` that writes down what is said."""
 
     name = "transcripts"
     path = "/audio/transcriptions"
+    reply_name = "a transcript"
 
     def ask(self, body: Json, target: Target) -> Json:
         if target.unit == "character" and any(one.price.input for one in target.prices.applied):
@@ -150,30 +150,17 @@ class TranscriptsUpstream(ChatUpstream):
     def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG002
         return BillOptions(any_tier=True, by_tokens=target.unit == "token")
 
-    def read_reply(self, text: bytes) -> Json:
-        reply = maybe_loads(text)
-        if type(reply) is dict:
-            check_error(reply)
-            if type(reply.get("text")) is str:
-                return reply
-        raise UpstreamError("The upstream's reply is not a transcript.")
+    def check_reply(self, reply: Json) -> bool:
+        return type(reply.get("text")) is str
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         return _report(reply.get("usage"), reply.get("duration"), expected)
-
-    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
-        return True
 
     def has_content(self, reply: Json) -> bool:
         return bool(reply["text"])
 
     def count_text(self, reply: Json) -> int:
         return count_text(reply["text"])
-
-    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
-        if type(reply.get("model")) is str or b"cost" in text:
-            return Upstream.edit_reply(self, text, reply, context, tokens)
-        return text
 
     def replay_reply(self, reply: Json) -> bytes:
         return render_data({**reply, "type": _TEXT_DONE})
@@ -210,33 +197,28 @@ def _read_seconds(told: object) -> int:
 class TranscriptReader(EventReader):
     """An `EventReader` of pieces of text. Nothing but the body's end is terminal."""
 
-    __slots__ = ("_begun", "has_done", "is_done")
+    __slots__ = ("begun", "has_done", "is_done")
+
+    begun: bool
 
     def __init__(self) -> None:
         super().__init__()
-        self._begun = False
+        self.begun = False
         self.is_done = False
         """The event with the whole text came, which is OpenAI's last."""
         self.has_done = False
         """`[DONE]` came."""
 
     @property
-    def begun(self) -> bool:
-        return self._begun
-
-    @property
     def finished(self) -> bool:
         return self.is_done or self.has_done
 
-    def read_event(self, event: Event) -> Json | None:
-        if event.data is None or not event.data.strip():
-            return None
-        if event.data.strip() == b"[DONE]":
-            self.has_done = True
-            return None
-        body = read_object(event)
-        check_error(body, event.name)
-        self._begun = True
+    def _note_done(self) -> None:
+        self.has_done = True
+
+    def _read_object(self, body: Json, name: str) -> Json:
+        check_error(body, name)
+        self.begun = True
         self.is_done = self.is_done or body.get("type") == _TEXT_DONE
         if type(body.get("usage")) is dict:
             self.usage = body["usage"]
@@ -244,7 +226,7 @@ class TranscriptReader(EventReader):
 
     def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - the usage is all
         """Read the end of an event too large to hold, which only the last one can be: it has all text."""
-        self._begun = self.is_done = True
+        self.begun = self.is_done = True
         self.usage = usage or self.usage
 
     def read_report(self, expected: Expected) -> Reported:

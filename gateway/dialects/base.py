@@ -36,8 +36,9 @@ from gateway.dialects.records import (
     Target,
 )
 from gateway.dialects.wire.billed import read_bill_options
-from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
-from gateway.dialects.wire.usage import hide_bill
+from gateway.dialects.wire.jsonbytes import maybe_loads
+from gateway.dialects.wire.sse import DONE_DATA, read_object
+from gateway.dialects.wire.usage import edit_model
 from gateway.errors import GatewayError, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import BillOptions
@@ -129,16 +130,8 @@ class Caller(ABC):
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:  # noqa: ARG002 - the headers have the id
         """Write the JSON body of an error reply."""
-        return orjson.dumps(
-            {
-                "error": {
-                    "message": error.message,
-                    "type": error.type,
-                    "param": error.param,
-                    "code": error.code,
-                }
-            }
-        )
+        said = {name: getattr(error, name) for name in ("message", "type", "param", "code")}
+        return orjson.dumps({"error": said})
 
     def render_error_event(
         self,
@@ -163,7 +156,7 @@ class Caller(ABC):
         for one in limits:
             headers[f"x-ratelimit-limit-{one.name}"] = str(one.limit)
             headers[f"x-ratelimit-remaining-{one.name}"] = str(one.remaining)
-            headers[f"x-ratelimit-reset-{one.name}"] = format_duration(one.reset_seconds)
+            headers[f"x-ratelimit-reset-{one.name}"] = one.reset
         return headers
 
     def list_models(self, models: Sequence[ListedModel], query: Query) -> Json:  # noqa: ARG002 - OpenAI's list has no pages
@@ -179,16 +172,6 @@ class Caller(ABC):
             "owned_by": model.owned_by,
             "kind": model.kind,
         }
-
-
-def format_duration(seconds: float) -> str:
-    """Format a Go duration as OpenAI does: `12ms`, `1s`, `6m0s`."""
-    milliseconds = max(0, round(seconds * 1000))
-    if milliseconds < 1000:  # noqa: PLR2004 - a second
-        return f"{milliseconds}ms"
-    whole = -(-milliseconds // 1000)
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 class EventReader(ABC):
@@ -217,12 +200,24 @@ class EventReader(ABC):
     def finished(self) -> bool:
         """Every choice has its finish reason: a clean end may stand for the terminal event."""
 
-    @abstractmethod
     def read_event(self, event: Event) -> Json | None:
         """Read an event as the object it holds; None for one that says nothing.
 
         Raises UpstreamError for an error, and for data that is no event of this dialect.
         """
+        data = (event.data or b"").strip()
+        if data == DONE_DATA:
+            self._note_done()
+        if data in (b"", DONE_DATA):
+            return None
+        return self._read_object(read_object(event), event.name)
+
+    @abstractmethod
+    def _read_object(self, body: Json, name: str) -> Json | None:
+        """Read the object of an event of this name; see `read_event`."""
+
+    def _note_done(self) -> None:  # noqa: B027 - an end in chat alone; imitations of others add it
+        """Note `[DONE]`."""
 
     def read(self, event: Event) -> Sequence[Json]:
         """Read an event as none, one or several in the shape of the dialect's schema."""
@@ -248,18 +243,20 @@ class EventReader(ABC):
         """Read `usage` and the terms on which the reply was served."""
 
 
-class EventWriter(Protocol):
+class EventWriter(ABC):
     """Writes one stream in the caller's dialect from the events that an `EventReader` gives.
 
     The order is `open`, any number of `write`, `flush`, `close`, `finish`; each but the last adds
     events that `take` gives out. `write`, `flush` and `close` raise UpstreamError.
     """
 
-    __slots__ = ()
+    __slots__ = ("_out", "text_bytes")
 
-    @property
-    def text_bytes(self) -> int:
+    def __init__(self) -> None:
+        self.text_bytes = 0
         """UTF-8 bytes of text, reasoning and arguments in the events so far."""
+        self._out: list[bytes] = []
+        """The events since the last `take`."""
 
     @property
     def delivered(self) -> bool:
@@ -271,22 +268,29 @@ class EventWriter(Protocol):
         """See `Pipeline`."""
         return None
 
+    @abstractmethod
     def open(self, usage: ReplyUsage) -> None:
         """Begin the reply; `usage` is what has been reported by now."""
 
+    @abstractmethod
     def write(self, event: Json) -> None: ...
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: B027 - not all hold something back
         """Write what was held back: nothing more will come."""
 
+    @abstractmethod
     def close(self, usage: ReplyUsage) -> None:
         """Write the last events but the terminal one."""
 
+    @abstractmethod
     def finish(self) -> bytes:
         """Return the terminal event."""
 
     def take(self) -> bytes:
         """Return the events since the last call."""
+        out = b"".join(self._out)
+        self._out.clear()
+        return out
 
 
 class Upstream(ABC):
@@ -308,9 +312,8 @@ class Upstream(ABC):
     passed_headers: tuple[str, ...] = ()
     """Headers of callers of the same dialect that go on to the upstream, in lower case."""
 
-    def find_path(self, upstream_model: str, *, stream: bool) -> str:
+    def find_path(self, upstream_model: str, *, stream: bool) -> str:  # noqa: ARG002 - Vertex needs them
         """Return the path of a request, where it depends on the model."""
-        del upstream_model, stream
         return self.path
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
@@ -365,11 +368,7 @@ class Upstream(ABC):
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - chat tells them
         """Write a reply for a caller of the same dialect: its own bytes, but for what must change."""
-        shown, ours = hide_bill(reply, text), context.request.model
-        # Bytes are edited only where no bill has to be hidden: for that, all is written anew.
-        model = reply.get("model") if shown is reply else None
-        out = maybe_splice(text, "model", model, ours) if type(model) is str else None
-        return out or dumps_lenient({**shown, "model": ours})
+        return edit_model(text, reply, context.request.model)
 
     @abstractmethod
     def replay_reply(self, reply: Json) -> bytes:

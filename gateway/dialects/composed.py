@@ -140,16 +140,12 @@ def _ask_plainly(context: ReplyContext) -> ReplyContext:
 class _ComposedWriter(EventWriter):
     """An `EventWriter` whose bytes go through a further stream."""
 
-    __slots__ = ("_out", "_stream", "_writer")
+    __slots__ = ("_stream", "_writer")
 
     def __init__(self, writer: EventWriter, stream: TranslatedStream) -> None:
+        super().__init__()
         self._writer = writer
         self._stream = stream
-        self._out: list[bytes] = []
-
-    @property
-    def text_bytes(self) -> int:
-        return self._writer.text_bytes
 
     @property
     def delivered(self) -> bool:
@@ -160,28 +156,28 @@ class _ComposedWriter(EventWriter):
         return self._stream.position
 
     def open(self, usage: ReplyUsage) -> None:
-        self._writer.open(usage)
-        self._feed(self._writer.take())
+        self._pass_on(self._writer.open, usage)
 
     def write(self, event: Json) -> None:
-        self._writer.write(event)
-        self._feed(self._writer.take())
+        self._pass_on(self._writer.write, event)
 
     def flush(self) -> None:
-        self._writer.flush()
-        self._feed(self._writer.take())
+        self._pass_on(self._writer.flush)
 
     def close(self, usage: ReplyUsage) -> None:
-        self._writer.close(usage)
-        self._feed(self._writer.take() + self._writer.finish())
+        self._pass_on(self._writer.close, usage)
+        self._feed(self._writer.finish())
 
     def finish(self) -> bytes:
         return self._stream.finish()
 
-    def take(self) -> bytes:
-        out = b"".join(self._out)
-        self._out.clear()
-        return out
+    def _pass_on(self, write: Callable[..., None], *what: Json | ReplyUsage) -> None:
+        """Feed what the inner writer writes to the outer stream."""
+        try:
+            write(*what)
+        finally:  # what was made counts even if it cannot be written
+            self.text_bytes = self._writer.text_bytes
+        self._feed(self._writer.take())
 
     def _feed(self, data: bytes) -> None:
         self._out.append(self._stream.feed(data))

@@ -10,17 +10,15 @@ from __future__ import annotations
 import re
 import struct
 from binascii import b2a_base64
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import orjson
 
 from gateway.dialects.base import Caller
-from gateway.dialects.chat.dialect import ChatUpstream
+from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
-from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
@@ -31,8 +29,8 @@ MAX_FRAME_BYTES: Final = 1 << 20
 MAX_VECTOR_BYTES: Final = 1 << 20
 """Bytes of a vector: 40,000 floats, ten times as many as the largest models make. It bounds how long
 one is read, while no other thread runs."""
-STAND_IN: Final = b"0"
-"""The value of `embedding` in a frame."""
+STAND_IN: Final = "(vectors)"
+"""The value of `embedding` in a reply without its vectors."""
 
 _KEY: Final = b'"embedding"'
 _VECTOR: Final = re.compile(_KEY + rb'\s*:\s*(?=[\["])')
@@ -40,26 +38,6 @@ _VECTOR: Final = re.compile(_KEY + rb'\s*:\s*(?=[\["])')
 _CLOSING: Final = {b"[": b"]", b'"': b'"'}
 _MAX_HITS: Final = 4
 """Occurrences of the word that are tried: an item has two."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A reply around its vectors: all bytes before the first, and all behind the last."""
-
-    head: bytes
-    tail: bytes
-
-    @property
-    def text(self) -> bytes:
-        """The reply as if it had one item: that begins like the first and ends like the last."""
-        return self.head + STAND_IN + self.tail
-
-    def replace(self, text: bytes) -> Self:
-        """Return the frame of `text`, which is that of this one with a single edit."""
-        before = self.head + STAND_IN
-        if text.startswith(before):
-            return self.__class__(self.head, text[len(before) :])
-        return self.__class__(text[: -len(self.tail) - len(STAND_IN)], self.tail)
 
 
 def maybe_find_vectors(text: bytes) -> tuple[int, int] | None:
@@ -186,11 +164,12 @@ _FIELDS: Final = {
 _FORMAT: Final = "encoding_format"
 
 
-class EmbeddingsUpstream(ChatUpstream):
+class EmbeddingsUpstream(ServiceUpstream):
     """An `Upstream` that makes embeddings. It has no streams, so nobody opens one."""
 
     name = "embeddings"
     path = "/embeddings"
+    reply_name = "a list of embeddings"
 
     def ask(self, body: Json, target: Target) -> Json:
         """Address a request; base64 is made here where the provider cannot."""
@@ -199,20 +178,18 @@ class EmbeddingsUpstream(ChatUpstream):
             asked[_FORMAT] = "float"
         return asked
 
-    def read_reply(self, text: bytes) -> Json:
-        """Read a reply without its vectors; `data` has one item that stands for all."""
+    def _parse(self, text: bytes) -> Any:
+        """Parse a reply without its vectors; `data` has one item that stands for all."""
         found = maybe_find_vectors(text)
-        frame = text if found is None else _cut(text, *found).text
-        reply = maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
-        if type(reply) is dict:
-            if reply.get("error") or reply.get("object") == "error":
-                raise make_failure(reply)
-            match reply.get("data"):
-                case [{"embedding": 0}] if found is not None:
-                    return reply
-                case _:
-                    pass
-        raise UpstreamError("The upstream's reply is not a list of embeddings.")
+        frame = text if found is None else _cut(text, *found)
+        return maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
+
+    def check_reply(self, reply: Json) -> bool:
+        match reply:
+            case {"data": [{"embedding": held}]}:
+                return bool(held == STAND_IN)
+            case _:
+                return False
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         """Read the input; some providers report only the total, which is the same."""
@@ -222,45 +199,36 @@ class EmbeddingsUpstream(ChatUpstream):
         told = {**usage, "prompt_tokens": given, "completion_tokens": 0, "total_tokens": given}
         return read_openai_usage(told, reply.get("service_tier"), expected)
 
-    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
-        return True
-
-    def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - a vector has no output tokens
-        return False
-
-    def count_text(self, reply: Json) -> int:  # noqa: ARG002 - there is none
-        return 0
-
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
         """Edit the model; without a usage, tell `tokens`; pack floats if the caller wants base64.
 
         What is missing is written at the end, as the last of duplicate keys counts.
         """
         found = maybe_find_vectors(text)
-        assert found is not None  # since `read_reply` read it
+        if found is None:  # it has the stand-in itself, under an escaped name
+            raise UpstreamError(f"The upstream's reply is not {self.reply_name}.")
         begin, end = found
         vectors: bytes | memoryview = memoryview(text)[begin:end]
         if context.request.body.get(_FORMAT) == "base64" and vectors[:1] == b"[":
             vectors = pack_vectors(text[begin:end])
         frame, model, ours = _cut(text, begin, end), reply.get("model"), context.request.model
-        shown = hide_bill(reply, frame.text)
+        shown = hide_bill(reply, frame)
         if shown is not reply:  # written anew, as the bill may stand on either side of the vectors
-            head, mark, tail = dumps_lenient(shown).partition(b'"embedding":')
-            frame = Frame(head + mark, tail.removeprefix(STAND_IN))
-        edited = maybe_splice(frame.text, "model", model, ours) if type(model) is str else None
-        missing: Json = {}
-        if edited is None:
-            missing["model"] = ours
-        else:
-            frame = frame.replace(edited)
+            frame = dumps_lenient(shown)
+        edited = maybe_splice(frame, "model", model, ours) if type(model) is str else None
+        missing: Json = {} if edited else {"model": ours}
         if self.find_usage(reply) is None:
             count = tokens.all_input
             missing["usage"] = {"prompt_tokens": count, "total_tokens": count}
-        tail = frame.tail
+        head, _, tail = (edited or frame).partition(_MARK)
         if missing:
             tail = b"%b,%b" % (tail[:-1], dumps_lenient(missing)[1:])
-        return b"".join((frame.head, vectors, tail))
+        return b"".join((head, vectors, tail))
 
 
-def _cut(text: bytes, begin: int, end: int) -> Frame:
-    return Frame(text[:begin], text[end:])
+_MARK: Final = orjson.dumps(STAND_IN)
+
+
+def _cut(text: bytes, begin: int, end: int) -> bytes:
+    """Return a reply as if it had one item, which begins like the first and ends like the last."""
+    return text[:begin] + _MARK + text[end:]

@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gateway.dialects.base import Caller, EventReader
-from gateway.dialects.chat.dialect import ChatUpstream
-from gateway.dialects.records import CompletionRequest, Event, Inputs, Json, ReplyContext, Target
+from gateway.dialects.chat.dialect import ServiceUpstream
+from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.billed import check_fields, read_bill_options
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_text, maybe_loads
+from gateway.dialects.wire.billed import read_bill_options
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_loads
 from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.replies import check_error
-from gateway.dialects.wire.sse import read_object
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
@@ -73,15 +72,12 @@ _FIELDS: Final = {
 }
 
 
-class ImagesUpstream(ChatUpstream):
+class ImagesUpstream(ServiceUpstream):
     """An `Upstream` that makes images."""
 
     name = "images"
     path = "/images/generations"
-
-    def ask(self, body: Json, target: Target) -> Json:
-        check_fields(body, target)
-        return {**body, "model": target.upstream_model}
+    reply_name = "a list of images"
 
     def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:
         """Read what changes the bill, the price of an image among it. Raises BadRequest without one."""
@@ -104,24 +100,17 @@ class ImagesUpstream(ChatUpstream):
         calls = {dearest: body.get("n") or 1}
         return replace(options, tool_calls=calls, image=image, image_prices=prices)
 
-    def read_reply(self, text: bytes) -> Json:
-        """Read a reply with its images cut out."""
+    def _parse(self, text: bytes) -> Any:
+        """Parse a reply with its images cut out."""
         frame, _ = cut_images(text)
-        reply = maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
-        if type(reply) is dict:
-            check_error(reply)
-            match reply.get("data"):
-                case [_, *_] as images if all(type(one) is dict for one in images):
-                    return reply
-                case _:
-                    pass
-        raise UpstreamError("The upstream's reply is not a list of images.")
+        return maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
+
+    def check_reply(self, reply: Json) -> bool:
+        images = get_list(reply, "data")
+        return images != [] and all(type(one) is dict for one in images)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         return _report(self.find_usage(reply), len(reply["data"]), expected, read_image(reply))
-
-    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
-        return True
 
     def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - there is an image
         return True
@@ -225,11 +214,13 @@ def _report(
 class ImageReader(EventReader):
     """An `EventReader` of partial and whole images. Nothing but the body's end is terminal."""
 
-    __slots__ = ("_begun", "_images", "_served", "is_partial")
+    __slots__ = ("_images", "_served", "begun", "is_partial")
+
+    begun: bool
 
     def __init__(self) -> None:
         super().__init__()
-        self._begun = False
+        self.begun = False
         self._images = 0
         """Whole images."""
         self._served = ("", "")
@@ -238,21 +229,14 @@ class ImageReader(EventReader):
         """The event that passes unread has a partial image."""
 
     @property
-    def begun(self) -> bool:
-        return self._begun
-
-    @property
     def finished(self) -> bool:
         return self._images > 0
 
-    def read_event(self, event: Event) -> Json | None:
-        if event.data is None or not event.data.strip() or event.data.strip() == b"[DONE]":
-            return None
-        body = read_object(event)
-        check_error(body, event.name)
+    def _read_object(self, body: Json, name: str) -> Json:
+        check_error(body, name)
         if type(body.get("type")) is not str:
             raise UpstreamError("The upstream sent a stream event without a type.")
-        self._begun = True
+        self.begun = True
         if body["type"].endswith(".completed"):
             self._images += 1
             self._served = read_image(body)
@@ -260,7 +244,7 @@ class ImageReader(EventReader):
         return body
 
     def read_end(self, end: bytes, usage: Json | None) -> None:
-        self._begun = True
+        self.begun = True
         if not self.is_partial:
             self._images += 1
             # Both stand behind the image, if they are told; within a string the quotes are escaped.

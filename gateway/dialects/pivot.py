@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from gateway.dialects.base import EventWriter
 from gateway.dialects.chat.repair import list_media, read_content, read_reasoning
 from gateway.dialects.chat.state import StateCollector, open_history
 from gateway.dialects.chat.stream import check_finish, read_fragment
@@ -258,17 +259,16 @@ def unnamed_call() -> UndeliverableReply:
     return UndeliverableReply("The upstream called a tool without naming it.")
 
 
-class FirstChoiceWriter(ABC):
+class FirstChoiceWriter(EventWriter):
     """The part of an `EventWriter` that reads chunks: the first choice alone, as callers ask for one."""
 
     __slots__ = (
-        "_buffered_chars", "_content_chars", "_context", "_index", "_next_index", "_out",
-        "_sources", "_state", "text_bytes",
+        "_buffered_chars", "_content_chars", "_context", "_index", "_next_index", "_sources",
+        "_state",
     )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
-        self.text_bytes = 0
-        """See `EventWriter`."""
+        super().__init__()
         self._context = context
         self._state = StateCollector(context.provider_tag)
         self._index: int | None = None
@@ -279,7 +279,6 @@ class FirstChoiceWriter(ABC):
         self._buffered_chars = 0
         self._sources: list[Json] = []
         """Sources that wait for the text that they are about."""
-        self._out: list[bytes] = []
 
     @property
     def delivered(self) -> bool:
@@ -293,12 +292,6 @@ class FirstChoiceWriter(ABC):
                     self._index = choice["index"]
                 if choice["index"] == self._index:
                     self._write_choice(choice)
-
-    def take(self) -> bytes:
-        """Return the events since the last call."""
-        out = b"".join(self._out)
-        self._out.clear()
-        return out
 
     def _write_choice(self, choice: Json) -> None:
         delta = get_object(choice, "delta")
@@ -331,14 +324,6 @@ class FirstChoiceWriter(ABC):
         self._buffered_chars += len(text)
         if self._buffered_chars > MAX_BUFFERED_CHARS:
             raise UndeliverableReply("The upstream's reply is too large.")
-
-    @abstractmethod
-    def open(self, usage: ReplyUsage) -> None:
-        """See `EventWriter`."""
-
-    @abstractmethod
-    def flush(self) -> None:
-        """See `EventWriter`."""
 
     @abstractmethod
     def _write_text(self, kind: Kind, text: str) -> None: ...

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from gateway.prices import FREE_OF_CHARGE, BillOptions, PriceList
-from gateway.usage import Expected, Metered
+from gateway.usage import Expected, Metered, estimate_file
 
 Json = dict[str, Any]
 """An object as parsers make it. Its values have exact types, so hot paths ask `type(x) is str`."""
@@ -111,6 +111,25 @@ class CompletionRequest:
     """The JSON values of a large body, without those in its strings; 0 for another one."""
     upload: Upload | None = None
     """The file of a form, whose fields are `body`."""
+
+    def add_file(self, kind: str, content: object, where: str) -> None:
+        """Count a `picture`, an `audio` or a `document`; `content` is its base64, if it is here."""
+        chars = len(content) if isinstance(content, str) else 0
+        tokens = estimate_file(kind, chars)
+        self.base64_chars += chars
+        self.file_tokens += tokens
+        if kind == "audio":
+            self.audio_tokens += tokens
+            self.audio = self.audio or where
+
+    def add_url(self, kind: str, url: object, where: str) -> None:
+        """Count a file by its URL, which may hold its content (RFC 2397)."""
+        # Not a pattern: a picture has megabytes of base64.
+        head, _, content = url.partition(",") if isinstance(url, str) else ("", "", "")
+        is_base64 = head.startswith("data:") and head.endswith(";base64")
+        if head[:11].lower() == "data:audio/":
+            kind = "audio"
+        self.add_file(kind, content if is_base64 else None, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,3 +242,12 @@ class RateLimit:
     remaining: int
     reset_seconds: float
     """The time until all of it is there again."""
+
+    @property
+    def reset(self) -> str:
+        """The same as a Go duration, as OpenAI writes it: `12ms`, `1s`, `6m0s`."""
+        milliseconds = max(0, round(self.reset_seconds * 1000))
+        if milliseconds < 1000:  # noqa: PLR2004 - a second
+            return f"{milliseconds}ms"
+        minutes, rest = divmod(-(-milliseconds // 1000), 60)
+        return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -17,19 +17,16 @@ import math
 from typing import Any, Final, Literal
 
 from gateway.dialects.base import Caller, Pipeline, Upstream
-from gateway.dialects.chat.dialect import FIELDS, ChatUpstream
+from gateway.dialects.chat.dialect import FIELDS, ChatUpstream, ServiceUpstream
 from gateway.dialects.chat.repair import count_choices_text
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.embeddings import read_inputs
-from gateway.dialects.records import CompletionRequest, Event, Inputs, Json, ReplyContext, Target
+from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.billed import check_fields
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_loads
-from gateway.dialects.wire.replies import check_error
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
 from gateway.dialects.wire.usage import read_openai_usage
-from gateway.errors import UpstreamError
 from gateway.money import SEARCH_UNIT, Tokens
 from gateway.prices import BillOptions
 from gateway.usage import MAX_PLAUSIBLE_CALLS, Expected, Reported, count_text, estimate_tokens
@@ -116,9 +113,9 @@ class CompletionReader(ChatReader):
         inputs = context.request.inputs
         self._n = (context.request.body.get("n") or 1) * (inputs.count if inputs else 1)
 
-    def read_event(self, event: Event) -> Json | None:
-        chunk = super().read_event(event)
-        for position, choice in enumerate(get_list(chunk or {}, "choices")):
+    def _read_object(self, chunk: Json, name: str) -> Json:
+        chunk = super()._read_object(chunk, name)
+        for position, choice in enumerate(get_list(chunk, "choices")):
             if type(choice) is dict:
                 index = choice.get("index")
                 index = index if type(index) is int else position
@@ -216,15 +213,12 @@ _RERANK_FIELDS: Final = {
 }
 
 
-class RerankUpstream(ChatUpstream):
+class RerankUpstream(ServiceUpstream):
     """An `Upstream` that ranks documents. It has no streams, so nobody opens one."""
 
     name = "rerank"
     path = "/rerank"
-
-    def ask(self, body: Json, target: Target) -> Json:
-        check_fields(body, target)
-        return {**body, "model": target.upstream_model}
+    reply_name = "a list of results"
 
     def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG002
         """Expect the search units of the documents."""
@@ -232,17 +226,14 @@ class RerankUpstream(ChatUpstream):
         by_tokens = any(one.price.input for one in target.prices.applied)
         return BillOptions(any_tier=True, tool_calls={SEARCH_UNIT: units}, by_tokens=by_tokens)
 
-    def read_reply(self, text: bytes) -> Json:
-        """Read a reply; an array is read as its results."""
-        reply = maybe_loads(text)
-        if type(reply) is list:
-            reply = {"results": reply}
-        if type(reply) is dict:
-            check_error(reply)
-            results = reply.get("results")
-            if type(results) is list and all(type(one) is dict for one in results):
-                return reply
-        raise UpstreamError("The upstream's reply is not a list of results.")
+    def _parse(self, text: bytes) -> Any:
+        """Parse a reply; an array stands for its results."""
+        reply = super()._parse(text)
+        return {"results": reply} if type(reply) is list else reply
+
+    def check_reply(self, reply: Json) -> bool:
+        results = reply.get("results")
+        return type(results) is list and all(type(one) is dict for one in results)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         """Read tokens and search units. Units that are not told are those of the documents."""
@@ -263,20 +254,6 @@ class RerankUpstream(ChatUpstream):
             # Nothing is guessed if tokens are not told that have no price.
             report.tokens, report.has_input = Tokens(max(expected.input_tokens, 1)), True
         return report
-
-    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
-        return True
-
-    def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - a rank has no output tokens
-        return False
-
-    def count_text(self, reply: Json) -> int:  # noqa: ARG002 - there is none
-        return 0
-
-    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
-        if type(reply.get("model")) is str or b"cost" in text:
-            return Upstream.edit_reply(self, text, reply, context, tokens)
-        return text
 
 
 def _read_units(told: object) -> int | None:

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects.base import format_duration
 from gateway.dialects.exchanges import CALLERS, EXCHANGES, UPSTREAMS
-from gateway.dialects.records import DIALECTS, LIMITED, OPENAI_LIKE, ListedModel
+from gateway.dialects.records import DIALECTS, LIMITED, OPENAI_LIKE, ListedModel, RateLimit
 from gateway.errors import BadRequest
 from tests import streams
 from tests.dialects.chat.kit import Played, each_byte, make_context, play, read_chunks
@@ -109,7 +108,7 @@ def test_headers_name_the_request_and_the_limits() -> None:
     ],
 )
 def test_durations_are_written_as_go_does(seconds: float, written: str) -> None:
-    assert format_duration(seconds) == written
+    assert RateLimit("requests", 1, 1, seconds).reset == written
 
 
 @each_row(

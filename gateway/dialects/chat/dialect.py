@@ -18,10 +18,11 @@ from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields, check_tools
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_splice
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads, maybe_splice
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import (
+    edit_model,
     find_chunk_usage,
     hide_bill,
     lift_usage,
@@ -30,6 +31,7 @@ from gateway.dialects.wire.usage import (
     read_openai_usage,
     tells,
 )
+from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 
@@ -52,16 +54,22 @@ class ChatCaller(Caller):
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
         fields.check_all(body, FIELDS, required=("model", "messages"))
-        files = fields.Files()
-        _check_messages(body["messages"], files)
         options = body.get("stream_options") or {}
         # A provider may heed either of them, and the hold has to cover both.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
-        wants_usage = options.get("include_usage") is True
-        return files.make_request(body, most, wants_usage=wants_usage, n=body.get("n") or 1)
+        request = CompletionRequest(
+            body,
+            body["model"],
+            body.get("stream") is True,
+            options.get("include_usage") is True,
+            n=body.get("n") or 1,
+            max_tokens=most or None,
+        )
+        _check_messages(body["messages"], request)
+        return request
 
 
-def _check_messages(messages: Any, files: fields.Files) -> None:
+def _check_messages(messages: Any, request: CompletionRequest) -> None:
     if messages == []:
         raise fields.empty("array", "messages")
     if type(messages) is not list:
@@ -76,7 +84,7 @@ def _check_messages(messages: Any, files: fields.Files) -> None:
         if content is None and role not in _MAY_LACK_CONTENT:
             raise fields.missing(f"messages[{index}].content")
         if content is not None and type(content) is not str:
-            _check_content(f"messages[{index}].content", content, files)
+            _check_content(f"messages[{index}].content", content, request)
         if "tool_calls" in message:
             _check_calls(f"messages[{index}].tool_calls", message["tool_calls"])
 
@@ -89,7 +97,7 @@ def _check_calls(where: str, calls: Any) -> None:
             raise fields.wrong_type(f"{where}[{index}]", "an object", call)
 
 
-def _check_content(where: str, content: Any, files: fields.Files) -> None:
+def _check_content(where: str, content: Any, request: CompletionRequest) -> None:
     if type(content) is not list:
         raise fields.wrong_type(where, "a string or an array of content parts", content)
     if not content:
@@ -99,10 +107,10 @@ def _check_content(where: str, content: Any, files: fields.Files) -> None:
         if kind is None:
             raise fields.refuse_part(f"{where}[{index}]", part)
         if kind in _FILE_PARTS or "audio" in kind or _LINKED_PART.fullmatch(kind):
-            _add_file(f"{where}[{index}]", kind, part, files)
+            _add_file(f"{where}[{index}]", kind, part, request)
 
 
-def _add_file(where: str, kind: str, part: Json, files: fields.Files) -> None:
+def _add_file(where: str, kind: str, part: Json, request: CompletionRequest) -> None:
     """Add the file of a part. Raises BadRequest for one that is named by its id."""
     held = part.get(kind)
     file = held if isinstance(held, dict) else {"url": held}
@@ -112,17 +120,17 @@ def _add_file(where: str, kind: str, part: Json, files: fields.Files) -> None:
         raise fields.unsupported_file(f"{where}.{kind}.file_id", "'file_data'")
     match kind:
         case "image_url":
-            files.add_url("picture", file.get("url"), where)
+            request.add_url("picture", file.get("url"), where)
         case "audio_url":
-            files.add_url("audio", file.get("url"), where)
+            request.add_url("audio", file.get("url"), where)
         case _ if "audio" in kind:
-            files.add("audio", file.get("data"), where)
+            request.add_file("audio", file.get("data"), where)
         case "file":
             data = file.get("file_data")  # a data URL, a link, or base64 alone
             is_url = not isinstance(data, str) or _URL.match(data)
-            (files.add_url if is_url else files.add)("document", data, where)
+            (request.add_url if is_url else request.add_file)("document", data, where)
         case _:
-            files.add_url("document", file.get("url"), where)
+            request.add_url("document", file.get("url"), where)
 
 
 def _check_stop(name: str, value: Any) -> None:
@@ -228,6 +236,43 @@ class ChatUpstream(Upstream):
 
     def open_reader(self, context: ReplyContext) -> ChatReader:
         return ChatReader(context)
+
+
+class ServiceUpstream(ChatUpstream):
+    """The part of an `Upstream` of OpenAI's other services that most of them share.
+
+    A reply is whole if it can be read, it has no output tokens, and it passes but for the model's name.
+    """
+
+    def ask(self, body: Json, target: Target) -> Json:
+        check_fields(body, target)
+        return {**body, "model": target.upstream_model}
+
+    def read_reply(self, text: bytes) -> Json:
+        reply = self._parse(text)
+        if type(reply) is dict:
+            check_error(reply)
+            if self.check_reply(reply):
+                return reply
+        raise UpstreamError(f"The upstream's reply is not {self.reply_name}.")
+
+    def _parse(self, text: bytes) -> Any:
+        """Parse a reply, or what of it is read; None if it is not JSON."""
+        return maybe_loads(text)
+
+    def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
+        return True
+
+    def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - what it has are no tokens
+        return False
+
+    def count_text(self, reply: Json) -> int:  # noqa: ARG002 - there is none
+        return 0
+
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002
+        if type(reply.get("model")) is str or b"cost" in text:
+            return edit_model(text, reply, context.request.model)
+        return text
 
 
 def _maybe_repair(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, field
+from operator import is_, is_not
 from typing import Any, Final, Literal
 
 from gateway.dialects.records import Json
@@ -150,26 +151,21 @@ class ChunkRepair:
 
     def repair(self, chunk: Json) -> list[Json] | None:
         """Return the chunks to send instead of `chunk`, usage on the last; None when it conforms."""
-        chunk, changed = _repair_envelope(chunk)
+        given, chunk = chunk, _repair_envelope(chunk)
+        choices = chunk.get("choices") or []
         split: tuple[list[Json], list[Json], list[Json]] = ([], [], [])
-        for position, choice in enumerate(chunk.get("choices") or []):
-            if not isinstance(choice, dict):
-                changed = True
-                continue
-            parts, altered = self._split(choice, position)
-            changed |= altered
-            for number, part in parts:
-                split[number].append(part)
-        used = [choices for choices in split if choices]
-        if len(used) > 1:
-            changed = True
-        if not changed:
+        for position, choice in enumerate(choices):
+            if isinstance(choice, dict):
+                for number, part in self._split(choice, position):
+                    split[number].append(part)
+        used = [parts for parts in split if parts] or [[]]
+        # What conforms was split into nothing but itself.
+        is_whole = len(used) == 1 and len(used[0]) == len(choices)
+        if chunk is given and is_whole and all(map(is_, used[0], choices)):
             return None
-        if not used:
-            return [{**chunk, "choices": []}]
         # The usage stays with the last of them, so that a client that adds usages up reads it once.
         early = {**chunk, "usage": None} if "usage" in chunk else chunk
-        chunks = [{**early, "choices": choices} for choices in used]
+        chunks = [{**early, "choices": parts} for parts in used]
         chunks[-1] = {**chunk, "choices": used[-1]}
         return chunks
 
@@ -184,53 +180,43 @@ class ChunkRepair:
         """Note that more arguments of a call passed without a look at them."""
         self._tools[choice].latest = tool
 
-    def _split(self, choice: Json, position: int) -> tuple[list[tuple[int, Json]], bool]:
-        """Split one choice of a chunk into its parts, and tell whether anything was altered."""
-        index = choice.get("index")
-        changed = False
+    def _split(self, choice: Json, position: int) -> list[tuple[int, Json]]:
+        """Split one choice of a chunk into its parts; one that conforms is its only part."""
+        index, delta = choice.get("index"), choice.get("delta")
         if not isinstance(index, int) or isinstance(index, bool):
-            index, changed = position, True
+            index = position
             choice = {**choice, "index": index}
-        delta = choice.get("delta")
         if not isinstance(delta, dict):
-            delta, changed = {}, True
+            delta = {}
             choice = {**choice, "delta": delta}
         finish = choice.get("finish_reason") or None
         # Parts are told apart by what the choice had before, not by what this chunk claims.
         first = index not in self.started
         self.started.add(index)
         if index in self.finished and finish is None and not _carries(delta):
-            return [], True  # OpenRouter repeats a finished choice, empty, beside the usage
+            return []  # OpenRouter repeats a finished choice, empty, beside the usage
 
-        body, tools_changed = self._repair_tools(index, delta)
-        changed |= tools_changed
+        body = self._repair_tools(index, delta)
         parts: list[tuple[int, Json]] = []
         if first:
-            body, altered = _split_role(choice, body, parts, may_merge=finish is None)
-            changed |= altered
+            body = _split_role(choice, body, parts, may_merge=finish is None)
         elif "role" in body:
-            body = {key: value for key, value in body.items() if key != "role"}
-            changed = True
+            body = _without(body, {"role"})
         if finish is not None:
             self.finished.add(index)
-            changed |= _split_last(choice, body, parts)
+            _split_last(choice, body, parts)
         elif body or not parts:
             parts.append((_BODY, choice if body is delta else {**choice, "delta": body}))
-        return parts, changed
+        return parts
 
-    def _repair_tools(self, index: int, delta: Json) -> tuple[Json, bool]:
+    def _repair_tools(self, index: int, delta: Json) -> Json:
         """Add the missing `index` to fragments of tool calls, and `type` to the first of each call."""
-        calls = delta.get("tool_calls")
-        if not isinstance(calls, list) or not calls:
-            return delta, False
+        calls = get_list(delta, "tool_calls")
+        if not calls:
+            return delta
         state = self._tools.setdefault(index, _Tools())
-        changed = False
-        fixed: list[Any] = []
-        for call in calls:
-            repaired = _repair_tool_call(call, state) if isinstance(call, dict) else call
-            changed |= repaired is not call
-            fixed.append(repaired)
-        return ({**delta, "tool_calls": fixed}, True) if changed else (delta, False)
+        fixed = [_repair_tool_call(one, state) if isinstance(one, dict) else one for one in calls]
+        return {**delta, "tool_calls": fixed} if any(map(is_not, fixed, calls)) else delta
 
 
 def _carries(delta: Json) -> bool:
@@ -238,16 +224,14 @@ def _carries(delta: Json) -> bool:
     return any(value not in _EMPTY for key, value in delta.items() if key != "role")
 
 
-def _repair_envelope(chunk: Json) -> tuple[Json, bool]:
-    changed = False
+def _repair_envelope(chunk: Json) -> Json:
     if chunk.get("object") != CHUNK_OBJECT:
-        chunk, changed = {**chunk, "object": CHUNK_OBJECT}, True
-    if (lifted := lift_usage(chunk)) is not chunk:
-        chunk, changed = lifted, True
+        chunk = {**chunk, "object": CHUNK_OBJECT}
+    chunk = lift_usage(chunk)
     usage = chunk.get("usage")
     if type(usage) is dict and (repaired := maybe_repair_chat_usage(usage)) is not None:
-        chunk, changed = {**chunk, "usage": repaired}, True
-    return chunk, changed
+        chunk = {**chunk, "usage": repaired}
+    return chunk
 
 
 def _repair_tool_call(call: Json, state: _Tools) -> Json:
@@ -281,8 +265,8 @@ def _repair_tool_call(call: Json, state: _Tools) -> Json:
 
 def _split_role(
     choice: Json, delta: Json, parts: list[tuple[int, Json]], *, may_merge: bool
-) -> tuple[Json, bool]:
-    """Append a choice's first chunk; give the rest of its delta, and whether it was altered.
+) -> Json:
+    """Append a choice's first chunk; give the rest of its delta.
 
     A delta that holds only role, content and empty values is the first chunk itself.
     """
@@ -292,35 +276,25 @@ def _split_role(
         conforms = delta.get("role") == "assistant" and delta.get("content") == ""
         whole = {**_ROLE_DELTA, **_without(delta, _ROLE_DELTA)}
         parts.append((_ROLE, choice if conforms else {**choice, "delta": whole}))
-        return {}, not conforms
-    parts.append((_ROLE, _bare(choice, dict(_ROLE_DELTA))))
+        return {}
+    head = {"index": choice["index"], "delta": {**_ROLE_DELTA}}
+    parts.append((_ROLE, {**head, "logprobs": None, "finish_reason": None}))
     rest = _without(delta, {"role"})
-    if rest.get("content") in _EMPTY:
-        rest = _without(rest, {"content"})
-    return rest, True
+    return _without(rest, {"content"}) if rest.get("content") in _EMPTY else rest
 
 
-def _split_last(choice: Json, delta: Json, parts: list[tuple[int, Json]]) -> bool:
-    """Append a choice's last chunk, what it carries split off; tell whether it was altered."""
+def _split_last(choice: Json, delta: Json, parts: list[tuple[int, Json]]) -> None:
+    """Append a choice's last chunk, what it carries split off."""
     payload = {key: value for key, value in delta.items() if value not in _EMPTY}
     if payload:
         parts.append((_BODY, {**choice, "delta": payload, "finish_reason": None}))
-    if not delta and isinstance(choice.get("delta"), dict) and not choice["delta"]:
-        parts.append((_LAST, choice))
-        return False
-    last = {**choice, "delta": {}}
+    last = {**choice, "delta": {}} if choice["delta"] else choice
     if payload and last.get("logprobs") is not None:
         last["logprobs"] = None
     parts.append((_LAST, last))
-    return True
 
 
 _ROLE_DELTA: Final[Json] = {"role": "assistant", "content": ""}
-
-
-def _bare(choice: Json, delta: Json) -> Json:
-    """Make a choice of the same index with nothing else in it."""
-    return {"index": choice["index"], "delta": delta, "logprobs": None, "finish_reason": None}
 
 
 def _without(delta: Json, keys: Container[str]) -> Json:

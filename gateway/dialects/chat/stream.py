@@ -15,7 +15,7 @@ from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_splice
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.replies import check_error
-from gateway.dialects.wire.sse import read_object, render_data
+from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
 from gateway.dialects.wire.usage import find_chunk_usage, read_openai_usage
 from gateway.errors import UpstreamError
@@ -23,7 +23,6 @@ from gateway.prices import name_tier
 from gateway.usage import Expected, Reported, merge_reports
 
 _HEAD: Final = ("id", "object", "created", "model")
-_DONE: Final = b"[DONE]"
 _DONE_LINE: Final = b"data: [DONE]"
 _FINISH: Final = re.compile(rb'"finish_reason"\s*:\s*"')
 """Matches a finish reason only: inside a text its quotes would be escaped."""
@@ -85,14 +84,11 @@ class ChatReader(EventReader):
             return []
         return self.repair.repair(chunk) or [chunk]
 
-    def read_event(self, event: Event) -> Json | None:
-        if event.data is None or not event.data.strip():
-            return None
-        if event.data.strip() == _DONE:
-            self.ended = True
-            return None
-        chunk = read_object(event)
-        check_error(chunk, event.name)
+    def _note_done(self) -> None:
+        self.ended = True
+
+    def _read_object(self, chunk: Json, name: str) -> Json:
+        check_error(chunk, name)
         self._first = self._first or chunk
         if told := find_chunk_usage(chunk):
             self.usage = merge_reports(self.usage, told)

@@ -200,12 +200,11 @@ class ChoiceWriter(EventWriter):
 
     __slots__ = (
         "_chunk_end", "_content_chars", "_context", "_count", "_functions", "_head", "_listed",
-        "_out", "_state", "_wants_usage", "text_bytes",
+        "_state", "_wants_usage",
     )  # fmt: skip
 
-    text_bytes: int
-
     def __init__(self, context: ReplyContext) -> None:
+        super().__init__()
         request = context.request
         head = {
             "id": ID_PREFIX + context.request_id,
@@ -213,7 +212,6 @@ class ChoiceWriter(EventWriter):
             "created": context.created,
             "model": request.model,
         }
-        self.text_bytes = 0
         self._context = context
         self._state: list[Json] = []
         """The blocks or items that the upstream wants back with the next call."""
@@ -227,22 +225,16 @@ class ChoiceWriter(EventWriter):
         """Characters of `content` so far."""
         self._listed: Counter[str] = Counter()
         """Entries of `annotations` and `images` so far."""
-        self._out: list[bytes] = []
 
     @property
     def delivered(self) -> bool:
-        return self.text_bytes > 0 or self._count > 0
+        return super().delivered or self._count > 0
 
     def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - chat tells it at the end
         self._write({"role": "assistant", "content": "", "refusal": None})
 
     def finish(self) -> bytes:
         return DONE
-
-    def take(self) -> bytes:
-        out = b"".join(self._out)
-        self._out.clear()
-        return out
 
     def _write_text(self, key: str, text: object) -> None:
         """Write a fragment of `content`, `reasoning_content` or `refusal`."""

@@ -65,11 +65,13 @@ class MessagesCaller(Caller):
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
         fields.check_all(body, _FIELDS, self._required)
-        files = fields.Files()
-        _check_messages(body["messages"], files)
+        most = body.get("max_tokens") or None
+        stream = body.get("stream") is True
+        request = CompletionRequest(body, body["model"], stream, True, max_tokens=most)
+        _check_messages(body["messages"], request)
         if body.get("system"):
-            _check_content("system", body["system"], files)
-        return files.make_request(body, body.get("max_tokens"))
+            _check_content("system", body["system"], request)
+        return request
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:
         inner: dict[str, object] = {"type": error.messages_type, "message": error.message}
@@ -141,7 +143,7 @@ class MessagesCaller(Caller):
         }
 
 
-def _check_messages(messages: list[Any], files: fields.Files) -> None:
+def _check_messages(messages: list[Any], request: CompletionRequest) -> None:
     if not messages:
         raise BadRequest("messages: at least one message is required.", param="messages")
     for index, message in enumerate(messages):  # names are made for errors alone: most are well
@@ -153,7 +155,7 @@ def _check_messages(messages: list[Any], files: fields.Files) -> None:
         if content is None:
             raise fields.missing(f"messages.{index}.content")
         if type(content) is not str:
-            _check_content(f"messages.{index}.content", content, files)
+            _check_content(f"messages.{index}.content", content, request)
 
 
 def _refuse_role(name: str, role: Any) -> BadRequest:
@@ -162,7 +164,7 @@ def _refuse_role(name: str, role: Any) -> BadRequest:
     return BadRequest(f"{name}: expected 'user', 'assistant' or 'system'.", param=name)
 
 
-def _check_content(where: str, content: Any, files: fields.Files) -> None:
+def _check_content(where: str, content: Any, request: CompletionRequest) -> None:
     if type(content) is str:
         return
     if type(content) is not list:
@@ -174,35 +176,35 @@ def _check_content(where: str, content: Any, files: fields.Files) -> None:
         if kind == "container_upload":
             raise _refuse_file(f"{where}.{index}")
         if kind in _FILE_BLOCKS:
-            _add_file(f"{where}.{index}", kind, block.get("source"), files)
+            _add_file(f"{where}.{index}", kind, block.get("source"), request)
         elif "audio" in kind:  # no block of Anthropic's, but others serve this API, too
             held = get_object(block, "source") or get_object(block, kind)
-            files.add("audio", held.get("data"), f"{where}.{index}")
+            request.add_file("audio", held.get("data"), f"{where}.{index}")
         elif "content" in block:
-            _check_inner(f"{where}.{index}.content", kind, block["content"], files)
+            _check_inner(f"{where}.{index}.content", kind, block["content"], request)
 
 
-def _check_inner(where: str, kind: str, inner: Any, files: fields.Files) -> None:
+def _check_inner(where: str, kind: str, inner: Any, request: CompletionRequest) -> None:
     """Check the blocks within a block. Blocks of unknown kinds may have any shape."""
     if kind != "tool_result":
         items = inner if isinstance(inner, list) else ()
         inner = [one for one in items if isinstance(one, dict) and "type" in one]
     if inner is not None:
-        _check_content(where, inner, files)
+        _check_content(where, inner, request)
 
 
-def _add_file(where: str, kind: str, source: Any, files: fields.Files) -> None:
+def _add_file(where: str, kind: str, source: Any, request: CompletionRequest) -> None:
     match source:
         case {"type": "file"} | {"file_id": _}:
             raise _refuse_file(f"{where}.source")
         case {"type": "base64"}:
-            files.add(_FILE_BLOCKS[kind], source.get("data"), where)
+            request.add_file(_FILE_BLOCKS[kind], source.get("data"), where)
         case {"type": "content", "content": list(inner)}:
-            _check_content(f"{where}.source.content", inner, files)
+            _check_content(f"{where}.source.content", inner, request)
         case {"type": "text"} | {"type": "content", "content": str()}:
             pass  # text like any other
         case _:
-            files.add(_FILE_BLOCKS[kind], None, where)
+            request.add_file(_FILE_BLOCKS[kind], None, where)
 
 
 def _refuse_file(name: str) -> BadRequest:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.records import Event, Json, ReplyContext, ReplyUsage
+from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
     get_list,
@@ -22,7 +22,7 @@ from gateway.dialects.wire.jsonbytes import (
 )
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.replies import make_failure
-from gateway.dialects.wire.sse import read_object, render_event
+from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_tool_calls
@@ -209,8 +209,6 @@ def make_delta_usage(usage: ReplyUsage) -> Json:
 
 _UNAVAILABLE: Final = frozenset({"overloaded_error", "rate_limit_error"})
 _OUTPUT: Final = "output_tokens"
-_SAYS_NOTHING: Final = (b"", b"[DONE]")
-"""Events without content. `[DONE]` is chat's, which some imitations of the messages API add."""
 
 
 def check_error(body: Json, name: str = "") -> None:
@@ -241,15 +239,12 @@ class MessagesReader(EventReader):
     def finished(self) -> bool:
         return self._stop_reason is not None
 
-    def read_event(self, event: Event) -> Json | None:
-        """Parse an event, given its `type` where it has none."""
-        if event.data is None or event.data.strip() in _SAYS_NOTHING:
-            return None
-        body = read_object(event)
-        check_error(body, event.name)
+    def _read_object(self, body: Json, name: str) -> Json | None:
+        """Read an object, given its `type` where it has none."""
+        check_error(body, name)
         # Some imitations name the event alone.
         if not isinstance(body.get("type"), str):
-            body = {**body, "type": event.name}
+            body = {**body, "type": name}
         match body["type"]:
             case "message_stop":
                 self.ended = True

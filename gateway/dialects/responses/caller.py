@@ -50,9 +50,11 @@ class ResponsesCaller(Caller):
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
         fields.check_all(body, _FIELDS, required=("model", "input"))
-        files = fields.Files()
-        _check_input(body["input"], files)
-        return files.make_request(body, body.get("max_output_tokens"))
+        most = body.get("max_output_tokens") or None
+        stream = body.get("stream") is True
+        request = CompletionRequest(body, body["model"], stream, True, max_tokens=most)
+        _check_input(body["input"], request)
+        return request
 
     def render_error_event(
         self,
@@ -125,7 +127,7 @@ def _is_codex(headers: Mapping[str, str]) -> bool:
     return any(name.lower().startswith("codex") for name in names)
 
 
-def _check_input(held: Any, files: fields.Files) -> None:
+def _check_input(held: Any, request: CompletionRequest) -> None:
     if type(held) is str:
         return
     if type(held) is not list:
@@ -135,10 +137,10 @@ def _check_input(held: Any, files: fields.Files) -> None:
     for index, item in enumerate(held):
         if type(item) is not dict:
             raise fields.wrong_type(f"input[{index}]", "an object", item)
-        _check_item(f"input[{index}]", item, files)
+        _check_item(f"input[{index}]", item, request)
 
 
-def _check_item(where: str, item: Json, files: fields.Files) -> None:
+def _check_item(where: str, item: Json, request: CompletionRequest) -> None:
     kind, role = item.get("type"), item.get("role")
     if kind == "item_reference" or (kind is None and role is None and "id" in item):
         raise _refuse_reference(where)
@@ -147,13 +149,13 @@ def _check_item(where: str, item: Json, files: fields.Files) -> None:
     elif type(kind) is not str:
         raise fields.wrong_type(f"{where}.type", "a string", kind)
     elif kind == "image_generation_call":
-        files.add("picture", item.get("result"), where)
+        request.add_file("picture", item.get("result"), where)
     for name in _HELD:
         parts = item.get(name)
         if type(parts) is dict:  # the screenshot of a computer's call
             parts = [parts]
         if type(parts) is list and kind != "shell_call_output":  # it has objects without a type
-            _check_parts(f"{where}.{name}", parts, files)
+            _check_parts(f"{where}.{name}", parts, request)
         elif parts is not None and type(parts) not in (str, list):
             raise fields.wrong_type(f"{where}.{name}", "a string or an array of parts", parts)
 
@@ -166,7 +168,7 @@ def _check_message(where: str, message: Json) -> None:
         raise fields.missing(f"{where}.content")
 
 
-def _check_parts(where: str, parts: list[Any], files: fields.Files) -> None:
+def _check_parts(where: str, parts: list[Any], request: CompletionRequest) -> None:
     for index, part in enumerate(parts):
         name = f"{where}[{index}]"
         kind = fields.maybe_kind(part)
@@ -176,34 +178,32 @@ def _check_parts(where: str, parts: list[Any], files: fields.Files) -> None:
             raise fields.unsupported_file(f"{name}.file_id", "'file_data' or 'image_url'")
         match kind:
             case "input_image" | "computer_screenshot":
-                files.add_url("picture", part.get("image_url"), name)
+                request.add_url("picture", part.get("image_url"), name)
             case "input_file":
                 data = part.get("file_data")  # a data URL, or base64 alone; else there is a link
                 is_base64 = isinstance(data, str) and not data.startswith("data:")
-                (files.add if is_base64 else files.add_url)("document", data, name)
+                (request.add_file if is_base64 else request.add_url)("document", data, name)
             case _ if "audio" in kind:
-                files.add("audio", get_object(part, kind).get("data"), name)
+                request.add_file("audio", get_object(part, kind).get("data"), name)
             case _:
                 pass
 
 
 def _refuse_state(name: str, what: str) -> BadRequest:
-    return BadRequest(
-        f"Unsupported parameter: '{name}' asks for {what}, and this gateway keeps no state: send "
-        "the whole conversation as 'input', with 'store: false'.",
-        param=name,
-        code="unsupported_parameter",
+    return fields.unsupported(
+        name,
+        f" asks for {what}, and this gateway keeps no state: send the whole conversation as 'input',"
+        " with 'store: false'.",
     )
 
 
 def _refuse_reference(name: str) -> BadRequest:
     """Make the error for an item that is named by its id: one SDK does so unless it is told not to."""
-    return BadRequest(
-        f"Unsupported parameter: '{name}' refers to an item of an earlier response, and this gateway "
-        "keeps none: send the item itself. Vercel's AI SDK does so with `providerOptions.openai."
-        "store: false`; without it, each step of a tool loop sends ids in place of earlier items.",
-        param=name,
-        code="unsupported_parameter",
+    return fields.unsupported(
+        name,
+        " refers to an item of an earlier response, and this gateway keeps none: send the item itself."
+        " Vercel's AI SDK does so with `providerOptions.openai.store: false`; without it, each step of"
+        " a tool loop sends ids in place of earlier items.",
     )
 
 

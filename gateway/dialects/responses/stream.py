@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.records import Event, Json, ReplyContext, ReplyUsage
+from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.history import tag_sealed
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -24,7 +24,7 @@ from gateway.dialects.wire.jsonbytes import (
 )
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.replies import make_failure
-from gateway.dialects.wire.sse import Framer, read_object, render_event
+from gateway.dialects.wire.sse import Framer, render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES
 from gateway.dialects.wire.templates import maybe_learn_numbered
 from gateway.dialects.wire.usage import hide_bill, make_cache_details, read_openai_usage
@@ -131,8 +131,6 @@ _UNAVAILABLE: Final = frozenset(
 )
 _PASSED: Final = frozenset({"context_length_exceeded", "cyber_policy", "invalid_prompt"})
 """Codes that find fault with the request, so that clients need not send it again."""
-_SAYS_NOTHING: Final = (b"", b"[DONE]")
-"""Events without content. `[DONE]` is chat's, which some imitations of the API add."""
 
 
 def make_error(body: Json) -> UpstreamError:
@@ -158,15 +156,12 @@ class ResponsesReader(EventReader):
         self._calls: Counter[str] = Counter()
         self._tier: object = None
 
-    def read_event(self, event: Event) -> Json | None:
-        """Parse an event, given its `type` where it has none."""
-        if event.data is None or event.data.strip() in _SAYS_NOTHING:
-            return None
-        body = read_object(event)
+    def _read_object(self, body: Json, name: str) -> Json:
+        """Read an object, given its `type` where it has none."""
         kind = body.get("type")
         if type(kind) is not str:
             # Some imitations name the event alone, and send errors in chat's envelope.
-            kind = "error" if body.get("error") else event.name
+            kind = "error" if body.get("error") else name
             body = {**body, "type": kind}
         response = body.get("response")
         if type(response) is dict:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.dialects.records import Json, Target
+from gateway.dialects.wire.fields import unsupported
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.errors import BadRequest
 from gateway.money import MEDIA, WEB_SEARCH, name_tool
@@ -153,11 +154,9 @@ def check_fields(body: Json, target: Target) -> None:
         return
     for name in _LATER:
         if body.get(name):
-            raise BadRequest(
-                f"Unsupported parameter: '{name}'. The reply would have to be fetched later, and this"
-                " gateway keeps none. Leave it out.",
-                param=name,
-                code="unsupported_parameter",
+            raise unsupported(
+                name,
+                ". The reply would have to be fetched later, and this gateway keeps none. Leave it out.",
             )
     for name, row in BILLED.items():
         value = body.get(name)
@@ -212,11 +211,7 @@ def check_state(tool: Json, where: str) -> None:
         for name in _STATE:
             if isinstance(held.get(name), str) or held.get("file_ids"):
                 field = where.removesuffix("type") + name
-                raise BadRequest(
-                    f"Unsupported parameter: '{field}' names something on the operator's account.",
-                    param=field,
-                    code="unsupported_parameter",
-                )
+                raise unsupported(field, " names something on the operator's account.")
 
 
 def _count_uses(tool: Json, where: str) -> int:
@@ -264,11 +259,9 @@ _WORD: Final = re.compile(r"[\w.-]{1,64}")
 
 
 def refuse(name: str, value: object, why: str) -> BadRequest:
-    is_word = isinstance(value, str) and _WORD.fullmatch(value)
-    named = f"'{name}' '{value}'" if is_word else f"'{name}'"
-    return BadRequest(
-        f"Unsupported parameter: {named}. {why}, and this model has no price for it here. Leave it "
-        "out, or ask whoever runs this gateway.",
-        param=name,
-        code="unsupported_parameter",
+    said = f" '{value}'" if isinstance(value, str) and _WORD.fullmatch(value) else ""
+    return unsupported(
+        name,
+        f"{said}. {why}, and this model has no price for it here. Leave it out, or ask whoever runs"
+        " this gateway.",
     )

@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable, Collection, Container, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import orjson
 
-from gateway.dialects.records import CompletionRequest, Json
+from gateway.dialects.records import Json
 from gateway.errors import BadRequest
-from gateway.usage import estimate_file
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.+)", re.IGNORECASE | re.DOTALL)
 
@@ -76,52 +74,6 @@ def dump_request(value: Any) -> bytes:
 
 def too_deep() -> BadRequest:
     return BadRequest("The request body is nested too deeply.")
-
-
-@dataclass(slots=True)
-class Files:
-    """The pictures, recordings and documents of a request; see `CompletionRequest`."""
-
-    base64_chars: int = 0
-    tokens: int = 0
-    audio_tokens: int = 0
-    audio: str = ""
-
-    def add(self, kind: str, content: object, where: str) -> None:
-        """Add a `picture`, an `audio` or a `document`; `content` is its base64, if it is here."""
-        chars = len(content) if isinstance(content, str) else 0
-        tokens = estimate_file(kind, chars)
-        self.base64_chars += chars
-        self.tokens += tokens
-        if kind == "audio":
-            self.audio_tokens += tokens
-            self.audio = self.audio or where
-
-    def add_url(self, kind: str, url: object, where: str) -> None:
-        """Add a file by its URL, which may hold its content (RFC 2397)."""
-        # Not a pattern: a picture has megabytes of base64.
-        head, _, content = url.partition(",") if isinstance(url, str) else ("", "", "")
-        is_base64 = head.startswith("data:") and head.endswith(";base64")
-        if head[:11].lower() == "data:audio/":
-            kind = "audio"
-        self.add(kind, content if is_base64 else None, where)
-
-    def make_request(
-        self, body: Json, max_tokens: int | None, *, wants_usage: bool = True, n: int = 1
-    ) -> CompletionRequest:
-        """Make the request of a body that was checked; a limit of 0 means no limit."""
-        return CompletionRequest(
-            body,
-            body["model"],
-            body.get("stream") is True,
-            wants_usage,
-            n,
-            max_tokens or None,
-            base64_chars=self.base64_chars,
-            file_tokens=self.tokens,
-            audio_tokens=self.audio_tokens,
-            audio=self.audio,
-        )
 
 
 class Field:
@@ -203,11 +155,8 @@ class Field:
 
     def refuse_field(self, what: str = "this field") -> BadRequest:  # noqa: ARG002 - others say it
         """Return the error for a field that the upstream has no counterpart of; `what` says what it is."""
-        return BadRequest(
-            f"Unsupported parameter: '{self.name}' cannot be carried over to this model's "
-            "provider. Leave it out.",
-            param=self.name,
-            code="unsupported_parameter",
+        return unsupported(
+            self.name, " cannot be carried over to this model's provider. Leave it out."
         )
 
 
@@ -340,14 +289,16 @@ def refuse_stream(why: str) -> Check:
     return check
 
 
+def unsupported(name: str, why: str) -> BadRequest:
+    """Make the error for a field that may not be sent; `why` continues the sentence behind its name."""
+    text = f"Unsupported parameter: '{name}'{why}"
+    return BadRequest(text, param=name, code="unsupported_parameter")
+
+
 def unsupported_file(name: str, instead: str) -> BadRequest:
     """Make the error for a file that is named by its id; `instead` says which fields may hold it."""
-    return BadRequest(
-        f"Unsupported parameter: '{name}'. Files of the operator's own account cannot be named; "
-        f"send the file itself as {instead}.",
-        param=name,
-        code="unsupported_parameter",
-    )
+    why = ". Files of the operator's own account cannot be named; send the file itself as "
+    return unsupported(name, f"{why}{instead}.")
 
 
 def missing(name: str) -> BadRequest:

@@ -195,7 +195,10 @@ def looks_like_json(data: bytes) -> bool:
 class _BufferedBody:
     """The part of a `Pipeline` that holds a JSON body back until all of it is here."""
 
-    __slots__ = ("_body", "_expected", "buffered_bytes", "buffered_elements", "failure")
+    __slots__ = (
+        "_body", "_expected", "begun", "buffered_bytes", "buffered_elements", "complete",
+        "delivered", "failure", "finished", "position",
+    )  # fmt: skip
 
     mid_event: Final = False
     _most_bytes: int
@@ -204,7 +207,9 @@ class _BufferedBody:
         self._expected = expected
         self._body = BytesIO()
         self.buffered_bytes = self.buffered_elements = 0
+        self.begun = self.complete = self.delivered = self.finished = False
         self.failure: GatewayError | None = None
+        self.position: Json | None = None
 
     def feed(self, data: bytes) -> bytes:
         self._body.write(data)
@@ -231,10 +236,8 @@ class _BufferedBody:
 class CollectedReply(_BufferedBody):
     """A `Pipeline` for a JSON reply: `finish` gives the whole body for the caller."""
 
-    __slots__ = ("_read", "_reply", "complete", "delivered", "finished")
+    __slots__ = ("_read", "_reply")
 
-    begun: Final = False
-    position: Final = None
     _most_bytes = MAX_REPLY_BYTES
 
     def __init__(self, read: Callable[[bytes], Reply], expected: Expected) -> None:
@@ -242,7 +245,6 @@ class CollectedReply(_BufferedBody):
         super().__init__(expected)
         self._read = read
         self._reply: Reply | None = None
-        self.finished = self.delivered = self.complete = False
 
     def end(self) -> bytes:
         try:
@@ -281,41 +283,24 @@ class ReplayedReply(_BufferedBody):
         self._inner = inner
         self._replay = replay
 
-    @property
-    def begun(self) -> bool:
-        return self._inner.begun
-
-    @property
-    def complete(self) -> bool:
-        return self._inner.complete
-
-    @property
-    def finished(self) -> bool:
-        return self._inner.finished
-
-    @property
-    def delivered(self) -> bool:
-        return self._inner.delivered
-
-    @property
-    def position(self) -> Json | None:
-        return self._inner.position
-
     def end(self) -> bytes:
         try:
             events = self._replay(self._take())
         except UpstreamError as error:
             self.failure = error
             return b""
-        out = self._inner.feed(events) + self._inner.end()
-        self.failure = self._inner.failure
+        inner = self._inner
+        out = inner.feed(events) + inner.end()
+        self.begun, self.complete, self.failure = inner.begun, inner.complete, inner.failure
+        self.delivered, self.finished = inner.delivered, inner.finished
+        self.position = inner.position
         return out
 
     def finish(self) -> bytes:
         return self._inner.finish()
 
     def measure(self) -> Metered:
-        return self._inner.measure() if self._inner.begun else self._measure_unread()
+        return self._inner.measure() if self.begun else self._measure_unread()
 
 
 def check_error(body: Json, name: str = "") -> None:

@@ -27,7 +27,7 @@ SHORT_BYTES: Final = 64
 BOM: Final = b"\xef\xbb\xbf"
 _FIELD: Final = re.compile(rb"(?:data|event|id|retry)?:")
 """The beginning of an event, or of a comment."""
-_DONE: Final = b"[DONE]"
+DONE_DATA: Final = b"[DONE]"
 """The only data of an event that is no JSON: it ends chat streams."""
 
 # A CR at the very end may be the first half of a CRLF, so it ends no line yet. The groups are
@@ -247,7 +247,7 @@ class Framer:
         # A connection that breaks in the middle of an event leaves half of its JSON, which is no event.
         is_event = not self.mid_event and rest.count(b"\n") <= MAX_LINES
         payload = parse_event(rest).data if is_event else None
-        if payload is None or (payload.strip() != _DONE and maybe_loads(payload) is None):
+        if payload is None or (payload.strip() != DONE_DATA and maybe_loads(payload) is None):
             return b""
         return rest.rstrip(b"\r\n") + b"\n\n"
 

@@ -12,7 +12,7 @@ from operator import is_not
 from typing import Any, Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire.jsonbytes import get_list, get_object
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_splice
 from gateway.money import MILLION, NANO, NONE, WEB_SEARCH, Tokens, name_tool, read_charged_nano
 from gateway.prices import UNSAID, BillTerms, name_tier
 from gateway.usage import Expected, Reported, are_counts, read_count
@@ -289,6 +289,15 @@ def hide_bill(told: Json, text: bytes) -> Json:
         if word in text:
             return _hide(told)
     return told
+
+
+def edit_model(text: bytes, reply: Json, ours: str) -> bytes:
+    """Write a reply with our name of the model and without its bill: its own bytes, where that can be."""
+    shown = hide_bill(reply, text)
+    # Bytes are edited only where no bill has to be hidden: for that, all is written anew.
+    model = reply.get("model") if shown is reply else None
+    out = maybe_splice(text, "model", model, ours) if type(model) is str else None
+    return out or dumps_lenient({**shown, "model": ours})
 
 
 _MAY_TELL: Final = (b"cost", b"Cost", b"pric", b"Pric", b"byok", rb"\u00")

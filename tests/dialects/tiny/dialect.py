@@ -32,7 +32,7 @@ from gateway.dialects.records import (
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.dialects.wire.passing import PassingStream
-from gateway.dialects.wire.sse import read_object, render_data
+from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import make_chat_usage
 from gateway.errors import GatewayError, UpstreamError
@@ -96,10 +96,8 @@ class TinyReader(EventReader):
 
     begun = finished = False
 
-    def read_event(self, event: Event) -> Json | None:
-        if event.data is None:
-            return None
-        body = check_oops(read_object(event))
+    def _read_object(self, body: Json, name: str) -> Json | None:  # noqa: ARG002 - events have none
+        check_oops(body)
         self.begun |= "by" in body or "w" in body
         self.finished |= "end" in body
         self.ended |= "bye" in body
@@ -199,15 +197,13 @@ def tell_tiny(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
 class TinyWriter(EventWriter):
     """Writes tiny events from chat chunks."""
 
-    text_bytes = 0
-
     def __init__(self, context: ReplyContext) -> None:
+        super().__init__()
         self._model = context.request.model
         self._end = "done"
-        self._out = b""
 
     def open(self, usage: ReplyUsage) -> None:  # noqa: ARG002 - told at the end
-        self._out += render_data({"by": self._model})
+        self._out.append(render_data({"by": self._model}))
 
     def write(self, event: Json) -> None:
         for choice in event["choices"]:
@@ -215,17 +211,13 @@ class TinyWriter(EventWriter):
                 self._end = "cut"
             if words := choice["delta"].get("content"):
                 self.text_bytes += count_text(words)
-                self._out += render_data({"w": words})
+                self._out.append(render_data({"w": words}))
 
     def close(self, usage: ReplyUsage) -> None:
-        self._out += render_data({"end": self._end, "used": write_used(usage)})
+        self._out.append(render_data({"end": self._end, "used": write_used(usage)}))
 
     def finish(self) -> bytes:
         return BYE
-
-    def take(self) -> bytes:
-        out, self._out = self._out, b""
-        return out
 
 
 def ask_tiny(request: CompletionRequest, target: Target) -> Json:  # noqa: ARG001 - any will do

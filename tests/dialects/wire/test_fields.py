@@ -11,11 +11,10 @@ import orjson
 import pytest
 
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
-from gateway.dialects.records import Target
+from gateway.dialects.records import CompletionRequest, Target
 from gateway.dialects.responses.over_chat_request import SHARED
 from gateway.dialects.wire.fields import (
     Field,
-    Files,
     dump_request,
     maybe_read_text,
     read_body,
@@ -117,15 +116,15 @@ def test_what_can_be_read_but_not_written_is_too_deep() -> None:
 
 def test_only_base64_that_is_here_is_left_out_of_the_text() -> None:
     """The rest of a body is estimated as text."""
-    files = Files()
-    files.add_url("picture", "data:image/png;base64,AAAA", "first")
-    assert files.base64_chars == 4
-    tokens = files.tokens
+    request = CompletionRequest({}, "")
+    request.add_url("picture", "data:image/png;base64,AAAA", "first")
+    assert request.base64_chars == 4
+    tokens = request.file_tokens
     assert tokens > 0
     for url in ("https://x/y.png", "data:text/plain,AAAA", None, 7):
-        files.add_url("picture", url, "next")
-    assert files.base64_chars == 4
-    assert files.tokens > tokens, "a picture elsewhere is not free"
+        request.add_url("picture", url, "next")
+    assert request.base64_chars == 4
+    assert request.file_tokens > tokens, "a picture elsewhere is not free"
 
 
 Json = dict[str, Any]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import pytest
 
-from gateway.dialects.base import EventReader
-from gateway.dialects.records import Event, Json, ReplyUsage
+from gateway.dialects.base import EventReader, EventWriter
+from gateway.dialects.records import Json, ReplyUsage
 from gateway.dialects.wire.sse import MAX_LINES, parse_event, read_object
 from gateway.dialects.wire.stream import (
     MAX_IDLE_BYTES,
@@ -35,10 +34,7 @@ class Words(EventReader):
 
     begun = finished = False
 
-    def read_event(self, event: Event) -> Json | None:
-        if event.data is None:
-            return None
-        body = read_object(event)
+    def _read_object(self, body: Json, _: str) -> Json | None:
         if "oops" in body:
             raise UpstreamError(str(body["oops"]))
         self.usage = body.get("usage", self.usage)
@@ -55,39 +51,30 @@ class Words(EventReader):
         return Reported() if output is None else Reported(Tokens(1, output=output), True, True)
 
 
-@dataclass
-class Echo:
-    """An `EventWriter` of plain words."""
+class Echo(EventWriter):
+    """A `EventWriter` of plain words."""
 
-    refuses: str = ""
-    out: list[bytes] = field(default_factory=list)
-    text_bytes: int = 0
-    delivered: bool = False
-    position: Json | None = None
+    def __init__(self, refuses: str) -> None:
+        super().__init__()
+        self.refuses = refuses
 
     def open(self, _: ReplyUsage) -> None:
-        self.out.append(b"<")
+        self._out.append(b"<")
 
     def write(self, event: Json) -> None:
         if event["say"] == self.refuses:
             raise UndeliverableReply("cannot be written")
         self.text_bytes += len(event["say"])
-        self.delivered = True
-        self.out.append(event["say"].encode())
+        self._out.append(event["say"].encode())
 
     def flush(self) -> None:
-        self.out.append(b"|")
+        self._out.append(b"|")
 
     def close(self, usage: ReplyUsage) -> None:
-        self.out.append(b"%d>" % usage.tokens.output)
+        self._out.append(b"%d>" % usage.tokens.output)
 
     def finish(self) -> bytes:
         return b"END"
-
-    def take(self) -> bytes:
-        taken = b"".join(self.out)
-        self.out.clear()
-        return taken
 
 
 def make_stream(refuses: str = "") -> TranslatedStream:
