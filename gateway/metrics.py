@@ -122,15 +122,6 @@ SHORT_SECONDS: Final = (*(0.0005 * 2**number for number in range(9)), 0.5, 2.0, 
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Bounds for the requests of a commit; 512 is the most."""
 
-OPERATIONS: Final = {
-    "embeddings": "embeddings",
-    "completions": "text_completion",
-    "images": "generate_content",
-    "rerank": "rerank",
-    "audio/speech": "speech",
-    "audio/transcriptions": "transcription",
-}
-"""The operation of each surface that is not `chat`, as OpenTelemetry names it; those of ranks and audio are ours."""
 OTHER: Final = "_other"
 """Stands for all models that are not configured."""
 _CLIENT_ERROR: Final = 400
@@ -243,8 +234,7 @@ class Metrics:
 
     def _note_completion(self, call: Call, model: str, provider: str, fault: str) -> None:
         seconds = time.monotonic() - call.started
-        operation = OPERATIONS.get(call.surface, "chat")
-        labels = (operation, model, provider)
+        labels = (call.dialect.operation, model, provider)
         self._duration.observe((*labels, fault), seconds)
         if call.first_byte_ms is not None:
             self._first_token.observe(labels, call.first_byte_ms / 1000)

@@ -12,6 +12,7 @@ from typing import Any, Final, get_args
 
 import pytest
 
+from gateway.dialects.exchanges import EVERY_CALLER
 from gateway.ledger.call_records import Outcome
 from gateway.metrics import FAULTS, Counter, Family, Histogram, Metrics
 from gateway.money import Tokens
@@ -22,6 +23,13 @@ SECRET = "sk-ru-secret"
 SERIES: Final = Path(__file__).with_name("metrics.txt")
 """Written anew by `WRITE_METRICS=1 python -m pytest tests/test_metrics.py`."""
 LINE = re.compile(r"([a-z_]+)(?:\{([^}]*)\})? (\S+)")
+
+
+def test_operations_have_the_names_of_opentelemetry() -> None:
+    assert [one.operation for one in EVERY_CALLER] == [
+        *("chat", "chat", "chat", "embeddings", "text_completion", "generate_content"),
+        *("rerank", "speech", "transcription"),
+    ]
 
 
 class Routes:

@@ -18,7 +18,7 @@ from gateway.api.state import Call, Gateway
 from gateway.config.records import Model
 from gateway.dialects.audio import add_upload
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import CALLERS, SERVICES
+from gateway.dialects.exchanges import EVERY_CALLER
 from gateway.dialects.records import DEFAULT_KIND, CompletionRequest, ModelKind, ReplyContext
 from gateway.dialects.wire.forms import Body, Form
 from gateway.dialects.wire.jsonbytes import (
@@ -177,8 +177,7 @@ async def find_model(call: Call, model_id: str, kind: ModelKind = DEFAULT_KIND) 
 
 
 def _refuse_kind(model: Model) -> BadRequest:
-    callers = (*CALLERS.values(), *(one.caller for one in SERVICES))
-    paths = " or ".join(f"/v1{one.path}" for one in callers if one.kind == model.kind)
+    paths = " or ".join(f"/v1{one.path}" for one in EVERY_CALLER if one.kind == model.kind)
     return BadRequest(
         f"The model '{model.id}' is served at {paths} alone.",
         param="model",

@@ -22,7 +22,7 @@ from gateway.addresses import find_address
 from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, Fronts, PacedConnection
 from gateway.api.state import Call, Gateway, find_code, make_headers, note_refusal
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import CALLERS
+from gateway.dialects.exchanges import CALLERS, EVERY_CALLER
 from gateway.errors import (
     BadRequest,
     BodyTooLarge,
@@ -174,11 +174,8 @@ _CHAT: Final = "use POST /v1/chat/completions"
 _ONE_BY_ONE: Final = "send each request by itself, as POST /v1/chat/completions or /v1/messages"
 _WITHIN: Final = "send the content within a request, as POST /v1/chat/completions or /v1/messages"
 _WHOLE: Final = "nothing is stored here, so send the whole conversation as POST /v1/responses"
-_TEXT: Final = (
-    "this gateway serves POST /v1/chat/completions, POST /v1/responses, POST /v1/messages,"
-    " POST /v1/embeddings, POST /v1/completions, POST /v1/images/generations, POST /v1/rerank,"
-    " POST /v1/audio/speech, POST /v1/audio/transcriptions and GET /v1/models"
-)
+_PATHS: Final = ", ".join(f"POST /v1{one.path}" for one in EVERY_CALLER)
+_TEXT: Final = f"this gateway serves {_PATHS} and GET /v1/models"
 
 UNSERVED: Final = {
     "/v1/edits": _CHAT,

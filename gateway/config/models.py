@@ -10,7 +10,14 @@ from gateway.config.reader import ConfigError, Place, Problems, quote_key, read_
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_model_id
-from gateway.dialects.records import DEFAULT_KIND, LIMITED, SERVED_BY, InputUnit, ModelKind
+from gateway.dialects.records import (
+    DEFAULT_KIND,
+    DIALECTS,
+    LIMITED,
+    OPENAI_LIKE,
+    InputUnit,
+    ModelKind,
+)
 from gateway.prices import PriceList
 
 MAX_OUTPUT_TOKENS: Final = 128_000
@@ -125,10 +132,11 @@ def _check_kind(
     place: Place, kind: ModelKind, routes: tuple[Route, ...], providers: Mapping[str, Provider]
 ) -> None:
     """Refuse routes that a model of this kind cannot have."""
+    served_by = DIALECTS if kind == DEFAULT_KIND else OPENAI_LIKE
     for route in routes:
         provider = providers.get(route.provider)
-        if provider is not None and provider.dialect not in SERVED_BY[kind]:
-            known = " or ".join(SERVED_BY[kind])
+        if provider is not None and provider.dialect not in served_by:
+            known = " or ".join(served_by)
             raise place.error("routes", f"kind = {show(kind)} needs a provider of dialect {known}")
         if kind == "embedding" and route.upstream_model != routes[0].upstream_model:
             raise place.error(

@@ -10,8 +10,11 @@
     pivot       what two translations share: from chat callers, to chat upstreams
     texts, embeddings, images, audio    services of providers like OpenAI
 
-A new dialect is a folder and a row in the tables of callers and upstreams in `exchanges`; a new pair is
-modules in the caller's folder and a row in the table of translations. Other code stays as it is.
+A new dialect is a folder, a row in the tables of callers and upstreams in `exchanges`, and its name in
+`records`; a new pair is modules in the caller's folder and a row in the table of translations. A new
+service is a module and a row in the table of services; if its models are of a new kind, that is named in
+`records`, and what their prices need in `config.models`. Other folders change only for what they cannot
+do yet: sign requests in another way (`upstream`), or price by another unit (`money`, `config`).
 May import: the leaves `errors`, `money`, `prices` and `usage`; neither asyncio nor aiohttp. README.md has
 the facts of the formats that the code relies on.
 """

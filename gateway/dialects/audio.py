@@ -71,6 +71,7 @@ class TranscriptsCaller(Caller):
     name = "transcripts"
     path = "/audio/transcriptions"
     kind = "audio"
+    operation = "transcription"
     sends_form = True
 
     def parse_request(self, data: bytes) -> CompletionRequest:
@@ -271,6 +272,7 @@ class SpeechCaller(Caller):
     name = "speech"
     path = "/audio/speech"
     kind = "audio"
+    operation = "speech"
     keep_alive = b""
 
     def parse_request(self, data: bytes) -> CompletionRequest:

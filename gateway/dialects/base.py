@@ -117,6 +117,8 @@ class Caller(ABC):
     """The path of its completions behind `/v1`, with its slash."""
     kind: ModelKind = DEFAULT_KIND
     """The kind of the models that it asks."""
+    operation = "chat"
+    """What it asks of a model, as OpenTelemetry names it; the names for ranks and audio are ours."""
     marker: str | None = None
     """A header that its SDKs alone send: by it, requests to paths of all dialects are told apart."""
     sends_form = False
@@ -140,10 +142,7 @@ class Caller(ABC):
         position: Json | None,  # noqa: ARG002 - it stands alone
         headers: Mapping[str, str],  # noqa: ARG002 - every caller gets the same
     ) -> bytes:
-        """Write the event that ends a stream which cannot go on; see `Pipeline.position`.
-
-        `headers` are the request's.
-        """
+        """Write the event that ends a stream at its `Pipeline.position`; `headers` are the request's."""
         return b"data: " + self.render_error(error, request_id) + b"\n\n"
 
     def reply_headers(self, request_id: str) -> dict[str, str]:

@@ -101,6 +101,7 @@ class EmbeddingsCaller(Caller):
     name = "embeddings"
     path = "/embeddings"
     kind = "embedding"
+    operation = "embeddings"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)

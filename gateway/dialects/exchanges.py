@@ -345,6 +345,8 @@ TRANSCRIPTS: Final = Exchange(
 """The exchange of `POST /v1/audio/transcriptions`."""
 SERVICES: Final = (EMBEDDINGS, COMPLETIONS, IMAGES, RERANK, SPEECH, TRANSCRIPTS)
 """The exchanges of models that hold no conversation, for providers with OpenAI's paths."""
+EVERY_CALLER: Final = (*CALLERS.values(), *(one.caller for one in SERVICES))
+"""The callers of all dialects and services, each with its path."""
 
 
 def _says_effort(asked: Json) -> bool:

@@ -49,6 +49,7 @@ class ImagesCaller(Caller):
     name = "images"
     path = "/images/generations"
     kind = "image"
+    operation = "generate_content"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)

@@ -43,7 +43,7 @@ DIALECTS: Final = ("chat", "messages", "responses", "vertex", DEMO)
 They stand here since commands that read the configuration need no dialect, which take 0.1 s to import.
 """
 OPENAI_LIKE: Final = ("chat", "responses", DEMO)
-"""Those of providers that have OpenAI's other paths under the same base URL."""
+"""Those of providers that have OpenAI's other paths under the same base URL, for models of other kinds."""
 LIMITED: Final = frozenset({"messages", "vertex"})
 """Those of providers that have to be told the most output tokens of each request."""
 ModelKind = Literal["chat", "completion", "embedding", "image", "rerank", "audio"]
@@ -52,15 +52,6 @@ documents, or audio. Each kind is served on paths of its own, so that nothing is
 DEFAULT_KIND: Final[ModelKind] = "chat"
 InputUnit = Literal["token", "character", "second"]
 """The unit of a model's input, which is priced by the million: a second is one of audio."""
-SERVED_BY: Final[Mapping[ModelKind, Sequence[str]]] = {
-    DEFAULT_KIND: DIALECTS,
-    "completion": OPENAI_LIKE,
-    "embedding": OPENAI_LIKE,
-    "image": OPENAI_LIKE,
-    "rerank": OPENAI_LIKE,
-    "audio": OPENAI_LIKE,
-}
-"""The dialects of the providers that serve models of a kind."""
 
 
 @dataclass(slots=True)

@@ -47,6 +47,7 @@ class CompletionsCaller(Caller):
     name = "completions"
     path = "/completions"
     kind = "completion"
+    operation = "text_completion"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
@@ -171,6 +172,7 @@ class RerankCaller(Caller):
     name = "rerank"
     path = "/rerank"
     kind = "rerank"
+    operation = "rerank"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data)
