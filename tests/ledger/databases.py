@@ -40,7 +40,7 @@ class Databases:
         """Give the URL of a new ledger, which is dropped at the end."""
         name = f"ledger_{next(_numbers)}"
         template = name_of(self._template)
-        self._cluster.run_sql(f"CREATE DATABASE {name} TEMPLATE {template} OWNER {ROLE};")
+        self._cluster.run_sql(f"CREATE DATABASE {name} TEMPLATE {template} OWNER {ROLE}")
         url = self._template.removesuffix(template) + name
         try:
             yield url

@@ -58,14 +58,10 @@ def make_folder(name: str, *, durable: bool = True) -> Path:
     return folder
 
 
-def run(command: Sequence[str | Path], folder: Path, *, text: str = "") -> str:
-    """Run a command to its end with `text` as its input, and return what it said."""
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, check=False, **describe(folder)
-    )
+def run(command: Sequence[str | Path], folder: Path) -> None:
+    """Run a command to its end."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **describe(folder))
     assert done.returncode == 0, f"{command[0]}: {done.stderr}"
-    said: str = done.stdout
-    return said
 
 
 @dataclass(slots=True)
@@ -132,7 +128,7 @@ class Daemon:
 
 
 DEBIAN: Final = Path("/usr/lib/postgresql")
-NEEDED: Final = ("initdb", "postgres", "pg_isready", "psql")
+NEEDED: Final = ("initdb", "postgres", "pg_isready")
 SUPERUSER: Final = "postgres"
 ROLE: Final = "gateway"
 
@@ -201,21 +197,24 @@ class Cluster:
         """Kill the server as `kill -9` does; its children notice, and end."""
         self.daemon.end(signal.SIGKILL)
 
-    def run_sql(self, statements: str, database: str = SUPERUSER) -> str:
-        """Run statements as the superuser; return the rows' columns as `psql -At` separates them."""
-        place = ("-h", self.folder, "-p", str(self.port), "-U", SUPERUSER, "-d", database)
-        options = ("-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-f", "-")
-        return run([self.programs / "psql", *options, *place], self.folder, text=statements)
+    def run_sql(self, statement: str, database: str = SUPERUSER) -> list[tuple[Any, ...]]:
+        """Run a statement as the superuser; return its rows."""
+        import psycopg  # it is an extra
+
+        url = f"postgresql://{SUPERUSER}@127.0.0.1:{self.port}/{database}"
+        with psycopg.connect(url, autocommit=True) as connection:
+            done = connection.execute(statement.encode())
+            return [] if done.description is None else done.fetchall()
 
     def make_database(self) -> str:
         """Make a database that the role `gateway` owns; return that role's URL of it."""
         name = f"gateway_{next(self._numbers)}"
-        self.run_sql(f"CREATE DATABASE {name} OWNER {ROLE};")
+        self.run_sql(f"CREATE DATABASE {name} OWNER {ROLE}")
         return f"postgresql://{ROLE}@127.0.0.1:{self.port}/{name}"
 
     def drop_database(self, url: str) -> None:
         """Drop a database, whoever is connected to it."""
-        self.run_sql(f"DROP DATABASE {name_of(url)} WITH (FORCE);")
+        self.run_sql(f"DROP DATABASE {name_of(url)} WITH (FORCE)")
 
 
 def name_of(url: str) -> str:
@@ -238,7 +237,7 @@ def run_cluster(
         options = ("--auth=trust", "-E", "UTF8", "--no-locale", "--no-sync", "-U", SUPERUSER)
         run([programs / "initdb", *options, "-D", daemon.folder / "data"], daemon.folder)
         cluster.start()
-        cluster.run_sql(f"CREATE ROLE {ROLE} LOGIN;")
+        cluster.run_sql(f"CREATE ROLE {ROLE} LOGIN")
         yield cluster
     finally:
         try:

@@ -64,7 +64,7 @@ def test_a_change_sees_what_the_one_before_it_did(
 ) -> None:
     """Whatever the default isolation level is: else a credit that is repeated would be doubled."""
     name = name_of(ledger_url)
-    postgres.run_sql(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable';")
+    postgres.run_sql(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
 
     def repeat() -> None:
         with PostgresBooks(ledger_url) as again:

@@ -259,8 +259,8 @@ def test_no_database_and_no_permission_are_told(postgres: Cluster, postgres_url:
     with pytest.raises(LedgerError, match="does not exist") as caught:
         make_ledger(DatabaseUrl(nowhere), SHAPE, [])
     assert "secret" not in str(caught.value)
-    postgres.run_sql("CREATE ROLE stranger LOGIN;")
-    postgres.run_sql("REVOKE CREATE ON SCHEMA public FROM PUBLIC;", name_of(postgres_url))
+    postgres.run_sql("CREATE ROLE stranger LOGIN")
+    postgres.run_sql("REVOKE CREATE ON SCHEMA public FROM PUBLIC", name_of(postgres_url))
     stranger = DatabaseUrl(postgres_url.replace("gateway@", "stranger@"))
     try:
         with pytest.raises(LedgerError, match="permission denied for schema public"):
@@ -269,7 +269,7 @@ def test_no_database_and_no_permission_are_told(postgres: Cluster, postgres_url:
         with pytest.raises(LedgerError, match="permission denied for table"):
             make_ledger(stranger, SHAPE, [])
     finally:
-        postgres.run_sql("DROP ROLE stranger;")
+        postgres.run_sql("DROP ROLE stranger")
 
 
 def test_a_ledger_without_its_oldest_months_moves_to_postgresql_alone(

@@ -109,11 +109,11 @@ def test_a_check_makes_nothing_and_knows_a_ledger() -> None:
     with run_cluster(need_server()) as cluster:
         url = cluster.make_database()
         assert check_database(url) is False
-        assert cluster.run_sql(f"{COUNT_TABLES};", name_of(url)).strip() == "0"
+        assert cluster.run_sql(COUNT_TABLES, name_of(url)) == [(0,)]
         open_session(url, create=True).close()
         assert check_database(url) is True
         name = name_of(url)
-        cluster.run_sql(f"ALTER DATABASE {name} SET synchronous_commit = off;")
+        cluster.run_sql(f"ALTER DATABASE {name} SET synchronous_commit = off")
         with pytest.raises(LedgerError, match="synchronous_commit is off, so a crash loses"):
             check_database(url)
 

@@ -286,7 +286,7 @@ async def test_a_line_that_breaks_is_an_error(
     pid = session.driver.info.backend_pid
     async with sleeping(session):
         asking = f"SELECT wait_event FROM pg_stat_activity WHERE pid = {pid}"
-        await until(lambda: "PgSleep" in postgres.run_sql(asking), "the statement")
+        await until(lambda: postgres.run_sql(asking) == [("PgSleep",)], "the statement")
         if signal == "terminate":
             postgres.run_sql(f"SELECT pg_terminate_backend({pid})")
         else:
