@@ -13,26 +13,33 @@
     metrics     what `GET /metrics` tells: counts, times and tokens, for Prometheus
     cards/      payments by card: a provider's payment pages and webhook
     server/     the process: the application, sockets, signals, draining, systemd, the first start
-    cli/        the command line
-    __main__    `python -m gateway`
+    cli/  __main__   the command line, `python -m gateway`
 
-How `POST /v1/chat/completions` is served: read these in this order, and nothing else at first.
+How `POST /v1/chat/completions` is served over a Messages provider: read these first, in this order.
 
+    api.front.Wire                       bytes from the caller's socket, to aiohttp's parser
+    api.routes.add_api                   which path has which handler, in which layers
     api.front.make_front                 the outermost layer: request id, dialect, errors as replies
     api.keys.require_key                 key and account, rates, balance
     api.completions.serve_completion     the handler; all below happens in its task
     api.bodies.read_body                   the body, counted in memory
     api.admission.admit                    model, routes that can carry the request, upstream payload
-    dialects.exchanges.Exchange              from the caller's format to the provider's, and back
+    dialects.exchanges.Exchange              a pair of dialects, such as chat over messages:
+    dialects.chat.dialect.ChatCaller           checks the caller's request
+    dialects.chat.over_messages_request.translate_request   writes it for the provider
     api.billing.Bill                         the expected cost, the hold, and its settlement
     api.completions.Relay                  the driver: the hold confirmed, routes, the end
     upstream.routing.try_routes              the next route, only where no work was done
     upstream.forwarder.HttpForwarder         key and connection, and what failures mean
-    upstream.connection.Connection           the HTTP exchange; pushes what it reads to its receiver:
-    api.delivery.Delivery                    provider's bytes in, caller's bytes out, tokens metered
+    upstream.attempt.Attempt                 one try, and its deadlines
+    upstream.connection.Connection           one HTTP connection; what it reads goes to its receiver:
+    api.delivery.Delivery                    provider's bytes in, caller's bytes out
+    dialects.wire.stream.TranslatedStream      events in, events out, tokens metered
+    dialects.messages.stream.MessagesReader    what the provider's events say
     api.lifecycle.ENDINGS                    the table that decides who pays for which ending
     ledger.serving.ledger.ServingLedger      hold, confirm, settle: decided in memory
-    ledger.serving.writer.Writer             commits in rounds; then the last bytes leave
+    ledger.serving.writer.Writer             commits its queue in rounds; then the last bytes leave
+    ledger.sqlite.batch.commit_requests      the transaction: request, entry, balance
     api.sink.JsonReply, api.sink.StreamSink  writes to the caller
 
 Each folder's docstring says what is in it and what it may import. `docs/` has the references.

@@ -22,7 +22,7 @@ MODULES = {path.relative_to(ROOT).with_suffix("").as_posix(): path for path in F
 NAMES = {name.removesuffix("/__init__") for name in MODULES} - {"__init__"}
 PLACES = sorted({name.split("/")[0] for name in NAMES})
 
-MAX_MAP_LINES: Final = 40
+MAX_MAP_LINES: Final = 46
 MAX_FILE_LINES: Final = 400
 MAX_FUNCTION_LINES: Final = 40
 
