@@ -42,8 +42,8 @@ from gateway.tasks import Place
 from gateway.upstream.routing import Candidate
 
 AFFINITY_CHARS: Final = 256
-"""Characters of a caller's name for a conversation that count: each key of the provider is hashed with it,
-on the event loop, and a body may be a name of many MiB."""
+"""Characters of a conversation's name (`prompt_cache_key`) that count. Each key of the provider is
+hashed with the name on the event loop, and a caller may send a name of many MiB."""
 
 
 @dataclass(slots=True)
@@ -79,9 +79,9 @@ class Completion:
         return named[:AFFINITY_CHARS] if isinstance(named, str) and named else self.call.key.id
 
     async def prepare(self, candidate: Candidate) -> Prepared:
-        """Write the request to another candidate than the first.
+        """Write the request for a candidate other than the first.
 
-        Raises UpstreamUnavailable if that cannot carry it.
+        Raises UpstreamUnavailable if the candidate cannot carry the request.
         """
         write = partial(_prepare, self.call, self.request, self.model, candidate)
         try:
@@ -111,7 +111,7 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
         raise UnknownModel(request.model)
-    # The slowest of the routes, as the one that can carry the request is not known yet.
+    # The slowest of the routes counts: which route can carry the request is not known yet.
     rate = min([one.exchange.request_rate for one in routes])
     place = place_elements(len(body), values, rate)
     choose = partial(_choose_writable, call, request, model, routes)
@@ -119,7 +119,7 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     # The hold's row names a provider. The charge's row names the one that served.
     call.provider = candidates[0].provider.name
     assert call.key is not None
-    # Again: the body may have taken minutes to arrive.
+    # The key is checked again: the body may have taken minutes to arrive.
     now_ms = gateway.ledger.clock() if call.waited_seconds else call.started_ms
     key = check_standing(call.key, now_ms)
     check_balance(call, key)
@@ -128,14 +128,14 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
 
 
 async def parse(call: Call, dialect: Caller, body: bytes, values: int) -> CompletionRequest:
-    """Parse a request of so many values where that takes nobody's time.
+    """Parse a request with this number of JSON values where parsing delays no other request.
 
     Raises BodyTooLarge, BadRequest.
     """
     place = place_elements(len(body), values, PARSE_RATE)
     if place is Place.NOW:
         return dialect.parse_request(body)
-    # Only a large body can have too many values, and to count them takes time.
+    # Only a large body can have too many values. Counting them takes time, so small bodies skip it.
     read = partial(parse_large, dialect) if place is Place.THREAD else dialect.parse_request
     return await run_at(call, place, partial(read, body))
 
@@ -163,9 +163,9 @@ async def find_model(call: Call, model_id: str, kind: ModelKind = DEFAULT_KIND) 
         return model
     call.asked_model = name_model(model_id)
     if model is not None and not key.allows(model.id):
-        # An operator may have allowed the model to this key a moment ago.
+        # An operator may have just allowed this key to use the model.
         await catch_up(gateway.ledger)
-        # After the wait: no reload may come between the model and the routes that are found for it.
+        # Looked up again after the wait: model and routes must come from the same configuration.
         model = gateway.routes.find_model(model_id)
         if model is not None and not key.allows(model.id):
             raise ModelNotAllowed(model.id)
@@ -197,9 +197,9 @@ def pick_headers(headers: MultiMapping[str], names: Iterable[str]) -> dict[str, 
 def _choose_writable(
     call: Call, request: CompletionRequest, model: Model, candidates: Sequence[Candidate]
 ) -> tuple[Sequence[Candidate], Prepared]:
-    """Return the routes from the first one that can carry the request, and what that one is sent.
+    """Return the routes from the first that can carry the request on, and the request written for it.
 
-    Raises BadRequest when none can: the refusal of the first route.
+    If no route can, raises the BadRequest of the first route.
     """
     refusal: BadRequest | None = None
     for position, candidate in enumerate(candidates):
@@ -231,9 +231,9 @@ def _prepare(
 
 
 MAX_COMPARED_CHARS: Final = 100
-"""A longer name gets no suggestion: to compare texts takes the square of their length."""
+"""Names longer than this get no suggestion: comparing texts takes time quadratic in their length."""
 MAX_COMPARED: Final = 16
-"""Names that are compared in full: those with the most letters in common with the one asked for."""
+"""Names that are compared in full: those that share the most letters with the requested name."""
 
 
 def find_problem(gateway: Gateway, key: Key, name: str) -> str:

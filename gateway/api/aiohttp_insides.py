@@ -1,8 +1,8 @@
 """The names inside aiohttp that requests and the server use.
 
-A test checks each name, so that another version of aiohttp that lacks one fails there with its name,
-and not in a background task. What else depends on how aiohttp works inside: `sink` writes the chunks of
-a stream, and the whole of a JSON reply, to the transport.
+A test checks each name. If another version of aiohttp lacks a name, that test fails and says which,
+instead of a background task. One more module depends on aiohttp's insides: `sink` writes streams' chunks
+and whole JSON replies to the transport.
 """
 
 # ruff: noqa: SLF001 - that is what this module is for
@@ -22,21 +22,21 @@ from aiohttp.web_protocol import RequestHandler
 from gateway.tasks import PromptFuture, Turns, find_turns
 
 READ_BYTES: Final = 64 << 10
-"""Bytes that are read at a time, and parsed in a body with a length, where bytes are cheap."""
+"""Bytes read at a time. Of a body with a length, as many are parsed at a time: they are cheap."""
 STRANGER_BYTES: Final = 16 << 10
-"""Bytes that are read at a time before a key is known: a thousand strangers may send at once."""
+"""Bytes read at a time before a key is known: a thousand strangers may send at once."""
 CHEAP_LINES: Final = 64
 """Lines of a read that is parsed at once: a head has twenty, a chunk two, and each takes 0.6 µs."""
 PIECE_BYTES: Final = 1 << 10
-"""Bytes that are parsed at a time of chunks, of which each may have one: 0.2 ms."""
+"""Bytes of a chunked body parsed at a time: 0.2 ms, even if each chunk has a single byte."""
 HEAD_BYTES: Final = 16 << 10
 """Bytes that are parsed at a time where a head should end."""
 UNWANTED_SECONDS: Final = 1.0
-"""How long chunks behind a head wait for a handler to want them; it refuses the request or it does."""
+"""How long chunks behind a head wait until a handler wants the body or has refused the request."""
 TINY_CHUNKS: Final = 512
-"""Chunks of any size that a body may have. Clients send some of 1 to 64 KiB, or a few small ones."""
+"""Chunks of any size that a body may have. Clients send chunks of 1 to 64 KiB, or a few small ones."""
 TINY_BYTES: Final = 32
-"""The least mean size of the chunks of a body that has more."""
+"""The least mean size of the chunks of a body that has more than `FREE_CHUNKS`."""
 KEPT_HEAD_BYTES: Final = 2048
 """Bytes of an unfinished head that are kept: its target, and most often the header that tells a dialect."""
 
@@ -50,8 +50,8 @@ class PacedConnection(RequestHandler):
     """aiohttp's connection, whose bytes are parsed in turn.
 
     aiohttp parses all that a read brought at once: 256 KiB may be 43,000 chunks of a byte, and so take
-    60 ms. Here a read that may take long is parsed piece by piece, in turns that connections share
-    fairly, and what comes behind a refusal is not parsed.
+    60 ms. Here a read that may take long is parsed in pieces, in turns that connections share fairly.
+    Bytes after a refused request are not parsed.
     """
 
     __slots__ = (
@@ -69,27 +69,27 @@ class PacedConnection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.owner: Hashable = None
-        """The account of the last request, whose share of the loop's turns this is; None: a stranger."""
+        """The account of the last request, which pays in turns of the loop; None for a stranger."""
         self.chunks = 0
-        """The chunks so far of the body that comes."""
+        """The chunks of the current body so far."""
         self._turns: Turns = find_turns()
         self._body: StreamReader | None = None
         """The body of the last request, until it is whole."""
         self._chunked = False
-        """It comes in chunks."""
+        """The current body comes in chunks."""
         self._pending = b""
-        """Bytes that were read and not yet parsed. While there are any, no more are read."""
+        """Bytes read and not parsed yet. While there are any, reading is paused."""
         self._unread_bytes: int | None = None
-        """How much may still be read of a body that nobody wants; None while it is wanted."""
+        """How many bytes of an unwanted body may still be read; None while the body is wanted."""
         self.head = b""
-        """The beginning of the head that comes."""
+        """The beginning of the current head."""
         self.made = self._loop.time()
         self.is_asked = False
-        """Whether a whole head came whose reply has not begun."""
+        """Whether a whole head has arrived and its reply has not begun."""
         self.is_known = False
-        """Whether the last request was admitted: with a key, or of somebody who is signed in."""
+        """Whether the last request was authenticated: by a key, or by a console session."""
         self.was_known = False
-        """Whether one before it was."""
+        """Whether any earlier request was authenticated."""
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -98,13 +98,13 @@ class PacedConnection(RequestHandler):
             return
         if self._unread_bytes is not None:
             data = self._take_unwanted(data)
-        # Behind what waits, so that bytes keep their order.
+        # Appended to the waiting bytes, so that they keep their order.
         if self._pending:
             self._pending += data
             self._pause_transport_reading()
         elif (is_dear := _is_dear(data)) or not self._turns.may_begin(self.owner):
             self._pending = data
-            if is_dear:  # else it waits for one turn, in which no more comes as a rule
+            if is_dear:  # cheap bytes wait for one turn, in which rarely more arrive
                 self._pause_transport_reading()
             self._turns.wait(self.owner, self._parse_piece)
         else:
@@ -118,7 +118,7 @@ class PacedConnection(RequestHandler):
     async def start(self) -> None:
         """Serve one request after the other, in this task.
 
-        aiohttp's own makes a task of each request, whose begin and end take a turn of the loop each.
+        aiohttp's own version makes a task of each request, which takes two more turns of the loop.
         """
         while not self._force_close:
             if not self._messages:
@@ -129,7 +129,7 @@ class PacedConnection(RequestHandler):
                 finally:
                     self._waiter = None
             else:
-                await asyncio.sleep(0)  # others have a turn between requests that came in one read
+                await asyncio.sleep(0)  # other connections get a turn between pipelined requests
                 if self._force_close:  # the connection was lost meanwhile
                     break
             message, payload = self._messages.popleft()
@@ -154,7 +154,7 @@ class PacedConnection(RequestHandler):
     ) -> bool:
         """Serve a request; return whether the connection may serve another one.
 
-        aiohttp's own also frees uploads and writes an access log, which nothing here has.
+        aiohttp's own version also frees uploads and writes an access log; this gateway has neither.
         """
         request, handler = self._begin(message, payload)
         try:
@@ -163,7 +163,7 @@ class PacedConnection(RequestHandler):
             except Exception as error:  # noqa: BLE001 - it is told apart there
                 response = self.handle_error(request, 500, error)
             self._end(payload)
-            if self._upgraded:  # it takes what came behind a request for another protocol
+            if self._upgraded:  # an upgraded protocol takes the bytes after the request
                 await self.finish_response(request, response, None)
             else:
                 await response.prepare(request)
@@ -197,7 +197,7 @@ class PacedConnection(RequestHandler):
         self._manager.requests_count += 1
         if isinstance(message, web_protocol._ErrInfo):
             handler, message = self._make_error_handler(message), web_protocol.ERROR
-        elif hdrs.EXPECT not in message.headers:  # it may ask for a step before the handler
+        elif hdrs.EXPECT not in message.headers:  # a step before the handler
             handler = self._fronts.get((message.method, message.path), handler)
         assert handler is not None
         task = self._task_handler or asyncio.current_task()
@@ -212,12 +212,12 @@ class PacedConnection(RequestHandler):
         self._current_request = None
         self.head, self.is_asked = b"", False
         if self._body is not None and not payload.is_eof():
-            # The rest of a body that nobody wants is read so far as it costs next to nothing.
+            # The rest of an unwanted body is read only as far as that costs next to nothing.
             self._unread_bytes = READ_BYTES
             self._pending = self._take_unwanted(self._pending)
 
     async def _read_rest(self, payload: StreamReader) -> None:
-        """Read the rest of a body that nobody wants, for a while; else the connection is closed."""
+        """Read the rest of an unwanted body for a while; if it does not end, the connection is closed."""
         try:
             async with asyncio.timeout(self._lingering_time):
                 while not payload.is_eof() and not self._force_close:
@@ -241,10 +241,10 @@ class PacedConnection(RequestHandler):
         )
 
     def _take_unwanted(self, data: bytes) -> bytes:
-        """Return what is still parsed of a body that nobody wants: all or nothing."""
+        """Return the bytes of an unwanted body that are still parsed: all or none."""
         body, left = self._body, self._unread_bytes
         assert left is not None
-        # The body has ended: what comes now is the next request's head.
+        # The body has ended, so these bytes are the next request's head.
         if body is None or body.is_eof():
             self._unread_bytes = None
             return data
@@ -280,11 +280,11 @@ class PacedConnection(RequestHandler):
                 self._waiter.go_on()
 
     def _parse_piece(self) -> None:
-        """Parse a piece of what was read, and let the rest wait for its turn."""
+        """Parse a piece of the bytes read; the others wait for their turn."""
         if not self._pending or self.transport is None:
             return
         if self._is_full() or self.has_tiny_chunks():
-            return  # it goes on when reading does, or never
+            return  # parsing resumes together with reading, or never
         size, body = self._choose_size(), self._body
         piece, self._pending = self._pending[:size], self._pending[size:]
         self.parse(piece)
@@ -302,13 +302,13 @@ class PacedConnection(RequestHandler):
         return self._reading_paused or self._buffer_paused
 
     def go_on(self) -> None:
-        """Let what was read and not yet parsed have its turn."""
+        """Queue the bytes that are not parsed yet for a turn."""
         if self._pending:
             self._turns.wait(self.owner, self._parse_piece)
 
     def _choose_size(self) -> int:
         if not _is_dear(self._pending):
-            return STRANGER_BYTES  # all of it, as if it had not had to wait
+            return STRANGER_BYTES  # all of them, as if they had not waited
         if self._body is None or self._body.is_eof():
             # A head alone, so that no chunk behind it is parsed before a handler wants the body.
             end = self._pending.find(b"\r\n\r\n", 0, HEAD_BYTES)
@@ -319,11 +319,11 @@ class PacedConnection(RequestHandler):
         return HEAD_BYTES if self._body.total_bytes > least else PIECE_BYTES
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        if self._reading_paused:  # aiohttp resumes for each chunk, and looks whether it had paused
+        if self._reading_paused:  # aiohttp calls this for each chunk, whether it had paused or not
             super().resume_reading(resume_parser)
 
     def _resume_transport_reading(self) -> None:
-        """Go on with what was read before more is read, and never behind a refusal."""
+        """Parse what was read before reading more; after a refusal do neither."""
         if self._unread_bytes == 0 and self._body is not None and not self._body.is_eof():
             return
         if self._pending:
@@ -338,7 +338,7 @@ def _is_dear(data: bytes) -> bool:
 
 
 def _count_chunks(body: StreamReader | None) -> int:
-    """Return how many chunks of a body wait to be read."""
+    """Return how many chunks wait in a body's buffer."""
     return 0 if body is None else len(body._http_chunk_splits or ())
 
 
@@ -349,13 +349,13 @@ def take_body(http: web.BaseRequest) -> bytes | None:
         return None
     if type(content) is not StreamReader or len(content._buffer) > 1:
         return content.read_nowait(-1)
-    # aiohttp would look for a time-out, for chunks, and for a transport to resume, in seven calls.
+    # aiohttp makes seven calls here: for a time-out, for chunks, and to resume a transport.
     content._size = 0
     return content._buffer.popleft()
 
 
 def has_queued_message(http: web.BaseRequest) -> bool:
-    """Return whether aiohttp has parsed something behind a request."""
+    """Return whether aiohttp has queued a message after this request."""
     return bool(http.protocol._messages)
 
 

@@ -6,9 +6,9 @@
         └─ raise_to(metered): more is known, so others are refused in time
 
 `confirm` comes first; if it refuses, nothing is held and nothing is settled. `lifecycle` decides which
-of the three a request ends in. `Bill.settle` prices it and queues it in the ledger (`Ledger.settle`),
-which commits it. The first settlement counts: a later one is what remains of a race between an ending
-and a failure of the gateway, and must charge nobody twice.
+of the three charges applies. `Bill.settle` computes the charge and queues it in the ledger
+(`Ledger.settle`), which commits it. Only the first settlement counts: a second one comes from a race
+between an ending and a failure of the gateway, and nobody may be charged twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from gateway.usage import (
 
 
 def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> Expected:
-    """Estimate the input from the payload that is sent, and bound what can be reported of it."""
+    """Estimate the input from the payload, and bound the usage that a report can plausibly state."""
     limit, options = find_output_limit(request, model), payload.options
     if options.tool_calls:
         # Tools without a price are free, whether the provider reports them or not.
@@ -59,7 +59,7 @@ def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> 
 
 @lru_cache(maxsize=1024)
 def _bound_usage(most_input: int, most_output: int, limit: int, n: int) -> UsageLimits:
-    """Bound the usage of `n` choices; few models and limits come again and again."""
+    """Bound the usage of `n` choices. Cached, as the same few models and limits recur."""
     return UsageLimits(
         input=min(IMPLAUSIBLE_FACTOR * most_input, MAX_PLAUSIBLE_TOKENS),
         output=min(IMPLAUSIBLE_FACTOR * most_output * n, MAX_PLAUSIBLE_TOKENS),
@@ -70,7 +70,7 @@ def _bound_usage(most_input: int, most_output: int, limit: int, n: int) -> Usage
 def estimate_input(request: CompletionRequest, sent_bytes: int) -> int:
     """Estimate the input tokens: everything that is sent is text, but for the content of files.
 
-    Of a request that is no conversation the inputs alone are read.
+    Only the inputs count for a request that is not a conversation.
     """
     if request.inputs is not None:
         return request.inputs.tokens
@@ -103,7 +103,7 @@ def expect_tokens(expected: Expected, output_tokens: int, price: Price) -> Token
 
 @dataclass(slots=True)
 class Charge:
-    """A cost and its reasons: an audit computes it again from them."""
+    """A cost and its reasons, from which an audit computes it again."""
 
     metered: Metered
     applied: AppliedPrice
@@ -111,7 +111,7 @@ class Charge:
 
 
 def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
-    """Price what was metered. Without the provider's bill, a price that follows it is a guess."""
+    """Price the metered usage. A price that follows the provider's bill is a guess if no bill came."""
     if applied.price.reported is not None and metered.reported_cost_nano is None:
         metered = replace(metered, estimated=True)
     calls, bill_nano = metered.tool_calls, metered.reported_cost_nano
@@ -123,7 +123,7 @@ def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
 def expect_charge(expected: Expected, output_tokens: int, model: Model, at_ms: int) -> Charge:
     """Price what is expected, with so much output, at the most that may apply."""
     options, tokens = expected.options, expect_tokens(expected, output_tokens, model.prices.base)
-    # Which tier and price apply is known only from the reply, and the hold has to cover any.
+    # Only the reply tells which tier and price apply, and the hold has to cover each of them.
     applied = model.prices.find_dearest(tokens, options, at_ms)
     return make_charge(Metered(tokens, True, options.tool_calls), applied)
 
@@ -212,13 +212,13 @@ class Bill:
             status = InternalError.status if error is None else error.status
         match verdict.owed:
             case Owed.NOTHING:
-                # A void is not waited for: nothing that the caller gets depends on its commit.
+                # Voids are not waited for: no byte of the reply depends on their commit.
                 _ = self._queue(verdict.outcome, status, None)
                 return None
             case Owed.EXPECTED:
-                # Nobody knows what was used, as the provider was not read to its end. What was
-                # delivered counts if it is more. Even where more was held, because the balance is
-                # small, no more is charged: that is no reason to pay for the worst case.
+                # The usage is unknown, as the reply was not read to its end. The expected cost is
+                # charged, or the delivered output if it costs more. A hold above that (made because the
+                # balance is small) is no reason to charge the worst case.
                 if pipeline is not None:
                     self.raise_to(pipeline.measure())
                 return self._queue(verdict.outcome, status, self._expected)
@@ -240,14 +240,13 @@ class Bill:
         call.tokens, call.cost_nano, call.estimated = Tokens(), 0, False
 
     def _undo(self, error: Exception, budget: Budget | None) -> None:
-        """Count nothing of a request without a hold. Raises BudgetSpent that names the currency."""
+        """Undo the counts of a request that got no hold. Raises BudgetSpent with the currency's name."""
         call = self._call
         assert call.rates is not None
         call.rates.correct_tokens(self._expected_tokens, 0)
         call.balance_nano = None
         if isinstance(error, BudgetSpent) and budget is not None:
-            # The ledger stores numbers and does not know
-            # the currency that the caller should be told.
+            # The ledger stores numbers and does not know the currency for the message.
             raise refuse_spent(budget, call.gateway.config.billing.currency) from None
 
     def _price(self, metered: Metered) -> Charge:
@@ -257,7 +256,7 @@ class Bill:
         return charge if charge.cost_nano <= MAX_AMOUNT_NANO else self._expected
 
     def _note_end(self, outcome: Outcome) -> int:
-        """Return the time, and count how long the reply took if it is complete."""
+        """Return the time; count the duration of a complete reply."""
         call, ended_ms = self._call, self._ledger.clock()
         if outcome == "complete" and call.key is not None and call.first_byte_ms is not None:
             self._ledger.note_latency(
@@ -280,9 +279,9 @@ class Bill:
         if costs is not None:
             applied = costs.find(metered.tokens, metered.terms, call.started_ms)
             provider_cost_nano = make_charge(metered, applied).cost_nano
-            if provider_cost_nano > MAX_AMOUNT_NANO:  # no ledger can write it, nor is it one
+            if provider_cost_nano > MAX_AMOUNT_NANO:  # too large to be stored, and not a real cost
                 provider_cost_nano = None
-        # The ledger keeps the first settlement only, so the log has to tell of that one.
+        # The ledger keeps the first settlement only, so the log line must show that one.
         if call.outcome is None:
             call.outcome, call.status = outcome, status
             call.tokens, call.cost_nano = metered.tokens, charge.cost_nano
@@ -303,7 +302,7 @@ class Bill:
                 estimated=metered.estimated,
                 first_byte_ms=call.first_byte_ms,
                 ended_ms=self._note_end(outcome),
-                # Of a JSON reply nothing is delivered before its charge; see `UNCOMMITTED`.
+                # No byte of a JSON reply leaves before its charge is committed; see `UNCOMMITTED`.
                 withdraw_if_late=not self._hold.admission.stream,
                 provider_cost_nano=provider_cost_nano,
                 reported_cost_nano=metered.reported_cost_nano,

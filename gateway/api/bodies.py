@@ -1,15 +1,15 @@
 """Bodies of requests and replies: read, counted in memory by account, parsed where it delays nobody.
 
-Counted are the bodies of requests, and of replies what waits: a JSON reply until its caller has it, an
-event until it is whole, and bytes that a caller does not read. A request beyond its account's share is
-refused. A reply is paid for, so it is never refused: its provider is not read any further until there
-is room. Only one reply of an account is read on all the same, as several that are half read would wait
-for each other.
+All bodies of requests are counted, and the waiting parts of replies: a JSON reply until its caller has
+it, an event until it is whole, and bytes that a caller does not read. A request beyond its account's
+share is refused. A reply is paid for and never refused: reading from its provider stops until there is
+room. One reply per account may always be read on, because several half-read replies would wait for each
+other.
 
 JSON is parsed and translated at once, in a turn of the event loop that has time, or in a thread. Each
-value takes a step in Python, and 60 bytes of memory. On the loop, a body of many would stop everybody's
-streams for as long as it takes. What it takes is known from the number of its values and the pair of
-dialects (`Exchange.request_rate`, `Exchange.reply_rate`).
+JSON value takes a step in Python and 60 bytes of memory. On the loop, a body of many values would stop
+all streams meanwhile. The time is estimated from the number of values and the pair of dialects
+(`Exchange.request_rate`, `Exchange.reply_rate`).
 """
 
 from __future__ import annotations
@@ -76,16 +76,16 @@ async def _read_slowly(http: web.Request, call: Call, most: int) -> bytes:
         pieces.append(data)
 
     size = await read_pieces(http, call, most, keep)
-    place = Place.THREAD if size > LOOP_BYTES else Place.NOW  # it lets others run meanwhile
+    place = Place.THREAD if size > LOOP_BYTES else Place.NOW  # others run meanwhile
     return await run_at(call, place, partial(b"".join, pieces))
 
 
 async def read_pieces(
     http: web.Request, call: Call, most: int, take: Callable[[bytes], Awaitable[None] | None]
 ) -> int:
-    """Hand over a body of at most `most` bytes as it comes, and return its size.
+    """Hand over a body of at most `most` bytes as it arrives; return its size.
 
-    No more is read while `take` works. Raises as `read_body`, and what `take` raises.
+    Reading waits while `take` works. Raises as `read_body`, and what `take` raises.
     """
     # Before `100 Continue`, so that a caller who waits
     # for it never sends the body (RFC 9110 §10.1.1).
@@ -102,7 +102,7 @@ async def read_pieces(
             await http.writer.write(_CONTINUE)
         async with asyncio.timeout_at(None) as deadline:
             while True:
-                # Each piece renews the idle deadline, never the total one: a body that drips ends, too.
+                # Each piece renews the idle deadline but not the total one, which ends bodies that drip.
                 deadline.reschedule(min(now() + server.body_idle_seconds, total_at))
                 data = await _read_piece(http)
                 if not data:
@@ -151,7 +151,7 @@ def has_tiny_chunks(http: web.BaseRequest) -> bool:
 
 
 def check_chunks(http: web.Request) -> None:
-    """Raise BadRequest for a body in tiny chunks, of which each takes as long as a large one."""
+    """Raise BadRequest for a body in tiny chunks: each takes as long to parse as a large one."""
     if has_tiny_chunks(http):
         raise BadRequest("The request body comes in too many tiny chunks; send larger ones.")
 
@@ -166,7 +166,7 @@ def check_encoding(headers: Mapping[str, str]) -> None:
 
 def _check_type(headers: Mapping[str, str]) -> None:
     kind = _read_token(headers.get(hdrs.CONTENT_TYPE, ""))
-    # Types that end so are JSON as well (RFC 6839).
+    # The suffix marks JSON, too (RFC 6839).
     if kind != "application/json" and not kind.endswith("+json"):
         raise UnsupportedMediaType("Send the body with 'Content-Type: application/json'.")
 
@@ -185,16 +185,16 @@ ACCOUNT_SHARE: Final = 2
 """One account may use the budget divided by this. Once the budget is full, an account that uses less than
 an equal part is still served: many such accounts together exceed the budget, each by less than the last."""
 PARSED_FACTOR: Final = 2
-"""Times the bytes of a large body that are counted: it is also in memory as objects."""
+"""How many times a large body's bytes are counted again once parsed: its objects are in memory, too."""
 SMALL_BYTES: Final = 64 << 10
-"""Bytes of a reply that are not counted: a transport takes as many before it asks to wait."""
+"""Replies up to this size are not counted: a transport takes as many bytes before it asks to wait."""
 
 
 def count_body(call: Call, size: int) -> None:
-    """Reserve room for bytes of a request that have arrived, until it ends.
+    """Reserve room for received bytes until their request ends.
 
-    Raises Overloaded when there is none, and RateLimited when the account has its share. A request
-    that is alone always has room: else a body within its limit could never be served.
+    Raises Overloaded when memory is full, and RateLimited when the account has used its share. The only
+    request in flight always has room, or a body within its limit could never be served.
     """
     assert call.key is not None
     gateway = call.gateway
@@ -218,14 +218,14 @@ def count_body(call: Call, size: int) -> None:
 
 
 def count_reply(call: Call, size: int) -> bool:
-    """Count `size` bytes for the reply in place of those before; return `may_read`."""
+    """Set the bytes counted for the reply to `size`; return `may_read`."""
     _count(call, size - call.reply_bytes)
     call.reply_bytes = size
     return may_read(call)
 
 
 def may_read(call: Call) -> bool:
-    """Return whether more of the request's reply may be read: its account has room, or it goes ahead."""
+    """Return whether more of the reply may be read: its account has room, or it is the reply `ahead`."""
     assert call.key is not None
     share = call.gateway.shares.get(call.key.account.id)
     if share is None or share.buffered_bytes <= _find_limit(call):
@@ -252,7 +252,7 @@ def _count(call: Call, size: int) -> None:
     share.buffered_bytes += size
     call.buffered_bytes += size
     if size < 0 and share.ahead is call:
-        share.ahead = None  # it asks again if it still needs to
+        share.ahead = None  # it becomes `ahead` again if it still needs to
     # Accounts without buffered bytes must not lower the equal part of the others.
     if not share.buffered_bytes:
         del gateway.shares[account]
@@ -270,33 +270,34 @@ def _find_limit(call: Call, more: int = 0) -> int:
 
 
 LOOP_MS: Final = 3.0
-"""The longest work on the event loop; what takes longer is done in a thread."""
+"""The longest work on the event loop; longer work is done in a thread."""
 SHORT_MS: Final = 0.5
-"""Work that need not wait for a turn with time left: the request itself takes about as long."""
+"""Work up to this long starts at once, without waiting for a turn: the rest of the request takes as
+long."""
 LOOP_BYTES: Final = 1 << 19
-"""Bytes that are read or written on the loop at most, whatever is in them: so many take 1 ms."""
+"""The most bytes that are read or written on the loop, whatever they contain: they take 1 ms."""
 PARSE_RATE: Final = 4_000
-"""Values that are parsed and validated in a millisecond, in the slowest dialect: Responses."""
+"""Values parsed and validated in a millisecond in the slowest dialect, Responses."""
 Result = TypeVar("Result")
 
 
 def count_values(data: bytes) -> int:
-    """Count the values of a JSON text, at most, for `place_elements`.
+    """Return an upper bound of the values in a JSON text, for `place_elements`.
 
-    Commas in texts count, too: to tell them apart would take as long as the work. A large one goes to
-    the thread whatever is in it, so nothing of it is counted.
+    Commas inside strings count, too: telling them apart would take as long as parsing. A large text goes
+    to the thread anyway, so its values are not counted.
     """
     return 0 if len(data) > LOOP_BYTES else bound_elements(data)
 
 
 def place_elements(size: int, elements: int, rate: int) -> Place:
-    """Choose where JSON of so many bytes and values is worked on; `rate` values take a millisecond."""
+    """Choose where to work on JSON of this size and number of values; `rate` values take a millisecond."""
     if size > LOOP_BYTES or elements > LOOP_MS * rate:
         return Place.THREAD
     return Place.TURN if elements > SHORT_MS * rate else Place.NOW
 
 
 async def run_at(call: Call, place: Place, function: Callable[[], Result]) -> Result:
-    """Call a function where it delays nobody; a thread's time is shared fairly among accounts."""
+    """Call a function at its place. The thread's time is shared fairly among accounts."""
     owner = None if call.key is None else call.key.account.id
     return await call.gateway.large_bodies.run(function, place, owner)

@@ -1,9 +1,9 @@
 """The driver of one completion: admission, the hold in force, routes, bytes, deadlines, the charge, last bytes.
 
 One task does it all. While it waits in `Delivery.run`, the provider's bytes are pushed through the
-delivery to the caller's transport in the same call; there is no queue in between. Deadlines and
-callers that leave are noticed by the ticker, which makes that wait fail. `lifecycle` decides what
-an ending means and who pays for it.
+delivery to the caller's transport in the same call; there is no queue in between. The ticker notices
+deadlines and callers that leave, and makes `Delivery.run` fail. `lifecycle` decides what an ending means
+and who pays for it.
 """
 
 from __future__ import annotations
@@ -46,35 +46,36 @@ from gateway.upstream.routing import Candidate, try_routes
 async def serve_completion(
     http: web.Request, call: Call, read: Callable[[web.Request, Call], Awaitable[bytes]] = read_body
 ) -> web.StreamResponse:
-    """Serve a completion; surfaces differ only in the caller's dialect, and in how its body is read."""
-    # The body has no name here, which would keep it alive until the reply has left.
+    """Serve a completion. Surfaces differ only in the caller's dialect and in how the body is read."""
+    # The body gets no variable: a name would keep it in memory until the reply has left.
     completion = await admit(http, call, await read(http, call))
     if completion.request.stream:
         response = web.StreamResponse()
         stream = StreamSink(http, response, call, completion.bill.wait_admitted)
         await Relay(completion, stream).run()
         if unread_bytes := stream.unread_bytes:
-            # What the caller has not taken counts against its account until it has, or is gone.
+            # Bytes that the caller has not read count against its account until it has read them or is
+            # gone.
             count_reply(call, unread_bytes)
             with suppress(ConnectionError):
                 await drain(http)
         return response
     sink = JsonSink()
     await Relay(completion, sink).run()
-    # A stream cannot tell its cost so: its head leaves before the cost is known.
+    # Streams have no such header: their head leaves before the cost is known.
     return JsonReply(call, sink.body, {"x-gateway-cost": format_amount(call.cost_nano)})
 
 
 log = logging.getLogger("gateway.completions")
 
 RAISE_SECONDS: Final = 1.0
-"""How often the hold of a stream is raised to what it has used."""
+"""How often a stream's hold is raised to the cost so far."""
 USAGE_SECONDS: Final = 2.0
 """How long to wait for the usage if the caller leaves after the finish reason."""
 
 
 class CallerLeft(Exception):
-    """The caller is gone and the upstream is not read on. Not the provider's fault."""
+    """The caller is gone and the upstream is not read on. The provider is not to blame."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -85,31 +86,32 @@ class Relay:
     _sink: Sink
     _life: Lifecycle = field(default_factory=Lifecycle)
     _confirmed: bool = False
-    """The hold is in force. Before, nothing is sent: neither to a provider nor to the caller."""
+    """The hold is in force. Until then nothing is sent to a provider or to the caller."""
     _stopped: Exception | None = None
     """The error that `fail` was called with before there was an attempt."""
     _attempt: Attempt | None = None
-    """Under way: None as soon as its connection may serve another request."""
+    """The attempt under way; None as soon as its connection may serve another request."""
     _delivery: Delivery | None = None
     """The delivery of the reply; None until a provider answers."""
     _read_until: float = math.inf
-    """The time at which a reply that is read on for its usage alone is given up."""
+    """When to give up a reply that is read on only for its usage, in the loop's seconds."""
     _raise_due: float = 0.0
 
     async def run(self) -> None:
         """Serve the completion. Raises GatewayError where no head was sent.
 
-        A request that the ledger does not confirm has no ending: it was never admitted.
+        If the ledger does not confirm the hold, the request was never admitted and has no ending.
         """
         ticker = self._completion.call.gateway.ticker
-        # Before the first wait: a shutdown has to find the request while its hold is confirmed.
+        # Added before the first await: a shutdown must find the request while its hold is being
+        # confirmed.
         ticker.add(self)
         try:
             await self._completion.bill.confirm()
             self._confirmed = True
             ending, error = await self._read_upstream()
             await self.conclude(self._end(ending), error)
-        # The loop ends: what is awaited here may never come, so the charge is queued and not waited for.
+        # The loop ends, so an await here may never return: the charge is queued and not waited for.
         except asyncio.CancelledError:
             is_over = self._life.phase is Phase.ENDED
             self.conclude_at_once(None if is_over else self._end(Ending.SHUTDOWN))
@@ -117,8 +119,8 @@ class Relay:
         except GatewayError:
             raise
         except Exception:
-            # Before the error goes on: a request without a settlement would hold its money until
-            # the next start. After a settlement this is a no-op.
+            # Settled before the error goes on: a request without a settlement would hold its money until
+            # the next start. A second settlement changes nothing.
             _ = self._completion.bill.settle(UNCONCLUDED, None, self._pipeline)
             if not self._sink.opened:
                 raise
@@ -126,16 +128,16 @@ class Relay:
             self._sink.abort()
         finally:
             ticker.remove(self)
-            # A late comment or event must not follow the error that the caller is told of otherwise.
+            # No comment or event may be sent after an error reply has been chosen.
             self._sink.close()
-            self._delivery = None  # it knows `_leave`: a cycle, which would keep the bodies
+            self._delivery = None  # its `_leave` makes a cycle, which would keep the bodies
 
     @property
     def _pipeline(self) -> Pipeline | None:
         return None if self._delivery is None else self._delivery.pipeline
 
     async def _read_upstream(self) -> tuple[Ending, GatewayError | None]:
-        """Try the routes and pass on what the first that works sends."""
+        """Try the routes and pass on the reply of the first that works."""
         error: GatewayError | None = None
         try:
             await try_routes(
@@ -150,15 +152,15 @@ class Relay:
             log.exception("%s: the relay failed", self._completion.call.request_id)
             error = InternalError()
         try:
-            # Events that came in one read with the end of the body, or with its failure, have not
-            # been sent: nobody called `unblock` in between. They go out before the ending is chosen,
-            # because it depends on whether they were.
+            # Events that came in one read with the end of the body, or with its failure, have not been
+            # sent: nobody called `unblock` in between. They are sent before the ending is chosen,
+            # because it depends on whether anything was delivered.
             if self._delivery is not None:
                 await self._delivery.begin()
         except GatewayError as failure:
             error = failure
         if error is not None:
-            drop_frames(error)  # this one is among them
+            drop_frames(error)  # this frame holds the error: a cycle
         return find_ending(error), error
 
     def _try(self, candidate: Candidate) -> Awaitable[None]:
@@ -166,7 +168,7 @@ class Relay:
         completion, life = self._completion, self._life
         if life.caller_gone:
             raise CallerLeft
-        # A shutdown between two routes has no attempt to end, so it is remembered.
+        # A shutdown between two routes finds no attempt to end, so it is remembered here.
         if self._stopped is not None:
             raise self._stopped
         provider = candidate.provider
@@ -174,7 +176,7 @@ class Relay:
         completion.call.provider = provider.name
         completion.call.upstream_model = candidate.target.upstream_model
         began = completion.call.gateway.ticker.loop.time()
-        # Before the first wait: a caller that leaves in it must find something to end.
+        # Made before the first await: if the caller leaves during it, there must be an attempt to end.
         attempt = self._attempt = Attempt(
             provider.config,
             on_sent=partial(life.advance, Phase.SENT),
@@ -206,7 +208,7 @@ class Relay:
                 )
                 await self._delivery.run()
             except BaseException as error:
-                # A cancelled one went out, too, so it is counted.
+                # A cancelled request was sent, too, so it is counted.
                 note_upstream_call(call, candidate, error)
                 raise
             else:
@@ -222,12 +224,12 @@ class Relay:
         if life.phase is Phase.ENDED:
             return
         if not life.caller_gone:
-            if self._confirmed:  # a comment brings the head, which no refusal could follow
+            if self._confirmed:  # a comment sends the head, too: no refusal after it
                 self._sink.tick(now, mid_event=self._mid_event)
             if self._sink.lost:
                 self._leave()
         if delivery is not None and self._completion.request.stream and now >= self._raise_due:
-            # In between, the balance that others see is too high by what a second of the stream costs.
+            # In between, the balance that other requests see is too high by the cost of a second.
             self._raise_due = now + RAISE_SECONDS
             delivery.raise_hold()
         if self._attempt is not None:
@@ -258,7 +260,7 @@ class Relay:
             case Leaving.READ_ON:
                 pass
             case Leaving.READ_USAGE:
-                # The reply is whole but for its usage, and the report spares the estimate.
+                # Only the usage is missing. With the provider's report no estimate is needed.
                 self._read_until = asyncio.get_running_loop().time() + USAGE_SECONDS
             case Leaving.STOP:
                 self.fail(CallerLeft())
@@ -266,9 +268,9 @@ class Relay:
                 assert_never(leaving)
 
     def _end(self, ending: Ending) -> Verdict:
-        # The caller may have gone after the last tick looked. Who is gone is recorded as such, and pays
-        # by the table's other half.
-        if self._sink.lost:  # since the last tick
+        # The caller may have left since the last tick. Then it must be recorded as gone, and it pays by
+        # the other half of the table.
+        if self._sink.lost:
             self._leave()
         delivered = self._delivery is not None and self._delivery.pipeline.delivered
         return self._life.end(ending, delivered=delivered, head_sent=self._sink.opened)
@@ -291,13 +293,14 @@ class Relay:
                 drop_frames(failure)
                 verdict = lose_charge(verdict, failure.status, stream=completion.request.stream)
                 if verdict.owed is Owed.NOTHING:
-                    error = failure  # another one might say that the reply was charged
+                    error = failure  # the other error might say that the reply was charged
                     completion.bill.note_withdrawal(verdict.outcome, failure.status)
                 error = error or failure
         match verdict.last:
             case Last.REPLY:
                 assert pipeline is not None
-                # Only now that the charge is committed: who has the end of a reply has paid for it.
+                # Sent only after the charge is committed: whoever has the end of a reply has paid for
+                # it.
                 self._sink.end(pipeline.finish())
             case Last.ERROR:
                 assert error is not None
@@ -310,7 +313,7 @@ class Relay:
     def conclude_at_once(self, verdict: Verdict | None) -> None:
         """Conclude in a task that is cancelled: nothing is awaited, so the charge is only queued.
 
-        `verdict` is None where the settlement was queued before.
+        `verdict` is None if the settlement is queued already.
         """
         error, sink = Overloaded(STOPPED), self._sink
         if verdict is not None:
@@ -320,7 +323,7 @@ class Relay:
 
     @property
     def _mid_event(self) -> bool:
-        """Whether an event is half sent, so that nothing may be put behind it."""
+        """Whether an event is half sent, so that nothing may be sent after it."""
         pipeline = self._pipeline
         return pipeline is not None and pipeline.mid_event
 

@@ -21,7 +21,7 @@ from gateway.upstream.routing import Candidate
 
 @dataclass(slots=True, eq=False, repr=False)
 class Delivery:
-    """A `Receiver` of one reply. A request has at most one: no route is tried after an answer."""
+    """A `Receiver` of one reply. A request has at most one delivery: no route is tried after an answer."""
 
     _completion: Completion
     _sink: Sink
@@ -34,11 +34,12 @@ class Delivery:
     _sniffed: bool = False
     _begun: bool = False
     _ending: bool = False
-    """The pipeline works in another thread: nobody else may look at it."""
+    """The pipeline works in another thread, so this thread must not touch it."""
     _buffered: int = 0
     """The bytes that count against the account's share."""
     _room: asyncio.Future[None] | None = None
-    """Done when more of the reply may be read, or none will be; None while nothing waits for it."""
+    """Done when more of the reply may be read or the attempt is over; None while nothing waits for
+    room."""
 
     def __post_init__(self) -> None:
         exchange = self._candidate.exchange
@@ -56,7 +57,7 @@ class Delivery:
             pipeline = self.pipeline
             if not pipeline.complete:
                 out = await self._end()
-                if self._buffered:  # what was read has become the caller's reply
+                if self._buffered:  # the body read has become the caller's reply
                     self._count_buffered(pipeline.buffered_bytes)
                 self._end_body(out)
         except UpstreamError as error:
@@ -66,7 +67,7 @@ class Delivery:
             self._response.close()
 
     async def _end(self) -> bytes:
-        """End the pipeline where its last work takes nobody's time: it reads a JSON reply whole."""
+        """End the pipeline where that delays no other request: its last work reads a whole JSON reply."""
         pipeline = self.pipeline
         rate = self._candidate.exchange.reply_rate
         place = place_elements(pipeline.buffered_bytes, pipeline.buffered_elements, rate)
@@ -76,7 +77,7 @@ class Delivery:
         try:
             return await run_at(self._completion.call, place, pipeline.end)
         finally:
-            # The pipeline may be looked at again, whether its end failed or not.
+            # This thread may touch the pipeline again, whether its end failed or not.
             self._ending = False
 
     def receive(self, data: bytes) -> bool:
@@ -91,12 +92,13 @@ class Delivery:
             self._candidate.provider.note_alive(self._candidate.target.upstream_model)
         # Comments before the first event are dropped: the gateway sends its own.
         proceed = not (out and self._begun) or self._sink.send(out)
-        # Behind the events that came before it: those are the caller's.
+        # Raised after the events before the failure were sent: they belong to the caller.
         if pipeline.failure is not None:
             raise pipeline.failure
         if pipeline.complete:
             self._response.stop()
-        # A stream whose events go out at once buffers next to nothing, so only what waits is counted.
+        # A stream whose events leave at once buffers next to nothing, so only larger waiting parts are
+        # counted.
         elif self._buffered or (not out and pipeline.buffered_bytes > SMALL_BYTES):
             return self._count_buffered(pipeline.buffered_bytes) and proceed
         return proceed
@@ -114,7 +116,7 @@ class Delivery:
         if self._life.phase is not Phase.STREAMING:
             await self.begin()
             return
-        # What the caller has not taken is counted too while it is waited for, at most for `stall_seconds`.
+        # While this waits (at most for `stall_seconds`), bytes that the caller has not read count, too.
         buffered = self._buffered
         self._count_buffered(buffered + self._sink.unread_bytes)
         try:
@@ -135,7 +137,7 @@ class Delivery:
         life = self._life
         if life.phase is not Phase.ANSWERED or life.caller_gone or not self.pipeline.begun:
             return
-        # Before the caller can have read anything, so that it cannot spend what is being spent here.
+        # Raised before the caller can read anything, so that it cannot spend the same money elsewhere.
         self.raise_hold()
         try:
             await self._sink.begin()

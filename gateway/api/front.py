@@ -1,8 +1,8 @@
 """The outermost layer of each route: request ids, dialects, errors as replies, refused paths and methods.
 
-A route is wrapped in what it needs when the application is made, so no layer asks a path whether it
-applies. The order of refusals is: 404 and 405, 401, 403, 503, 429, 402, then the body. A caller's
-connection is read in small pieces, and what aiohttp's parser refuses on it is answered here, too.
+Each route is wrapped in the layers it needs when the application is made, so no layer has to look at
+paths. The order of refusals is: 404 and 405, 401, 403, 503, 429, 402, then the body. Callers'
+connections are read in small pieces. Requests that aiohttp's parser refuses are answered here, too.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def make_front(
 ) -> WebHandler:
     """Wrap a handler in the outermost layer, which gives each request an id and answers every error.
 
-    `callers`: those who use the path. Whose `marker` a request has is answered in their dialect, any
-    other request in the first one's. `surface`: the path in metrics. `logged`: in log and metrics.
+    `callers`: the path's dialects. A request with the `marker` header of one is answered in that dialect,
+    any other in the first. `surface`: the path in metrics. `logged`: appears in log and metrics.
     """
     first, *others = callers
 
@@ -87,7 +87,7 @@ def make_front(
 
 
 def _answer(call: Call, error: Exception) -> web.Response:
-    """Render an error that ends a request; one that nobody raised on purpose is logged."""
+    """Render the error that ends a request; log it if it is not a GatewayError."""
     if isinstance(error, GatewayError):
         known = error
     else:
@@ -125,13 +125,13 @@ def render_error(call: Call, error: GatewayError) -> web.Response:
         milliseconds = max(1, round(error.retry_after_seconds * 1000))
         # Rounded up: a retry that comes too early is refused again.
         response.headers["Retry-After"] = str(-(-milliseconds // 1000))
-        # OpenAI's and Anthropic's SDKs prefer it to the whole seconds.
+        # OpenAI's and Anthropic's SDKs prefer this header to Retry-After.
         response.headers["retry-after-ms"] = str(milliseconds)
     if not error.should_retry:
-        # OpenAI's and Anthropic's SDKs obey it, whatever the status says.
+        # OpenAI's and Anthropic's SDKs obey this header, whatever the status says.
         response.headers["x-should-retry"] = "false"
     if isinstance(error, MethodNotAllowed):
-        # A 405 has to name them (RFC 9110 §15.5.6).
+        # A 405 has to list the allowed methods (RFC 9110 §15.5.6).
         response.headers["Allow"] = error.allow
     if isinstance(error, BodyTooLarge):
         response.force_close()  # the rest of the body is not worth reading
@@ -214,7 +214,8 @@ UNSERVED: Final = {
         _TEXT,
     ),
 }
-"""The paths of OpenAI and Anthropic that are not served, nor is any below them: use these instead."""
+"""Paths of OpenAI and Anthropic that are not served (nor any path below them), and what to use
+instead."""
 
 
 def explain_path(path: str, served: Iterable[str] = ()) -> str:
@@ -237,7 +238,7 @@ def explain_path(path: str, served: Iterable[str] = ()) -> str:
 
 
 class Wire(asyncio.BufferedProtocol):
-    """The protocol of a connection's transport, which reads so much at a time.
+    """The protocol of a connection's transport. It limits the bytes of one read.
 
     With a plain protocol the event loop decides: asyncio reads 256 KiB, uvloop up to 8 MiB at once.
     """
@@ -245,7 +246,7 @@ class Wire(asyncio.BufferedProtocol):
     __slots__ = ("_connection",)
 
     _buffer: Final = memoryview(bytearray(READ_BYTES))
-    """Shared by all connections: what is in it is copied in the same call."""
+    """Shared by all connections: `buffer_updated` copies the bytes in the same call."""
     _stranger_buffer: Final = _buffer[:STRANGER_BYTES]
 
     def __init__(self, connection: PacedConnection) -> None:
@@ -271,7 +272,7 @@ class Wire(asyncio.BufferedProtocol):
 
 
 UNPARSED: Final = "_unparsed"
-"""The surface of what is no HTTP request."""
+"""The surface of bytes that are no HTTP request."""
 _TARGET: Final = re.compile(rb"(?:\A|\n)[^\s:]+ +(?:https?://[^/\s]*)?(/[^\s?#]*)")
 """The target of a request line. A header's name ends in a colon."""
 _PROBLEMS: Final = (
@@ -287,11 +288,11 @@ _PROBLEMS: Final = (
     ),
     ("chunk", "The chunked encoding of the request body is malformed."),
 )
-"""Words in the parser's errors, and what the caller is told."""
+"""Words in the parser's errors, and the message for the caller."""
 
 
 class CallerConnection(PacedConnection):
-    """A connection of the server; the gateway's state makes the replies."""
+    """A caller's connection. Requests that cannot be parsed get an error in a dialect."""
 
     __slots__ = ("_gateway",)
 
@@ -306,15 +307,15 @@ class CallerConnection(PacedConnection):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what cannot be parsed, or an error that no handler caught."""
-        # A second head would pass for a part of the reply that is under way.
+        """Answer a request that cannot be parsed, or an error that no handler caught."""
+        # The caller would take a second head for a part of the reply under way.
         if request.writer.output_size > 0:
             raise ConnectionError("a reply is under way")
         # Their bodies are plain text, which no SDK reads as an error.
         if isinstance(exc, web.HTTPException):
             return self._refuse(_translate(exc.status))
         if isinstance(exc, HttpProcessingError):
-            drop_frames(exc)  # the parser's frame names it: a cycle
+            drop_frames(exc)  # the parser's frame refers to the error: a cycle
             return self._refuse(BadRequest(_find_problem(message or "")))
         log.error("internal error (status %d)", status, exc_info=exc)
         return self._refuse(InternalError())
@@ -327,7 +328,7 @@ class CallerConnection(PacedConnection):
         )
         response = render_error(call, error)
         response.headers.update(make_headers(call))
-        # Where the next request begins is unknown behind bytes that cannot be parsed.
+        # After bytes that cannot be parsed nobody knows where the next request begins.
         response.force_close()
         self._gateway.note_end(call, response.status)
         return response
@@ -339,7 +340,7 @@ def make_connection(gateway: Gateway, server: web.Server) -> Wire:
 
 
 def choose_caller(head: bytes) -> Caller:
-    """Return the dialect of a request of which only this beginning is known: by path, or by a header."""
+    """Choose the dialect of a request by the beginning of its head: by path, or by a header."""
     first, *others = CALLERS.values()
     targets = _TARGET.findall(head)
     path = targets[-1].decode("ascii", "replace") if targets else ""
@@ -354,7 +355,7 @@ def choose_caller(head: bytes) -> Caller:
 
 
 def _find_problem(message: str) -> str:
-    """Return our own words for the parser's, which quote the request."""
+    """Return our own message in place of the parser's, which quotes the request."""
     for words, told in _PROBLEMS:
         if words in message:
             return told

@@ -32,15 +32,15 @@ from gateway.money import format_amount
 from gateway.times import format_moment
 
 REFRESH_SECONDS: Final = 1.0
-"""How long a refusal waits for the latest changes, as a ledger that hangs must not hold it up."""
+"""How long a refusal waits for the latest changes: a ledger that hangs must not delay it."""
 OUTDATED: Final = (InvalidKey, AccountSuspended, RateLimited, InsufficientBalance)
-"""Refusals that a change which others have just committed may have made wrong."""
+"""Refusals that may be outdated: another process may just have committed a change."""
 
 
 def require_key(handler: Handler, *, for_money: bool) -> Handler:
-    """Wrap a handler so that it serves only callers who may use it, and count what is in flight.
+    """Wrap a handler so that it serves only callers with a usable key, and count requests in flight.
 
-    `for_money`: the requests are charged, so there must be a balance, and a ledger that works.
+    `for_money`: requests are charged, so they need a balance and a ledger that can be written.
     """
 
     async def serve(http: web.Request, call: Call) -> web.StreamResponse:
@@ -76,13 +76,13 @@ def note_known(http: web.BaseRequest, account_id: int | None = None) -> None:
 
 
 def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
-    """Find the key of a request, check all that can be checked before its body, and count it.
+    """Find the key of a request, make all checks that need no body, and count the request.
 
     Raises InvalidKey, AccountSuspended, Overloaded, LedgerUnavailable, RateLimited or
     InsufficientBalance, and then counts nothing.
     """
     gateway = call.gateway
-    call.key = gateway.ledger.find_key(ids.digest(secret))  # a refusal has an account, too
+    call.key = gateway.ledger.find_key(ids.digest(secret))  # set first: refusals count by account
     key = check_standing(call.key, call.started_ms)
     if gateway.draining:
         raise Overloaded(RESTARTING)
@@ -102,8 +102,8 @@ def let_in(call: Call, secret: str, now: float, *, for_money: bool) -> Rates:
 
 
 async def _let_in_after_all(call: Call, secret: str, *, for_money: bool) -> Rates:
-    """Try again with what was just committed, such as a key, a credit or a higher limit."""
-    # A checksum is part of a key: what is made up never reaches the ledger.
+    """Try again with changes committed just now, such as a key, a credit or a higher limit."""
+    # Keys include a checksum, so made-up keys never reach the ledger.
     if not ids.is_well_formed(secret):
         raise _refuse_malformed(secret)
     gateway = call.gateway
@@ -124,18 +124,18 @@ def _refuse_malformed(secret: str) -> InvalidKey:
 
 
 async def catch_up(ledger: ServingLedger) -> None:
-    """Wait for what the command line has just committed.
+    """Wait until changes that the command line has just committed are known.
 
     All requests that wait share one look at the ledger, which takes a millisecond.
     """
-    # A ledger that hangs must not hold up a refusal: what is known then decides.
+    # If the ledger hangs, the refusal is decided by what is known already.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(REFRESH_SECONDS):
             await ledger.refresh()
 
 
 def read_key(http: web.Request) -> str:
-    """Return the key of either header, or "".
+    """Return the key from either header, or "".
 
     Raises BadRequest when two keys differ, and InvalidKey for a key in the query string.
     """
@@ -168,7 +168,7 @@ def read_key(http: web.Request) -> str:
 def check_standing(key: Key | None, now_ms: int) -> Key:
     """Return a key that may be used.
 
-    Raises InvalidKey for one that is unknown, revoked or expired, AccountSuspended for its account.
+    Raises InvalidKey if it is unknown, revoked or expired, AccountSuspended if its account is suspended.
     """
     if key is None:
         raise InvalidKey
@@ -199,13 +199,13 @@ def check_balance(call: Call, key: Key) -> None:
 
 
 LOOKUP_SECONDS: Final = 1.0
-"""A ledger that hangs must not hold up the refusal of a wrong key."""
+"""How long the refusal of a wrong key waits: a ledger that hangs must not delay it."""
 
 
 async def explain_end(gateway: Gateway, digest: bytes) -> InvalidKey:
-    """Return the refusal of a key that is not in memory, with the time of its end if that can be found."""
+    """Return the refusal of a key that is not in memory, with the time when it ended if that is known."""
     lookups, now = gateway.ended_key_lookups, time.monotonic()
-    # Anybody can compute a checksum, so made-up keys may reach the ledger, but not too often.
+    # Anybody can compute the checksum, so look-ups of made-up keys are limited.
     if lookups.wait_seconds(1, now) > 0:
         return InvalidKey()
     lookups.take(1)

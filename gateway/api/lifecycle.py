@@ -4,12 +4,12 @@
         ^          │
         └──────────┘  the provider declined; the next route may be tried
 
-The driver (`completions`) reports what happens and does what it is told. JSON replies and streams share
+The driver (`completions`) reports events and carries out the decisions. JSON replies and streams share
 this machine: a JSON reply never reaches STREAMING, and its last bytes are its whole body.
 
-A caller that leaves a JSON request changes nothing: the reply is read to its end and charged. One
-that leaves a stream is gone: no more bytes are sent, and the provider's `on_disconnect` says whether
-the upstream is read on.
+If the caller leaves a JSON request, nothing changes: the reply is read to its end and charged. If it
+leaves a stream, no more bytes are sent, and the provider's `on_disconnect` decides whether the upstream
+is read on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CALLER_GONE_STATUS: Final = 499
 
 
 class Phase(Enum):
-    __hash__ = object.__hash__  # Enum's own is Python code, and each request looks six up
+    __hash__ = object.__hash__  # Enum's own is Python code, and each request looks up six members
     ADMITTED = "before a provider has it"
     SENT = "sent"
     ANSWERED = "answered"
@@ -77,7 +77,7 @@ class Last(Enum):
     REPLY = "the end of the reply"
     """The JSON body; `[DONE]` or `message_stop`. It leaves once the charge is committed."""
     ERROR = "an error"
-    """A status with a body; after the head one event, or a cut where an event is half sent."""
+    """A status with a body; after the head one error event, or a cut if an event is half sent."""
     NOTHING = "nothing"
 
 
@@ -95,7 +95,7 @@ class Verdict:
 
     outcome: Outcome
     status: int | None
-    """None: the status of the error."""
+    """None stands for the error's status."""
     owed: Owed
     last: Last
 
@@ -152,12 +152,12 @@ UNCOMMITTED: Final = (
     (False,     Owed.NOTHING,    Last.ERROR),
     (True,      Owed.USAGE,      Last.ERROR),
 )  # fmt: skip
-"""The end after a charge that is not committed in time, see `ServingLedger.settle`. The charge of a JSON
-reply is withdrawn, as nothing was delivered; that of a stream stays queued."""
+"""What happens if a charge is not committed in time, see `ServingLedger.settle`. A JSON reply's charge
+is withdrawn, as nothing was delivered; a stream's charge stays queued."""
 
 UNCONCLUDED: Final = Verdict("internal_error", 500, Owed.NOTHING, Last.ERROR)
-"""The verdict if the conclusion itself fails, so that nobody knows what was used. It voids a request
-that is not settled yet; the first settlement counts."""
+"""The verdict if the conclusion itself fails and the usage is unknown. It voids the request, unless a
+settlement was queued before."""
 
 _ENDED_BY: Final = (
     (UpstreamTimeout, Ending.TIMED_OUT),
@@ -169,11 +169,11 @@ _ENDED_BY: Final = (
     (Overloaded, Ending.SHUTDOWN),
     (GatewayError, Ending.FAULT),
 )
-"""The first row that fits counts, so a class stands above its base class."""
+"""The first matching row counts, so subclasses stand above their base class."""
 
 _STEPS: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.ADMITTED: frozenset({Phase.SENT}),
-    # It is sent again after a stale connection; a refusal makes it as if it was never sent.
+    # SENT follows itself after a stale connection; a provider's refusal leads back to ADMITTED.
     Phase.SENT: frozenset({Phase.SENT, Phase.ADMITTED, Phase.ANSWERED}),
     Phase.ANSWERED: frozenset({Phase.STREAMING}),
     Phase.STREAMING: frozenset(),
@@ -189,7 +189,7 @@ def find_ending(error: GatewayError | None) -> Ending:
 
 
 def lose_charge(verdict: Verdict, status: int, *, stream: bool) -> Verdict:
-    """Return what follows a verdict whose charge cannot be committed; `status` is the error's."""
+    """Return the verdict that replaces one whose charge cannot be committed; `status` is the error's."""
     ((owed, last),) = (row[1:] for row in UNCOMMITTED if row[0] is stream)
     if owed is Owed.NOTHING:
         return Verdict("ledger_error", status, owed, last)
@@ -219,7 +219,7 @@ class Lifecycle:
         reason, so the usage is about to come.
         """
         self.caller_gone = True
-        # No provider has the request, so ending it here costs nobody anything.
+        # No provider has the request, so ending it now is free.
         if self.phase is Phase.ADMITTED:
             return Leaving.STOP
         if drains:

@@ -24,7 +24,7 @@ WINDOW_SECONDS: Final = 60.0
 MAX_COUNTS: Final = 32
 """Counts in flight at once: each can hold a body, a provider's connection and a parse of some 10 ms."""
 MAX_OWN_COUNTS: Final = 8
-"""Requests of one account: an agent counts one conversation at a time."""
+"""Counts in flight per account: an agent counts one conversation at a time."""
 
 
 class Bucket:
@@ -64,25 +64,26 @@ class Bucket:
 
 @dataclass(slots=True)
 class Rates:
-    """The use that a key or an account makes of its rates. A limit of 0 means unlimited."""
+    """How much of its rates a key or an account has used. A limit of 0 means unlimited."""
 
     owner: Literal["key", "account"] = "key"
     above: Rates | None = None
-    """The account's, for a key."""
+    """The account's rates, for a key."""
     terms: object = None
-    """The terms that the limits were made from: other terms, other limits."""
+    """The terms that the limits were made from: if the terms change, the limits do."""
     defaults: object = None
-    """The configuration they were made from, for a key."""
+    """The configuration that a key's limits were made from."""
     requests: Bucket | None = None
     tokens: Bucket | None = None
     concurrency: int = 0
     is_share: bool = False
-    """The concurrency is the account's share of the gateway's, not a limit of its own."""
+    """The concurrency limit is the account's share of the gateway's, not its own."""
     rate: Rate | None = None
-    """The limits told to the ledger, which may count for several processes; without a mere share."""
+    """The limits given to the ledger, which may count for several processes; a mere share is left
+    out."""
     in_flight: int = 0
     _levels: tuple[Rates, ...] = field(init=False, repr=False)
-    """This one and those above."""
+    """This level and those above it."""
 
     def __post_init__(self) -> None:
         self._levels = (self,) if self.above is None else (self, self.above)
@@ -90,17 +91,17 @@ class Rates:
     def set_limits(
         self, *, requests_per_minute: int, tokens_per_minute: int, concurrency: int, now: float
     ) -> None:
-        """Set limits; one that changed counts anew, and requests in flight stay counted."""
+        """Set the limits. The bucket of a changed limit starts full; requests in flight stay counted."""
         self.requests = _renew(self.requests, requests_per_minute, now)
         self.tokens = _renew(self.tokens, tokens_per_minute, now)
         self.concurrency = concurrency
-        # A share is of this process alone; what the ledger is told counts for all processes.
+        # A share concerns this process alone; limits given to the ledger count for all processes.
         own = 0 if self.is_share else concurrency
         is_limited = requests_per_minute or tokens_per_minute or own
         self.rate = Rate(requests_per_minute, tokens_per_minute, own) if is_limited else None
 
     def check(self, now: float) -> None:
-        """Raise RateLimited if a request more is too much, here or above."""
+        """Raise RateLimited if one more request exceeds a limit, here or above."""
         for level in self._levels:
             if level.concurrency and level.in_flight >= level.concurrency:
                 raise level._refuse_concurrency()  # noqa: SLF001 - of this class
@@ -110,7 +111,7 @@ class Rates:
                     raise refuse_requests(level.owner, level.requests.limit, wait)
 
     def admit(self) -> None:
-        """Count a request, above too."""
+        """Count a request, here and above."""
         for level in self._levels:
             if level.requests is not None:
                 level.requests.take(1)
@@ -122,7 +123,7 @@ class Rates:
             level.in_flight -= 1
 
     def take_tokens(self, estimate: int, now: float) -> None:
-        """Count estimated tokens, above too. Raises RateLimited, and then counts nothing."""
+        """Count estimated tokens, here and above. If it raises RateLimited, nothing is counted."""
         wait = 0.0 if self.tokens is None else self.tokens.wait_seconds(estimate, now)
         if self.tokens is not None and wait > 0:
             raise refuse_tokens(self.owner, self.tokens.limit, estimate, wait)
@@ -140,7 +141,7 @@ class Rates:
             self.above.tokens.take(used - estimate)
 
     def list_limits(self, now: float) -> list[RateLimit]:
-        """Return the limits in force; of the key's and the account's, the one with less left."""
+        """Return the limits in force. Where key and account both have one, the tighter counts."""
         found: dict[str, RateLimit] = {}
         for level in self._levels:
             if level.requests is not None:
@@ -170,7 +171,7 @@ def _keep_tighter(found: dict[str, RateLimit], limit: RateLimit) -> None:
 
 
 class Counting:
-    """The requests that count tokens, in flight, by account id.
+    """Requests in flight that count tokens, by account id.
 
     They cost nothing, so neither money nor rates bound them.
     """
@@ -182,7 +183,7 @@ class Counting:
 
     @contextmanager
     def admit(self, account_id: int) -> Iterator[None]:
-        """Count one while it lasts. Raises RateLimited, Overloaded."""
+        """Count a request while it is in flight. Raises RateLimited, Overloaded."""
         if self._in_flight[account_id] >= MAX_OWN_COUNTS:
             raise RateLimited(
                 f"This account may count the tokens of {MAX_OWN_COUNTS} requests at once."

@@ -8,7 +8,7 @@ models, receipts, key       by a header      yes          no         yes
 /healthz, /readyz           by a header      no           no         no
 any other path              by a header      no           no         yes
 
-A path beneath a caller's is answered in the caller's dialect, too.
+A path below a caller's path is answered in that caller's dialect, too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from gateway.upstream.forwarder import fetch
 from gateway.upstream.routing import Candidate, order_routes
 
 MAX_COUNT_BYTES: Final = 4 << 20
-"""Bytes of a request that is counted, which is free: more than the text of a million tokens."""
+"""Bytes of a request to count tokens: more than the text of a million tokens. Counting is free."""
 ESTIMATED_HEADER: Final = "x-gateway-estimated"
 
 
@@ -117,7 +117,7 @@ async def _ask(
             return edit_count(reply, request.model)
         except GatewayError as error:
             candidate.report(error, call.note_failure)
-            # What is wrong with the request is wrong for every provider.
+            # A faulty request is faulty for every provider.
             if not isinstance(error, UpstreamError | OutOfResources):
                 raise
             failure = error
@@ -147,11 +147,11 @@ class Endpoint:
 
     @property
     def surface(self) -> str:
-        """The path in metrics: without the version and what varies."""
+        """The path in metrics, without the version and the variable part."""
         return self.path.removeprefix("/v1").strip("/").partition("/{")[0]
 
     def wrap(self) -> Handler:
-        """Return the handler within the check of the caller that the route needs."""
+        """Wrap the handler in the check of the caller that the route needs."""
         if self.access == "open":
             return self.handler
         return require_key(self.handler, for_money=self.access == "charged")
@@ -160,7 +160,7 @@ class Endpoint:
 def add_api(
     app: web.Application, gateway: Gateway, callers: Mapping[str, Caller] = CALLERS
 ) -> None:
-    """Add all endpoints, and the refusal of unknown paths."""
+    """Add all endpoints and the handlers that refuse unknown paths."""
     routes = make_routes(callers)
     for route in routes:
         _add_route(app.router, gateway, route)
@@ -192,7 +192,7 @@ def make_routes(callers: Mapping[str, Caller]) -> list[Endpoint]:
     ranks = (RERANK.caller,)
     return [
         *charged,
-        # As Cohere's SDK, whose base address has no version in it, asks.
+        # The path that Cohere's SDK uses, whose base address has no version.
         Endpoint("POST", "/v2/rerank", "charged", serve_completion, ranks),
         *counts,
         Endpoint("GET", "/v1/models", "free", list_models, everybody),
@@ -314,7 +314,7 @@ async def show_receipt(http: web.Request, call: Call) -> web.Response:
     elif is_id and (refused := await gateway.ledger.read_refused(request_id, key.id)) is not None:
         body = _describe_refused(refused)
     else:
-        # One answer for both: an id must not tell that another key made a request.
+        # Both cases get the same answer: nobody may learn that another key made a request.
         raise NotFound(
             "There is no receipt of that request id for this key. The id is in the reply's "
             "x-request-id; only the key that made a request gets its receipt, and a request "

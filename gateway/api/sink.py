@@ -37,12 +37,12 @@ async def drain(request: web.BaseRequest) -> None:
     try:
         await request.writer.drain()
     except ConnectionError as error:
-        drop_frames(error)  # aiohttp's frame has the future that has the error
+        drop_frames(error)  # aiohttp's frame refers to the future with the error: a cycle
         raise
 
 
 class Sink:
-    """The destination of a reply, ended or aborted once. This one has no head and no events."""
+    """The destination of a reply, ended or aborted once. The base class sends no head and no events."""
 
     __slots__ = ()
 
@@ -63,12 +63,12 @@ class Sink:
         """
 
     def set_type(self, content_type: str) -> None:
-        """Set the type of a stream that is none of events, before its head is sent."""
+        """Set the content type of a stream that has no events, such as audio, before its head is sent."""
 
     def send(self, data: bytes) -> bool:  # noqa: ARG002 - a stream's
         """Send events, or keep them until `begin`; drop them after an abort.
 
-        False asks to wait for `unblock`.
+        False asks the sender to wait for `unblock`.
         """
         return True
 
@@ -77,11 +77,11 @@ class Sink:
 
     @property
     def unread_bytes(self) -> int:
-        """The bytes that the caller has not taken, where they are so many that `unblock` waits."""
+        """The bytes that the caller has not read, if there are so many that `unblock` waits; else 0."""
         return 0
 
     def tick(self, now: float, *, mid_event: bool) -> None:
-        """Break a silence, and give up a caller that takes nothing; `now` is `loop.time()`."""
+        """Send a comment after a silence; give up a caller that reads nothing. `now` is `loop.time()`."""
 
     def end(self, data: bytes) -> None:
         """Send the last bytes and end the reply cleanly, without waiting for the caller."""
@@ -90,11 +90,11 @@ class Sink:
         """End the connection in the middle: a cut reply never ends cleanly."""
 
     def close(self) -> None:
-        """Send nothing from now on, not even a head: the caller is answered otherwise."""
+        """Send nothing from now on, not even a head: another reply answers the caller."""
 
 
 class JsonSink(Sink):
-    """A JSON reply: held back whole. Whether the caller is still there makes no difference."""
+    """A JSON reply, kept whole until its end. Whether the caller is still there makes no difference."""
 
     __slots__ = ("body",)
 
@@ -116,16 +116,16 @@ class StreamSink(Sink):
     response: web.StreamResponse
     call: Call
     wait_admitted: Callable[[], Awaitable[None]]
-    """The head waits for it."""
+    """Called before the head is sent."""
     _headers: Mapping[str, str] = field(init=False)
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _comment_seconds: float = math.inf
     """The silence after which a comment is sent, if the caller's dialect has one."""
     _stall_seconds: float = field(init=False)
-    """The time after which a caller that takes no bytes is given up."""
+    """The time after which a caller that reads no bytes is given up."""
     _pending: list[bytes] = field(default_factory=list)
     _protocol: BaseProtocol = field(init=False)
-    """Knows whether its transport is lost, or asked to wait: above asyncio's own 64 KiB."""
+    """Knows whether its transport is lost, and whether it asks to wait: above asyncio's 64 KiB."""
     _transport: asyncio.Transport | None = None
     _chunked: bool = False
     _comment_due: float = 0.0
@@ -143,7 +143,7 @@ class StreamSink(Sink):
         self._stall_seconds = gateway.config.server.stall_seconds
         if self.call.dialect.keep_alive:
             self._comment_seconds = gateway.config.server.comment_seconds
-        # HTTP/1.0 has no chunks: there a stream ends with its connection.
+        # HTTP/1.0 has no chunks: a stream ends with its connection.
         self._chunked = self.request.version >= HttpVersion11
         self._protocol = self.request.protocol
         self._transport = self._protocol.transport
@@ -159,7 +159,7 @@ class StreamSink(Sink):
 
     async def begin(self) -> None:
         await self._open(self._take_pending)
-        # Only now: events that came while the head was being sent must go out in their order.
+        # Set only now: events that came while the head was being sent must keep their order.
         self._flowing = True
         if self._pending:
             self._write(self._take_pending())
@@ -197,13 +197,13 @@ class StreamSink(Sink):
         if since is not None:
             if now - since >= self._stall_seconds:
                 self.abort()
-        # Not while the caller is stalled: it would have more to read, and reads nothing.
+        # A stalled caller gets no comment: it reads nothing anyway.
         elif now >= self._comment_due and not self._ended and not mid_event:
             self._comment_due = now + self._comment_seconds
             if self._flowing:
                 self._write(self.call.dialect.keep_alive)
             else:
-                # In a task of its own, as the head waits for the commit and the ticker may not.
+                # In a separate task: the head waits for the commit, and the ticker must not.
                 _ = spawn(self._comment_early(), name="comment")
 
     def end(self, data: bytes) -> None:
@@ -214,19 +214,19 @@ class StreamSink(Sink):
         self._write(data, b"0\r\n\r\n" if self._chunked else b"")
         self._ended = True
         if not self.lost:  # the write itself may find the caller gone
-            writer.chunked = False  # its last chunk left with the data, in one write
+            writer.chunked = False  # the last chunk has left with the data, in one write
             writer.set_eof()
 
     def abort(self) -> None:
-        # The last chunk is missing, so no client takes the part that it has for the whole.
+        # The last chunk is missing, so no client mistakes the part for the whole.
         self._ended = True
         if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
         self._ended = True
-        # The error of a write that failed keeps the frames it came through, and aiohttp keeps the
-        # error with the request.
+        # A failed write's error refers to the frames it passed, and aiohttp keeps the error with the
+        # request.
         del self.request, self.response
 
     def _take_pending(self) -> bytes:
@@ -240,9 +240,9 @@ class StreamSink(Sink):
         if self._opened:
             return
         await self.wait_admitted()
-        if self._opened:  # by a comment
+        if self._opened:  # meanwhile, by a comment
             return
-        # The commit was waited for: the caller may have gone, or been answered with an error.
+        # During the wait the caller may have left, or an error may have answered it.
         if self.lost or self._ended:
             raise ConnectionResetError
         self._opened = True
@@ -256,7 +256,7 @@ class StreamSink(Sink):
         writer = await response.prepare(self.request)
         if writer is not None:
             assert isinstance(writer, StreamWriter)
-            await writer.write(take_first(), drain=False)  # `unblock` waits, and gives up in time
+            await writer.write(take_first(), drain=False)  # `unblock` waits, within its time limit
 
     async def _comment_early(self) -> None:
         """Send a comment while the provider is still silent, and the head if it was not sent."""
@@ -267,19 +267,19 @@ class StreamSink(Sink):
         try:
             await self._open(lambda: self.call.dialect.keep_alive)
         except (GatewayError, ConnectionError):
-            return  # the task that serves the request meets the same and deals with it
+            return  # the task that serves the request gets the same error and handles it
 
     def _write(self, data: bytes, behind: bytes = b"") -> bool:
-        """Write events, and bytes behind them; False when the transport's buffer is full."""
+        """Write events and then `behind`; return False when the transport's buffer is full."""
         transport = self._protocol.transport
         if transport is None or self._ended:
-            return True  # nobody reads; the next tick notices
+            return True  # the caller is gone; the next tick notices it
         transport.write(b"%x\r\n%b\r\n%b" % (len(data), data, behind) if self._chunked else data)
         return not self._protocol.writing_paused
 
 
 PIECE_BYTES: Final = 1 << 18
-"""Bytes of a large reply that are written in one turn of the loop."""
+"""Bytes of a large reply written in one turn of the loop."""
 SERVER: Final = "gateway"
 """The `Server` header: no version, which would tell attackers what to try."""
 
@@ -297,7 +297,7 @@ class JsonReply(web.StreamResponse):
         self._json = body
 
     async def prepare(self, request: BaseRequest) -> None:
-        """Send it all, and wait for the caller if it reads slowly. Raises ConnectionError."""
+        """Send the whole reply; wait if the caller reads slowly. Raises ConnectionError."""
         call, transport = self._call, request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError
@@ -310,13 +310,13 @@ class JsonReply(web.StreamResponse):
         unread = transport.get_write_buffer_size()
         if sent and unread <= SMALL_BYTES:
             return
-        # More than a small reply is unread where the caller sends requests on and reads nothing.
+        # More than one small reply is unread if the caller goes on sending requests without reading.
         count_reply(call, max(len(body), unread))
         try:
             await drain(request)
-            # Piece by piece: asyncio copies what the kernel does not take at once.
+            # Written in pieces: asyncio copies what the kernel does not take at once.
             for start in range(sent, len(body), PIECE_BYTES):
-                if transport.is_closing():  # a write to a closed one fails on uvloop
+                if transport.is_closing():  # uvloop fails on a write to a closed transport
                     raise ConnectionResetError
                 transport.write(body[start : start + PIECE_BYTES])
                 await drain(request)
@@ -324,7 +324,7 @@ class JsonReply(web.StreamResponse):
             release(call)
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing: the body has its length."""
+        """Do nothing: the head states the body's length."""
 
     def _write_head(self, request: BaseRequest) -> bytes:
         version, connection = "1.1", ""

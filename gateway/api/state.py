@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from gateway.upstream.renewal import Renewals
 
 LOOKUPS_PER_MINUTE: Final = 600
-"""For all callers together: made-up keys must not keep the ledger busy."""
+"""Look-ups of ended keys, for all callers together: made-up keys must not keep the ledger busy."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,9 +61,9 @@ class Share:
 
 
 MAX_FAILURES: Final = 20
-"""The latest failures, which the page Health shows: a screen of them."""
+"""How many of the latest failures the page Health shows: they fill a screen."""
 SERVER_ERROR: Final = 500
-"""The first status that is counted as a failure of ours or of a provider."""
+"""The lowest status that counts as a failure of the gateway or of a provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class Gateway:
     routes: Routes
     ticker: Ticker
     listeners: list[Callable[[Call, int], None]] = field(default_factory=list)
-    """Get each request that has ended, with its status: the log, metrics."""
+    """Called with each ended request and its status: the log and metrics."""
     failures: deque[Failure] = field(default_factory=partial(deque, maxlen=MAX_FAILURES))
-    """The latest, the newest last."""
+    """The latest failures, the newest last."""
     in_flight: int = 0
     buffered_bytes: int = 0
     """The bytes of bodies and replies in memory, see `bodies`."""
@@ -101,21 +101,21 @@ class Gateway:
     """Reads and writes files on disk, one after the other."""
     counting: Counting = field(default_factory=Counting)
     rates: WeakKeyDictionary[Key | Account, Rates] = field(default_factory=WeakKeyDictionary)
-    """The use of each key and account that asked for something, for as long as the ledger has it."""
+    """The rates of keys and accounts that made requests, as long as the ledger knows them."""
     draining: bool = False
     missing_usages: MissingUsages = field(default_factory=MissingUsages)
     ended_key_lookups: Bucket = field(
         default_factory=lambda: Bucket(LOOKUPS_PER_MINUTE, time.monotonic())
     )
-    """Bounds how often the end of a key that is not in memory is looked up."""
+    """Limits how often the ledger is asked when an unknown key ended."""
     fronts: dict[tuple[str, str], Callable[[web.Request], Awaitable[web.StreamResponse]]] = field(
         default_factory=dict
     )
-    """The handlers of paths without variables, by method and path: for these no router is asked."""
+    """Handlers by method and path, for paths without variables: they need no router."""
     renewals: Renewals | None = None
-    """The keys that are renewed; None while no provider has one."""
+    """The keys that are renewed; None while no provider has such keys."""
     last_reload: Reload | None = None
-    """How the configuration was last read again; None: not since the start."""
+    """The result of the last reload of the configuration; None before the first."""
 
     def note_end(self, call: Call, status: int) -> None:
         """Keep a failure, and tell the listeners of a request that has ended."""
@@ -127,14 +127,14 @@ class Gateway:
             listener(call, status)
 
     def reconfigure(self, config: Config, routes: Routes) -> None:
-        """Serve by another configuration from now on; requests in flight keep what they began with."""
+        """Serve by another configuration from now on. Requests in flight keep the one they began with."""
         before, self.config, self.routes = self.routes, config, routes
-        # Behind the swap, so that no new request finds a provider that is closed.
+        # After the swap, so that no new request finds a closed provider.
         before.close(but=routes)
         self.renew_keys()
 
     def renew_keys(self) -> None:
-        """Keep current the keys of the routes that change, if there are any."""
+        """Renew the keys of these routes that change, if there are any."""
         if self.renewals is None and self.routes.has_sources:
             from gateway.upstream.renewal import Renewals  # only where it is configured
 
@@ -143,7 +143,7 @@ class Gateway:
             self.renewals.follow(self.routes)
 
     def close(self) -> None:
-        """Close what is open to the outside, at the very end."""
+        """Close all connections and threads, at the very end."""
         self.ticker.close()
         if self.renewals is not None:
             self.renewals.close()
@@ -156,7 +156,7 @@ class Gateway:
         rates = self.rates.get(key)
         if (
             rates is not None
-            # By identity: memory makes other terms only where they have changed.
+            # Compared by identity: the memory makes new terms only when they change.
             and rates.terms is key.terms
             and rates.defaults is self.config
             and rates.above is not None
@@ -184,7 +184,7 @@ class Gateway:
 
 @dataclass(slots=True)
 class Call:
-    """One request: what is known of it, and what its log line says."""
+    """One request: its state, and the facts for its log line."""
 
     gateway: Gateway
     request_id: str
@@ -194,13 +194,14 @@ class Call:
     started_ms: int
     """Wall clock, Unix milliseconds."""
     surface: str = ""
-    """The part of the application that the path belongs to."""
+    """The request's path in metrics, or the part of the application it belongs to."""
     key: Key | None = None
     rates: Rates | None = None
     balance_nano: int | None = None
     """The available balance when the hold was taken."""
     asked_model: str = ""
-    """The model that was named, if that can be one; `model` is one that the caller may use."""
+    """The model that the request names, if it can be a name; `model` is set once the caller may use
+    it."""
     model: str = ""
     provider: str = ""
     upstream_model: str = ""
@@ -210,7 +211,8 @@ class Call:
     stream: bool = False
     outcome: Outcome | None = None
     status: int | None = None
-    """The status in the ledger: what the caller got, or would have got if it had stayed."""
+    """The status in the ledger: the one sent to the caller, or that would have been sent had it
+    stayed."""
     error_code: str | None = None
     """The code of an error reply, see `find_code`."""
     tokens: Tokens = field(default_factory=Tokens)
@@ -218,13 +220,13 @@ class Call:
     estimated: bool = False
     first_byte_ms: int | None = None
     waited_seconds: float = 0.0
-    """The time in which the caller's body, or a provider, was waited for."""
+    """The time spent waiting for the caller's body or a provider."""
     buffered_bytes: int = 0
     """The request's part of its account's `Share`."""
     reply_bytes: int = 0
     """The reply's part of `buffered_bytes`."""
     upload: Upload | None = None
-    """The file of a form."""
+    """The file of a form's request."""
     visit: Mapping[str, str] = field(default_factory=dict)
     """For the log line of a request to the console or an unknown path: method, path, address of the
     visitor."""
@@ -257,7 +259,7 @@ def make_gateway(
 def make_routes(
     config: Config, exchanges: Exchanges = EXCHANGES, *, before: Routes | None = None
 ) -> Routes:
-    """Route every model that can be served in some dialect.
+    """Make the routes of every model that some dialect can serve.
 
     Providers of the routes `before` whose settings are the same keep their connections and breakers.
     """
@@ -293,22 +295,22 @@ def make_headers(call: Call) -> Mapping[str, str]:
 
 
 MAX_REASON_CHARS: Final = 200
-"""Characters of a failure's reason: it has to fit into a line or two."""
+"""Characters of a failure's reason, which has to fit into a line or two."""
 _PLAIN: Final = re.compile(r"[a-z_]{1,40}")
 
 
 def find_code(error: GatewayError) -> str:
-    """Return an error's code for logs and tables, or else its type: a provider's code is any text."""
+    """Return an error's code for logs and tables, or its type: a provider's code could be any text."""
     return error.code if error.code and _PLAIN.fullmatch(error.code) else error.type
 
 
 def note_refusal(call: Call, error: GatewayError) -> None:
     """Count a request that the gateway refused itself, before it was admitted.
 
-    An unknown key has no account. What else comes without a key, such as an unknown path, is no
-    request of anybody.
+    A request with an unknown key counts without an account. Requests without a key, such as those for
+    unknown paths, do not count.
     """
-    # An admitted request is in the ledger, and failures of ours or a provider's are no refusals.
+    # Admitted requests are in the ledger, and failures of the gateway or a provider are not refusals.
     if call.outcome is not None or isinstance(error, UpstreamError | InternalError):
         return
     if call.key is None and not isinstance(error, InvalidKey):
@@ -323,10 +325,10 @@ def note_refusal(call: Call, error: GatewayError) -> None:
 
 
 def note_upstream_call(call: Call, candidate: Candidate, error: BaseException) -> None:
-    """Count a request that went to a provider, which failed, or rejected it, if `error` is the provider's."""
+    """Count a request sent to a provider; it failed or was rejected if `error` is the provider's."""
     failure = None
     if isinstance(error, OutOfResources):
-        return  # it did not go out
+        return  # the request was not sent
     if isinstance(error, UpstreamError) or (
         isinstance(error, GatewayError) and error.upstream_status is not None
     ):

@@ -1,7 +1,7 @@
-"""Forms with a file: read as they come. The file is kept in memory while it is small, else on disk.
+"""Forms with a file, read as they arrive. A small file is kept in memory, a larger one on disk.
 
-On disk it has no name, so nothing of it is left when the request, or the process, has ended. It can be
-read as often as there are routes. Bytes on disk count against the account's share, for an eighth.
+The file on disk has no name, so nothing is left of it once the request or the process has ended. It can
+be read again for each route. A byte on disk counts as an eighth of a byte in memory.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from gateway.errors import Overloaded
 log = logging.getLogger("gateway.uploads")
 
 MEMORY_BYTES: Final = 256 << 10
-"""Bytes of a file that are in memory at once: all of a small one, else what waits for the disk."""
+"""Bytes of a file in memory at once: a whole small file, or the part that waits for the disk."""
 HEAD_BYTES: Final = 64
 """Bytes of a file that tell its format."""
 DISK_FACTOR: Final = 8
-"""Bytes on disk that count as one in memory, of which a machine has less."""
+"""Bytes on disk that count as one byte in memory, of which a machine has less."""
 Result = TypeVar("Result")
 
 
@@ -110,7 +110,7 @@ class KeptFile:
         return await self._run(partial(os.pread, self._file.fileno(), most, at))
 
     def close(self) -> None:
-        """Let the file go, behind what the thread still does with it."""
+        """Release the file after the thread's pending work on it."""
         self._pieces = []
         if self.is_on_disk:
             self._thread.submit(self._close)
@@ -125,7 +125,7 @@ class KeptFile:
             raise Overloaded("The gateway has no room for files. Try again shortly.") from error
 
     def _store(self, data: bytes) -> None:
-        # All in the thread, so that a task that is cancelled meanwhile loses no open file.
+        # Done wholly in the thread, so that a cancelled task cannot lose an open file.
         self._file = self._file or _open(self._folder)
         self._file.write(data)
         self._file.flush()
@@ -139,7 +139,7 @@ class KeptFile:
 
 
 def _open(folder: Path) -> IO[bytes]:
-    """Open a file without a name: beside the database, or else where the system has such files."""
+    """Open a file without a name: beside the database, or else in the system's temporary folder."""
     try:
         return tempfile.TemporaryFile(dir=folder)
     except OSError:
