@@ -198,13 +198,10 @@ def _read_seconds(told: object) -> int:
 class TranscriptReader(EventReader):
     """An `EventReader` of pieces of text. Nothing but the body's end is terminal."""
 
-    __slots__ = ("begun", "has_done", "is_done")
-
-    begun: bool
+    __slots__ = ("has_done", "is_done")
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun = False
         self.is_done = False
         """The event with the whole text came, which is OpenAI's last."""
         self.has_done = False
@@ -237,16 +234,13 @@ class TranscriptReader(EventReader):
 class TranscriptStream(LastEventStream):
     """A `Pipeline`: the upstream's events as they are; vLLM's have the form of chat."""
 
-    __slots__ = ("_transcript",)
+    __slots__ = ()
 
     _write_event = staticmethod(render_data)
-
-    def __init__(self, context: ReplyContext, reader: TranscriptReader) -> None:
-        super().__init__(context, reader)
-        self._transcript = reader
+    _reader: TranscriptReader
 
     def finish(self) -> bytes:
-        return super().finish() + (DONE if self._transcript.has_done else b"")
+        return super().finish() + (DONE if self._reader.has_done else b"")
 
     def _is_canonical(self, event: Event, block: bytes, body: Json) -> bool:
         return event.canonical or is_canonical(block, event, get_text(body, "type"))

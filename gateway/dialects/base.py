@@ -176,7 +176,7 @@ class Caller(ABC):
 class EventReader(ABC):
     """Reads the events of one upstream stream, for the stream that passes and for translations."""
 
-    __slots__ = ("ended", "usage")
+    __slots__ = ("begun", "ended", "usage")
 
     counted = True
     """The usage covers the whole reply, given that the stream is complete."""
@@ -186,13 +186,10 @@ class EventReader(ABC):
     def __init__(self) -> None:
         self.usage: Json | None = None
         """The last usage reported."""
+        self.begun = False
+        """The reply has begun, so that a terminal event ends something."""
         self.ended = False
         """The terminal event was read."""
-
-    @property
-    @abstractmethod
-    def begun(self) -> bool:
-        """The reply has begun, so that a terminal event ends something."""
 
     @property
     @abstractmethod

@@ -134,7 +134,7 @@ class ImagesUpstream(ServiceUpstream):
         return b"".join(one for pair in zip(pieces, [*filled, b""], strict=True) for one in pair)
 
     def open_stream(self, context: ReplyContext) -> ImageStream:
-        return ImageStream(context, ImageReader())
+        return ImageStream(context)
 
 
 def cut_images(text: bytes) -> tuple[bytes, list[bytes]]:
@@ -215,13 +215,10 @@ def _report(
 class ImageReader(EventReader):
     """An `EventReader` of partial and whole images. Nothing but the body's end is terminal."""
 
-    __slots__ = ("_images", "_served", "begun", "is_partial")
-
-    begun: bool
+    __slots__ = ("_images", "_served", "is_partial")
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun = False
         self._images = 0
         """Whole images."""
         self._served = ("", "")
@@ -265,17 +262,18 @@ class ImageReader(EventReader):
 class ImageStream(LastEventStream):
     """A `Pipeline`: the upstream's events as they are."""
 
-    __slots__ = ("_images", "_is_within")
+    __slots__ = ("_is_within",)
 
-    def __init__(self, context: ReplyContext, reader: ImageReader) -> None:
-        super().__init__(context, reader)
-        self._images = reader
+    _reader: ImageReader
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context, ImageReader())
         self._is_within = False
         """An event passes whose head was seen."""
 
     def _pass_oversized(self, piece: bytes) -> bytes:
         if not self._is_within:
-            self._images.is_partial = _PARTIAL in piece[:_HEAD_BYTES]
+            self._reader.is_partial = _PARTIAL in piece[:_HEAD_BYTES]
         self._is_within = self._framer.mid_event
         return super()._pass_oversized(piece)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from gateway.dialects.base import EventWriter
 from gateway.dialects.chat.repair import list_media, read_content, read_reasoning
 from gateway.dialects.chat.state import StateCollector, open_history
-from gateway.dialects.chat.stream import check_finish, read_fragment
+from gateway.dialects.chat.stream import check_finish, read_arguments
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, read_sources, uses_functions
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, ReplyUsage, Target
 from gateway.dialects.wire.fields import Field
@@ -306,10 +306,12 @@ class FirstChoiceWriter(EventWriter):
         self._add_text("refusal", contents.refusal)
         for call in contents.calls:
             if isinstance(call, dict):
-                position, identity, name, arguments = read_fragment(call)
+                function = get_object(call, "function")
+                arguments = read_arguments(function.get("arguments"))
                 # Arguments count when they come: those that still wait were made, too.
                 self.text_bytes += count_text(arguments)
-                self._add_call(position, identity, name, arguments)
+                name = get_text(function, "name")
+                self._add_call(call["index"], get_text(call, "id"), name, arguments)
         if choice.get("finish_reason") is not None:  # fragments behind it are too late
             check_finish(choice["finish_reason"])
             self._finish(choice)

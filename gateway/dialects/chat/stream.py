@@ -12,7 +12,7 @@ from gateway.dialects.base import EventReader
 from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text
 from gateway.dialects.chat.state import ID_PREFIX, shape_id
 from gateway.dialects.records import Event, Json, ReplyContext
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_splice
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_splice
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import render_data
@@ -43,13 +43,6 @@ def read_choice(reply: Json) -> tuple[Json, Json]:
     return choice, message
 
 
-def read_fragment(call: Json) -> tuple[int, str, str, str]:
-    """Return the position, the id, the name and the arguments in a fragment of a call, as far as told."""
-    function = get_object(call, "function")
-    arguments = read_arguments(function.get("arguments"))
-    return call["index"], get_text(call, "id"), get_text(function, "name"), arguments
-
-
 def read_arguments(given: object) -> str:
     """Read arguments, which some upstreams (Ollama) send as an object."""
     if isinstance(given, str):
@@ -70,17 +63,13 @@ class ChatReader(EventReader):
         self._tier = ""
 
     @property
-    def begun(self) -> bool:
-        return bool(self.repair.started)
-
-    @property
     def finished(self) -> bool:
         return len(self.repair.finished) >= max(self._n, len(self.repair.started))
 
     def read(self, event: Event) -> list[Json]:
         """Read the chunks that should stand for an event; one without choices brings none."""
         chunk = self.read_event(event)
-        if chunk is None or not isinstance(chunk.get("choices"), list) or not chunk["choices"]:
+        if chunk is None or not get_list(chunk, "choices"):
             return []
         return self.repair.repair(chunk) or [chunk]
 
@@ -89,6 +78,7 @@ class ChatReader(EventReader):
 
     def _read_object(self, chunk: Json, name: str) -> Json:
         check_error(chunk, name)
+        self.begun = self.begun or dict in map(type, get_list(chunk, "choices"))
         self._first = self._first or chunk
         if told := find_chunk_usage(chunk):
             self.usage = merge_reports(self.usage, told)
@@ -101,6 +91,7 @@ class ChatReader(EventReader):
             self.usage = merge_reports(self.usage, usage)
         # With several choices the bytes do not tell whose finish reason it is.
         if self._n == 1 and _FINISH.search(end):
+            self.begun = True
             self.repair.started.add(0)
             self.repair.finished.add(0)
 
@@ -162,13 +153,12 @@ class ChatStream(PassingStream):
         return event.canonical and b"\n" not in data and b"\r" not in data
 
     def _edit_event(self, block: bytes, chunk: Json) -> bytes:
-        choices = chunk.get("choices")
-        if not isinstance(choices, list) or not choices:
+        choices = get_list(chunk, "choices")
+        if not choices:
             # OpenAI sends a chunk without choices only to callers that ask for the usage.
             if not isinstance(chunk.get("usage"), dict) or not self._context.request.wants_usage:
                 return b""
-            chunk = chunk if choices == [] else {**chunk, "choices": []}
-            choices = []
+            chunk = chunk if chunk.get("choices") == [] else {**chunk, "choices": []}
         if not self._id:
             self._id = self._make_id(chunk.get("id"))
         self._begun = True

@@ -83,7 +83,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     chat |= {name: given[name] for name in passed if given.get(name) is not None}
     for name, translate in _TRANSLATORS.items():
         if given.get(name) is not None:
-            chat |= translate(body)
+            chat |= translate(body[name])
     chat |= translate_tools(body, target)
     if "prompt_cache_key" in target.takes:  # turns of one session have to meet one cache
         chat |= _make_cache_key(body["metadata"])
@@ -94,16 +94,15 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     return chat
 
 
-def _translate_stop(body: MessagesField) -> Json:
-    field = body["stop_sequences"]
-    stops = [stop.read_string() for stop in field.read_items()]
+def _translate_stop(sequences: MessagesField) -> Json:
+    stops = [stop.read_string() for stop in sequences.read_items()]
     if len(stops) > MAX_STOP_SEQUENCES:
-        raise field.refuse(f"this model's provider takes at most {MAX_STOP_SEQUENCES}.")
+        raise sequences.refuse(f"this model's provider takes at most {MAX_STOP_SEQUENCES}.")
     return {"stop": stops} if stops else {}
 
 
-def _translate_metadata(body: MessagesField) -> Json:
-    user = body["metadata"].get("user_id")
+def _translate_metadata(metadata: MessagesField) -> Json:
+    user = metadata.get("user_id")
     fits = isinstance(user, str) and 0 < len(user) <= MAX_USER_CHARS
     return {"user": user} if fits else {}
 
@@ -118,9 +117,8 @@ def _make_cache_key(metadata: MessagesField) -> Json:
     return {"prompt_cache_key": user}
 
 
-def _translate_output_config(body: MessagesField) -> Json:
+def _translate_output_config(config: MessagesField) -> Json:
     """Write the schema of the reply; `_translate_reasoning` reads the effort."""
-    config = body["output_config"]
     config.check_known({"effort", "format"})
     form = config["format"]
     if form.value is None:
@@ -133,9 +131,9 @@ def _translate_output_config(body: MessagesField) -> Json:
     return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
-def _check_thinking(body: MessagesField) -> Json:
+def _check_thinking(thinking: MessagesField) -> Json:
     """Check the fields alone: `_translate_reasoning` reads them; how to display it is advice."""
-    body["thinking"].check_known({"type", "budget_tokens", "display"})
+    thinking.check_known({"type", "budget_tokens", "display"})
     return {}
 
 

@@ -220,15 +220,13 @@ def check_error(body: Json, name: str = "") -> None:
 class MessagesReader(EventReader):
     """An `EventReader` of messages events. It ends with `message_stop`."""
 
-    __slots__ = ("_came", "_stop_reason", "begun", "counted")
+    __slots__ = ("_came", "_stop_reason", "counted")
 
-    begun: bool
     keeps_comments = False
     """This dialect has ping events to show that the upstream is alive."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun = False
         self.counted = False
         """A `message_delta` counted the output: `message_start` only begins to."""
         self._came: Counter[str] = Counter()

@@ -144,14 +144,12 @@ def make_error(body: Json) -> UpstreamError:
 class ResponsesReader(EventReader):
     """An `EventReader` of Responses events. It ends with `response.completed` or `response.incomplete`."""
 
-    __slots__ = ("_calls", "_tier", "begun", "finished")
+    __slots__ = ("_calls", "_tier", "finished")
 
-    begun: bool
     finished: bool
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun = False
         self.finished = False
         self._calls: Counter[str] = Counter()
         self._tier: object = None

@@ -219,22 +219,20 @@ def check_word(name: str, value: Any, words: Collection[str]) -> None:
 
 
 def check_integer(least: int, most: int) -> Check:
-    def check(name: str, value: Any) -> None:
-        # `type`, as `True` is an `int` in Python.
-        if type(value) is not int:
-            raise wrong_type(name, "an integer", value)
-        if not least <= value <= most:
-            raise _out_of_range("integer", name, value, least, most)
-
-    return check
+    return _check_range((int,), "integer", "an integer", least, most)
 
 
 def check_number(least: int, most: int) -> Check:
+    return _check_range((float, int), "decimal", "a number", least, most)
+
+
+def _check_range(types: tuple[type, ...], kind: str, expected: str, least: int, most: int) -> Check:
     def check(name: str, value: Any) -> None:
-        if type(value) is not float and type(value) is not int:
-            raise wrong_type(name, "a number", value)
+        # `type`, as `True` is an `int` in Python.
+        if type(value) not in types:
+            raise wrong_type(name, expected, value)
         if not least <= value <= most:
-            raise _out_of_range("decimal", name, value, least, most)
+            raise _out_of_range(kind, name, value, least, most)
 
     return check
 

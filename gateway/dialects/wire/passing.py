@@ -27,16 +27,9 @@ class PassingStream(EventStream):
     """The part of a passing `Pipeline` that does not depend on what an event says."""
 
     __slots__ = (
-        "_begun",
-        "_between_events",
-        "_carried",
-        "_last",
-        "_may_learn",
-        "_may_pass_many",
-        "_oversized_end",
-        "_passed_bytes",
-        "_templates",
-    )
+        "_begun", "_between_events", "_carried", "_last", "_may_learn", "_may_pass_many",
+        "_oversized_end", "_passed_bytes", "_templates",
+    )  # fmt: skip
 
     def __init__(self, context: ReplyContext, reader: EventReader, last: bytes = b"") -> None:
         super().__init__(context, reader, Framer())
