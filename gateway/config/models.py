@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from gateway.config.prices import NO_OUTPUT, read_costs, read_image_prices, read_price_list
+from gateway.config.prices import (
+    NO_OUTPUT,
+    TOLD,
+    Told,
+    read_costs,
+    read_image_prices,
+    read_price_list,
+)
 from gateway.config.reader import ConfigError, Place, Problems, quote_key, read_table, show, suggest
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS
@@ -31,7 +38,6 @@ NEEDED: Final[Mapping[ModelKind, frozenset[str]]] = {
     "audio": frozenset({"input"}),
 }
 """The amounts that a price of each kind of model has to tell. One without output has none to tell."""
-_PRICES: Final = ("price", "price_when", "tool_prices", "cost", "cost_when", "tool_costs")
 
 
 def read_models(
@@ -61,22 +67,21 @@ def _read_model(
     # A key that had an error of its own is absent from `settings`: no second error about it.
     kind, limit = settings.get("kind", DEFAULT_KIND), settings.pop("max_output_tokens", None)
     routes = tuple(Route(*pair) for pair in settings.pop("routes", ()))
-    _check_routes(place, kind, routes, names, providers=providers, problems=problems)
-    images = settings.pop("price_image", None)
-    needed = _find_needed(kind, settings.get("price"), settings.get("cost"), images)
+    for problem in _find_route_problems(kind, routes, names, providers):
+        problems.add(place.error("routes", problem))
+    told = {name: settings.pop(name) for name in TOLD}
+    needed = _find_needed(kind, told)
     has_output = "output" in needed
     if limit is not None and not has_output:
-        with problems.collect():
-            raise place.error("max_output_tokens", NO_OUTPUT)
+        problems.add(place.error("max_output_tokens", NO_OUTPUT))
     prices: PriceList | None = None
-    price, rules, tools, *of_costs = (settings.pop(name, None) for name in _PRICES)
     with problems.collect():
-        if images:
-            prices = read_image_prices(place, images, price or rules or tools, kind)
+        if told["price_image"]:
+            prices = read_image_prices(place, told, kind)
         elif "kind" in settings:
-            prices = read_price_list(place, price, rules, tools, needed)
+            prices = read_price_list(place, told, needed)
     with problems.collect():
-        costs = read_costs(place, routes, *of_costs, needed=needed)
+        costs = read_costs(place, routes, told, needed)
     problems.raise_all()
     assert prices is not None
     owner = settings.pop("owned_by") or routes[0].provider.lower()
@@ -92,15 +97,16 @@ def _read_model(
     )
 
 
-def _find_needed(kind: ModelKind, price: object, cost: object, images: object) -> frozenset[str]:
+def _find_needed(kind: ModelKind, told: Told) -> frozenset[str]:
     """Return the amounts that a model's prices have to tell."""
-    if images:
+    if told["price_image"]:
         return NEEDED[kind] - {"input", "output"}
-    told = next((one for one in (price, cost) if isinstance(one, dict)), {})
-    if kind == "audio" and "minute" in told:
+    tables = [told[key] for key in ("price", "cost") if isinstance(told[key], dict)]
+    amounts = tables[0] if tables else {}
+    if kind == "audio" and "minute" in amounts:
         return frozenset({"minute"})
     # A model of audio that makes tokens writes down what is said, as chat models write.
-    return NEEDED[DEFAULT_KIND] if kind == "audio" and "output" in told else NEEDED[kind]
+    return NEEDED[DEFAULT_KIND] if kind == "audio" and "output" in amounts else NEEDED[kind]
 
 
 def _find_unit(kind: ModelKind, needed: Collection[str]) -> InputUnit:
@@ -109,41 +115,30 @@ def _find_unit(kind: ModelKind, needed: Collection[str]) -> InputUnit:
     return "character" if kind == "audio" and "output" not in needed else "token"
 
 
-def _check_routes(
-    place: Place,
+def _find_route_problems(
     kind: ModelKind,
-    routes: tuple[Route, ...],
+    routes: Sequence[Route],
     names: Iterable[str],
-    *,
     providers: Mapping[str, Provider],
-    problems: Problems,
-) -> None:
+) -> Iterator[str]:
+    """Yield each provider that is not there, and why a model of this kind cannot have these routes."""
     for route in routes:
         if route.provider not in names:
             known = suggest(route.provider, names)
-            problem = f"there is no [providers.{quote_key(route.provider)}]; {known}"
-            with problems.collect():
-                raise place.error("routes", problem)
-    with problems.collect():
-        _check_kind(place, kind, routes, providers)
-
-
-def _check_kind(
-    place: Place, kind: ModelKind, routes: tuple[Route, ...], providers: Mapping[str, Provider]
-) -> None:
-    """Refuse routes that a model of this kind cannot have."""
+            yield f"there is no [providers.{quote_key(route.provider)}]; {known}"
     served_by = DIALECTS if kind == DEFAULT_KIND else OPENAI_LIKE
     for route in routes:
         provider = providers.get(route.provider)
         if provider is not None and provider.dialect not in served_by:
             known = " or ".join(served_by)
-            raise place.error("routes", f"kind = {show(kind)} needs a provider of dialect {known}")
+            yield f"kind = {show(kind)} needs a provider of dialect {known}"
+            return
         if kind == "embedding" and route.upstream_model != routes[0].upstream_model:
-            raise place.error(
-                "routes",
+            yield (
                 "must name one upstream model: vectors of two models do not mix, so no route can"
-                " stand in for another",
+                " stand in for another"
             )
+            return
 
 
 def _check_limits(

@@ -24,31 +24,33 @@ HOUR_FACTOR: Final = (8, 5)
 SECONDS: Final = 60
 """Seconds of a minute."""
 NO_OUTPUT: Final = "must be left out: this model makes no output tokens"
+TOLD: Final = (
+    *("price", "price_when", "tool_prices", "price_image"),
+    *("cost", "cost_when", "tool_costs"),
+)
+"""The keys of a model that are about prices and costs."""
+Told = Mapping[str, Any]
+"""The unread values of these keys."""
 _DEFAULTS: Final = (("cached_input", "input"), ("cache_write", "input"))
 
 
-def read_price_list(
-    place: Place, price: object, rules: object, tools: object, needed: Collection[str]
-) -> PriceList:
+def read_price_list(place: Place, told: Told, needed: Collection[str]) -> PriceList:
     """Read a model's prices, which have the amounts that are needed. Raises ConfigError."""
-    if price is None:
+    if told["price"] is None:
         raise place.error("price", f"is missing; it is {SETTINGS['models.ID']['price'].what}")
-    if price == "free":
-        for key, value in (("price_when", rules), ("tool_prices", tools)):
-            if value:
-                raise place.error(key, "must be left out where the model is free")
+    if told["price"] == "free":
+        _refuse_rest(place, "price", told, "must be left out where the model is free")
         return FREE_OF_CHARGE
-    base = _read_price(place, "price", price, None, needed)
-    base = _add_tools(base, _read_tools(place, "tool_prices", tools))
-    read = _read_rules(place, "price", rules, base, needed)
-    return PriceList(base, tuple(rule for _, rule in read))
+    base, rules = _read_amounts(place, "price", told, needed)
+    return PriceList(base, tuple(rule for _, rule in rules))
 
 
-def read_image_prices(place: Place, raw: object, other: object, kind: ModelKind) -> PriceList:
+def read_image_prices(place: Place, told: Told, kind: ModelKind) -> PriceList:
     """Read the prices of images by size and quality, as calls of tools of their names."""
+    raw = told["price_image"]
     if kind != "image":
         raise place.error("price_image", 'needs kind = "image"')
-    if other:
+    if told["price"] or told["price_when"] or told["tool_prices"]:
         raise place.error("price_image", "stands in place of `price` and `tool_prices`")
     if not isinstance(raw, list):
         raise place.error("price_image", f"must be an array of tables, not {show(raw)}")
@@ -69,31 +71,44 @@ def _add_tools(price: money.Price, tools: Mapping[str, int]) -> money.Price:
 
 
 def read_costs(
-    place: Place,
-    routes: Sequence[Route],
-    cost: object,
-    rules: object,
-    tools: object,
-    *,
-    needed: Collection[str],
+    place: Place, routes: Sequence[Route], told: Told, needed: Collection[str]
 ) -> Mapping[str, PriceList]:
     """Read what each provider bills for a model; empty if that is unknown. Raises ConfigError."""
     providers = dict.fromkeys(route.provider for route in routes)
-    if cost is None:
-        for key, value in (("cost_when", rules), ("tool_costs", tools)):
-            if value:
-                raise place.error(key, "needs a cost beside it, for all that it is not about")
+    if told["cost"] is None:
+        _refuse_rest(place, "cost", told, "needs a cost beside it, for all that it is not about")
         return NO_COSTS
-    base = money.FREE
-    if cost != "free":
-        base = _read_price(place, "cost", cost, None, needed)
-    base = _add_tools(base, _read_tools(place, "tool_costs", tools))
-    told = _read_rules(place, "cost", rules, base, needed)
-    for number, (name, _) in enumerate(told):
+    base, rules = _read_amounts(place, "cost", told, needed)
+    for number, (name, _) in enumerate(rules):
         if name is not None and name not in providers:
             problem = f"is no provider of the model's routes; {suggest(name, providers)}"
             raise place.error(f"cost_when[{number}].provider", problem)
-    return MappingProxyType({name: _pick_costs(name, base, told) for name in providers})
+    return MappingProxyType({name: _pick_costs(name, base, rules) for name in providers})
+
+
+def _refuse_rest(place: Place, key: str, told: Told, problem: str) -> None:
+    """Refuse rules and tools beside a price or a cost that can have none."""
+    for name in (f"{key}_when", f"tool_{key}s"):
+        if told[name]:
+            raise place.error(name, problem)
+
+
+def _read_amounts(
+    place: Place, key: str, told: Told, needed: Collection[str]
+) -> tuple[money.Price, list[tuple[str | None, PriceRule]]]:
+    """Read a price or a cost with its tools, and its rules, each with the provider that it names."""
+    amounts, tools = told[key], f"tool_{key}s"
+    base = money.FREE if amounts == "free" else _read_price(place, key, amounts, None, needed)
+    base = _add_tools(base, _read_tools(place, tools, told[tools]))
+    if not isinstance(rules := told[f"{key}_when"], list):
+        raise place.error(f"{key}_when", f"must be an array of tables, not {show(rules)}")
+    found, problems = [], Problems()
+    for number, raw in enumerate(rules):
+        within = replace(place, within=f"{key}_when[{number}].")
+        with problems.collect():
+            found.append(_read_rule(within, key, raw, base, needed))
+    problems.raise_all()
+    return base, found
 
 
 def _pick_costs(
@@ -108,20 +123,6 @@ def _pick_costs(
             return PriceList(rule.price, tuple(rules))
         rules.append(rule)
     return PriceList(base, tuple(rules))
-
-
-def _read_rules(
-    place: Place, key: str, rules: object, base: money.Price, needed: Collection[str]
-) -> list[tuple[str | None, PriceRule]]:
-    """Read the rules of a price or a cost, each with the provider that it names."""
-    if not isinstance(rules, list):
-        raise place.error(f"{key}_when", f"must be an array of tables, not {show(rules)}")
-    found, problems = [], Problems()
-    for number, raw in enumerate(rules):
-        with problems.collect():
-            found.append(_read_rule(place, key, number, raw, base, needed=needed))
-    problems.raise_all()
-    return found
 
 
 def _read_tools(place: Place, key: str, raw: object) -> Mapping[str, int]:
@@ -143,9 +144,8 @@ def _read_tools(place: Place, key: str, raw: object) -> Mapping[str, int]:
 
 
 def _read_rule(
-    place: Place, key: str, number: int, raw: object, base: money.Price, *, needed: Collection[str]
+    within: Place, key: str, raw: object, base: money.Price, needed: Collection[str]
 ) -> tuple[str | None, PriceRule]:
-    within = replace(place, within=f"{key}_when[{number}].")
     settings = read_table(within, raw, SETTINGS[f"models.ID.{key}_when"])
     price = _read_price(within, key, settings.pop(key), base, needed)
     if all(value is None for value in settings.values()):

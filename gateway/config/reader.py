@@ -326,7 +326,10 @@ class Problems:
         try:
             yield
         except ConfigError as error:
-            self._by_table.setdefault(table, []).extend(error.problems)
+            self.add(error, table)
+
+    def add(self, error: ConfigError, table: str = "") -> None:
+        self._by_table.setdefault(table, []).extend(error.problems)
 
     def __bool__(self) -> bool:
         return any(self._by_table.values())
