@@ -24,7 +24,6 @@ from gateway.ledger.opening import check_ledger
 from gateway.ledger.records import LedgerError
 from gateway.prices import BillTerms, PriceList, PriceRule, describe_rules
 from gateway.process import ExitCode
-from gateway.server import find_listen_problem
 from gateway.times import unix_ms
 
 if TYPE_CHECKING:
@@ -277,6 +276,8 @@ def look_at_start(config: Config) -> tuple[bool, str | None]:
         is_served = check_ledger(config.storage.location)
     except LedgerError as error:
         return False, str(error)
+    from gateway.server.listener import find_listen_problem  # with asyncio, for this command alone
+
     return is_served, None if is_served else find_listen_problem(config.server)
 
 

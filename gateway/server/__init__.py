@@ -17,18 +17,7 @@ from __future__ import annotations
 
 import signal
 
-from gateway.config.records import Config, Server
-
-
-def find_listen_problem(settings: Server) -> str | None:
-    """Return why the configured address cannot be bound; None if it can."""
-    from gateway.server.listener import CannotListen, check_address
-
-    try:
-        check_address(settings)
-    except CannotListen as error:
-        return str(error)
-    return None
+from gateway.config.records import Config
 
 
 def run_server(config: Config) -> int:

@@ -115,10 +115,14 @@ def _advise(error: OSError) -> str:
             return "set [server] host and port in gateway.toml to an address of this machine"
 
 
-def check_address(settings: Server) -> None:
-    """Bind the configured address and let it go. Raises CannotListen."""
-    for one in asyncio.run(_take_address(settings.host, settings.port)):
-        one.close()
+def find_listen_problem(settings: Server) -> str | None:
+    """Bind the configured address and let it go; return why it cannot be bound, or None."""
+    try:
+        for one in asyncio.run(_take_address(settings.host, settings.port)):
+            one.close()
+    except CannotListen as error:
+        return str(error)
+    return None
 
 
 def _bind(family: int, address: tuple[str | int | bytes, ...]) -> socket.socket:

@@ -115,8 +115,6 @@ class Dialer:
         # A cancelled dial, too: no transport owns the socket yet, so nobody else would close it.
         except BaseException as error:
             peer.close()
-            if isinstance(error, ProxyRefused):
-                raise Unreachable(str(error), error.alarm) from error
             if isinstance(error, OSError):
                 raise Unreachable(f"the proxy: {_describe(error)}") from error
             raise
@@ -243,15 +241,8 @@ _READ_BYTES: Final = 8192
 _ALARMS: Final = {407: "the proxy refuses the user and password in `proxy`, or wants some"}
 
 
-class ProxyRefused(Exception):
-    """The proxy opened no tunnel."""
-
-    alarm: str | None = None
-    """A problem for the operator to fix."""
-
-
 async def open_tunnel(peer: socket.socket, authority: str, proxy: URL) -> None:
-    """Have the proxy connect `peer` to the host and port of `authority`. Raises ProxyRefused, OSError."""
+    """Have the proxy connect `peer` to the host and port of `authority`. Raises Unreachable, OSError."""
     loop = asyncio.get_running_loop()
     lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
     if proxy.user is not None:
@@ -261,14 +252,13 @@ async def open_tunnel(peer: socket.socket, authority: str, proxy: URL) -> None:
     try:
         head, rest = await _read_head(peer)
     except BadResponse as error:
-        raise ProxyRefused(f"the proxy's answer is malformed: {error}") from error
+        raise Unreachable(f"the proxy's answer is malformed: {error}") from error
     if not 200 <= head.status < 300:  # noqa: PLR2004 - any 2xx opens the tunnel
-        refusal = ProxyRefused(f"the proxy answers with status {head.status}")
-        refusal.alarm = _ALARMS.get(head.status)
-        raise refusal
+        alarm = _ALARMS.get(head.status)
+        raise Unreachable(f"the proxy answers with status {head.status}", alarm)
     # The client speaks first in a tunnel, so these bytes are not the provider's.
     if rest:
-        raise ProxyRefused("the proxy sent bytes that nobody asked for")
+        raise Unreachable("the proxy sent bytes that nobody asked for")
 
 
 async def _read_head(peer: socket.socket) -> tuple[Head, bytes]:

@@ -78,13 +78,6 @@ class Breaker:
         if self.is_open:
             self._probing = True
 
-    def succeed(self) -> bool:
-        """Note that the provider answered; return whether this closed the breaker."""
-        was_open = self.is_open
-        self.failures = 0
-        self._probing = False
-        return was_open
-
     def fail(self, now: float, *, at_once: bool = False) -> bool:
         """Note that the provider failed; return whether this opened the breaker.
 

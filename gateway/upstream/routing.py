@@ -32,6 +32,8 @@ from gateway.upstream.rests import Breaker, BreakerState, ProviderKey
 
 UNBROKEN: Final = Breaker()
 """The breaker of what never failed."""
+WHOLE: Final = ""
+"""Stands for a provider as a whole where its models have breakers."""
 
 
 @dataclass(slots=True)
@@ -44,15 +46,7 @@ class Load:
 class ProviderState:
     """A provider at run time: its forwarder, its requests in flight, its breakers and rests."""
 
-    __slots__ = (
-        "_breaker",
-        "_load",
-        "_model_breakers",
-        "_rests_until",
-        "config",
-        "forwarder",
-        "name",
-    )
+    __slots__ = ("_breakers", "_load", "_rests_until", "config", "forwarder", "name")
 
     def __init__(self, forwarder: Forwarder, before: ProviderState | None = None) -> None:
         """`before` is the same provider with other settings, which may still have requests in flight."""
@@ -62,9 +56,8 @@ class ProviderState:
         # Requests by the old settings are still in flight,
         # and `max_concurrency` holds for all of them.
         self._load: Load = Load() if before is None else before._load  # noqa: SLF001 - of this class
-        self._breaker = Breaker()
-        self._model_breakers: dict[str, Breaker] = {}
-        """Breakers by upstream model: a failure of one says nothing about the others."""
+        self._breakers: dict[str, Breaker] = {}
+        """Breakers of what failed: of `WHOLE`, and by upstream model, as one says nothing about another."""
         self._rests_until: dict[str, float] = {}
         """The ends of pauses that the provider asked for, by upstream model."""
 
@@ -74,15 +67,14 @@ class ProviderState:
 
     def describe_breaker(self) -> tuple[BreakerState, int]:
         """Return the provider's breaker's state and the whole seconds until it is tried again."""
-        return self._breaker.describe(time.monotonic())
+        return self._breakers.get(WHOLE, UNBROKEN).describe(time.monotonic())
 
     def list_troubled(self) -> list[tuple[str, BreakerState, int, int]]:
         """Return the models with an open breaker or a rest: breaker, its seconds, the rest's."""
         now = time.monotonic()
         found = []
-        for model in sorted({*self._model_breakers, *self._rests_until}):
-            breaker = self._model_breakers.get(model, UNBROKEN)
-            state, seconds = breaker.describe(now)
+        for model in sorted({*self._breakers, *self._rests_until} - {WHOLE}):
+            state, seconds = self._breakers.get(model, UNBROKEN).describe(now)
             rest = math.ceil(max(self._rests_until.get(model, 0.0) - now, 0.0))
             if state != "closed" or rest:
                 found.append((model, state, seconds, rest))
@@ -106,7 +98,7 @@ class ProviderState:
         if self.config.max_concurrency:
             self._check_room()
         self._load.in_flight += 1
-        if self._breaker.failures or self._model_breakers:
+        if self._breakers:
             for breaker in self._list_breakers(upstream_model):
                 breaker.begin()
 
@@ -144,18 +136,13 @@ class ProviderState:
         finally:
             self._load.in_flight -= 1
 
-    def report(self, error: GatewayError) -> None:
-        """Take the provider's key out of an error, and log what the operator has to fix."""
-        self.forwarder.redact(error)
-        if isinstance(error, UpstreamError) and error.alarm:
-            log.error("provider %s: %s", self.name, error.alarm)
-
     def note_alive(self, upstream_model: str) -> None:
         """Note that the provider answers: the reply has begun, however long it takes."""
-        if self._breaker.failures and self._breaker.succeed():
+        if not self._breakers:
+            return
+        if self._breakers.pop(WHOLE, UNBROKEN).is_open:
             log.warning("provider %s answers again", self.name)
-        broken = self._model_breakers
-        if upstream_model in broken and broken.pop(upstream_model).succeed():
+        if self._breakers.pop(upstream_model, UNBROKEN).is_open:
             log.warning("provider %s: model %s answers again", self.name, upstream_model)
 
     def _rest(self, upstream_model: str, seconds: float) -> None:
@@ -163,21 +150,18 @@ class ProviderState:
         text = "provider %s: asks for a pause of %.0f s for model %s"
         log.warning(text, self.name, seconds, upstream_model)
 
-    def _list_breakers(self, upstream_model: str) -> Sequence[Breaker]:
+    def _list_breakers(self, upstream_model: str) -> list[Breaker]:
         """Return the breakers that have anything to say of a model: in good times none."""
-        own = (self._breaker,) if self._breaker.failures else ()
-        if upstream_model in self._model_breakers:
-            return (*own, self._model_breakers[upstream_model])
-        return own
+        return [self._breakers[one] for one in (WHOLE, upstream_model) if one in self._breakers]
 
     def _note_failure(self, upstream_model: str, blame: Blame) -> None:
-        now = time.monotonic()
-        if blame == "provider":
-            if self._breaker.fail(now):
-                log.error("provider %s cannot be reached: its routes come last", self.name)
+        failed = WHOLE if blame == "provider" else upstream_model
+        breaker = self._breakers.setdefault(failed, Breaker())
+        if not breaker.fail(time.monotonic(), at_once=blame == "reply"):
             return
-        breaker = self._model_breakers.setdefault(upstream_model, Breaker())
-        if breaker.fail(now, at_once=blame == "reply"):
+        if failed is WHOLE:
+            log.error("provider %s cannot be reached: its routes come last", self.name)
+        else:
             text = "provider %s: model %s failed repeatedly: its routes come last"
             log.error(text, self.name, upstream_model)
 
@@ -213,11 +197,13 @@ class Candidate:
 
     def report(self, error: GatewayError, note_failure: NoteFailure) -> None:
         """Take the provider's key and its name of the model out of an error, and log it."""
-        upstream_model = self.target.upstream_model
-        self.provider.report(error)
+        provider, upstream_model = self.provider, self.target.upstream_model
+        provider.forwarder.redact(error)
+        if isinstance(error, UpstreamError) and error.alarm:
+            log.error("provider %s: %s", provider.name, error.alarm)
         rename_model(error, upstream_model, self.model_id)
         if error.cause:
-            note_failure(f"{self.provider.name}/{upstream_model}", error.cause)
+            note_failure(f"{provider.name}/{upstream_model}", error.cause)
 
 
 DATED: Final = re.compile(r"(.+)-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)")
