@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from gateway.config.records import Limits
 from gateway.dialects.records import RateLimit
 from gateway.errors import Overloaded, RateLimited
 from gateway.ledger.key_records import Rate, refuse_concurrency, refuse_requests, refuse_tokens
@@ -88,17 +89,15 @@ class Rates:
     def __post_init__(self) -> None:
         self._levels = (self,) if self.above is None else (self, self.above)
 
-    def set_limits(
-        self, *, requests_per_minute: int, tokens_per_minute: int, concurrency: int, now: float
-    ) -> None:
+    def set_limits(self, limits: Limits, now: float) -> None:
         """Set the limits. The bucket of a changed limit starts full; requests in flight stay counted."""
-        self.requests = _renew(self.requests, requests_per_minute, now)
-        self.tokens = _renew(self.tokens, tokens_per_minute, now)
-        self.concurrency = concurrency
+        requests, tokens = limits.requests_per_minute, limits.tokens_per_minute
+        self.requests = _renew(self.requests, requests, now)
+        self.tokens = _renew(self.tokens, tokens, now)
+        self.concurrency = limits.concurrency
         # A share concerns this process alone; limits given to the ledger count for all processes.
-        own = 0 if self.is_share else concurrency
-        is_limited = requests_per_minute or tokens_per_minute or own
-        self.rate = Rate(requests_per_minute, tokens_per_minute, own) if is_limited else None
+        own = 0 if self.is_share else limits.concurrency
+        self.rate = Rate(requests, tokens, own) if requests or tokens or own else None
 
     def check(self, now: float) -> None:
         """Raise RateLimited if one more request exceeds a limit, here or above."""

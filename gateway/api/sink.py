@@ -46,10 +46,8 @@ class Sink:
 
     __slots__ = ()
 
-    @property
-    def opened(self) -> bool:
-        """The head was sent: from then on an error is an event."""
-        return False
+    opened = False
+    """The head was sent: from then on an error is an event."""
 
     @property
     def lost(self) -> bool:
@@ -98,7 +96,6 @@ class JsonSink(Sink):
 
     __slots__ = ("body",)
 
-    opened = False
     lost = False
 
     def __init__(self) -> None:
@@ -132,7 +129,7 @@ class StreamSink(Sink):
     _silent: bool = True
     """No event went out since the last tick."""
     _stalled_since: float | None = None
-    _opened: bool = False
+    opened: bool = False
     _flowing: bool = False
     _ended: bool = False
 
@@ -148,10 +145,6 @@ class StreamSink(Sink):
         self._protocol = self.request.protocol
         self._transport = self._protocol.transport
         self._comment_due = self._loop.time() + self._comment_seconds
-
-    @property
-    def opened(self) -> bool:
-        return self._opened
 
     @property
     def lost(self) -> bool:
@@ -237,15 +230,15 @@ class StreamSink(Sink):
 
     async def _open(self, take_first: Callable[[], bytes]) -> None:
         """Send the 200, the headers and the first bytes, once the request's row is committed."""
-        if self._opened:
+        if self.opened:
             return
         await self.wait_admitted()
-        if self._opened:  # meanwhile, by a comment
+        if self.opened:  # meanwhile, by a comment
             return
         # During the wait the caller may have left, or an error may have answered it.
         if self.lost or self._ended:
             raise ConnectionResetError
-        self._opened = True
+        self.opened = True
         response = self.response
         response.headers.update(STREAM_HEADERS)
         response.headers.update(self._headers)
@@ -260,7 +253,7 @@ class StreamSink(Sink):
 
     async def _comment_early(self) -> None:
         """Send a comment while the provider is still silent, and the head if it was not sent."""
-        if self._opened:
+        if self.opened:
             if not self._flowing:
                 self._write(self.call.dialect.keep_alive)
             return

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
@@ -176,7 +176,7 @@ class Gateway:
             (above, account.terms, config.account_limits),
             (own, key.terms, config.limits),
         ):
-            rates.set_limits(**asdict(find_limits(terms, defaults)), now=now)
+            rates.set_limits(find_limits(terms, defaults), now)
             rates.terms = terms
         own.defaults = config
         return own

@@ -14,7 +14,7 @@ import re
 import struct
 import time
 from binascii import b2a_base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -23,10 +23,10 @@ from gateway.config.records import Provider
 from gateway.dialects.audio import estimate_seconds
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.forms import Body, Form
-from gateway.errors import BadRequest, GatewayError
+from gateway.errors import BadRequest
 from gateway.upstream.attempt import Attempt, Response
 from gateway.upstream.connection import Receiver
-from gateway.upstream.rests import ProviderKey
+from gateway.upstream.forwarder import Forwarder
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."
 
@@ -38,15 +38,11 @@ _TOKEN = re.compile(r"\S+\s*")
 Json = dict[str, Any]
 
 
-class DemoForwarder:
-    """A `Forwarder` without a network."""
+class DemoForwarder(Forwarder):
+    """A `Forwarder` without a network, and so without keys."""
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
-
-    @property
-    def keys(self) -> Sequence[ProviderKey]:
-        return ()
 
     async def open(
         self,
@@ -65,12 +61,6 @@ class DemoForwarder:
         except BadRequest:
             attempt.on_refused()
             raise
-
-    def redact(self, error: GatewayError) -> GatewayError:
-        return error
-
-    def close(self) -> None:
-        return
 
 
 class DemoResponse:
@@ -99,10 +89,14 @@ class DemoResponse:
 
 
 def _write_body(body: Json) -> Iterator[bytes]:
-    if not body.get("stream"):
+    if body.get("stream"):
+        yield from _write_stream(iter_chunks(body))
+    else:
         yield orjson.dumps(make_completion(body))
-        return
-    for chunk in iter_chunks(body):
+
+
+def _write_stream(chunks: Iterable[Json]) -> Iterator[bytes]:
+    for chunk in chunks:
         yield b"data: " + orjson.dumps(chunk) + b"\n\n"
     yield b"data: [DONE]\n\n"
 
@@ -115,11 +109,8 @@ def make_completion(body: Json) -> Json:
         {"index": index, "message": message, "logprobs": None, "finish_reason": finish}
         for index in range(body.get("n") or 1)
     ]
-    return {
-        **_head(body, "chat.completion"),
-        "choices": choices,
-        "usage": _count_usage(body, len(tokens)),
-    }
+    head, usage = _head(body, "chat.completion"), _count_usage(body, len(tokens))
+    return {**head, "choices": choices, "usage": usage}
 
 
 def iter_chunks(body: Json) -> Iterator[Json]:
@@ -139,13 +130,8 @@ def iter_chunks(body: Json) -> Iterator[Json]:
 
 def _head(body: Json, kind: str) -> Json:
     now = time.time_ns()
-    created = now // 1_000_000_000
-    return {
-        "id": f"chatcmpl-demo{now:x}",
-        "object": kind,
-        "created": created,
-        "model": body["model"],
-    }
+    made = {"id": f"chatcmpl-demo{now:x}", "object": kind, "created": now // 1_000_000_000}
+    return {**made, "model": body["model"]}
 
 
 def _answer(body: Json) -> tuple[list[str], str]:
@@ -170,12 +156,11 @@ def _cut(body: Json, text: str) -> tuple[list[str], str]:
 
 def _count_usage(body: Json, answered: int) -> Json:
     prompt = sum(len(_TOKEN.findall(_read_text(message))) for message in body["messages"])
-    completion = answered * (body.get("n") or 1)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-    }
+    return _make_usage(prompt, answered * (body.get("n") or 1))
+
+
+def _make_usage(prompt: int, made: int) -> Json:
+    return {"prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made}
 
 
 def _read_text(message: Json) -> str:
@@ -190,13 +175,7 @@ def make_texts(body: Json) -> Iterator[bytes]:
     prompts, n = _list_inputs(body["prompt"]), body.get("n") or 1
     texts = [_cut(body, _show(prompt)) for prompt in prompts for _ in range(n)]
     head = {**_head(body, "text_completion"), "id": f"cmpl-demo{time.time_ns():x}"}
-    prompt_tokens = sum(map(_count_tokens, prompts))
-    made = sum(len(tokens) for tokens, _ in texts)
-    usage = {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": made,
-        "total_tokens": prompt_tokens + made,
-    }
+    usage = _make_usage(sum(map(_count_tokens, prompts)), sum(len(tokens) for tokens, _ in texts))
     choices = [
         {"text": "".join(tokens), "index": index, "logprobs": None, "finish_reason": reason}
         for index, (tokens, reason) in enumerate(texts)
@@ -204,14 +183,14 @@ def make_texts(body: Json) -> Iterator[bytes]:
     if not body.get("stream"):
         yield orjson.dumps({**head, "choices": choices, "usage": usage})
         return
+    pieces: list[Json] = []
     for choice, (tokens, _) in zip(choices, texts, strict=True):
-        for token in tokens:
-            piece = {**choice, "text": token, "finish_reason": None}
-            yield b"data: " + orjson.dumps({**head, "choices": [piece]}) + b"\n\n"
-        yield b"data: " + orjson.dumps({**head, "choices": [{**choice, "text": ""}]}) + b"\n\n"
+        pieces += [{**choice, "text": token, "finish_reason": None} for token in tokens]
+        pieces.append({**choice, "text": ""})
+    chunks = [{**head, "choices": [piece]} for piece in pieces]
     if (body.get("stream_options") or {}).get("include_usage"):
-        yield b"data: " + orjson.dumps({**head, "choices": [], "usage": usage}) + b"\n\n"
-    yield b"data: [DONE]\n\n"
+        chunks.append({**head, "choices": [], "usage": usage})
+    yield from _write_stream(chunks)
 
 
 def _show(prompt: str | list[int]) -> str:
@@ -225,10 +204,8 @@ MAX_DIMENSIONS: Final = 1024
 TURN: Final = 16
 """Vectors of a piece, which are made before others get their turn; the largest take 2 ms."""
 
-JsonObject = dict[str, Any]
 
-
-def make_embeddings(body: JsonObject) -> Iterator[bytes]:
+def make_embeddings(body: Json) -> Iterator[bytes]:
     """Make the reply to an embeddings request, in pieces. Raises BadRequest for too many dimensions."""
     dimensions = body.get("dimensions") or DIMENSIONS
     if dimensions > MAX_DIMENSIONS:
@@ -240,9 +217,9 @@ def make_embeddings(body: JsonObject) -> Iterator[bytes]:
     return _write_reply(body, _list_inputs(body["input"]), dimensions)
 
 
-def _write_reply(body: JsonObject, inputs: Sequence[Any], dimensions: int) -> Iterator[bytes]:
+def _write_reply(body: Json, inputs: Sequence[Any], dimensions: int) -> Iterator[bytes]:
     packs = body.get("encoding_format") == "base64"
-    head: JsonObject = {"object": "list", "model": body["model"]}
+    head: Json = {"object": "list", "model": body["model"]}
     yield orjson.dumps(head)[:-1] + b',"data":['
     for begin in range(0, len(inputs), TURN):
         items = []

@@ -110,10 +110,8 @@ class Forwarder(Protocol):
     """The way to one provider."""
 
     provider: Provider
-
-    @property
-    def keys(self) -> Sequence[ProviderKey]:
-        """The keys by which requests go out; none if there is no choice."""
+    keys: Sequence[ProviderKey] = ()
+    """The keys by which requests go out; none if there is no choice."""
 
     async def open(
         self, exchange: Exchange, body: Body, headers: Mapping[str, str], attempt: Attempt
@@ -126,12 +124,14 @@ class Forwarder(Protocol):
 
     def redact(self, error: GatewayError) -> GatewayError:
         """Take the provider's key out of an error, whatever the provider echoed."""
+        return error
 
     def close(self) -> None:
         """Keep no connection any more; requests in flight go on to their end."""
+        return
 
 
-class HttpForwarder:
+class HttpForwarder(Forwarder):
     """A provider reached over HTTP/1.1."""
 
     def __init__(self, provider: Provider, before: Sequence[ProviderKey] = ()) -> None:
@@ -142,15 +142,12 @@ class HttpForwarder:
         self._pool = Pool(Dialer(self._url, provider.connect_timeout, proxy=proxy))
         self._heads: dict[tuple[str, str], bytes] = {}
         self._ring = KeyRing(provider.name, provider.api_keys, provider.sources, before)
-
-    @property
-    def keys(self) -> Sequence[ProviderKey]:
-        return self._ring.keys
+        self.keys = self._ring.keys
 
     async def open(
         self, exchange: Exchange, body: Body, headers: Mapping[str, str], attempt: Attempt
     ) -> Response:
-        keys: Sequence[ProviderKey] = self._ring.keys
+        keys = self.keys
         if len(keys) > 1:
             keys = self._ring.line_up(attempt.affinity)
         place, may_replace = 0, True
