@@ -123,8 +123,7 @@ def unit(command: Command, *, socket: bool, container: bool) -> None:
         command.output.print(
             systemd.make_container(place.config, server, has_database=place.database is not None)
         )
-        for line in explain_container(command.config):
-            command.say(line)
+        command.say(explain_container(command.config))
         return
     service = systemd.make_service(place, server)
     command.output.print(service)
@@ -175,42 +174,42 @@ def find_addresses(server: Server) -> list[tuple[str, int]]:
 def explain(place: systemd.Installation) -> str:
     """Return the commands that install and start the units."""
     command = shlex.join([str(place.python), "-m", "gateway", "--config", str(place.config)])
-    lines = [
-        "To install both units and start them, now and at every boot:",
-        f"  cd {shlex.quote(str(place.folder))}",
-        f"  {command} unit | sudo tee {UNIT_FOLDER}/{systemd.NAME}.service",
-        f"  {command} unit --socket | sudo tee {UNIT_FOLDER}/{systemd.NAME}.socket",
-        "  sudo systemctl daemon-reload",
-        f"  sudo systemctl enable --now {systemd.NAME}.socket {systemd.NAME}.service",
-        f"To read gateway.toml again: sudo systemctl reload {systemd.NAME}.service",
-        f"To restart without refusing requests: sudo systemctl restart {systemd.NAME}.service",
-        f"To stop for good: sudo systemctl disable --now {systemd.NAME}.socket {systemd.NAME}.service",
-    ]
-    return "\n".join(lines)
+    return f"""\
+To install both units and start them, now and at every boot:
+  cd {shlex.quote(str(place.folder))}
+  {command} unit | sudo tee {UNIT_FOLDER}/{systemd.NAME}.service
+  {command} unit --socket | sudo tee {UNIT_FOLDER}/{systemd.NAME}.socket
+  sudo systemctl daemon-reload
+  sudo systemctl enable --now {systemd.NAME}.socket {systemd.NAME}.service
+To read gateway.toml again: sudo systemctl reload {systemd.NAME}.service
+To restart without refusing requests: sudo systemctl restart {systemd.NAME}.service
+To stop for good: sudo systemctl disable --now {systemd.NAME}.socket {systemd.NAME}.service"""
 
 
-def explain_container(config: Config) -> Iterator[str]:
-    """Yield the commands that build the image and start the container, and what to set before."""
+def explain_container(config: Config) -> str:
+    """Return the commands that build the image and start the container, and what to set before."""
     path = shlex.quote(str(config.path.absolute()))
     command = f"{shlex.quote(sys.executable)} -m gateway --config {path} unit"
-    yield "To run the container as your own user, now and at every boot, with Podman 4.5 or newer:"
-    yield f"  podman build -t {systemd.IMAGE} .          # in the clone, with the Containerfile of deploy.md"
-    yield f"  mkdir -p {QUADLET_FOLDER} {USER_UNIT_FOLDER}"
-    yield f"  {command} --container > {QUADLET_FOLDER}/{systemd.NAME}.container"
-    yield f"  {command} --socket > {USER_UNIT_FOLDER}/{systemd.NAME}.socket"
-    yield "  systemctl --user daemon-reload"
-    yield f"  systemctl --user enable --now {systemd.NAME}.socket"
-    yield f"  systemctl --user start {systemd.NAME}.service"
-    yield "  loginctl enable-linger            # it runs while you are not signed in"
-    yield f"To read gateway.toml again: systemctl --user reload {systemd.NAME}.service, if your editor writes into the"
-    yield "  file. The container keeps the one that it started with: if another replaced it, restart."
-    yield f"Commands: podman exec {systemd.NAME} gateway --config {systemd.CONTAINER_CONFIG} account list"
+    text = f"""\
+To run the container as your own user, now and at every boot, with Podman 4.5 or newer:
+  podman build -t {systemd.IMAGE} .          # in the clone, with the Containerfile of deploy.md
+  mkdir -p {QUADLET_FOLDER} {USER_UNIT_FOLDER}
+  {command} --container > {QUADLET_FOLDER}/{systemd.NAME}.container
+  {command} --socket > {USER_UNIT_FOLDER}/{systemd.NAME}.socket
+  systemctl --user daemon-reload
+  systemctl --user enable --now {systemd.NAME}.socket
+  systemctl --user start {systemd.NAME}.service
+  loginctl enable-linger            # it runs while you are not signed in
+To read gateway.toml again: systemctl --user reload {systemd.NAME}.service, if your editor writes into the
+  file. The container keeps the one that it started with: if another replaced it, restart.
+Commands: podman exec {systemd.NAME} gateway --config {systemd.CONTAINER_CONFIG} account list"""
     storage = config.storage
     if storage.url is None and not storage.path.is_relative_to(systemd.CONTAINER_STATE):
-        yield (
-            f'Note: set [storage] path = "{systemd.CONTAINER_STATE / storage.path.name}" in'
+        text += (
+            f'\nNote: set [storage] path = "{systemd.CONTAINER_STATE / storage.path.name}" in'
             f" {config.path}: only that folder is kept when the container ends."
         )
+    return text
 
 
 def note(service: str, place: systemd.Installation) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -20,87 +20,67 @@ from gateway.process import PROGRAM, ExitCode
 Run = TypeVar("Run", bound=Callable[..., int | None])
 """The function of a verb, see `Verb.run`."""
 
-WORDS: Final[Mapping[str, tuple[str, str]]] = {
-    "account": ("accounts", "Manage accounts and their balances."),
-    "key": ("keys", "Manage the keys of accounts."),
-    "budget": ("keys", "Manage budgets, which begin anew each day, week or month."),
-    "price": ("prices", "Compare the prices with a list that others publish."),
-    "alerts": ("calls", "Look at alerts, and try where they go."),
-    "code": ("keys", "Manage top-up codes; each can be redeemed once."),
-    "token": ("keys", "Manage tokens, by which scripts use the console's API."),
-    "serve": ("process", "Run the gateway. This is the default verb."),
-    "init": ("process", "Write a gateway.toml to begin with: the one that comes with the gateway."),
-    "check": (
-        "check",
-        f"Check and summarise the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
-    ),
+MODULES: Final[Mapping[str, tuple[str, ...]]] = {
+    "accounts": ("account", "refund"),
+    "books": ("audit", "events", "entries", "orders", "statement", "backup", "export", "import"),
+    "calls": ("alerts", "usage", "calls", "providers", "refusals"),
+    "check": ("check",),
+    "keys": ("key", "budget", "code", "token"),
+    "prices": ("price",),
+    "process": ("serve", "init", "reload", "unit"),
+    "receipts": ("receipt",),
+}
+"""The first words of the verbs of each module."""
+WORDS: Final[Mapping[str, str]] = {
+    "account": "Manage accounts and their balances.",
+    "key": "Manage the keys of accounts.",
+    "budget": "Manage budgets, which begin anew each day, week or month.",
+    "price": "Compare the prices with a list that others publish.",
+    "alerts": "Look at alerts, and try where they go.",
+    "code": "Manage top-up codes; each can be redeemed once.",
+    "token": "Manage tokens, by which scripts use the console's API.",
+    "serve": "Run the gateway. This is the default verb.",
+    "init": "Write a gateway.toml to begin with: the one that comes with the gateway.",
+    "check": f"Check and summarise the configuration. Exits {ExitCode.CONFIG} if it is invalid.",
     "reload": (
-        "process",
-        (
-            "Make the process that serves on this machine read the configuration again. It checks the"
-            " whole file before anything changes, with the variables of its own environment, and says"
-            " what changed, or why nothing did."
-            f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves,"
-            f" {ExitCode.NOT_FOUND} if there is no database."
-        ),
+        "Make the process that serves on this machine read the configuration again. It checks the"
+        " whole file before anything changes, with the variables of its own environment, and says"
+        " what changed, or why nothing did."
+        f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves,"
+        f" {ExitCode.NOT_FOUND} if there is no database."
     ),
     "audit": (
-        "books",
-        (
-            "Run the full audit: check that balances equal the sums of all entries and requests. "
-            f"Exits {ExitCode.AUDIT_MISMATCH} if they do not."
-        ),
+        "Run the full audit: check that balances equal the sums of all entries and requests. "
+        f"Exits {ExitCode.AUDIT_MISMATCH} if they do not."
     ),
-    "events": ("books", "List who did what, apart from requests: the latest first."),
-    "entries": ("books", "List the entries of all accounts or of one, the latest first."),
-    "orders": ("books", "List credit that is bought by card: the latest orders first."),
+    "events": "List who did what, apart from requests: the latest first.",
+    "entries": "List the entries of all accounts or of one, the latest first.",
+    "orders": "List credit that is bought by card: the latest orders first.",
     "statement": (
-        "books",
-        (
-            "Show a calendar month: each account's opening balance, what moved it, and its closing"
-            " balance. Charges belong to the UTC day on which their request ended."
-        ),
+        "Show a calendar month: each account's opening balance, what moved it, and its closing"
+        " balance. Charges belong to the UTC day on which their request ended."
     ),
     "backup": (
-        "books",
-        (
-            "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
-            f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
-        ),
+        "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
+        f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
     ),
     "export": (
-        "books",
-        (
-            "Write the whole ledger to a new private file of JSON lines: no key or password, but the secrets"
-            " of holders' webhooks."
-            f" Exits {ExitCode.AUDIT_MISMATCH} if the books do not add up."
-        ),
+        "Write the whole ledger to a new private file of JSON lines: no key or password, but the secrets"
+        f" of holders' webhooks. Exits {ExitCode.AUDIT_MISMATCH} if the books do not add up."
     ),
     "import": (
-        "books",
-        (
-            "Make a new database of an exported file, or fill an empty one of PostgreSQL."
-            f" Exits {ExitCode.AUDIT_MISMATCH}, and makes none, if the books do not add up."
-        ),
+        "Make a new database of an exported file, or fill an empty one of PostgreSQL."
+        f" Exits {ExitCode.AUDIT_MISMATCH}, and makes none, if the books do not add up."
     ),
-    "unit": (
-        "process",
-        "Print the systemd unit of this installation, and on stderr how to install it.",
-    ),
-    "usage": ("calls", "Sum up the requests, tokens and cost of all accounts or of one."),
-    "calls": (
-        "calls",
-        "List calls of all accounts, the latest first. What was said in them is kept nowhere.",
-    ),
-    "receipt": ("receipts", "Show how one call ended, what it used, and what it cost."),
-    "refund": ("accounts", "Give back what a request cost, or a part of it, once."),
-    "providers": (
-        "calls",
-        "Show how the providers answer: calls, failures, the last error, latencies.",
-    ),
-    "refusals": ("calls", "Show which requests were refused, for whom and why."),
+    "unit": "Print the systemd unit of this installation, and on stderr how to install it.",
+    "usage": "Sum up the requests, tokens and cost of all accounts or of one.",
+    "calls": "List calls of all accounts, the latest first. What was said in them is kept nowhere.",
+    "receipt": "Show how one call ended, what it used, and what it cost.",
+    "refund": "Give back what a request cost, or a part of it, once.",
+    "providers": "Show how the providers answer: calls, failures, the last error, latencies.",
+    "refusals": "Show which requests were refused, for whom and why.",
 }
-"""The first words of all verbs: the module of each, and what it is for."""
+"""What the first words of all verbs are for, in the order of the help."""
 DEFAULT: Final = "serve"
 DEFAULT_CONFIG: Final = "gateway.toml"
 
@@ -233,7 +213,7 @@ def verb(
     """
 
     def add(run: Run) -> Run:
-        said = WORDS[path][1] if path in WORDS else " ".join((inspect.getdoc(run) or "").split())
+        said = WORDS.get(path) or " ".join((inspect.getdoc(run) or "").split())
         examples = tuple(one for one in parts if isinstance(one, str)) or (path,)
         arguments = [one for one in parts if isinstance(one, Argument)]
         shared = (JSON, flag("--csv", csv)) if csv else either
@@ -282,10 +262,11 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(None, f"unknown verb '{word}'; {_advise(word, known)}")
 
 
-def load_verbs(words: Iterable[str] = tuple(WORDS)) -> None:
+def load_verbs(words: Collection[str] = WORDS) -> None:
     """Import the modules of these words."""
-    for name in sorted({WORDS[word][0] for word in words if word in WORDS}):
-        import_module(f"gateway.cli.{name}")
+    for module, own in MODULES.items():
+        if any(word in words for word in own):
+            import_module(f"gateway.cli.{module}")
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -327,7 +308,7 @@ def make_parser() -> Parser:
     root.add_argument("--version", action="store_true", help="print the version and exit")
     _add_config(root, default=None)
     top = root.add_subparsers(title="verbs", metavar="VERB")
-    for word, (_, summary) in WORDS.items():
+    for word, summary in WORDS.items():
         members = [one for path, one in VERBS.items() if path.startswith(f"{word} ")]
         parser = _equip(
             top.add_parser(word, help=summary, allow_abbrev=False),
