@@ -26,7 +26,7 @@ from gateway.config.records import Config, Server
 from gateway.console.fields import ConsoleError, invalid_token, too_many_changes, too_many_tries
 from gateway.console.routes import Caller, find_local
 from gateway.console.state import ConsoleState
-from gateway.console.throttle import DeviceCookie, name_cookie, network_of
+from gateway.console.throttle import Cookie, name_cookie, network_of
 from gateway.ledger import signin_records
 from gateway.ledger.checks import MAX_NAME_CHARS
 from gateway.ledger.records import Actor, NotFound
@@ -84,8 +84,6 @@ SECURE_PREFIX: Final = "__Host-"
 
 MAX_AGE_SECONDS: Final = signin_records.SESSION_MS // 1000
 """The longest a session can last; the server ends an unused one earlier."""
-DEVICE_SECONDS: Final = 400 * 86400
-"""How long a browser keeps a device cookie: browsers keep none for longer."""
 
 
 def read_tokens(http: web.Request) -> set[str]:
@@ -117,17 +115,6 @@ def read_identity(http: web.Request, config: Config) -> str | None:
     return name
 
 
-def _require_own_host(http: web.Request, config: Config) -> None:
-    """Refuse an identity header in a request for another host name. Raises ConsoleError."""
-    if not is_own_host(http.headers, find_own_origins(config.server, find_local(http))):
-        raise ConsoleError(
-            403,
-            "cross_site",
-            "This request was sent to another name than the console's. Open the console at the address"
-            " that public_url names in gateway.toml. The proxy must pass on the Host header as it is.",
-        )
-
-
 async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> Caller:
     """Return who sends the request; None is nobody. Raises ConsoleError."""
     config = call.gateway.config
@@ -143,7 +130,14 @@ async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> C
             )
         return await _find_token(secrets.pop(), call, console)
     if identity is not None:
-        _require_own_host(http, config)
+        if not is_own_host(http.headers, find_own_origins(config.server, find_local(http))):
+            raise ConsoleError(
+                403,
+                "cross_site",
+                "This request was sent to another name than the console's. Open the console at the"
+                " address that public_url names in gateway.toml. The proxy must pass on the Host"
+                " header as it is.",
+            )
         return await _find_named(identity, http, call, console)
     if cookie is None:
         return None
@@ -281,22 +275,16 @@ def read_device_cookie(request: web.Request, account: str, server: Server) -> st
     return request.cookies.get(_name(name_cookie(account), server))
 
 
-def write_session_cookie(response: web.Response, token: str | None, server: Server) -> None:
-    """Set the cookie of a new session; None deletes the cookie."""
-    _set(response, NAME, token or "", 0 if token is None else MAX_AGE_SECONDS, server)
+def make_session_cookie(token: str | None) -> Cookie:
+    """Make the cookie of a new session; None deletes the cookie."""
+    return Cookie(NAME, token or "", 0 if token is None else MAX_AGE_SECONDS)
 
 
-def write_device_cookie(response: web.Response, device: DeviceCookie, server: Server) -> None:
-    _set(response, device.name, device.value, DEVICE_SECONDS, server)
-
-
-def _set(
-    response: web.Response, name: str, value: str, max_age_seconds: int, server: Server
-) -> None:
+def write_cookie(response: web.Response, cookie: Cookie, server: Server) -> None:
     response.set_cookie(
-        _name(name, server),
-        value,
-        max_age=max_age_seconds,
+        _name(cookie.name, server),
+        cookie.value,
+        max_age=cookie.max_age_seconds,
         path="/",
         secure=_is_secure(server),
         httponly=True,

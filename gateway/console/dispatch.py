@@ -242,10 +242,8 @@ def _render(answer: Answer, gateway: Gateway) -> web.Response:
         response = web.Response(body=body, status=answer.status, content_type="application/json")
     response.headers.update(callers.API_HEADERS)
     response.headers.update(answer.headers)
-    if answer.session_token is not None or answer.ends_session:
-        callers.write_session_cookie(response, answer.session_token, gateway.config.server)
-    if answer.device is not None:
-        callers.write_device_cookie(response, answer.device, gateway.config.server)
+    for cookie in answer.cookies:
+        callers.write_cookie(response, cookie, gateway.config.server)
     return response
 
 

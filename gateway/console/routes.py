@@ -12,7 +12,7 @@ stored in the same transaction as its effect, and a request with the same key an
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, TypeVar
@@ -31,7 +31,7 @@ from gateway.console.fields import (
     read_id,
 )
 from gateway.console.state import ConsoleState
-from gateway.console.throttle import DeviceCookie
+from gateway.console.throttle import Cookie
 from gateway.ledger import records
 from gateway.ledger.checks import MAX_IDEMPOTENCY_KEY_CHARS
 from gateway.ledger.signin_records import PERSON_MARK, SessionView, SignIn, TokenRole, TokenView
@@ -64,12 +64,8 @@ class Answer:
     """None means 204; bytes are the JSON of an earlier reply that is repeated."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    session_token: str | None = field(default=None, repr=False)
-    """The token of a new session, to be set as the cookie."""
-    device: DeviceCookie | None = None
-    """The cookie of a browser that has proven who signs in with it."""
-    ends_session: bool = False
-    """Whether to delete the cookie."""
+    cookies: Sequence[Cookie] = ()
+    """That of a session, and that of a browser that has proven who signs in with it."""
     kept: Mapping[str, Any] | None = field(default=None, repr=False)
     """The body to store for repeated requests, if `body` holds a secret that must not be stored."""
 

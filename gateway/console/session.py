@@ -15,7 +15,7 @@ from aiohttp import hdrs
 
 from gateway.admin import observations, passwords, signin, views
 from gateway.admin.fields import describe
-from gateway.console.callers import describe_device, read_device_cookie
+from gateway.console.callers import describe_device, make_session_cookie, read_device_cookie
 from gateway.console.fields import (
     ConsoleError,
     busy,
@@ -136,7 +136,7 @@ async def sign_in_by_link(request: ConsoleRequest) -> Answer:
 def sign_out(books: Books, request: ConsoleRequest) -> Answer:
     if request.session is not None:
         books.signins.end_session(request.session.signin, request.session.id)
-    return Answer(ends_session=True)
+    return Answer(cookies=(make_session_cookie(None),))
 
 
 def _describe_session(books: Books, request: ConsoleRequest, session: SessionView) -> Json:
@@ -188,11 +188,11 @@ def prepare_session(request: ConsoleRequest) -> tuple[str, Opening]:
 
 
 def _answer(books: Books, request: ConsoleRequest, view: SessionView, token: str) -> Answer:
-    stored = books.people.find_hash(view.signin)
+    stored, cookies = books.people.find_hash(view.signin), [make_session_cookie(token)]
     # Without a password there is nothing to guess at, so the browser needs no count of its own.
-    device = None if stored is None else make_cookie(view.signin.name, stored)
-    body = _describe_session(books, request, view)
-    return Answer(body, session_token=token, device=device)
+    if stored is not None:
+        cookies.append(make_cookie(view.signin.name, stored))
+    return Answer(_describe_session(books, request, view), cookies=cookies)
 
 
 async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from gateway.admin import observations, signin, views
 from gateway.admin.fields import describe
 from gateway.alerts.delivery import check_holder_url
+from gateway.console.callers import make_session_cookie
 from gateway.console.fields import (
     ConsoleError,
     busy,
@@ -53,7 +54,7 @@ async def change_password(request: ConsoleRequest) -> Answer:
     await request.run(lambda books: books.signins.change_password(session, stored, hashed, opening))
     request.console.throttle.clear(session.signin.name)
     device = make_cookie(session.signin.name, hashed)
-    return Answer(session_token=token, device=device)
+    return Answer(cookies=(make_session_cookie(token), device))
 
 
 @route("GET", "/settings/totp", "any")
@@ -140,7 +141,8 @@ def list_sessions(books: Books, request: ConsoleRequest) -> Answer:
 def end_session(books: Books, request: ConsoleRequest) -> Answer:
     session_id = request.segment("id")
     books.signins.end_session(request.own_session.signin, session_id)
-    return Answer(ends_session=session_id == request.own_session.id)
+    is_own = session_id == request.own_session.id
+    return Answer(cookies=(make_session_cookie(None),) if is_own else ())
 
 
 @route("DELETE", "/sessions", "any")

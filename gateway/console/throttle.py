@@ -195,22 +195,28 @@ _TAG_BYTES: Final = 6
 """Bytes of an account's name in a cookie's: one browser may sign in to some accounts in turn."""
 
 
+DEVICE_SECONDS: Final = 400 * 86400
+"""How long a browser keeps a device cookie: browsers keep none for longer."""
+
+
 @dataclass(frozen=True, slots=True)
-class DeviceCookie:
+class Cookie:
     name: str
     value: str = field(repr=False)
+    max_age_seconds: int
+    """0 deletes it."""
 
 
 def name_cookie(account: str) -> str:
     return "gateway_device_" + hashlib.blake2b(account.encode(), digest_size=_TAG_BYTES).hexdigest()
 
 
-def make_cookie(account: str, stored_hash: str) -> DeviceCookie:
+def make_cookie(account: str, stored_hash: str) -> Cookie:
     """Make the cookie of a browser that has just signed in."""
     nonce = os.urandom(_NONCE_BYTES)
     value = base64.urlsafe_b64encode(nonce + _sign(account, stored_hash, nonce)).decode()
     # `=` would have to be quoted in a cookie.
-    return DeviceCookie(name_cookie(account), value.rstrip("="))
+    return Cookie(name_cookie(account), value.rstrip("="), DEVICE_SECONDS)
 
 
 def find_device(value: str, account: str, stored_hash: str | None) -> bytes | None:

@@ -18,6 +18,7 @@ from unittest.mock import Mock
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from gateway.console.callers import make_session_cookie
 from gateway.console.fields import (
     ConsoleError,
     explain,
@@ -103,7 +104,12 @@ async def test_the_books_know_who_is_signed_in(thread: BooksThread) -> None:
     signed_out = replace(request, caller=None)
     assert await request.run(lambda books: books.actor) == Actor("alice", "127.0.0.1")
     assert await signed_out.run(lambda books: books.actor) == Actor("nobody", "127.0.0.1")
-    shown = repr((Answer({}, session_token="gws_secret", kept={"x": "kept"}), request.fields))
+    shown = repr(
+        (
+            Answer({}, cookies=(make_session_cookie("gws_secret"),), kept={"x": "kept"}),
+            request.fields,
+        )
+    )
     assert not [one for one in ("gws_secret", "kept", "laptop") if one in shown + repr(signed_out)]
 
 
