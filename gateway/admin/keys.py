@@ -103,7 +103,14 @@ def make_codes(
 ) -> records.NewCodes:
     """Create a batch of codes. Only the returned record contains the secrets."""
     now_ms = books.clock()
-    _require_batch(amount_nano, count, expires_ms, note, now_ms)
+    checks.require_amount(amount_nano)
+    if amount_nano <= 0:
+        raise records.Refused("a code must be worth something", field="amount")
+    if not 1 <= count <= MAX_CODES:
+        raise records.Refused(f"a batch has 1 to {MAX_CODES} codes", field="count")
+    if expires_ms is not None:
+        checks.require_expiry("the codes' expiry", expires_ms, now_ms)
+    checks.require_note("the note", note)
     batch = "batch_" + secrets.token_hex(ID_BYTES)
     made = tuple(make_code() for _ in range(count))
     rows = [
@@ -143,16 +150,3 @@ def make_code(groups: int = GROUPS) -> str:
 def _make_id(now_ms: int, number: int) -> str:
     # The time leads, so that codes sort by it.
     return f"code_{now_ms:012x}{number:03x}{secrets.token_hex(CODE_ID_BYTES)}"
-
-
-def _require_batch(
-    amount_nano: int, count: int, expires_ms: int | None, note: str, now_ms: int
-) -> None:
-    checks.require_amount(amount_nano)
-    if amount_nano <= 0:
-        raise records.Refused("a code must be worth something", field="amount")
-    if not 1 <= count <= MAX_CODES:
-        raise records.Refused(f"a batch has 1 to {MAX_CODES} codes", field="count")
-    if expires_ms is not None:
-        checks.require_expiry("the codes' expiry", expires_ms, now_ms)
-    checks.require_note("the note", note)

@@ -232,11 +232,8 @@ def _require_note(note: str) -> None:
 
 def _refuse_own(request: ConsoleRequest, account_id: int, action: str) -> None:
     if request.session is not None and account_id == request.account.id:
-        raise ConsoleError(
-            409,
-            "own_account",
-            f"You cannot {action} your own account here. Ask another operator to do it.",
-        )
+        message = f"You cannot {action} your own account here. Ask another operator to do it."
+        raise ConsoleError(409, "own_account", message)
 
 
 def _refuse_token(request: ConsoleRequest) -> None:

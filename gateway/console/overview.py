@@ -164,8 +164,8 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
             }
             for name, count in PERIODS.items()
         },
-        "accounts": [_describe_top("account", *row) for row in accounts],
-        "models": [_describe_top("model", *row) for row in models[:TOP]],
+        "accounts": [{"account": name, **_CHARGED.describe(usage)} for name, usage in accounts],
+        "models": [{"model": name, **_CHARGED.describe(usage)} for name, usage in models[:TOP]],
     }
     return Answer(body)
 
@@ -190,10 +190,6 @@ def _sum_period(view: call_records.GatewayView, days: Days, period: range) -> di
         **describe_amount("credited", sum(view.credited_nano.get(day, 0) for day in period)),
         **views.COSTS.describe(costs),
     }
-
-
-def _describe_top(kind: str, name: str, usage: call_records.Usage) -> dict[str, object]:
-    return {kind: name, **_CHARGED.describe(usage)}
 
 
 Group = Literal["model", "account", "provider", "day"]

@@ -45,9 +45,8 @@ async def change_password(request: ConsoleRequest) -> Answer:
     stored = await request.run(lambda books: books.people.find_hash(session.signin))
     if stored is not None and session.opened_by == "password":
         await _check_current(request, stored, current or "")
-    elif (
-        session.account.operator
-    ):  # whoever sets it has signed in just now, for all that asks for it
+    elif session.account.operator:
+        # Whoever sets it has signed in just now, for all that asks for it.
         await request.run(lambda books: require_fresh(books, request))
     hashed = await request.console.hasher.hash(new)
     token, opening = prepare_session(request)
@@ -126,12 +125,9 @@ def _count_try(request: ConsoleRequest) -> None:
 
 @route("GET", "/sessions", "any")
 def list_sessions(books: Books, request: ConsoleRequest) -> Answer:
-    own, shown = (
-        request.own_session,
-        ("device", "address", "created_ms", "last_seen_ms", "expires_ms"),
-    )
+    own, times = request.own_session, ("created_ms", "last_seen_ms", "expires_ms")
     described = [
-        {"id": one.id, "current": one.id == own.id, **describe(one, *shown)}
+        {"id": one.id, "current": one.id == own.id, **describe(one, "device", "address", *times)}
         for one in books.signins.read_own_sessions(own.signin)
     ]
     return Answer({"count": len(described), "sessions": described})
