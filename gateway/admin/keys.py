@@ -30,8 +30,6 @@ def add_key(
     books: Books, account: str, terms: KeyTerms = NO_TERMS, *, own: Allowance | None = None
 ) -> NewKey:
     """Create a key, with a budget of its own or none. Only the returned record has the secret."""
-    checks.require_allowance(own, "budget_amount")
-    checks.require_key_terms(terms, books.clock())
     secret = ids.make_key()
     return NewKey(books.keys.create(account, terms, _store("key", secret), own=own), secret)
 

@@ -63,7 +63,6 @@ _END: Final = (
 )
 """A grace lengthens no life: of the two ends the earlier one counts."""
 
-_NO_TERMS: Final = KeyTerms()
 _ENDED: Final[Mapping[KeyStatus, str]] = {"revoked": "is revoked", "expired": "has expired"}
 MAX_NAMED: Final = 10
 """Keys of one name that a refusal lists, so that it can be read."""
@@ -139,6 +138,7 @@ class KeyBook(Part):
         self, account: str, terms: KeyTerms, new: StoredSecret, *, own: Allowance | None = None
     ) -> KeyView:
         """Create a key; `own` gives it a budget of its own in place of a shared one."""
+        self._require_terms(terms, own)
         with self._database.changing():
             owner = self._database.read_account(account)
             if own is not None:
@@ -158,7 +158,11 @@ class KeyBook(Part):
         account_id: int | None = None,
     ) -> KeyView:
         """Change some terms of a live key; `own` changes its own budget, or gives it one."""
-        self._require_changes(changes, own)
+        if own is None and not changes:
+            raise Refused(
+                "nothing to change; give a name, a cap, a budget, an expiry, models or a limit"
+            )
+        self._require_terms(KeyTerms(**changes), own)
         with self._database.changing():
             key = self.read(key_id, account_id=account_id)
             self._require_working(key)
@@ -234,13 +238,9 @@ class KeyBook(Part):
                 self._database.change("UPDATE keys SET cap_nano = ? WHERE id = ?", capped)
                 self._database.append_change("key", other_id)
 
-    def _require_changes(self, changes: KeyChanges, own: Allowance | None) -> None:
+    def _require_terms(self, terms: KeyTerms, own: Allowance | None) -> None:
         require_allowance(own, "budget_amount")
-        if own is None and not changes:
-            raise Refused(
-                "nothing to change; give a name, a cap, a budget, an expiry, models or a limit"
-            )
-        require_key_terms(replace(_NO_TERMS, **changes), self._database.clock())
+        require_key_terms(terms, self._database.clock())
 
     def _require_working(self, key: KeyView) -> None:
         ended = _ENDED.get(key.status(self._database.clock()))
