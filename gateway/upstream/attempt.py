@@ -33,15 +33,15 @@ class Attempt:
     on_refused: Callable[[], None] = lambda: None
     """Called when the provider declines it, so that it costs nothing."""
     is_wanted: Callable[[], bool] = lambda: True
-    """Tells whether a declined request may be sent by another key: its caller may have left."""
+    """Returns whether a declined request may be sent again by another key: its caller may have left."""
     path: str = ""
-    """The path of the request if it depends on the model; else it is the upstream's."""
+    """The path of the request if it depends on the model; else the upstream's path is used."""
     affinity: str = ""
-    """Requests with the same one go out by the same key of the provider, if it can serve."""
+    """Requests with the same affinity go out by the same key of the provider, if that key can serve."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    """Given where it is known: to look for it is a call of the system in Python 3.11."""
+    """Passed by callers that know it: looking it up is a system call in Python 3.11."""
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
-    """The time from which `total_timeout` runs, so that the time to connect is a part of it."""
+    """The time from which `total_timeout` runs. It includes the time to connect."""
     error: Exception | None = None
     """The first error given to `fail`."""
     _connection: Connection | None = None
@@ -51,14 +51,14 @@ class Attempt:
 
     def attach(self, connection: Connection) -> None:
         """Note the connection by which the request is about to be sent. Raises as `send`."""
-        # First of all: an attempt that failed while it was dialled must not send.
+        # Checked first: an attempt that failed while dialling must not send.
         self.send()
         self._connection = connection
         self._body_reads = connection.body_reads
         self._quiet_since = self.loop.time()
 
     def detach(self) -> None:
-        """Forget a connection that was stale: the request goes out by another one."""
+        """Forget a stale connection: the request is sent again on another."""
         self._connection = None
 
     def send(self) -> None:
@@ -72,10 +72,10 @@ class Attempt:
             raise self.error
 
     def fail(self, error: Exception) -> None:
-        """End the attempt with `error`, or before anything is sent if there is no connection yet."""
+        """End the attempt with `error`; without a connection it ends before anything is sent."""
         if self.error is None:
             self.error = error
-        # The first error counts on the connection, too, so the cause that is logged is what came first.
+        # The connection keeps its first error, too, so the logged cause is the first one.
         if self._connection is not None:
             self._connection.fail(error)
 
@@ -87,7 +87,7 @@ class Attempt:
         if connection.body_reads != self._body_reads or connection.paused:
             self._body_reads = connection.body_reads
             self._begun = True
-            self._quiet_since = now  # a slow caller (paused) is not the provider's silence
+            self._quiet_since = now  # paused for a slow caller: not the provider's silence
         limit = "idle_timeout" if self._begun else "first_byte_timeout"
         if now - self.began >= self.provider.total_timeout:
             limit = "total_timeout"
@@ -114,7 +114,7 @@ class Timed(Protocol):
 
 
 class Ticker:
-    """The timer. It runs only while something is in flight."""
+    """The timer for all deadlines. It runs only while something is in flight."""
 
     __slots__ = ("_due", "_handle", "_skipped", "_timed", "loop")
 
@@ -131,12 +131,12 @@ class Ticker:
             self._schedule()
 
     def remove(self, timed: Timed) -> None:
-        # The timer runs on for a tick: most often the next request comes before it.
+        # The timer runs on for one tick, as the next request usually comes before then.
         self._timed.discard(timed)
 
     def stop_all(self, error: GatewayError) -> None:
         """End everything in flight with `error`."""
-        # A copy: what ends removes itself.
+        # A copy, as ended ones remove themselves.
         for timed in tuple(self._timed):
             timed.fail(error)
 
@@ -153,7 +153,7 @@ class Ticker:
         self._handle = None
         now = self.loop.time()
         if now - self._due > STALL_SECONDS and not self._skipped:
-            # The loop stood: what others did meanwhile is read first, before a deadline blames them.
+            # The loop was blocked. Bytes that arrived meanwhile are read before any deadline is checked.
             self._skipped = True
             self._schedule()
             return
@@ -191,7 +191,7 @@ def accept(
 ) -> Response:
     """Return the answer of a head with status 200.
 
-    Raises UpstreamError for one in a strange encoding, or for another type where audio was asked for.
+    Raises UpstreamError for an encoded body, or if audio was requested and another type came.
     """
     # The request asked for `identity`; an encoded body can be neither metered nor translated.
     if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
@@ -209,7 +209,7 @@ def accept(
 
 
 class _HttpResponse:
-    """A `Response` on its connection; its end is that of a request in flight by its key."""
+    """A `Response` on its connection. Closing it ends the request that its key has in flight."""
 
     __slots__ = ("_connection", "_is_typed", "_key", "content_type", "stop")
 
@@ -221,7 +221,7 @@ class _HttpResponse:
         *,
         is_typed: bool = True,
     ) -> None:
-        """`is_typed`: the Content-Type is right. Some local servers send another, or none."""
+        """`is_typed`: the Content-Type is right. Some local servers send a wrong one or none."""
         self.content_type = content_type
         self._connection = connection
         self._is_typed = is_typed
@@ -255,8 +255,8 @@ def break_off(error: Broken, blame: Blame) -> UpstreamError:
 _AUDIO: Final = re.compile(
     rb"(audio/[!-~]+|application/octet-stream|text/event-stream)(;[ -~]*)?", re.IGNORECASE
 )
-"""The types of audio, and of the events in which `stream_format` asks for it. None is one that a browser
-shows, as the console is of the same origin."""
+"""The content types of audio, and of the events that `stream_format` requests. None is a type that
+browsers display, because the console has the same origin."""
 _TYPES: Final = (b"text/event-stream", b"application/json")
 _BEGINNINGS: Final = (b"{", b"data:", b"event:", b"id:", b"retry:", b":")
 """A JSON object, the fields of an event, a comment."""
@@ -273,7 +273,7 @@ class CollectedBody:
 
     def receive(self, data: bytes) -> bool:
         self._size += len(data)
-        # A reply without end must not fill the memory.
+        # An endless reply must not fill the memory.
         if self._size > self.max_bytes:
             raise UpstreamError(
                 "The upstream provider's reply is too large.", cause="200, but too large"
@@ -290,7 +290,7 @@ class CollectedBody:
 
 @dataclass(slots=True)
 class CheckedBody:
-    """A `Receiver` before another one, which gets a body only if it begins like a reply."""
+    """A `Receiver` that passes a body on only if it begins like a reply."""
 
     receiver: Receiver
     _beginning: bytes | None = b""
@@ -323,7 +323,7 @@ def is_reply_type(content_type: bytes) -> bool:
 
 
 def begins_reply(data: bytes) -> bool | None:
-    """Return whether a body begins like an event or a JSON object; None if that is too early to tell."""
+    """Return whether a body begins like an event or a JSON object; None if more bytes are needed."""
     text = data.removeprefix(_BOM).lstrip()
     if text.startswith(_BEGINNINGS):
         return True

@@ -1,7 +1,7 @@
 """One connection to a provider and the response under way on it.
 
 Bytes are pushed: `data_received` reads the response and hands its body to the receiver in the same
-call. Nothing is queued; a receiver that cannot take more has the transport paused.
+call. Nothing is queued: if the receiver cannot take more, the transport is paused.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ log = logging.getLogger("gateway.connection")
 NOT_REUSABLE: Final = frozenset({101, 204})
 """Statuses after which some servers send bytes that belong to no response."""
 EARLY_BYTES: Final = 16 << 10
-"""Bytes of a body that are buffered before `deliver` is called, which hands them over at once; above it
-the provider waits."""
+"""Bytes of a body that are buffered before `deliver` is called. At more than this, reading stops and the
+provider waits."""
 STALE_SECONDS: Final = 2.0
-"""The time in which a provider tells that it closed an idle connection. Later, work may be done."""
+"""The time in which a connection closed while idle shows itself. Later, work may have been done."""
 SMALL_BYTES: Final = 2 << 10
-"""Bytes of a read that is handled at once: some events. More wait while others have their turns."""
+"""Bytes of a read handled at once: some events. More wait while other connections have their turns."""
 PIECE_BYTES: Final = 16 << 10
-"""Bytes that are handled at a time; of the smallest events, each translated, so many take 3 ms."""
+"""Bytes handled at a time. At worst, small events that are each translated, they take 3 ms."""
 LARGE_PIECE_BYTES: Final = 64 << 10
-"""The same behind a piece that was quick: most streams pass by templates."""
+"""The same after a quick piece: most streams pass by templates."""
 QUICK_SECONDS: Final = 0.001
-"""A piece that took less was quick: four times as many of its bytes take about one turn."""
+"""A piece was quick if it took less than this: four times its bytes take about one turn."""
 LINGER_SECONDS: Final = 1.0
-"""How long the rest of a body is read and dropped to get the connection back into the pool."""
+"""How long the rest of a body is read and dropped, so that the connection can return to the pool."""
 
 
 class Broken(Exception):
-    """The connection ended, or sent something that is not HTTP, before the response was whole."""
+    """The connection ended before the response was whole, or sent bytes that are not HTTP."""
 
 
 class Receiver(Protocol):
     """The destination of a body."""
 
     def receive(self, data: bytes) -> bool:
-        """Take bytes. False asks to wait for `unblock` before more come. May raise GatewayError."""
+        """Take bytes. False asks for no more until `unblock` returns. May raise GatewayError."""
 
     async def unblock(self) -> None:
         """Return when more may come."""
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._turns: Turns = find_turns()
         self._pending = b""
-        """Bytes that were read and wait for their turn. While there are any, no more are read."""
+        """Bytes read and waiting for their turn. While there are any, reading is paused."""
         self._piece_bytes = PIECE_BYTES
         self._reads = True
         """The transport reads."""
@@ -84,15 +84,15 @@ class Connection(asyncio.Protocol):
         self.paused = False
         """The receiver asked to wait, so nothing is read."""
         self.body_reads = 0
-        """The number of reads with body bytes: if two looks at it are equal, there was silence."""
+        """The number of reads with body bytes. If it is unchanged, there was silence."""
         self.served = 0
         """Responses that were read to their end."""
         self.answered = False
         """A byte of the current response came."""
         self.is_sent = True
-        """The current request was handed to the transport whole."""
+        """The whole current request was handed to the transport."""
         self._is_full = False
-        """The transport has as much to send as it should."""
+        """The transport's send buffer is full."""
 
     @property
     def usable(self) -> bool:
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
 
     async def send(self, pieces: AsyncIterator[bytes]) -> None:
-        """Send the rest of a request, no faster than it is taken, or until an answer comes before its end.
+        """Send the rest of a request as fast as the provider takes it; stop early if an answer comes.
 
         Raises Broken, or the error given to `fail`.
         """
@@ -151,14 +151,14 @@ class Connection(asyncio.Protocol):
         assert reader is not None
         self._receiver = receiver
         if self._early:
-            # What came before this call goes out before what is pending, which was read later.
+            # Early bytes go first: pending bytes were read later.
             early = b"".join(self._early)
             self._early = []
             self.paused = False
             self._push(early)
             if not self._reads:
                 self._read_pending()
-        # Also behind the body's end while the receiver asks to wait: what it holds has to go out.
+        # Also after the body's end while the receiver asks to wait: its buffer has to be sent.
         while not self._stopped and (self.paused or not reader.done):
             if self.paused:
                 await receiver.unblock()
@@ -166,12 +166,12 @@ class Connection(asyncio.Protocol):
             else:
                 await self._next_wake()
         # Bytes that came before the error were delivered, so a reply that is whole stays whole.
-        if self._error is not None and not self._stopped:  # what came before an error counts
+        if self._error is not None and not self._stopped:  # bytes before an error count
             raise self._error
 
     def stop(self) -> None:
         """End `deliver`: the receiver has all it needs. `close` drops the rest of the body."""
-        # The rest of the body belongs to nobody; it is read for a moment to save the connection.
+        # Nobody needs the rest of the body. It is read for a moment to save the connection.
         self._stopped = True
         self._receiver = None
         self._wake()
@@ -183,7 +183,7 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def close(self) -> None:
-        """Return the connection to the pool, at once or once its body is over, or cut it."""
+        """Return the connection to the pool (at once, or when its body is over), or cut it."""
         if self._stopped and self._reader is not None and not self._reader.done:
             self._read_rest()
         else:
@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
         self._read_pending()
 
     def _read_pending(self) -> None:
-        """Read pieces of what is pending while this turn of the loop has time, the rest later."""
+        """Handle pending bytes in pieces while this turn of the loop has time, the rest later."""
         while self._pending and not self.paused:
             if not self._turns.has_time():
                 self._turns.wait(self._keep, self._read_pending)  # the pool's: one provider's share
@@ -249,27 +249,27 @@ class Connection(asyncio.Protocol):
                 elif not self._receiver.receive(body) and not self._stopped:
                     self._pause()
         except BadResponse as error:
-            # What came before the fault in the same read counts as if it had come in its own.
+            # Body bytes before the fault count as if they had come in a read of their own.
             if error.body:
                 self._push(error.body)
             self._cut(Broken(str(error)))
             return
         except Exception as error:  # noqa: BLE001 - a receiver's
             self._cut(error)
-        # Only the head and the end wake the waiter: the body needs no switch of tasks.
+        # Only the head and the end wake the waiter: body bytes need no task switch.
         if reader.done or not had_head:
             self._go_on(is_done=reader.done)
 
     def _go_on(self, *, is_done: bool) -> None:
-        """Let whoever waits for the head or the end take its next step, in this call."""
+        """Let the task that waits for the head or the end take its next step, in this call."""
         if self._waiter is not None:
             self._waiter.end()
-        # It may have closed the connection in this step, whose body is then read on.
+        # The task may have called `close` in this step; then the body is read on.
         if self._linger is not None and is_done:
             self._finish()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._pending:  # TLS tells the end together with the last bytes
+        if self._pending:  # with TLS the end comes together with the last bytes
             pending, self._pending = self._pending, b""
             self._read(pending)
         self._transport = None
@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol):
                 self._pause()
 
     def _push(self, body: bytes) -> None:
-        """Hand over what came before; `_read` does the same without this call."""
+        """Hand over body bytes; `_read` does the same without this call."""
         if self._receiver is None:
             self._keep_early(body)
             return
@@ -307,7 +307,7 @@ class Connection(asyncio.Protocol):
             self._cut(error)
 
     def _cut(self, error: Exception) -> None:
-        """End the connection because of an error in its bytes, or in what was made of them."""
+        """End the connection because of an error in its bytes or in handling them."""
         # A bug of ours is logged here with its traceback;
         # the caller is told no more than "internal error".
         if not isinstance(error, Broken | GatewayError):
@@ -327,7 +327,7 @@ class Connection(asyncio.Protocol):
         self._read_pending()
 
     def _read_rest(self) -> None:
-        """Read the rest of the body for a moment: most often it is one last empty chunk."""
+        """Read the rest of the body for a moment: usually one last empty chunk."""
         if not self.usable or self._error is not None:
             self._finish()
             return
@@ -339,9 +339,9 @@ class Connection(asyncio.Protocol):
         """Return to the pool if the connection may serve again, else close it."""
         if self._linger is not None:
             self._cancel_linger()
-        # Judged first: what follows clears the state that it depends on.
+        # Decided first: the next lines clear the state it depends on.
         may_serve_again = self._may_serve_again()
-        # The state of one response: the next request must not meet any of it.
+        # The next request must not see the state of this response.
         self._error = None
         self._reader = self._receiver = self._waiter = None
         self._early.clear()
@@ -368,7 +368,7 @@ class Connection(asyncio.Protocol):
             and self._error is None
             and not self._pending
             and not self.paused  # nobody would resume it
-            # An answer may come before the whole request is sent; its rest would delay the next.
+            # An early answer leaves the request's rest unsent, which would delay the next request.
             and self.is_sent
             and transport.get_write_buffer_size() == 0
         )
@@ -381,7 +381,7 @@ class Connection(asyncio.Protocol):
     def _next_wake(self) -> PromptFuture:
         """Return the future of the next wake-up; no coroutine, as each costs a call at every wake-up.
 
-        Errors are raised on the next call, so data that came before an error is handled first.
+        Errors are raised on the next call, so bytes before an error are handled first.
         """
         if self._error is not None:
             raise self._error
@@ -389,7 +389,7 @@ class Connection(asyncio.Protocol):
         return self._waiter
 
     def _wake(self) -> None:
-        """Let whoever waits go on, in a later turn: who calls this may not be done yet."""
+        """Wake the waiting task in a later turn: the caller of this may not be done yet."""
         if self._waiter is not None:
             self._waiter.end_later()
 

@@ -1,8 +1,8 @@
 """The embedded provider: it repeats the caller's words, so the gateway can be tried without a key.
 
-It speaks the chat dialect as a provider would: streams, usage, `n`, `stop`, `max_tokens`. A token is
-a word with the white space after it. It completes text in the same way, and makes embeddings. Its
-voice is a second of silence; of a recording it says how long it is.
+It speaks the chat dialect as a provider would: streams, usage, `n`, `stop`, `max_tokens`. A token is a
+word with the white space after it. It completes text in the same way and makes embeddings. Its speech is
+a second of silence; its transcript of a recording states the length.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class DemoResponse:
             if not receiver.receive(piece):
                 await receiver.unblock()
             self._attempt.check()
-            await asyncio.sleep(0)  # others get their turn, and the attempt may be ended
+            await asyncio.sleep(0)  # other tasks get a turn, and the attempt may be ended
 
     def stop(self) -> None:
         self._pieces = iter(())
@@ -171,7 +171,7 @@ def _read_text(message: Json) -> str:
 
 
 def make_texts(body: Json) -> Iterator[bytes]:
-    """Make the reply to a request for the text behind a prompt, or the chunks of its stream."""
+    """Make the reply to a request to continue a prompt, or the chunks of its stream."""
     prompts, n = _list_inputs(body["prompt"]), body.get("n") or 1
     texts = [_cut(body, _show(prompt)) for prompt in prompts for _ in range(n)]
     head = {**_head(body, "text_completion"), "id": f"cmpl-demo{time.time_ns():x}"}
@@ -202,7 +202,7 @@ DIMENSIONS: Final = 64
 MAX_DIMENSIONS: Final = 1024
 """Numbers of a vector, so that a trial stays small."""
 TURN: Final = 16
-"""Vectors of a piece, which are made before others get their turn; the largest take 2 ms."""
+"""Vectors made before other tasks get a turn; the largest take 2 ms."""
 
 
 def make_embeddings(body: Json) -> Iterator[bytes]:
@@ -234,10 +234,10 @@ def _write_reply(body: Json, inputs: Sequence[Any], dimensions: int) -> Iterator
 
 
 def make_vector(text: str | list[int], dimensions: int) -> list[float]:
-    """Make the vector of a text, or of its tokens: numbers without a pattern, of length 1 together."""
+    """Make a vector of length 1 from a text or its tokens: numbers without a pattern."""
     said = text.encode() if isinstance(text, str) else orjson.dumps(text)
     digest = hashlib.shake_128(said).digest(2 * dimensions)
-    # Odd numbers, so that none is 0 and there is a length.
+    # Odd numbers: none is 0, so the vector has a length.
     numbers = [number | 1 for number in struct.unpack(f"<{dimensions}h", digest)]
     length = math.hypot(*numbers)
     return [number / length for number in numbers]
@@ -287,7 +287,7 @@ def make_images(body: Json) -> Iterator[bytes]:
 
 
 def make_ranks(body: Json) -> Iterator[bytes]:
-    """Make the reply to a rerank request: documents are as relevant as they have words of the query."""
+    """Make the reply to a rerank request: relevance is the share of the query's words in a document."""
     documents = body.get("documents") or body["texts"]
     wanted = set(body["query"].lower().split())
     results = []
@@ -302,7 +302,7 @@ def make_ranks(body: Json) -> Iterator[bytes]:
 
 
 def make_transcript(body: Json) -> Iterator[bytes]:
-    """Make the reply to a request with a recording, or the stream of one: it tells what came."""
+    """Make the reply to a request with a recording, or its stream: it states what arrived."""
     upload = body["file"]
     seconds = estimate_seconds(upload)
     text = f"A recording of {upload.size:,} bytes, {seconds} seconds at most."
@@ -324,4 +324,4 @@ _MAKERS: Final = {
     "rerank": make_ranks,
     "transcripts": make_transcript,
 }
-"""The function that makes a reply, by the upstream's format; chat's if it is not here."""
+"""The function that makes a reply, by the upstream's format; chat's for formats not listed."""

@@ -29,11 +29,11 @@ KEEPALIVE_SECONDS: Final = 60
 """Idle time before the kernel's probes, which show when a NAT has dropped the flow. The default of
 Linux is two hours."""
 LOG_SECONDS: Final = 60.0
-"""How often a lack of our own is logged: while it lasts, every new connection meets it."""
+"""How often a lack on this machine is logged: while it lasts, every new connection fails."""
 OWN_ERRNOS: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EADDRNOTAVAIL, socket.EAI_MEMORY}
 )
-"""Descriptors, memory and ports: what a connection takes of this machine."""
+"""A lack of descriptors, memory or ports on this machine."""
 _OPTIONS: Final = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -58,15 +58,15 @@ class InsecureConnection(Exception):
 
 
 class LocalFault(Exception):
-    """The machine lacks what a connection takes. The provider may be well."""
+    """The machine lacks descriptors, memory or ports. The provider may be well."""
 
 
 _make_tls: Final = cache(ssl.create_default_context)
-"""One for all providers, as each takes 2 MiB of certificates."""
+"""One context for all providers, as each context takes 2 MiB of certificates."""
 
 
 class Dialer:
-    """Makes connections to one origin, each within `seconds`, by way of `proxy` if there is one."""
+    """Makes connections to one origin, each within `seconds`, through `proxy` if there is one."""
 
     def __init__(
         self, url: URL, seconds: float, *, proxy: URL | None = None, ask: LookUp = look_up
@@ -75,7 +75,7 @@ class Dialer:
         self._seconds = seconds
         self._proxy = proxy
         self._tls = _make_tls() if url.scheme == "https" else None
-        # Behind a proxy only its own name is looked up here; it looks up the provider's.
+        # With a proxy, only the proxy's name is looked up here; the proxy looks up the provider's.
         first = proxy or url
         self._resolver = Resolver(first.raw_host or "", first.port or 0, ask)
         self._log_due = 0.0
@@ -95,7 +95,7 @@ class Dialer:
             raise Unreachable("no connection in time") from error
 
     async def _connect(self) -> socket.socket:
-        """Return a socket with a way to the origin."""
+        """Return a socket that reaches the origin, directly or through the proxy."""
         try:
             addresses = await self._resolver.resolve()
         except (OSError, ValueError) as error:  # ValueError: a host that DNS cannot have
@@ -112,7 +112,7 @@ class Dialer:
     async def _tunnel(self, peer: socket.socket, proxy: URL) -> None:
         try:
             await open_tunnel(peer, f"{self._url.host_subcomponent}:{self._url.port}", proxy)
-        # A cancelled dial, too: no transport owns the socket yet, so nobody else would close it.
+        # A cancelled dial, too, has to close it: no transport owns the socket yet.
         except BaseException as error:
             peer.close()
             if isinstance(error, OSError):
@@ -152,7 +152,8 @@ class Dialer:
 async def race(addresses: Sequence[Address]) -> socket.socket:
     """Return a socket connected to the address that answers first, and close the others.
 
-    Raises OSError: why the first address failed, or the first that did not fail by our own fault.
+    Raises the OSError of the first address; if that failed for a lack on this machine, the first other
+    error.
     """
     if len(addresses) == 1:  # without a task: 46 instead of 80 µs
         return await _open_socket(*addresses[0])
@@ -172,21 +173,21 @@ async def race(addresses: Sequence[Address]) -> socket.socket:
             )
             for one in done:
                 if (error := one.exception()) is None:
-                    # The socket of the winner must not be closed below.
+                    # The winner's socket must not be closed below.
                     tries.remove(one)
                     return one.result()
                 errors.append(error)
     finally:
-        # A try that won in the same turn as another has a socket that nobody would close.
+        # If two tries succeed in the same turn, the second socket has no owner to close it.
         for one in tries:
             one.cancel()
             one.add_done_callback(_close)
-    # An error of this machine's own says nothing about the provider, so any other tells more.
+    # A lack on this machine says nothing about the provider, so any other error is preferred.
     raise next((error for error in errors if not _is_own(error)), errors[0])
 
 
 def interleave(addresses: Sequence[Address]) -> Iterable[Address]:
-    """Order addresses by turns of their families, the first one's first (RFC 8305 §4)."""
+    """Order addresses so that families alternate, the first address's family first (RFC 8305 §4)."""
     first = [one for one in addresses if one[0] == addresses[0][0]]
     second = [one for one in addresses if one[0] != addresses[0][0]]
     return filter(None, chain.from_iterable(zip_longest(first, second)))
@@ -210,8 +211,8 @@ async def _open_socket(family: int, address: tuple[object, ...]) -> socket.socke
 
 
 def _close(one: asyncio.Task[socket.socket]) -> None:
-    """Close the socket of a try that won nothing."""
-    # To ask for the exception also keeps asyncio from logging that nobody retrieved it.
+    """Close the socket of a try that lost the race."""
+    # Asking for the exception also keeps asyncio from logging it as never retrieved.
     if not one.cancelled() and one.exception() is None:
         one.result().close()
 
@@ -221,7 +222,7 @@ def _is_own(error: BaseException) -> bool:
 
 
 def _find_lack() -> OSError | None:
-    """Return why no socket can be made, if so: the resolver then says only that it failed."""
+    """Return why no socket can be made, if so: the resolver's error does not say."""
     try:
         socket.socket().close()
     except OSError as error:
@@ -256,13 +257,13 @@ async def open_tunnel(peer: socket.socket, authority: str, proxy: URL) -> None:
     if not 200 <= head.status < 300:  # noqa: PLR2004 - any 2xx opens the tunnel
         alarm = _ALARMS.get(head.status)
         raise Unreachable(f"the proxy answers with status {head.status}", alarm)
-    # The client speaks first in a tunnel, so these bytes are not the provider's.
+    # In a tunnel the client speaks first, so these bytes cannot be the provider's.
     if rest:
         raise Unreachable("the proxy sent bytes that nobody asked for")
 
 
 async def _read_head(peer: socket.socket) -> tuple[Head, bytes]:
-    """Return the head of the answer and what came behind it: nothing, in a tunnel."""
+    """Return the head of the answer and the bytes after it: in a tunnel there are none."""
     loop, reader, rest = asyncio.get_running_loop(), ResponseReader(), b""
     while reader.head is None:
         data = await loop.sock_recv(peer, _READ_BYTES)

@@ -1,7 +1,7 @@
 """Requests to one provider over HTTP, its idle connections, and the meaning of its failures.
 
-Every exception of a connection becomes an `UpstreamError` here, so no `except` further in can blame
-the provider for what the caller did.
+Every exception of a connection becomes an `UpstreamError` here. So no `except` in other modules can
+blame the provider for what the caller did.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_ERROR_BYTES: Final = 64 << 10
 MAX_FETCHED_BYTES: Final = 1 << 20
 """Bytes of a reply that `fetch` returns: a count of tokens has a hundred."""
 ERROR_BODY_SECONDS: Final = 5.0
-"""How long the text of an error is waited for; its status alone decides what happens next."""
+"""How long to wait for the text of an error; only the status decides what happens next."""
 
 _HEADERS: Final = {
     "Accept": "*/*",
@@ -42,7 +42,7 @@ _HEADERS: Final = {
 
 
 _REQUEST_TIMEOUT: Final = 408
-"""A status that servers send into an idle connection before they close it (RFC 9110 §15.5.9)."""
+"""A status that servers send on an idle connection before they close it (RFC 9110 §15.5.9)."""
 
 
 IDLE_SECONDS: Final = 15.0
@@ -111,7 +111,7 @@ class Forwarder(Protocol):
 
     provider: Provider
     keys: Sequence[ProviderKey] = ()
-    """The keys by which requests go out; none if there is no choice."""
+    """The keys that requests are sent by; none if there is no choice."""
 
     async def open(
         self, exchange: Exchange, body: Body, headers: Mapping[str, str], attempt: Attempt
@@ -165,7 +165,7 @@ class HttpForwarder(Forwarder):
                     raise
                 if key is not keys[-1]:
                     place += 1
-                # The last one rests for the sake of later requests, if it cannot be renewed now.
+                # The last key rests, too, for later requests, if it cannot be renewed now.
                 elif not may_replace or not await _replace_key(key, sent, error, attempt):
                     raise
                 else:
@@ -206,9 +206,9 @@ class HttpForwarder(Forwarder):
                 if fresh or head.status != _REQUEST_TIMEOUT or not connection.was_idle:
                     attempt.on_refused()
                     raise await self._read_refusal(connection, head)
-                connection.close()  # it was about to be closed, and the request came too late
+                connection.close()  # the provider was about to close it
             attempt.detach()
-            fresh = True  # never twice: each send may have done the work
+            fresh = True  # at most one retry: each send may have done the work
 
     def redact(self, error: GatewayError) -> GatewayError:
         redact(error, self._ring.list_secrets())
@@ -243,7 +243,7 @@ class HttpForwarder(Forwarder):
     def _write_request(
         self, upstream: Upstream, path: str, key: ProviderKey, body: Body, passed: Mapping[str, str]
     ) -> bytes:
-        """Write the request; of a form, which follows in pieces, the head."""
+        """Write the request; for a form only the head, as the body follows in pieces."""
         if isinstance(body, Form):
             passed = {**passed, "Content-Type": body.content_type}
         # Callers' headers differ from request to request, so heads with them are not kept.
@@ -255,7 +255,7 @@ class HttpForwarder(Forwarder):
         return b"%b%d\r\n\r\n%b" % (head, len(body), b"" if isinstance(body, Form) else body)
 
     def _add_head(self, upstream: Upstream, path: str, key: ProviderKey) -> bytes:
-        """Write the request's head and keep it, but none any more with a key that has ended."""
+        """Write the request's head and keep it; drop kept heads with keys that have ended."""
         head, kept = self._write_head(upstream, path, key, {}), set(self._ring.list_secrets())
         self._heads = {one: self._heads[one] for one in self._heads if one[1] in kept}
         self._heads[path, key.secret] = head
@@ -264,7 +264,7 @@ class HttpForwarder(Forwarder):
     def _write_head(
         self, upstream: Upstream, path: str, key: ProviderKey, passed: Mapping[str, str]
     ) -> bytes:
-        """Return the request's head up to the value of Content-Length; later headers replace earlier."""
+        """Return the request's head up to the value of Content-Length. Later headers win."""
         if key.is_lacking:
             raise UpstreamUnavailable(
                 "The upstream provider cannot be asked at the moment.",
@@ -275,7 +275,7 @@ class HttpForwarder(Forwarder):
         own = make_own_headers(self.provider, self._url, auth)
         target = self._url.raw_path.rstrip("/") + path
         lines = [f"POST {target} HTTP/1.1", *format_headers(own, passed), "Content-Length: "]
-        # aiohttp decodes callers' headers so; thus the same bytes go on to the provider.
+        # aiohttp decodes callers' headers this way, so the provider gets the same bytes.
         return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
     async def _read_refusal(self, connection: Connection, head: Head) -> GatewayError:
@@ -285,10 +285,10 @@ class HttpForwarder(Forwarder):
             async with asyncio.timeout(ERROR_BODY_SECONDS):
                 await connection.deliver(body)
         except (Broken, UpstreamError, TimeoutError):
-            pass  # a part of the text is better than none
+            pass  # a part of the error's text is better than none
         finally:
             connection.close()
-        # Read whatever became of the body: the header came first.
+        # The header is used even if the body failed.
         wait = read_retry_after(head.get(b"retry-after"))
         return self.redact(map_status(head.status, body.take(), wait))
 
@@ -330,13 +330,13 @@ def _fail(error: Broken, attempt: Attempt, *, is_sent: bool) -> UpstreamError:
 async def _replace_key(
     key: ProviderKey, refused: str, error: BaseException, attempt: Attempt
 ) -> bool:
-    """Return whether a key that was refused, or that is not there yet, is another one now.
+    """Return whether a refused or missing key has been replaced by now.
 
     Raises the error that ended the attempt meanwhile.
     """
     is_ended = isinstance(error, UpstreamError) and error.upstream_status == UNAUTHORIZED
     if not is_ended and not key.is_lacking:
-        return False  # another key of the same account would be limited, too
+        return False  # a rate limit: another key of the same account would be limited, too
     if key.secret != refused:
         return True
     if key.renewing is None:
@@ -372,7 +372,7 @@ def make_own_headers(provider: Provider, url: URL, auth: Mapping[str, str]) -> d
 
 
 def format_headers(*sources: Mapping[str, str]) -> list[str]:
-    """Write header lines. Of names that differ only in case the last one counts."""
+    """Write header lines. If names differ only in case, the last header counts."""
     # Names ignore case (RFC 9110 §5.1), and a provider may take either of two.
     by_name = {name.lower(): (name, value) for source in sources for name, value in source.items()}
     return [f"{name}: {value}" for name, value in by_name.values()]

@@ -1,8 +1,8 @@
 """An HTTP/1.1 response (RFC 9112) read from bytes, without I/O.
 
 The reader is strict where an error could be mistaken for a different response (status line, lengths,
-chunk sizes) and lenient where it cannot (reason phrase, unknown headers, chunk extensions). Nothing
-of the head is passed on, so nothing in it can reach a caller.
+chunk sizes) and lenient where it cannot (reason phrase, unknown headers, chunk extensions). The head is
+never passed on, so nothing in it can reach a caller.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from itertools import repeat
 from typing import Final
 
 MAX_LINE_BYTES: Final = 8190
-"""Bytes of a line of the head: aiohttp's own limit, which servers keep to."""
+"""Bytes of a header line: aiohttp's own limit, which servers keep to."""
 MAX_HEAD_BYTES: Final = 64 << 10
-"""Bytes of a head that is not whole yet; providers send some KiB."""
+"""Bytes of an incomplete head; providers send some KiB."""
 MAX_HEADERS: Final = 128
 """Headers of a response: several times what providers send. A head without end must not fill the
 memory."""
 MAX_INTERIM: Final = 10
-"""Interim responses (1xx) before the one that counts; more would only cost time."""
+"""Interim responses (1xx) before the final one; more would only cost time."""
 MAX_CHUNK_LINE_BYTES: Final = 16 << 10
 """Bytes of a chunk-size line with its extensions, which are ignored."""
 MANY_BYTES: Final = 1 << 10
-"""Bytes that are taken apart at once: some chunks of a stream's events."""
+"""Bytes that are split into chunks at once: some events of a stream."""
 
 _STATUS_LINE: Final = rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n\x00]*)?"
 # Possessive quantifiers (`++`, `*+`): no hostile head makes the patterns backtrack.
@@ -38,13 +38,13 @@ _TRAILER = re.compile(_HEADER)
 _FRAMING = re.compile(
     rb"\n(connection|content-encoding|content-length|content-type|transfer-encoding)[ \t]*:([^\r\n]*)"
 )
-"""The headers of which each response needs some, in lower case."""
+"""The headers that framing and checks need, in lower case."""
 # RFC 9112 §7.1 warns of huge sizes; fifteen digits are more than any chunk has.
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\x00]*)?")
 _CHUNK_LINE = re.compile(_CHUNK_SIZE.pattern + rb"\r?\n")
 _SIZES = re.compile(rb"[0-9A-Fa-f]{1,15}+(?:,[0-9A-Fa-f]{1,15}+)*+")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
-# These end with their head, whatever lengths it names (RFC 9112 §6.3).
+# Responses with these statuses have no body, whatever length the head states (RFC 9112 §6.3).
 _NO_BODY: Final = frozenset({204, 304})
 
 
@@ -52,7 +52,7 @@ class BadResponse(Exception):
     """The bytes are not an HTTP/1.1 response, or not a whole one."""
 
     body = b""
-    """The part of the body that came before the error in the same read."""
+    """The body bytes before the error in the same read."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -68,7 +68,7 @@ class Head:
 
     def get(self, name: bytes) -> str:
         """Return any header as text, or "" if it is absent."""
-        # Looked up on demand, as only errors need another header than those of the framing.
+        # Looked up on demand, as only errors need headers other than those above.
         pattern = rb"\n(?i:%b)[ \t]*:([^\r\n]*)" % re.escape(name)
         values = (value.strip(b" \t") for value in re.findall(pattern, self._lines))
         return b", ".join(values).decode("latin-1")
@@ -97,7 +97,7 @@ class ResponseReader:
         self.done = False
         """The body is whole; further bytes belong to no request."""
         self._partial: bytearray | None = None
-        """The head as far as it came. Each byte is looked at once, however small the reads are."""
+        """The head so far. Each byte is scanned once, however small the reads are."""
         self._buffer = b""
         self._left = 0
         """Missing bytes of the body, or of the current chunk with its CRLF."""
@@ -118,7 +118,7 @@ class ResponseReader:
 
     def feed(self, data: bytes) -> bytes:
         """Return the body bytes that came with `data`. Raises BadResponse."""
-        if self._between_chunks:  # the hot path of streams: a read that is one chunk
+        if self._between_chunks:  # the hot path of streams: a read that is exactly one chunk
             line = _CHUNK_LINE.match(data)
             if line is not None:
                 start = line.end()
@@ -143,7 +143,7 @@ class ResponseReader:
         return body
 
     def feed_eof(self) -> None:
-        """Note that the connection ended. Raises BadResponse when something is missing."""
+        """Note that the connection ended. Raises BadResponse if the response is incomplete."""
         if self._until_close and self.head is not None:
             self.done = True
         if not self.done:
@@ -152,7 +152,7 @@ class ResponseReader:
     def _read_head(self, data: bytes) -> bytes:
         """Set `head` once it is whole; return the bytes after it."""
         if self._partial is not None:
-            searched = max(len(self._partial) - 3, 0)  # a blank line may have begun there
+            searched = max(len(self._partial) - 3, 0)  # the blank line may have begun there
             self._partial += data
             if _find_head_end(self._partial, searched)[0] < 0:
                 _check_partial_head(self._partial)
@@ -181,8 +181,7 @@ class ResponseReader:
         if head.status in _NO_BODY or head.status < 200:  # noqa: PLR2004
             self.done = True
         elif encoding is not None:
-            # Two readers may choose different framings: that
-            # is how responses are smuggled (RFC 9112 §6.3).
+            # Two readers could frame it differently, which allows smuggled responses (RFC 9112 §6.3).
             if length is not None or encoding != b"chunked":
                 raise BadResponse("its framing is ambiguous")
             self._chunked = self._between_chunks = True
@@ -209,7 +208,7 @@ class ResponseReader:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _scan_chunks(self, data: bytes, pieces: list[bytes]) -> int:
-        """Take the chunks that are there; return the index of the first unused byte."""
+        """Take the chunks in `data`; return the index of the first unused byte."""
         position, size = 0, len(data)
         if self._left > 0:
             position = self._read_chunk_data(data, position, pieces)
@@ -240,13 +239,13 @@ class ResponseReader:
         return position
 
     def _split_chunks(self, data: bytes, pieces: list[bytes]) -> int:
-        """Take the whole chunks at the beginning of `data`; return the index behind them.
+        """Take the whole chunks at the beginning of `data`; return the index after them.
 
-        It takes the same few steps for any number of chunks. Data with a CRLF in it make it fail; then
-        it takes none, and is not tried again.
+        It takes the same few steps for any number of chunks. Chunks whose data contain a CRLF make it
+        fail: then it takes none and is not tried again.
         """
         tokens = data.split(b"\r\n")
-        # Behind the last CRLF is the beginning of the next chunk.
+        # The next chunk begins after the last CRLF.
         whole = (len(tokens) - 1) // 2 * 2
         sizes, contents = tokens[:whole:2], tokens[1:whole:2]
         lengths = [*map(len, contents)]
@@ -302,7 +301,7 @@ def parse_head(data: bytes) -> Head:
     """Parse status line and headers, without the blank line. Raises BadResponse."""
     match = _HEAD.fullmatch(data)
     if match is None:
-        # The head is known to be bad; this only finds out which of its parts to name.
+        # The head is known to be bad; this only finds the part to name in the message.
         if not re.match(_STATUS_LINE + rb"\r?(?:\n|\Z)", data):
             raise BadResponse("its status line is malformed")
         raise BadResponse("a header is malformed, or it has too many headers")
@@ -329,14 +328,14 @@ def parse_head(data: bytes) -> Head:
 def _find_head_end(data: bytes | bytearray, start: int) -> tuple[int, int]:
     """Return the index of the head's end and the length of its blank line; -1 when it is not whole."""
     crlf, lf = data.find(b"\r\n\r\n", start), data.find(b"\n\n", start)
-    # A recipient may take a bare LF for the end of a line (RFC 9112 §2.2).
+    # A recipient may accept a bare LF as the end of a line (RFC 9112 §2.2).
     if lf >= 0 and (crlf < 0 or lf < crlf):
         return lf, 2
     return crlf, 4
 
 
 def _check_partial_head(data: bytes | bytearray) -> None:
-    """Refuse early what can never become a head: garbage need not contain a blank line."""
+    """Refuse early bytes that can never become a head: garbage may contain no blank line."""
     line_bytes = len(data) - data.rfind(b"\n") - 1
     too_long = len(data) > MAX_HEAD_BYTES or line_bytes > MAX_LINE_BYTES
     if too_long or not (data.startswith(b"HTTP/1.") or b"HTTP/1.".startswith(data)):

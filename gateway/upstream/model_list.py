@@ -1,4 +1,4 @@
-"""A look at a provider before anybody depends on it: its list of models. Nothing is completed."""
+"""Check a provider before anybody depends on it, by its list of models. Nothing is completed."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreac
 from gateway.upstream.forwarder import Pool, format_headers, make_own_headers
 
 LOOK_SECONDS: Final = 10.0
-"""The time for an answer: a list takes a provider a second."""
+"""The time for an answer: providers take about a second."""
 _OK: Final = 200
-"""The one status that comes with a list."""
+"""The status of an answer with a list."""
 _KEY_REFUSED: Final = frozenset({401, 403})
 _NOT_FOUND: Final = frozenset({404, 405, 501})
 _LIMITED: Final = 429
-"""The status of a provider that works, but not for us at this moment."""
+"""The status of a provider that works but limits us at the moment."""
 
 Verdict = Literal[
     "well", "unknown_models", "no_list", "limited", "key_refused", "wrong_path", "failed"
 ]
 USABLE: Final[frozenset[Verdict]] = frozenset({"well", "unknown_models", "no_list", "limited"})
-"""Verdicts on providers that callers can be served by, as far as one can see."""
+"""Verdicts on providers that can probably serve callers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Listing:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether the path is right: it has a list, or wants another key."""
+        """Return whether the path is right: the answer is a list or asks for another key."""
         return self.status in _KEY_REFUSED or self.list_models() is not None
 
     def list_models(self) -> tuple[frozenset[str], bool] | None:
@@ -78,7 +78,7 @@ class _Listing:
 
 
 async def look_at_all(config: Config) -> list[Finding]:
-    """Look at all providers that are on, at once and by each key, but for the built-in one."""
+    """Check all providers that are on, except the built-in one: concurrently, and by each key."""
     on = [one for one in config.providers.values() if one.off is None and one.base_url]
     looks = [
         look_at(by_one_key, config.upstream_models_of(one))
@@ -89,7 +89,7 @@ async def look_at_all(config: Config) -> list[Finding]:
 
 
 def _split_by_key(provider: Provider) -> Iterator[Provider]:
-    """Yield the provider with each of its keys, which its name then tells."""
+    """Yield the provider once for each of its keys; the name then shows which key."""
     if len(provider.api_keys) < 2:  # noqa: PLR2004 - a choice
         yield provider
         return
@@ -191,7 +191,7 @@ def _write_request(provider: Provider, url: URL) -> bytes:
 
 
 def _list_other_urls(base_url: str) -> list[str]:
-    """Return the addresses that may have been meant: with /v1, or with one of two only."""
+    """Return the addresses that may have been meant: with /v1 added, or with one of two removed."""
     if base_url.endswith("/v1"):
         return [base_url.removesuffix("/v1")]
     return [f"{base_url}/v1"]

@@ -1,7 +1,7 @@
 """Keys that are renewed while the gateway serves: printed by a command, or in a file that changes.
 
-A completion reads `ProviderKey.secret` and never waits for this, unless the provider refused the
-key, or no key is known yet. While a renewal fails, the old key serves.
+A completion reads `ProviderKey.secret` without waiting, unless the provider refused the key or no key is
+known yet. While renewals fail, the old key stays in use.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ COMMAND_SECONDS: Final = 30.0
 MAX_OUTPUT: Final = 1 << 16
 """Bytes of a command's output; a key has 2 KiB, and up to 16 with many groups in it."""
 AHEAD_SECONDS: Final = 300.0
-"""How long before its end a key is renewed. Clouds' commands give a new one no earlier."""
+"""How long before its end a key is renewed. Clouds' commands print no new key earlier."""
 RETRY_SECONDS: Final = 30.0
-"""The pause after a failure, and the least between two renewals that come due."""
+"""The pause after a failure, and the least time between two scheduled renewals."""
 MAX_WAIT_SECONDS: Final = 30 * 86_400.0
-"""The longest time to the next renewal, whatever end a command tells."""
+"""The longest time to the next renewal, whatever end a command states."""
 FILE_SECONDS: Final = 5.0
 """The pause between two looks at a file."""
 EARLY_SECONDS: Final = 10.0
-"""The least between the last run of a command and one that a refusal asks for."""
+"""The least time between two runs of a command if a refusal asks for the second."""
 EARLY_FILE_SECONDS: Final = 0.5
-"""The like for a file."""
+"""The least time between two reads of a file if a refusal asks for the second."""
 WAIT_SECONDS: Final = 10.0
 """How long a request waits for a key to be renewed: its caller waits, too."""
 
 
 async def fetch_key(source: KeySource) -> tuple[str, float | None]:
-    """Run a source's command; return the key and its end in Unix seconds, if that is told.
+    """Run a source's command; return the key and its end in Unix seconds, if the command states it.
 
     Raises CommandFailed, or ValueError for an output that is no key.
     """
@@ -63,7 +63,7 @@ async def fetch_key(source: KeySource) -> tuple[str, float | None]:
 
 
 async def fetch_all(config: Config) -> Config:
-    """Run the commands of all keys, once each and at the same time; return what comes of it."""
+    """Run the commands of all keys, once each and concurrently; return the new configuration."""
     fetched = await asyncio.gather(*map(_fetch_keys, config.providers.values()))
     return replace(config, providers={one.name: one for one in fetched})
 
@@ -144,7 +144,7 @@ class KeyFile:
         """Return the key in the file, or None if it has not changed. Raises ValueError."""
         source = self._source
         path = source.folder / expand_variables(source.place.partition(":")[2], os.environ)
-        # Before the content is read: a change in between is seen the next time.
+        # Taken before the content is read, so that a change in between is noticed next time.
         mark = _mark(path)
         if mark is not None and mark == self._seen:
             return None
@@ -157,7 +157,7 @@ def _mark(path: Path) -> tuple[int, ...] | None:
     try:
         found = path.stat()
     except OSError:
-        return None  # reading it says why
+        return None  # reading the file will say why
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
@@ -171,7 +171,7 @@ class Renewal:
         self._file = None if source.command else KeyFile(source)
         self._wake = asyncio.Event()
         self._done = asyncio.Event()
-        """Set while nothing is being fetched."""
+        """Set while no renewal is under way."""
         self._began = -math.inf
         """When the last renewal began, in monotonic seconds."""
 
@@ -187,7 +187,7 @@ class Renewal:
                     async with asyncio.timeout(wait_seconds):
                         await self._wake.wait()
         finally:
-            # Requests in flight must not wait for what nobody does any more.
+            # Requests in flight must not wait for a renewal that was cancelled.
             self._began = math.inf
             self._done.set()
 
@@ -242,7 +242,7 @@ class Renewals:
         """Functions that end the task of each key."""
 
     def follow(self, routes: Routes) -> None:
-        """Renew the keys of these routes, and no others any more."""
+        """Renew the keys of these routes; stop renewing all others."""
         wanted = {
             key: (state.name, key.source)
             for state in routes.providers.values()

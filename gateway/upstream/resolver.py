@@ -1,7 +1,7 @@
 """The addresses of one host: one look-up at a time, in a thread of its own, the last good answer kept.
 
-A name server that hangs takes one thread of its own provider; nobody else waits for it. The thread
-is a daemon, so that it does not hold up the end of the process either.
+A name server that hangs blocks one thread of its provider and nothing else. The thread is a daemon, so
+it does not delay the end of the process.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Final
 log = logging.getLogger("gateway.resolver")
 
 FRESH_SECONDS: Final = 30.0
-"""About the TTL of hosts that move. getaddrinfo does not tell the real one."""
+"""About the TTL of hosts that move. getaddrinfo does not return the real one."""
 PATIENCE_SECONDS: Final = 0.5
-"""How long a look-up may take before the last good answer is used in its place."""
+"""How long a look-up may take before the last good answer is used instead."""
 
 Address = tuple[int, tuple[object, ...]]
-"""A family and what `socket.connect` takes."""
+"""A family and the address for `socket.connect`."""
 LookUp = Callable[[str, int], Sequence[Address]]
 """Blocks until the addresses of a host and port are known. Raises OSError, UnicodeError."""
 
@@ -58,7 +58,7 @@ class Resolver:
             return self._answer
         running = self._running or self._start(loop)
         patience = max(self._patient_until - loop.time(), 0.0) if self._answer else None
-        # Unlike `wait_for` this leaves the look-up running: other requests wait for it, too.
+        # Unlike `wait_for` this leaves the look-up running, as other requests wait for it, too.
         await asyncio.wait((running,), timeout=patience)
         if not self._answer:
             assert self._error is not None
@@ -70,7 +70,7 @@ class Resolver:
         self._fresh_until = 0.0
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        """Begin a look-up; an address that is written as one is read at once."""
+        """Begin a look-up; a host that is an IP address is parsed at once."""
         running: asyncio.Future[None] = loop.create_future()
         self._patient_until = loop.time() + PATIENCE_SECONDS
         # AI_NUMERICHOST asks no name server, so it cannot block the loop.
@@ -111,5 +111,5 @@ class Resolver:
             )
         if isinstance(outcome, Exception):
             self._error = outcome
-        # Never an error: whoever waits may still use the last good answer.
+        # Never an exception: waiting requests may still use the last good answer.
         running.set_result(None)

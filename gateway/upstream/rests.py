@@ -1,15 +1,15 @@
-"""Circuit breakers of providers, and their keys that rest: who is not asked for a while. No I/O.
+"""Circuit breakers of providers, and provider keys that rest: what is not used for a while. No I/O.
 
 A breaker, after repeated failures, makes the routes of a provider, or of a model there, come last.
 
     closed ── 5 failures in a row ──> open, 30 s ──> one probe ── it works ──> closed
                                           ^                    └─ it fails ──┘
 
-Its times are seconds of a monotonic clock, passed in.
+Times are seconds of a monotonic clock, passed in.
 
 Requests of one conversation, or else of one caller, go out by the same key of a provider, so that the
-provider's prompt cache keeps hitting. Each key has a rank for each affinity, by a hash
-(rendezvous hashing): when one rests, only its own requests move to others.
+provider's prompt cache keeps hitting. A hash ranks the keys for each affinity (rendezvous hashing): when
+a key rests, only its own requests move to other keys.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gateway.errors import GatewayError, UpstreamError
 from gateway.ids import find_last4
 
 FAILURES: Final = 5
-"""Failures in a row that open it. Single 5xx are common at providers that work."""
+"""Failures in a row that open a breaker. Single 5xx are common at providers that work."""
 OPEN_SECONDS: Final = 30.0
 """The pause before a probe, about as long as a server takes to restart: a failed probe costs a
 caller."""
@@ -38,7 +38,7 @@ BreakerState = Literal["closed", "open", "probing"]
 
 
 class Breaker:
-    """Counts failures in a row; open, it lets one request through as a probe."""
+    """Counts failures in a row. An open breaker lets one request through as a probe."""
 
     __slots__ = ("_failed_at", "_open_until", "_probing", "failures")
 
@@ -81,7 +81,7 @@ class Breaker:
     def fail(self, now: float, *, at_once: bool = False) -> bool:
         """Note that the provider failed; return whether this opened the breaker.
 
-        `at_once`: it does not count if another failure was noted at the same instant.
+        `at_once`: the failure does not count if another was noted at the same instant.
         """
         was_open = self.is_open
         self._probing = False
@@ -106,21 +106,21 @@ REST_SECONDS: Final = 60.0
 KEY_STATUSES: Final = frozenset({401, 402, 403, 429})
 """Answers that refuse or limit our key, and not the request."""
 UNAUTHORIZED: Final = 401
-"""The one that clouds send when a key has ended."""
+"""The status that clouds send when a key has expired."""
 _HASH_BYTES: Final = 8
-"""Enough of a hash for two keys not to have the same rank."""
+"""Bytes of a hash: enough that no two keys have the same rank."""
 
 
 class Renewing(Protocol):
-    """The chore that keeps a key current."""
+    """The background renewal of a key."""
 
     def hurry(self, refused: str) -> None:
         """Renew the key soon if it is still the one that was refused."""
 
     async def replace(self, refused: str, is_over: Callable[[], bool]) -> bool:
-        """Return whether there is another key than the one that was refused.
+        """Return whether the refused key has been replaced.
 
-        Wait for it a while, but not if the request `is_over`.
+        Wait for a new key a while, unless the request `is_over`.
         """
 
 
@@ -134,7 +134,7 @@ class ProviderKey:
 
     def __init__(self, secret: str, source: KeySource | None = None) -> None:
         self.secret = secret
-        """The key; "" for none, or while its source has not given one."""
+        """The key; "" if there is none, or while its source has given none."""
         self.source = source
         self.before = ""
         """The key before the last renewal: replies to it may still be under way."""
@@ -143,30 +143,30 @@ class ProviderKey:
         self.rests_until = 0.0
         """Monotonic seconds."""
         self.problem = ""
-        """Why the last renewal failed; "" if it did not."""
+        """Why the last renewal failed; "" if it succeeded."""
         self.failed_ms = 0
-        """When renewals began to fail, in Unix milliseconds; kept when they work again."""
+        """When renewals last began to fail, in Unix milliseconds."""
         self.renewing: Renewing | None = None
         self._identity = hashlib.sha256((source.place if source else secret).encode()).digest()
 
     @property
     def is_lacking(self) -> bool:
-        """Return whether its source has not given a key yet."""
+        """Return whether the key's source has given no key yet."""
         return not self.secret and self.source is not None
 
     def renew(self, secret: str) -> bool:
-        """Take a key from the source; return whether it is another one."""
+        """Take a key from the source; return whether it differs from the present one."""
         self.problem = ""
         if secret == self.secret:
             return False
         self.before, self.secret = self.secret, secret
         self.last4 = find_last4(secret) or ""
-        self.rests_until = 0.0  # it was the old one that was refused
+        self.rests_until = 0.0  # the old key was refused, not this one
         return True
 
     @property
     def rest_seconds(self) -> int:
-        """The whole seconds until it serves again; 0 if it does."""
+        """The whole seconds until the key is used again; 0 if it does not rest."""
         return math.ceil(max(self.rests_until - time.monotonic(), 0.0))
 
     def note_failure(self, problem: str, now_ms: int) -> None:
@@ -193,7 +193,7 @@ class KeyRing:
         sources: Sequence[KeySource | None] = (),
         before: Sequence[ProviderKey] = (),
     ) -> None:
-        """`before` are the provider's keys by other settings: those of the same sources go on."""
+        """`before`: the provider's keys with the previous settings. Keys of the same sources are kept."""
         known = {key.source: key for key in before if key.source is not None}
         self.keys = tuple(
             _keep(known, secret, source)
@@ -202,11 +202,11 @@ class KeyRing:
         self._provider = provider
 
     def list_secrets(self) -> list[str]:
-        """Return all that a provider may repeat in a reply."""
+        """Return all secrets that a provider may repeat in a reply."""
         return [secret for key in self.keys for secret in (key.secret, key.before)]
 
     def line_up(self, affinity: str) -> Sequence[ProviderKey]:
-        """Return the keys to try, in order. If all of them rest, it is the one that rests least."""
+        """Return the keys to try, in order; if all rest, only the key that rests least."""
         now = time.monotonic()
         ranked = sorted(self.keys, key=lambda key: key.rank(affinity), reverse=True)
         awake = [key for key in ranked if key.rests_until <= now and not key.is_lacking]
@@ -219,11 +219,11 @@ class KeyRing:
         """
         if not isinstance(error, UpstreamError) or error.upstream_status not in KEY_STATUSES:
             return False
-        if key.secret != sent:  # the new one was not refused
+        if key.secret != sent:  # renewed meanwhile: the new key was not refused
             return True
         if key.renewing is not None and error.upstream_status == UNAUTHORIZED:
             key.renewing.hurry(sent)
-        # An only key is tried all the same, so a rest would mean nothing.
+        # An only key is tried in any case, so a rest would change nothing.
         if len(self.keys) > 1:
             seconds = error.rest_seconds or REST_SECONDS
             key.rests_until = time.monotonic() + seconds
@@ -237,7 +237,7 @@ class KeyRing:
 def _keep(
     known: Mapping[KeySource, ProviderKey], secret: str, source: KeySource | None
 ) -> ProviderKey:
-    """Return the key of a source that is known, which a file may have renewed, or make one."""
+    """Return the known key of a source, which may have been renewed, or make one."""
     kept = None if source is None else known.get(source)
     if kept is None:
         return ProviderKey(secret, source)

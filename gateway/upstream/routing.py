@@ -1,6 +1,6 @@
 """Routes: the providers that serve a model, their order, and when the next one is tried.
 
-A provider at run time has its requests in flight, and knows when it should not be asked first.
+A provider's state counts its requests in flight, and says when other routes should come first.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from gateway.upstream.forwarder import Forwarder
 from gateway.upstream.rests import Breaker, BreakerState, ProviderKey
 
 UNBROKEN: Final = Breaker()
-"""The breaker of what never failed."""
+"""The breaker of a model that never failed."""
 WHOLE: Final = ""
 """Stands for a provider as a whole where its models have breakers."""
 
 
 @dataclass(slots=True)
 class Load:
-    """The requests in flight to one provider, by all of its settings since the start."""
+    """The requests in flight to one provider, under all its settings since the start."""
 
     in_flight: int = 0
 
@@ -49,7 +49,7 @@ class ProviderState:
     __slots__ = ("_breakers", "_load", "_rests_until", "config", "forwarder", "name")
 
     def __init__(self, forwarder: Forwarder, before: ProviderState | None = None) -> None:
-        """`before` is the same provider with other settings, which may still have requests in flight."""
+        """`before`: the same provider with its previous settings, which may have requests in flight."""
         self.forwarder = forwarder
         self.config: Provider = forwarder.provider
         self.name = self.config.name
@@ -66,11 +66,11 @@ class ProviderState:
         return self._load.in_flight
 
     def describe_breaker(self) -> tuple[BreakerState, int]:
-        """Return the provider's breaker's state and the whole seconds until it is tried again."""
+        """Return the state of the provider's breaker and the whole seconds until the next try."""
         return self._breakers.get(WHOLE, UNBROKEN).describe(time.monotonic())
 
     def list_troubled(self) -> list[tuple[str, BreakerState, int, int]]:
-        """Return the models with an open breaker or a rest: breaker, its seconds, the rest's."""
+        """Return the models that have an open breaker or rest: name, state, seconds of breaker and rest."""
         now = time.monotonic()
         found = []
         for model in sorted({*self._breakers, *self._rests_until} - {WHOLE}):
@@ -107,21 +107,22 @@ class ProviderState:
         self._load.in_flight -= 1
         if error is None or isinstance(error, BadRequest):
             # The breaker judges reachability and health, not what callers ask.
-            self.note_alive(upstream_model)  # a well-founded refusal is an answer too
+            self.note_alive(upstream_model)  # refusing a bad request is an answer, too
             return
-        # A caller that leaves, or a shutdown, says nothing about the provider: the probe is open again.
+        # A caller that leaves, or a shutdown, says nothing about the provider: another probe may be
+        # sent.
         for breaker in self._list_breakers(upstream_model):
             breaker.forget()
         if isinstance(error, UpstreamError):
             if error.blame != "nobody":
                 self._note_failure(upstream_model, error.blame)
-            # A rest comes with or without a failure: a provider that limits the rate (429) is well.
+            # A rest may come without a failure: a provider that limits the rate (429) works.
             if error.rest_seconds:
                 self._rest(upstream_model, error.rest_seconds)
 
     @contextmanager
     def visit(self, upstream_model: str) -> Iterator[None]:
-        """Count a request in flight whose failure concerns the provider, and none of its models.
+        """Count a request in flight whose failure concerns the whole provider, not one model.
 
         Raises UpstreamUnavailable at `max_concurrency`.
         """
@@ -137,7 +138,7 @@ class ProviderState:
             self._load.in_flight -= 1
 
     def note_alive(self, upstream_model: str) -> None:
-        """Note that the provider answers: the reply has begun, however long it takes."""
+        """Note that the provider works: a reply has begun."""
         if not self._breakers:
             return
         if self._breakers.pop(WHOLE, UNBROKEN).is_open:
@@ -151,7 +152,7 @@ class ProviderState:
         log.warning(text, self.name, seconds, upstream_model)
 
     def _list_breakers(self, upstream_model: str) -> list[Breaker]:
-        """Return the breakers that have anything to say of a model: in good times none."""
+        """Return the breakers that concern a model; usually there are none."""
         return [self._breakers[one] for one in (WHOLE, upstream_model) if one in self._breakers]
 
     def _note_failure(self, upstream_model: str, blame: Blame) -> None:
@@ -179,7 +180,7 @@ log = logging.getLogger("gateway.routing")
 
 T = TypeVar("T")
 NoteFailure = Callable[[str, str], None]
-"""Gets the route that failed, as written in gateway.toml, and the cause."""
+"""Called with a failed route, as written in gateway.toml, and the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ class Candidate:
     """The caller's headers that go on to the provider, in lower case."""
 
     def report(self, error: GatewayError, note_failure: NoteFailure) -> None:
-        """Take the provider's key and its name of the model out of an error, and log it."""
+        """Remove the provider's key and its name of the model from an error, and log the error."""
         provider, upstream_model = self.provider, self.target.upstream_model
         provider.forwarder.redact(error)
         if isinstance(error, UpstreamError) and error.alarm:
@@ -237,7 +238,7 @@ class Routes:
         return any(key.source for state in self.providers.values() for key in state.keys)
 
     def find_model(self, name: str) -> Model | None:
-        """Return the model of an id or an alias, also with a date or `-latest` behind it."""
+        """Return the model with an id or alias, also if a date or `-latest` follows it."""
         model = self.models.get(name) or self._aliases.get(name)
         if model is None and (dated := DATED.fullmatch(name)):
             model = self.models.get(dated[1]) or self._aliases.get(dated[1])
@@ -248,7 +249,7 @@ class Routes:
         return self._candidates[dialect, model.id]
 
     def close(self, *, but: Routes | None = None) -> None:
-        """Close the providers, but those that other routes use too."""
+        """Close the providers except those that other routes use, too."""
         kept = () if but is None else but.providers.values()
         for provider in self.providers.values():
             if provider not in kept:
@@ -310,7 +311,7 @@ async def try_routes(
             provider.enter(upstream_model)
             try:
                 result = await attempt(candidate)
-            # A cancelled request, too, must free its place and the breaker's probe.
+            # A cancelled request must give back its place and the breaker's probe, too.
             except BaseException as error:
                 provider.leave(upstream_model, error)
                 raise
@@ -326,11 +327,11 @@ async def try_routes(
 
 
 def order_routes(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-    """Move routes with an open breaker, or in a pause that the provider asked for, to the end.
+    """Move routes to the end that have an open breaker or rest because the provider asked for it.
 
-    So the only route that is left is always tried.
+    So the last remaining route is always tried.
     """
-    # `sorted` is stable: routes of one kind keep the order of gateway.toml.
+    # `sorted` is stable: within each group the order of gateway.toml stays.
     return sorted(candidates, key=_comes_last)
 
 
