@@ -129,6 +129,18 @@ async def test_a_hold_is_full_where_the_store_says_so_and_its_raise_is_stored(ke
     assert sum(rounds.batches) == 3, "the row, the raise, the end"
 
 
+async def test_a_raise_is_stored_only_where_others_serve_too(key: Key) -> None:
+    rounds = Rounds(is_shared=False)
+    ledger = ServingLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 5)
+    hold = ledger.hold(key, admission(100))
+    await ledger.confirm(hold)
+    ledger.raise_hold(hold, 400)
+    assert (hold.amount_nano, hold.raised) == (400, False)
+    await ledger.settle(hold, settlement(5))
+    await ledger.close()
+    assert sum(rounds.batches) == 2, "the row, the end"
+
+
 async def test_an_account_that_is_locked_waits_and_is_refused_in_the_end(
     key: Key, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
