@@ -48,19 +48,16 @@ def require_amount(amount_nano: int, field: str = "amount") -> None:
         )
 
 
-def require_above_zero(what: str, amount_nano: int, field: str) -> None:
+def require_above_zero(what: str, amount_nano: int, field: str, advice: str = "") -> None:
     """Require an amount that may be given or spent; `what` begins the refusal of another one."""
     require_amount(amount_nano, field)
     if amount_nano <= 0:
-        raise Refused(f"{what} must be above 0", field=field)
+        raise Refused(f"{what} must be above 0{advice}", field=field)
 
 
 def require_credit(amount_nano: int, field: str = "amount") -> None:
-    require_amount(amount_nano, field)
-    if amount_nano <= 0:
-        raise Refused(
-            "a credit must be above 0; use a correction to take from a balance", field=field
-        )
+    advice = "; use a correction to take from a balance"
+    require_above_zero("a credit", amount_nano, field, advice)
 
 
 def require_note(what: str, note: str, field: str = "note") -> None:

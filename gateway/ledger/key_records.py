@@ -148,7 +148,11 @@ class Budget:
         return self.allowance.amount_nano - spoken_for_nano
 
     def show(self, now_ms: int) -> BudgetStanding:
-        return show_budget(self.id, self.name, self.allowance, self.spending, now_ms)
+        """Show it in the present period, whichever its sum is of."""
+        span = find_span(self.allowance.period, now_ms)
+        spent_nano = self.spending.spent_nano if self.spending.span == span else 0
+        terms = (self.allowance.period, self.allowance.amount_nano)
+        return BudgetStanding(self.id, self.name, *terms, spent_nano, span.ends_ms)
 
 
 class BudgetChanges(TypedDict, total=False):
@@ -156,16 +160,6 @@ class BudgetChanges(TypedDict, total=False):
 
     name: str
     allowance: Allowance
-
-
-def show_budget(
-    budget_id: int, name: str | None, allowance: Allowance, spending: Spending, now_ms: int
-) -> BudgetStanding:
-    """Show a budget in the present period, whichever its sum is of."""
-    span = find_span(allowance.period, now_ms)
-    spent_nano = spending.spent_nano if spending.span == span else 0
-    terms = (allowance.period, allowance.amount_nano)
-    return BudgetStanding(budget_id, name, *terms, spent_nano, span.ends_ms)
 
 
 def refuse_spent(budget: Budget, currency: str = "") -> BudgetSpent:

@@ -37,7 +37,6 @@ def _need_driver() -> Iterator[None]:
 def open_ledger(
     location: Location,
     *,
-    create: bool = True,
     clock: Callable[[], int] = unix_ms,
     commit_seconds: float = COMMIT_SECONDS,
     tell: Callable[[str], None] = log.info,
@@ -61,7 +60,7 @@ def open_ledger(
         case Path():
             from gateway.ledger.sqlite.serving import open_sqlite
 
-            opening = partial(open_sqlite, location, create=create)
+            opening = partial(open_sqlite, location)
         case DatabaseUrl(url):
             with _need_driver():
                 from gateway.ledger.postgres.serving import open_postgres

@@ -45,7 +45,14 @@ from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session, describe
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot, make_void
-from gateway.ledger.serving.queue import Item, NotPendingError, Observations, Report
+from gateway.ledger.serving.queue import (
+    Item,
+    NotPendingError,
+    Observations,
+    ObservingEnd,
+    Report,
+    RoundEnd,
+)
 from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.ledger")
@@ -102,18 +109,10 @@ class PostgresStore:
         """Guards the connection: its holder may use it."""
         self._thread = ThreadPoolExecutor(1, "ledger")
 
-    def start_round(
-        self,
-        items: Sequence[Item],
-        *,
-        polls: bool,
-        report: Callable[[Report | BaseException], None],
-    ) -> None:
+    def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
         _ = spawn(self._run(self._work(items, polls=polls), report), name="round")
 
-    def start_observing(
-        self, observed: Observations, *, report: Callable[[BaseException | None], None]
-    ) -> None:
+    def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
         _ = spawn(self._run(self._observe(observed), report), name="observing")
 
     def break_off(self) -> None:

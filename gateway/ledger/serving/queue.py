@@ -135,6 +135,10 @@ class NotPendingError(Exception):
     """The request to settle does not exist or was settled before."""
 
 
+RoundEnd = Callable[[Report | BaseException], None]
+ObservingEnd = Callable[[BaseException | None], None]
+
+
 class Store(Protocol):
     """Carries out rounds, one after the other; the event loop never waits for one."""
 
@@ -147,21 +151,13 @@ class Store(Protocol):
     def log_bytes(self) -> int:
         """Return the size of the log of recent commits, as it was a moment ago; 0 if it lies elsewhere."""
 
-    def start_round(
-        self,
-        items: Sequence[Item],
-        *,
-        polls: bool,
-        report: Callable[[Report | BaseException], None],
-    ) -> None:
+    def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
         """Poll if told, then commit the items together, or one by one if one is bad.
 
         `report` is called on the loop with the result, or with the error that a bug of ours raised.
         """
 
-    def start_observing(
-        self, observed: Observations, *, report: Callable[[BaseException | None], None]
-    ) -> None:
+    def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
         """Write sums, behind the round under way. `report` gets None, or why they are not written."""
 
     def break_off(self) -> None:

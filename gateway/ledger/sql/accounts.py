@@ -39,7 +39,6 @@ from gateway.ledger.sql.database import (
     EACH_ACCOUNT,
     KEY_WORKS,
     PART,
-    SET_TERMS,
     AccountColumns,
     Database,
     Part,
@@ -94,9 +93,6 @@ RANKS: Final[Mapping[str, str]] = {
 _ALL_BALANCES: Final = f"SELECT {sum_parts('balance_nano')} FROM accounts"  # noqa: S608
 MAX_DAYS: Final = 1_000_000
 """The rank of a balance from which nothing is spent; all others are before it."""
-_EDIT: Final = f"UPDATE accounts SET {SET_TERMS} WHERE id = :id"  # noqa: S608 - constants
-_SET_ROLE: Final = "UPDATE accounts SET operator = ? WHERE id = ?"
-_SUSPEND: Final = "UPDATE accounts SET suspended = ? WHERE id = ?"
 _OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator = 1 AND suspended = 0 AND id <> ?"
 _NO_TERMS: Final = Terms()
 
@@ -190,7 +186,7 @@ class AccountBook(Part):
             require_credit(credit_nano, "credit")
         require_note("the note", note)
         require_terms(terms)
-        with self._database.changing() as connection:
+        with self._database.changing():
             # Looked for first, as the constraint's error would not say what is wrong in words.
             if self._database.read_one("SELECT 1 FROM accounts WHERE name = ?", (name,)):
                 raise Conflict(
@@ -202,7 +198,7 @@ class AccountBook(Part):
             account_id = self._database.insert_numbered("accounts", row)
             if credit_nano:
                 draft = Draft(account_id, "credit", credit_nano, now_ms, note=note)
-                post_entry(connection, draft)
+                post_entry(self._database, draft)
             self._database.append_change("account", account_id)
             credited = f"with a credit of {format_amount(credit_nano)}" if credit_nano else ""
             self._database.note("account.add", account=name, detail=credited)
@@ -220,10 +216,10 @@ class AccountBook(Part):
                 self._require_operators(account)
                 # A session of the other role would live by the other role's limits.
                 self._signins.end_all(account.id)
-                self._database.change(_SET_ROLE, (operator, account.id))
+                self._database.update("accounts", account.id, {"operator": operator})
                 said.append("made an operator" if operator else "no longer an operator")
             columns = write_terms(replace(account.terms, **changes))
-            self._database.change(_EDIT, {"id": account.id, **columns})
+            self._database.update("accounts", account.id, columns)
             self._database.append_change("account", account.id)
             self._database.note("account.edit", account=name, detail="; ".join(said))
             return self._database.read_account(name)
@@ -251,7 +247,7 @@ class AccountBook(Part):
     ) -> AccountView:
         with self._database.changing():
             account = self._database.read_account(name)
-            self._database.change(_SUSPEND, (suspended, account.id))
+            self._database.update("accounts", account.id, {"suspended": suspended})
             self._database.append_change("account", account.id)
             self._database.note(action, account=name, detail=reason)
             return self._database.read_account(name)

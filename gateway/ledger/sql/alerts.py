@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import astuple
 from typing import Final
 
 import orjson
@@ -40,15 +41,7 @@ from gateway.ledger.alert_records import (
 )
 from gateway.ledger.call_records import CallView
 from gateway.ledger.records import NotFound
-from gateway.ledger.serving.queue import (
-    CallKey,
-    CallSum,
-    LatencyKey,
-    Observations,
-    RefusalKey,
-    RefusalSum,
-    RefusedRow,
-)
+from gateway.ledger.serving.queue import LatencyKey, Observations, RefusedRow
 from gateway.ledger.sql.database import Connection, Part, read_script
 from gateway.money import format_amount
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
@@ -226,10 +219,15 @@ def write_observations(
     connection: Connection, observed: Observations, now_ms: int, insert_rows: InsertRows
 ) -> None:
     """Add the sums to what is stored, inside a transaction, and forget what is old."""
-    insert_rows(connection, _SQL["add refusals"], _make_refusal_rows(observed.refusals))
+    refusals = [(*key, *astuple(one)) for key, one in observed.refusals.items()]
+    calls = [
+        (*key, one.calls, one.failures, *(astuple(one.last)[:5] if one.last else (None,) * 5))
+        for key, one in observed.calls.items()
+    ]
+    insert_rows(connection, _SQL["add refusals"], refusals)
     _write_refused(connection, observed.refused, now_ms, insert_rows)
-    insert_rows(connection, _SQL["add calls"], _make_call_rows(observed.calls))
-    insert_rows(connection, _SQL["add failures"], _make_failure_rows(observed.failures))
+    insert_rows(connection, _SQL["add calls"], calls)
+    insert_rows(connection, _SQL["add failures"], [astuple(one) for one in observed.failures])
     insert_rows(connection, _SQL["add latencies"], _make_latency_rows(observed.latencies))
     # Each kind by itself: callers make rejections, which must not push out what providers failed at.
     for rejected in {int(one.rejected) for one in observed.failures}:
@@ -252,16 +250,6 @@ def _write_refused(
         connection.execute(_LIMIT_REFUSED_OF_ALL, span | {"kept": REFUSED_A_DAY})
 
 
-def _make_refusal_rows(sums: Mapping[RefusalKey, RefusalSum]) -> list[Row]:
-    return [(*key, one.count, one.last_ms, one.last_request_id) for key, one in sums.items()]
-
-
-def _make_call_rows(sums: Mapping[CallKey, CallSum]) -> list[Row]:
-    return [
-        (*key, one.calls, one.failures, *_make_failure_cells(one.last)) for key, one in sums.items()
-    ]
-
-
 def _make_latency_rows(sums: Mapping[LatencyKey, list[int]]) -> list[Row]:
     """Sum by scope, so that a page reads few rows: days are as few as buckets."""
     rows: dict[Row, list[int]] = {}
@@ -277,21 +265,6 @@ def _make_latency_rows(sums: Mapping[LatencyKey, list[int]]) -> list[Row]:
                 for bucket, count in buckets[place].items():
                     rows.setdefault((*scope, bucket), [0, 0])[place] += count
     return [(*key, *counts) for key, counts in rows.items()]
-
-
-def _make_failure_rows(failures: Sequence[UpstreamFailure]) -> list[Row]:
-    return [
-        (*_make_failure_cells(one), one.type, one.code, one.param, int(one.rejected))
-        for one in failures
-    ]
-
-
-def _make_failure_cells(failure: UpstreamFailure | None) -> Row:
-    if failure is None:
-        return (None,) * 5
-    return (
-        failure.at_ms, failure.request_id, failure.status, failure.reason, failure.url,
-    )  # fmt: skip
 
 
 _AFTER_ALL: Final = "req_g"
@@ -359,17 +332,15 @@ class ObservationBook(Part):
             calls = self._database.read_rows(_SQL["calls"], slots)
             failed = self._database.read_rows(_SQL["failures"], ())
         failures = {(provider, model): UpstreamFailure(*row) for provider, model, *row in failed}
-        return sorted(
-            (
-                UpstreamView(
-                    provider,
-                    model,
-                    hour=CallSums(*sums[:2]),
-                    today=CallSums(*sums[2:4]),
-                    latest=CallSums(*sums[4:]),
-                    failure=failures.get((provider, model)),
-                )
-                for provider, model, *sums in calls
-            ),
-            key=lambda one: (one.provider, one.upstream_model),
-        )
+        views = [
+            UpstreamView(
+                provider,
+                model,
+                CallSums(*sums[:2]),
+                CallSums(*sums[2:4]),
+                CallSums(*sums[4:]),
+                failures.get((provider, model)),
+            )
+            for provider, model, *sums in calls
+        ]
+        return sorted(views, key=lambda one: (one.provider, one.upstream_model))

@@ -6,6 +6,7 @@ Each check is a query that finds rows which contradict others; `*.sql` has them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from string import Formatter
 from typing import Final, NamedTuple
@@ -73,6 +74,12 @@ _UNSETTLED: Final = """
         WHERE entries.request_id = requests.id AND entries.kind = 'correction'
     )
 """
+_COUNTS: Final = f"""
+    SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM entries WHERE id > ?),
+        (SELECT count(*) FROM requests WHERE state = 'pending'),
+        (SELECT count(*) FROM requests WHERE outcome = 'interrupted'),
+        (SELECT count(*) {_UNSETTLED})
+"""  # noqa: S608 - built from constants
 _TO_SETTLE: Final = f"""
     SELECT requests.id, accounts.name, model, provider, hold_nano, started_ms {_UNSETTLED}
     ORDER BY started_ms DESC, requests.id DESC LIMIT {MAX_TO_SETTLE}
@@ -98,18 +105,12 @@ def prove(
     problems = tuple(text for check in checks for text in _find(connection, check, values))
     if full:
         problems += tuple(_find_wrong_costs(connection))
-    return AuditReport(
-        ok=not problems,
-        accounts=_read_number(connection, "SELECT count(*) FROM accounts"),
-        entries=_read_number(connection, "SELECT count(*) FROM entries WHERE id > ?", since),
-        pending=_read_number(connection, "SELECT count(*) FROM requests WHERE state = 'pending'"),
-        interrupted=_read_number(
-            connection, "SELECT count(*) FROM requests WHERE outcome = 'interrupted'"
-        ),
-        unsettled=_read_number(connection, f"SELECT count(*) {_UNSETTLED}"),
-        to_settle=_read_to_settle(connection) if full else (),
-        problems=problems,
-    )
+    counts = connection.execute(_COUNTS, (since,)).fetchone()
+    report = AuditReport(not problems, problems, *counts)
+    if not full:
+        return report
+    to_settle = tuple(InterruptedView(*row) for row in connection.execute(_TO_SETTLE))
+    return replace(report, to_settle=to_settle)
 
 
 def read_last_entry(connection: Connection) -> int:
@@ -167,10 +168,6 @@ def _maybe_read_price(text: str) -> AppliedPrice | None:
         return None
 
 
-def _read_to_settle(connection: Connection) -> tuple[InterruptedView, ...]:
-    return tuple(InterruptedView(*row) for row in connection.execute(_TO_SETTLE))
-
-
-def _read_number(connection: Connection, sql: str, *values: int) -> int:
-    (number,) = connection.execute(sql, values).fetchone()
+def _read_number(connection: Connection, sql: str) -> int:
+    (number,) = connection.execute(sql).fetchone()
     return int(number)

@@ -196,10 +196,6 @@ class ReplayBook(Part):
 
 _USE_CODE: Final = "DELETE FROM recovery_codes WHERE account_id = ? AND person = ? AND digest = ?"
 _ADD_CODE: Final = "INSERT INTO recovery_codes (account_id, person, digest) VALUES (?, ?, ?)"
-_REMOVE_TOTP: Final = (
-    "DELETE FROM recovery_codes WHERE account_id = ? AND person = ?",
-    "DELETE FROM totp WHERE account_id = ? AND person = ?",
-)
 
 
 class TotpBook(Part):
@@ -253,8 +249,7 @@ class TotpBook(Part):
     def remove(self, signin: SignIn) -> None:
         """Ask for no codes any more. Raises NotFound if there is no set-up."""
         with self._database.changing():
-            removed = [self._database.change(sql, signin.key) for sql in _REMOVE_TOTP]
-            if not removed[-1]:
+            if not self._people.delete(signin, "recovery_codes", "totp"):
                 raise NotFound(f"account '{signin.name}' has no one-time codes")
             self._people.note("account.totp", signin, "removed")
 
@@ -309,9 +304,7 @@ class TokenBook(Part):
         is_noted = now_ms - (token.last_used_ms or 0) < USED_EVERY_MS
         if token.status(now_ms) == "active" and not is_noted:
             with suppress(LedgerError):  # a full disk can be read
-                self._database.change(
-                    "UPDATE tokens SET last_used_ms = ? WHERE id = ?", (now_ms, token.id)
-                )
+                self._database.update("tokens", token.id, {"last_used_ms": now_ms})
         return token
 
     def revoke(self, token: str) -> TokenView:
@@ -321,8 +314,7 @@ class TokenBook(Part):
             found = _view(self._database.require_one(_NAMED, {"token": token}, missing))
             if found.revoked_ms is not None:
                 return found
-            ended = (self._database.clock(), found.id)
-            self._database.change("UPDATE tokens SET revoked_ms = ? WHERE id = ?", ended)
+            self._database.update("tokens", found.id, {"revoked_ms": self._database.clock()})
             self._note("token.revoke", found.id, found.terms)
             return _view(self._database.read_one(_NAMED, {"token": found.id}))
 

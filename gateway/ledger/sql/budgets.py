@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final
 
 from gateway.ledger.checks import MAX_NAME_CHARS, require_allowance, require_text
-from gateway.ledger.key_records import (
-    Allowance,
-    BudgetChanges,
-    BudgetStanding,
-    BudgetView,
-    KeyView,
-    Period,
-    Spending,
-    find_span,
-    show_budget,
-)
+from gateway.ledger.key_records import Allowance, BudgetChanges, BudgetView, KeyView, find_span
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.sql.database import KEY_LIVES, Part
-from gateway.ledger.sql.rows import sum_charges
+from gateway.ledger.sql.rows import BUDGET_COLUMNS, BudgetColumns, read_budget, sum_charges
 from gateway.money import format_amount
-from gateway.times import DAY_MS
 
-BUDGET_COLUMNS: Final = (
-    "budgets.id, budgets.name, amount_nano, period, budgets.spent_nano, period_day"
-)
-"""The columns that `view_standing` takes."""
-BudgetColumns = tuple[int, str | None, int, Period, int, int]
 _USERS: Final = f"FROM keys WHERE keys.budget_id = budgets.id AND {KEY_LIVES}"
 _EACH: Final = f"""
     SELECT {BUDGET_COLUMNS}, accounts.name, (SELECT count(*) {_USERS}), budgets.created_ms
@@ -47,10 +32,6 @@ _SHARED: Final = (
 )
 _NAMED: Final = "SELECT 1 FROM budgets WHERE account_id = ? AND name = ? AND ended_ms IS NULL"
 _SUM: Final = "SELECT period, period_day, spent_nano FROM budgets WHERE id = ?"
-_EDIT: Final = (
-    "UPDATE budgets SET name = ?, period = ?, amount_nano = ?, spent_nano = ?, period_day = ?"
-    " WHERE id = ?"
-)
 
 
 class BudgetBook(Part):
@@ -132,21 +113,15 @@ class BudgetBook(Part):
                     f"{keys} from the budget '{budget.name}'; edit or revoke them first",
                     code="budget_in_use",
                 )
-            ended = (self._database.clock(), budget_id)
-            self._database.change("UPDATE budgets SET ended_ms = ? WHERE id = ?", ended)
+            self._database.update("budgets", budget_id, {"ended_ms": self._database.clock()})
             self._note("budget.remove", budget, f"'{budget.name}'")
 
     def insert(self, account_id: int, name: str | None, allowance: Allowance) -> int:
         """Insert a budget of which nothing is spent; return its id."""
         now_ms = self._database.clock()
-        row = {
-            "account_id": account_id,
-            "name": name,
-            "period": allowance.period,
-            "amount_nano": allowance.amount_nano,
-            "period_day": find_span(allowance.period, now_ms).first_day,
-            "created_ms": now_ms,
-        }
+        first_day = find_span(allowance.period, now_ms).first_day
+        row = {"account_id": account_id, "name": name, **asdict(allowance)}
+        row |= {"period_day": first_day, "created_ms": now_ms}
         return self._database.insert_numbered("budgets", row)
 
     def set_own(self, key: KeyView, account_id: int, own: Allowance) -> int:
@@ -163,14 +138,14 @@ class BudgetBook(Part):
         # Only another period is summed up anew: in a month there may be very many requests.
         if (period, period_day) != (allowance.period, span.first_day):
             spent_nano = sum_charges(self._database.connection, budget_id, span)
-        terms = (name, allowance.period, allowance.amount_nano)
-        self._database.change(_EDIT, (*terms, spent_nano, span.first_day, budget_id))
+        row = {"name": name, **asdict(allowance), "spent_nano": spent_nano}
+        self._database.update("budgets", budget_id, {**row, "period_day": span.first_day})
         self._database.append_change("budget", budget_id)
 
     def _view(self, row: tuple[*BudgetColumns, str, int, int]) -> BudgetView:
-        shown = view_standing(row[:6], self._database.clock())
-        terms = (shown.id, shown.name, shown.period, shown.amount_nano)
-        return BudgetView(*terms, shown.spent_nano, shown.resets_ms, *row[6:])
+        standing = read_budget(row[:7]).show(self._database.clock())
+        account, keys, created_ms = row[7:]
+        return BudgetView(**asdict(standing), account=account, keys=keys, created_ms=created_ms)
 
     def _note(self, action: str, budget: BudgetView, detail: str) -> None:
         target = str(budget.id)
@@ -181,12 +156,6 @@ class BudgetBook(Part):
             raise Conflict(
                 f"the account has a budget '{name}' already", code="name_taken", field="name"
             )
-
-
-def view_standing(row: BudgetColumns, now_ms: int) -> BudgetStanding:
-    budget_id, name, amount_nano, period, spent_nano, period_day = row
-    spending = Spending(find_span(period, period_day * DAY_MS), spent_nano)
-    return show_budget(budget_id, name, Allowance(amount_nano, period), spending, now_ms)
 
 
 def describe_allowance(allowance: Allowance) -> str:

@@ -77,7 +77,7 @@ class CodeBook(Part):
                 )
             if code.voided_ms is not None:
                 return code
-            self._database.change(_SQL["void"], {"now": self._database.clock(), "id": code_id})
+            self._database.update("codes", code_id, {"voided_ms": self._database.clock()})
             self._note("code.void", code_id, format_amount(code.amount_nano))
             return self._read(code_id)
 

@@ -23,9 +23,6 @@ UPDATE codes SET redeemed_ms = :now, redeemed_by = :account, entry_id = :entry
 WHERE id = :id AND redeemed_ms IS NULL AND voided_ms IS NULL
     AND (expires_ms IS NULL OR expires_ms > :now);
 
---: void
-UPDATE codes SET voided_ms = :now WHERE id = :id;
-
 --: void batch
 UPDATE codes SET voided_ms = :now
 WHERE batch = :batch AND redeemed_ms IS NULL AND voided_ms IS NULL

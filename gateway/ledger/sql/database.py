@@ -45,9 +45,6 @@ KeyTermsColumns = tuple[*TermsColumns, str, int | None, int | None, int | None]
 """A row of `KEY_TERMS`: the fields of `KeyTerms`."""
 TERMS: Final = ", ".join(f"accounts.{field.name}" for field in fields(Terms))
 KEY_TERMS: Final = ", ".join(f"keys.{field.name}" for field in fields(KeyTerms))
-SET_TERMS: Final = ", ".join(f"{field.name} = :{field.name}" for field in fields(Terms))
-"""The assignments of an UPDATE, for the columns of `write_terms`."""
-SET_KEY_TERMS: Final = ", ".join(f"{field.name} = :{field.name}" for field in fields(KeyTerms))
 KEY_LIVES: Final = "keys.revoked_ms IS NULL AND (keys.expires_ms IS NULL OR keys.expires_ms > :now)"
 """The condition under which `KeyView.status` is neither revoked nor expired."""
 
@@ -126,9 +123,10 @@ def join_parts(wholes: int, rests: int) -> int:
     return int(wholes) * PART + int(rests)
 
 
-def _compose(table: str, row: Mapping[str, Value]) -> str:
-    columns, values = ", ".join(row), ", ".join(f":{name}" for name in row)
-    return f"INSERT INTO {table} ({columns}) VALUES ({values})"  # noqa: S608
+@lru_cache(maxsize=256)
+def write_insert(table: str, *columns: str) -> str:
+    values = ", ".join(f":{name}" for name in columns)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608
 
 
 def read_terms(columns: TermsColumns) -> Terms:
@@ -136,9 +134,7 @@ def read_terms(columns: TermsColumns) -> Terms:
 
 
 def read_key_terms(columns: KeyTermsColumns) -> KeyTerms:
-    models, requests, tokens, concurrency, name, cap_nano, expires_ms, budget_id = columns
-    limits = (requests, tokens, concurrency)
-    return KeyTerms(_read_models(models), *limits, name, cap_nano, expires_ms, budget_id)
+    return KeyTerms(_read_models(columns[0]), *columns[1:])
 
 
 def write_terms(terms: Terms) -> dict[str, int | str | None]:
@@ -230,11 +226,16 @@ class Database(ABC):
 
     def insert(self, table: str, row: Mapping[str, Value]) -> None:
         """Insert a row. Table and columns have the program's own names, never input."""
-        self.change(_compose(table, row), row)
+        self.change(write_insert(table, *row), row)
 
     def insert_numbered(self, table: str, row: Mapping[str, Value]) -> int:
         """Insert a row of a table that numbers its rows; return the number."""
-        return self.read_number(_compose(table, row) + " RETURNING id", row)
+        return self.read_number(write_insert(table, *row) + " RETURNING id", row)
+
+    def update(self, table: str, id_: int | str, row: Mapping[str, Value]) -> None:
+        """Change columns of the row of an id, named as in `insert`."""
+        columns = ", ".join(f"{name} = :{name}" for name in row)
+        self.change(f"UPDATE {table} SET {columns} WHERE id = :id", {**row, "id": id_})  # noqa: S608
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:

@@ -182,7 +182,7 @@ class EntryBook(Part):
         """Append one entry, whose amount and note were checked; the event has `target` and `action`."""
         if idempotency_key is not None:
             require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
-        with self._database.changing() as connection:
+        with self._database.changing():
             owner = self._database.read_account(account)
             now_ms = self._database.clock()
             draft = Draft(owner.id, kind, amount_nano, now_ms, request_id, idempotency_key, note)
@@ -192,7 +192,7 @@ class EntryBook(Part):
                 return _require_same(earlier, draft)
             _require_room(owner, amount_nano)
             self._require_request(owner, request_id)
-            post_entry(connection, draft)
+            post_entry(self._database, draft)
             self._database.append_change("account", owner.id)
             said = format_amount(amount_nano) + (f": {note}" if note else "")
             about = target or request_id

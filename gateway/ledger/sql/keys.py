@@ -11,17 +11,10 @@ from gateway import ids
 from gateway.ledger.checks import require_allowance, require_key_terms
 from gateway.ledger.key_records import Allowance, KeyChanges, KeyStatus, KeyTerms, KeyView
 from gateway.ledger.records import Conflict, NotFound, Refused, StoredSecret
-from gateway.ledger.sql.budgets import (
-    BUDGET_COLUMNS,
-    BudgetBook,
-    BudgetColumns,
-    describe_allowance,
-    view_standing,
-)
+from gateway.ledger.sql.budgets import BudgetBook, describe_allowance
 from gateway.ledger.sql.database import (
     KEY_LIVES,
     KEY_TERMS,
-    SET_KEY_TERMS,
     Database,
     KeyTermsColumns,
     Part,
@@ -29,6 +22,7 @@ from gateway.ledger.sql.database import (
     read_key_terms,
     write_terms,
 )
+from gateway.ledger.sql.rows import BUDGET_COLUMNS, BudgetColumns, read_budget
 from gateway.money import format_amount
 from gateway.times import format_moment
 
@@ -56,12 +50,6 @@ _EVERY_KEY: Final = "SELECT count(*) FROM keys"
 _COUNT_KEYS: Final = _EVERY_KEY + _KEYS_OF
 _ORIGIN: Final = "SELECT origin_id FROM keys WHERE id = ?"
 _SAME_LINE: Final = f"SELECT id FROM keys WHERE origin_id = ({_ORIGIN}) ORDER BY id"  # noqa: S608
-_EDIT: Final = f"UPDATE keys SET {SET_KEY_TERMS} WHERE id = :id"  # noqa: S608 - constants
-_END: Final = (
-    "UPDATE keys SET expires_ms = CASE WHEN expires_ms < :end THEN expires_ms ELSE :end END,"
-    " replaced_by = :new WHERE id = :old"
-)
-"""A grace lengthens no life: of the two ends the earlier one counts."""
 
 _ENDED: Final[Mapping[KeyStatus, str]] = {"revoked": "is revoked", "expired": "has expired"}
 MAX_NAMED: Final = 10
@@ -180,7 +168,7 @@ class KeyBook(Part):
             elif "budget_id" in changes:
                 said.append(self._describe_budget(owner.id, changes["budget_id"]))
             terms = replace(key.terms, **changes)
-            self._database.change(_EDIT, {"id": key_id, **write_terms(terms)})
+            self._database.update("keys", key_id, write_terms(terms))
             self._database.append_change("key", key_id)
             if "cap_nano" in changes:
                 # The keys of a line share their sum, so another cap of one would be no cap at all.
@@ -207,7 +195,9 @@ class KeyBook(Part):
             (origin_id,) = self._database.read_one(_ORIGIN, (old_id,))
             self._insert(owner.id, old.terms, new, origin_id)
             end_ms = self._database.clock() + grace_ms
-            self._database.change(_END, {"end": end_ms, "new": new.id, "old": old_id})
+            if old.terms.expires_ms is not None:  # a grace lengthens no life
+                end_ms = min(end_ms, old.terms.expires_ms)
+            self._database.update("keys", old_id, {"expires_ms": end_ms, "replaced_by": new.id})
             self._database.append_change("key", old_id)
             self._note("key.rotate", old, f"replaced by {new.id}, grace {grace_ms // 1000} s")
             return self.read(new.id)
@@ -218,8 +208,7 @@ class KeyBook(Part):
             key = self.read(key_id, account_id=account_id)
             if key.revoked_ms is not None:
                 return key
-            ended = (self._database.clock(), key_id)
-            self._database.change("UPDATE keys SET revoked_ms = ? WHERE id = ?", ended)
+            self._database.update("keys", key_id, {"revoked_ms": self._database.clock()})
             self._database.append_change("key", key_id)
             self._note("key.revoke", key, key.terms.name)
             return self.read(key_id)
@@ -234,8 +223,7 @@ class KeyBook(Part):
         """Set the cap of the keys that share it: those from which this one came, or that came from it."""
         for (other_id,) in self._database.fetch(_SAME_LINE, (key_id,)):
             if other_id != key_id:
-                capped = (cap_nano, other_id)
-                self._database.change("UPDATE keys SET cap_nano = ? WHERE id = ?", capped)
+                self._database.update("keys", other_id, {"cap_nano": cap_nano})
                 self._database.append_change("key", other_id)
 
     def _require_terms(self, terms: KeyTerms, own: Allowance | None) -> None:
@@ -257,10 +245,10 @@ class KeyBook(Part):
         self._database.note(action, account=key.account, target=key.id, detail=detail)
 
     def _view(self, row: KeyColumns) -> KeyView:
-        terms = read_key_terms(row[14:])
+        terms = read_key_terms(row[15:])
         budget = None
         if terms.budget_id is not None:
-            budget = view_standing(row[8:14], self._database.clock())
+            budget = read_budget(row[8:15]).show(self._database.clock())
         key_id, account, last4 = row[:3]
         return KeyView(key_id, account, ids.display(last4), terms, *row[3:8], budget=budget)
 

@@ -35,8 +35,6 @@ _LATEST: Final = f"""
 _OPEN: Final = f"{_EACH} WHERE state = 'made' AND orders.created_ms >= ? ORDER BY orders.id"
 _COUNT_OPEN: Final = "SELECT count(*) FROM orders WHERE state = 'made' AND account_id = ?"
 _SAVE_PAGE: Final = "UPDATE orders SET session_id = ? WHERE id = ? AND session_id IS NULL"
-_END: Final = "UPDATE orders SET state = :state, changed_ms = :now WHERE id = :id"
-_TAKE: Final = "UPDATE orders SET state = ?, taken_nano = ?, changed_ms = ? WHERE id = ?"
 _IS_REFUSED: Final = (
     "SELECT 1 FROM events WHERE action = 'order.refuse' AND target = ? AND detail = ?"
 )
@@ -220,7 +218,12 @@ class OrderBook(Part):
             action=f"order.{what}",
         )
         state = "refunded" if taken_nano >= order.amount_nano else "paid"
-        self._database.change(_TAKE, (state, taken_nano, self._database.clock(), order.id))
+        taken: dict[str, Value] = {
+            "state": state,
+            "taken_nano": taken_nano,
+            "changed_ms": self._database.clock(),
+        }
+        self._database.update("orders", order.id, taken)
 
     def _keep_fee(self, order: OrderView, fee: Fee) -> None:
         row = (fee.id, order.id, fee.kind, fee.amount_nano, fee.currency, fee.created_ms)
@@ -229,8 +232,8 @@ class OrderBook(Part):
             self._note("order.fee", order, words)
 
     def _end(self, order: OrderView, state: OrderState, words: str) -> None:
-        ended = {"state": state, "now": self._database.clock(), "id": order.id}
-        self._database.change(_END, ended)
+        ended = {"state": state, "changed_ms": self._database.clock()}
+        self._database.update("orders", order.id, ended)
         self._note(f"order.{state}", order, words)
 
     def _refuse(self, order: OrderView, words: str, *, is_failed: bool = False) -> str:

@@ -48,10 +48,8 @@ _SESSIONS: Final = (
     f"SELECT person, count(*), max(sessions.created_ms) {LIVE}"
     " AND account_id = :account GROUP BY person"
 )
-_REMOVE: Final = tuple(
-    f"DELETE FROM {table} WHERE account_id = ? AND person = ?"  # noqa: S608 - built from constants
-    for table in ("signin_links", "sessions", "recovery_codes", "totp", "passwords")
-)
+
+_TABLES: Final = ("signin_links", "sessions", "recovery_codes", "totp", "passwords")
 
 
 class PeopleBook(Part):
@@ -95,8 +93,7 @@ class PeopleBook(Part):
             raise Refused("the account's own sign-in stays; name a person", field="person")
         with self._database.changing():
             view = self._read_view(account, person)
-            for sql in _REMOVE:
-                self._database.change(sql, view.signin.key)
+            self.delete(view.signin, *_TABLES)
             detail = f"ended {count_sessions(view.sessions)}"
             self.note("account.signin_remove", view.signin, detail)
             return view.sessions
@@ -134,6 +131,14 @@ class PeopleBook(Part):
                 code="name_taken",
                 field="name",
             )
+
+    def delete(self, signin: SignIn, *tables: str) -> int:
+        """Delete the rows of a sign-in; return how many there were."""
+        where = "WHERE account_id = ? AND person = ?"
+        return sum(
+            self._database.change(f"DELETE FROM {table} {where}", signin.key)  # noqa: S608
+            for table in tables
+        )
 
     def note(self, action: str, signin: SignIn, detail: str = "") -> None:
         """Note an event about a sign-in; its target is the person, if it is not the account's own."""

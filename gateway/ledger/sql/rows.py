@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, Final, Literal
 
@@ -33,6 +33,7 @@ from gateway.ledger.sql.database import (
     KEY_TERMS,
     TERMS,
     Connection,
+    Database,
     KeyTermsColumns,
     Rows,
     TermsColumns,
@@ -48,7 +49,6 @@ from gateway.times import DAY_MS
 
 SQL: Final = read_script(__file__)
 _BALANCE: Final = "SELECT balance_nano FROM accounts WHERE id = ?"
-_ASSIGN: Final = "UPDATE accounts SET balance_nano = ? WHERE id = ?"
 
 
 @dataclass(slots=True)
@@ -64,15 +64,12 @@ class Draft:
     note: str = ""
 
 
-def post_entry(connection: Connection, draft: Draft) -> None:
-    """Append an entry and change the balance, inside the books' transaction."""
+def post_entry(database: Database, draft: Draft) -> None:
+    """Append an entry and change the balance, inside a change."""
     # Read inside the transaction, beside which nobody else posts: no entry can come between.
-    (before_nano,) = connection.execute(_BALANCE, (draft.account_id,)).fetchone()
-    balance_nano = before_nano + draft.amount_nano
-    row = (draft.account_id, draft.kind, draft.amount_nano, balance_nano)
-    about = (draft.request_id, draft.idempotency_key, draft.note, draft.created_ms)
-    connection.execute(SQL["post entry"], (*row, *about))
-    connection.execute(_ASSIGN, (balance_nano, draft.account_id))
+    balance_nano = database.read_number(_BALANCE, (draft.account_id,)) + draft.amount_nano
+    database.insert("entries", {**asdict(draft), "balance_after_nano": balance_nano})
+    database.update("accounts", draft.account_id, {"balance_nano": balance_nano})
 
 
 FILED_ENTRIES: Final = "entries_by_account AS filed CROSS JOIN entries ON entries.id = filed.id"
@@ -234,7 +231,10 @@ _KEYS: Final = f"""
     FROM keys JOIN keys AS origins ON origins.id = keys.origin_id
 """  # noqa: S608
 _LIVE_KEYS: Final = f"{_KEYS} WHERE {KEY_LIVES}"
+BUDGET_COLUMNS: Final = "budgets.id, budgets.account_id, budgets.name, amount_nano, period, budgets.spent_nano, period_day"
+BudgetColumns = tuple[int, int, str | None, int, Period, int, int]
 _NUMBERS: Final = " WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))"
+_BUDGETS: Final = f"SELECT {BUDGET_COLUMNS} FROM budgets{_NUMBERS}"  # noqa: S608
 _NAMES: Final = " WHERE keys.id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
 
 
@@ -261,7 +261,7 @@ def _read_budgets(
 ) -> tuple[Budget, ...]:
     """Return the budgets of these keys, and others."""
     ids = {key.terms.budget_id for key in keys if key.terms.budget_id is not None}.union(others)
-    return tuple(_budget_row(row) for row in _select(connection, SQL["budgets"], ids))
+    return tuple(read_budget(row) for row in _select(connection, _BUDGETS, ids))
 
 
 def _select(connection: Connection, sql: str, ids: Collection[str] | Collection[int]) -> list[Any]:
@@ -275,7 +275,7 @@ def _account_row(row: tuple[int, str, int, int, *TermsColumns]) -> Account:
     return Account(account_id, name, bool(suspended), balance_nano, terms=read_terms(row[4:]))
 
 
-def _budget_row(row: tuple[int, int, str | None, int, Period, int, int]) -> Budget:
+def read_budget(row: BudgetColumns) -> Budget:
     budget_id, account_id, name, amount_nano, period, spent_nano, period_day = row
     spending = Spending(find_span(period, period_day * DAY_MS), spent_nano)
     return Budget(budget_id, account_id, name, Allowance(amount_nano, period), spending)

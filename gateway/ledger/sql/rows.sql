@@ -12,19 +12,10 @@ FROM requests JOIN prices ON prices.id = price_id WHERE requests.id = :id;
 SELECT amount_nano, note, created_ms
 FROM entries WHERE kind = 'correction' AND request_id = :id ORDER BY id;
 
---: post entry
-INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, request_id, idempotency_key,
-    note, created_ms)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?);
-
 -- Voided requests are among them, at a cost of 0: so the index alone is read.
 --: sum of a budget
 SELECT coalesce(sum(cost_nano), 0) FROM requests
 WHERE budget_id = ? AND ended_ms >= ? AND ended_ms < ?;
-
---: budgets
-SELECT id, account_id, name, amount_nano, period, spent_nano, period_day FROM budgets
-WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids));
 
 --: spent
 SELECT

@@ -57,7 +57,6 @@ _LIST: Final = (
 _FIND_ID: Final = (
     f"{_ID} {LIVE} AND account_id = :account AND person = :person AND sessions.id = :id"
 )
-_SEEN: Final = "UPDATE sessions SET last_seen_ms = ? WHERE id = ?"
 _DELETE: Final = "DELETE FROM sessions"
 _END: Final = f"{_DELETE} WHERE id = ?"
 _SWEEP: Final = f"{_DELETE} WHERE id NOT IN ({_ID} {LIVE})"
@@ -67,10 +66,6 @@ _USE_LINK: Final = (
     "DELETE FROM signin_links WHERE digest = ? RETURNING account_id, person, expires_ms"
 )
 """Deleted and read in one statement: of two requests with one link, one is let in."""
-_END_OWN: Final = (
-    "DELETE FROM signin_links WHERE account_id = ? AND person = ?",
-    "DELETE FROM sessions WHERE account_id = ? AND person = ?",
-)
 
 
 class SignInBook(Part):
@@ -188,7 +183,7 @@ class SignInBook(Part):
         view = _session_view(row)
         if now_ms - view.last_seen_ms >= SEEN_EVERY_MS:
             with suppress(LedgerError):  # a full disk can be read
-                self._database.change(_SEEN, (now_ms, view.id))
+                self._database.update("sessions", view.id, {"last_seen_ms": now_ms})
         return view
 
     def read_sessions(self, account_id: int) -> list[SessionView]:
@@ -242,8 +237,7 @@ class SignInBook(Part):
     def _set_password(self, signin: SignIn, password_hash: str) -> int:
         ended, now_ms = len(self.read_own_sessions(signin)), self._database.clock()
         self._database.change(_SQL["set hash"], (*signin.key, password_hash, now_ms, now_ms))
-        for sql in _END_OWN:
-            self._database.change(sql, signin.key)
+        self._people.delete(signin, "signin_links", "sessions")
         self._people.note("account.password", signin, f"ended {count_sessions(ended)}")
         return ended
 

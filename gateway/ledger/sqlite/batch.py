@@ -71,8 +71,6 @@ _READ_SPENT: Final = Statement(
 )
 """The spending of these keys' lines, with the charges that are not in the sums yet."""
 
-Cell = int | str | None
-
 
 @dataclass(frozen=True, slots=True)
 class Committed:
@@ -106,9 +104,7 @@ def commit_requests(
         # so nobody else takes the ids behind the last one.
         (last,) = connection.execute(_READ_LAST).fetchone()
         charge_ids = {hold: id_ for id_, (hold, _) in enumerate(charges, last + 1)}
-        closed = [(*_close(item), charge_ids.get(item.hold)) for item in items]
-        _insert(connection, items, closed)
-        _settle(connection, items, closed)
+        _write_requests(connection, items, charge_ids)
         # Before the entries, which are among those that the sums do not have.
         spent = _add_spent(connection, charges, known.spent_nano)
         balances = _post_charges(connection, charges, charge_ids, now_ms)
@@ -165,25 +161,23 @@ def _add_spent(
     return spent
 
 
-def _insert(
-    connection: sqlite3.Connection, items: Sequence[Item], closed: Sequence[tuple[Cell, ...]]
+def _write_requests(
+    connection: sqlite3.Connection, items: Sequence[Item], charge_ids: Mapping[Hold, int]
 ) -> None:
-    pairs = zip(items, closed, strict=True)
-    rows = [(*_open(item), *end) for item, end in pairs if item.insert]
-    run_rows(connection, _INSERT_REQUESTS, rows)
-
-
-def _settle(
-    connection: sqlite3.Connection, items: Sequence[Item], closed: Sequence[tuple[Cell, ...]]
-) -> None:
-    pairs = zip(items, closed, strict=True)
-    rows = [(item.request_id, _price(item).id, *end) for item, end in pairs if not item.insert]
+    new, known = list[Row](), list[Row]()
+    for item in items:
+        end = (*_close(item), charge_ids.get(item.hold))
+        if item.insert:
+            new.append((*_open(item), *end))
+        else:
+            known.append((item.request_id, _price(item).id, *end))
+    run_rows(connection, _INSERT_REQUESTS, new)
     # The statement passes over what is not pending, so the count tells; the batch is undone then.
-    if run_rows(connection, _SETTLE_REQUESTS, rows) != len(rows):
+    if run_rows(connection, _SETTLE_REQUESTS, known) != len(known):
         raise NotPendingError("a request to settle is missing or was settled before")
 
 
-def _open(item: Item) -> tuple[Cell, ...]:
+def _open(item: Item) -> Row:
     """Return the columns known at admission."""
     hold, admission = item.hold, item.hold.admission
     return (
@@ -199,7 +193,7 @@ def _open(item: Item) -> tuple[Cell, ...]:
     )
 
 
-def _close(item: Item) -> tuple[Cell, ...]:
+def _close(item: Item) -> Row:
     """Return the columns of the end, or those of a pending request, but for the charge."""
     end = item.settlement
     if end is None:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +27,7 @@ from gateway.ledger.sql.audit import (
     write_checkpoint,
 )
 from gateway.ledger.sql.books import Books
-from gateway.ledger.sql.database import Connection
+from gateway.ledger.sql.database import Connection, write_insert
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
 from gateway.ledger.sqlite.folds import (
@@ -144,15 +143,9 @@ def _insert_records(
         if unknown or not record.row:
             raise BadRecord(f"this version has no table '{record.table}' with such columns")
         try:
-            connection.execute(_compose(record.table, tuple(record.row)), record.row)
+            connection.execute(write_insert(record.table, *record.row), record.row)
         except (sqlite3.IntegrityError, OverflowError) as error:
             raise BadRecord(f"{record.table}: {error}") from error
-
-
-@lru_cache(maxsize=256)
-def _compose(table: str, columns: tuple[str, ...]) -> str:
-    values = ", ".join(f":{name}" for name in columns)
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"  # noqa: S608 - checked
 
 
 def _list_columns(connection: sqlite3.Connection, table: str) -> list[str]:

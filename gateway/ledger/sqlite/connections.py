@@ -39,17 +39,13 @@ class ConnectionThread:
     of ten would queue ten times behind a busy loop, while others wait for its lock.
     """
 
-    def __init__(
-        self,
-        connector: Callable[[], sqlite3.Connection],
-        opened: Callable[[BaseException | None], None],
-    ) -> None:
+    def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
+        self._connector = connector
+        self._opened = _Wait[None]()
         self._reports = _Reports()
         self._work: SimpleQueue[Callable[[sqlite3.Connection], None] | None] = SimpleQueue()
         # No daemon: Python waits at its end for the commit that is under way.
-        self._thread = threading.Thread(
-            target=self._run, args=(connector, opened), name="ledger-writer"
-        )
+        self._thread = threading.Thread(target=self._run, name="ledger")
         self._thread.start()
 
     @classmethod
@@ -58,10 +54,9 @@ class ConnectionThread:
         cls, connector: Callable[[], sqlite3.Connection]
     ) -> AsyncIterator[ConnectionThread]:
         """Open a connection, and end it and its thread. Raises what `connector` raises."""
-        opened = _Wait[None]()
-        thread = cls(connector, opened.end)
+        thread = cls(connector)
         try:
-            await opened.future
+            await thread._opened.future
             yield thread
         finally:
             await thread.close()
@@ -90,18 +85,14 @@ class ConnectionThread:
         await asyncio.to_thread(self._thread.join)
         self._reports.close()
 
-    def _run(
-        self,
-        connector: Callable[[], sqlite3.Connection],
-        opened: Callable[[BaseException | None], None],
-    ) -> None:
+    def _run(self) -> None:
         try:
-            connection = connector()
+            connection = self._connector()
         except BaseException as error:  # noqa: BLE001 - it is reported
-            self._reports.tell(opened, error)
+            self._reports.tell(self._opened.end, error)
             return
         with closing(connection):
-            self._reports.tell(opened, None)
+            self._reports.tell(self._opened.end, None)
             while (work := self._work.get()) is not None:
                 work(connection)
 

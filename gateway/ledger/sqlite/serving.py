@@ -26,7 +26,14 @@ from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import FilesLost, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger, telling
 from gateway.ledger.serving.memory import Memory, Snapshot
-from gateway.ledger.serving.queue import Item, NotPendingError, Observations, Report
+from gateway.ledger.serving.queue import (
+    Item,
+    NotPendingError,
+    Observations,
+    ObservingEnd,
+    Report,
+    RoundEnd,
+)
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
 from gateway.ledger.sqlite.books import run_audit
 from gateway.ledger.sqlite.connections import ChangeFeed, ConnectionThread, SqliteReader
@@ -107,19 +114,11 @@ class SqliteStore:
     def log_bytes(self) -> int:
         return self._wal.size_bytes
 
-    def start_round(
-        self,
-        items: Sequence[Item],
-        *,
-        polls: bool,
-        report: Callable[[Report | BaseException], None],
-    ) -> None:
+    def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
         work = partial(self._work, items=items, now_ms=self._clock(), polls=polls)
         self._thread.start(work, report)
 
-    def start_observing(
-        self, observed: Observations, *, report: Callable[[BaseException | None], None]
-    ) -> None:
+    def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
         work = partial(self._observe, observed=observed, now_ms=self._clock())
         self._thread.start(work, report)
 
@@ -281,7 +280,6 @@ _INTERRUPT: Final = """
 async def open_sqlite(
     path: Path,
     *,
-    create: bool = True,
     clock: Callable[[], int] = unix_ms,
     commit_seconds: float = COMMIT_SECONDS,
     connector: Callable[..., sqlite3.Connection] = connect,
@@ -302,7 +300,7 @@ async def open_sqlite(
         # The last to be undone: who has the lock takes what is pending for a crash's.
         stack.callback(os.close, lock)
         async with telling(tell) as begin:
-            opener = partial(connector, path, create=create, is_locked=True, begin=begin)
+            opener = partial(connector, path, create=True, is_locked=True, begin=begin)
             thread = await stack.enter_async_context(ConnectionThread.open(opener))
             stack.enter_context(marked(lock, path))  # the opening has made the files that it names
             memory, feed = Memory(clock), ChangeFeed()

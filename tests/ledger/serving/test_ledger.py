@@ -22,7 +22,7 @@ from gateway.ledger.records import LedgerError
 from gateway.ledger.serving import ledger as ledgers
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
-from gateway.ledger.serving.queue import Item, Observations, Report
+from gateway.ledger.serving.queue import Item, Observations, ObservingEnd, Report, RoundEnd
 from gateway.ledger.sqlite import schema
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 from tests.ledger.kit import make_place
@@ -40,13 +40,7 @@ class Rounds:
     takes_back: bool = True
     log_bytes: int = 0
 
-    def start_round(
-        self,
-        items: Sequence[Item],
-        *,
-        polls: bool,
-        report: Callable[[Report | BaseException], None],
-    ) -> None:
+    def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
         self.batches.append(len(items))
         if self.decide is None or not items:
             told = Report(polled=polls, done=list(items))
@@ -54,9 +48,7 @@ class Rounds:
             told = self.decide(items[0])
         asyncio.get_running_loop().call_later(0.01, report, told)
 
-    def start_observing(
-        self, observed: Observations, *, report: Callable[[BaseException | None], None]
-    ) -> None:
+    def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
         del observed
         report(None)
 

@@ -16,7 +16,9 @@ from gateway.ledger.serving.queue import (
     MAX_ITEMS,
     Item,
     Observations,
+    ObservingEnd,
     Report,
+    RoundEnd,
     Store,
 )
 from gateway.ledger.serving.writer import (
@@ -162,19 +164,11 @@ class PlayedStore(Store):
         self.reports: list[Callable[[Report | BaseException], None]] = []
         self.broken_off = 0
 
-    def start_round(
-        self,
-        items: Sequence[Item],
-        *,
-        polls: bool,
-        report: Callable[[Report | BaseException], None],
-    ) -> None:
+    def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
         self.begun.append((asyncio.get_running_loop().time(), list(items), polls))
         self.reports.append(report)
 
-    def start_observing(
-        self, observed: Observations, *, report: Callable[[BaseException | None], None]
-    ) -> None:
+    def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
         raise AssertionError(observed, report)
 
     def break_off(self) -> None:

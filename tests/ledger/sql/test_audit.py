@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ from gateway.ledger.sql.audit import (
     read_last_entry,
     write_checkpoint,
 )
-from gateway.ledger.sql.rows import Draft, end_period, post_entry
+from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice
@@ -187,8 +188,9 @@ def functions(connection: sqlite3.Connection) -> None:
     connection.create_function("end_period", 2, end_period, deterministic=True)
 
 
-def test_a_part_is_proven_from_the_entry_on(connection: sqlite3.Connection) -> None:
-    post_entry(connection, Draft(1, "credit", 5, 7))
+def test_a_part_is_proven_from_the_entry_on(connection: sqlite3.Connection, tmp_path: Path) -> None:
+    with SqliteBooks(tmp_path / "gateway.db") as books:
+        books.entries.credit("a", 5)
     assert read_last_entry(connection) == 2
     for since, entries in ((0, 2), (1, 1), (2, 0)):
         report = prove(connection, since, full=False)
