@@ -135,7 +135,10 @@ class Cashier:
             log.warning("%s cannot be looked up: %s", order.id, error)
 
     async def find_receipt(self, order: OrderView) -> str | None:
-        """Raises ConsoleError."""
+        """Ask the provider for the address of an order's receipt; None if it has none.
+
+        Raises ConsoleError after too many questions, or if the provider does not answer.
+        """
         if order.session_id is None:
             return None
         # Each is a request to the provider, from one of the threads that all share.

@@ -294,7 +294,7 @@ def price_propose(command: Command, file: Path) -> None:
 
 
 def _open(command: Command, path: Path) -> list[Comparison]:
-    """Raises NotFound, or PriceListError."""
+    """Compare the models with the list of a file; raises as `open_list` does."""
     listed = open_list(path, _today())
     if command.currency != _LIST_CURRENCY:
         command.say(

@@ -272,7 +272,7 @@ class TokenBook(Part):
     """Tokens of scripts, by their SHA-256."""
 
     def create(self, terms: TokenTerms, new: StoredSecret) -> TokenView:
-        """Raises Conflict if a token that is not revoked has the name."""
+        """Add a token. Raises Conflict if one that is not revoked has the name."""
         with self._database.changing():
             if self._database.read_one(_LIVE_NAME, (terms.name,)) is not None:
                 raise Conflict(

@@ -38,7 +38,7 @@ class BudgetBook(Part):
     """If `account_id` is given, budgets of other accounts are treated as unknown."""
 
     def read(self, budget_id: int, *, account_id: int | None = None) -> BudgetView:
-        """Raises NotFound also for a budget that has ended."""
+        """Return a budget. Raises NotFound, also for one that has ended."""
         wanted = {"id": budget_id, "account": account_id, "now": self._database.clock()}
         missing = NotFound(f"there is no budget {budget_id}")
         return self._view(self._database.require_one(_ONE, wanted, missing))

@@ -283,12 +283,12 @@ class Database(ABC):
         self.change("INSERT INTO changes (kind, id) VALUES (?, ?)", (kind, str(id_)))
 
     def read_account(self, name: str) -> AccountView:
-        """Raises NotFound."""
+        """Return an account by its name. Raises NotFound."""
         missing = NotFound(f"there is no account '{name}'; `account list` lists them")
         return view_account(self.require_one(EACH_ACCOUNT + " WHERE name = ?", (name,), missing))
 
     def read_account_name(self, account_id: int) -> str:
-        """Raises NotFound."""
+        """Return the name that an account has now. Raises NotFound."""
         missing = NotFound("there is no such account")
         (name,) = self.require_one("SELECT name FROM accounts WHERE id = ?", (account_id,), missing)
         return str(name)

@@ -147,7 +147,7 @@ class OrderBook(Part):
             self._keep_fee(self.read(order_id), fee)
 
     def read(self, order_id: str) -> OrderView:
-        """Raises NotFound."""
+        """Return an order of any account. Raises NotFound."""
         order = self._find(_ONE, order_id, None)
         if order is None:
             raise NotFound(f"there is no order '{order_id}'")

@@ -195,7 +195,7 @@ class SignInBook(Part):
         return [one for one in self.read_sessions(signin.account_id) if one.signin == signin]
 
     def end_session(self, signin: SignIn, session_id: str) -> None:
-        """Raises NotFound if the session has ended or is another person's."""
+        """End a session. Raises NotFound if it has ended or is another person's."""
         with self._database.changing():
             self._require_session(signin, session_id)
             self._database.change(_END, (session_id,))
