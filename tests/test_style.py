@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
@@ -63,6 +64,15 @@ def test_any_is_used_at_json_borders_only() -> None:
         if isinstance(node, ast.Name) and node.id == "Any"
     }
     assert {name for name in untyped if not name.startswith(JSON_BORDERS)} == set()
+
+
+def test_the_readme_of_the_tests_names_each_text() -> None:
+    named = re.findall(r"`([\w*./]+)`", (TESTS / "README.md").read_text("utf-8"))
+    for path in TESTS.rglob("*.*"):
+        name = path.relative_to(TESTS).as_posix()
+        assert path.suffix not in {".json", ".toml", ".txt"} or any(
+            fnmatch(name, one) for one in named
+        ), name
 
 
 def is_figure(node: ast.expr) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
@@ -13,6 +14,7 @@ import pytest
 
 Test = Callable[..., Any]
 Decorator = Callable[[Test], Test]
+ID_CHARS: Final = 100
 SHOWN: Final = 10
 """Failures told in full; one is mostly enough, and tables are long."""
 
@@ -40,10 +42,14 @@ def each_row(names: str | Sequence[str], rows: Iterable[Any]) -> Decorator:
     """Play a test once for each row, like `parametrize`, but as one case.
 
     Decorators stand above each other as those do. What is no column is a fixture, and the rows
-    share it; but each has a `tmp_path` of its own.
+    share it; but each has a `tmp_path` of its own. With `GATEWAY_ROWS=1` it is `parametrize`: each row
+    is a case with an id, for `-k`, reports and the debugger. That takes longer.
     """
     columns = [one.strip() for one in names.split(",")] if isinstance(names, str) else list(names)
     table = [_read_row(columns, row) for row in rows]
+    if os.environ.get("GATEWAY_ROWS"):
+        values = [tuple(named.values()) for _, named in table]
+        return pytest.mark.parametrize(columns, values, ids=[name[:ID_CHARS] for name, _ in table])
     return lambda test: _make_test(test, columns, table)
 
 
