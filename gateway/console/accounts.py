@@ -43,20 +43,18 @@ def list_codes(books: Books, request: ConsoleRequest) -> Answer:
     " are lost, void the batch and make new codes.",
 )
 def make_codes(books: Books, request: ConsoleRequest) -> Answer:
-    fields = request.fields
-    amount_nano = fields.need_amount_nano("amount")
-    count = fields.need_integer("count", 1, keys.MAX_CODES)
-    expires_ms, note = fields.moment_ms("expires"), fields.text("note") or ""
-    fields.done()
+    with request.fields as fields:
+        amount_nano = fields.need_amount_nano("amount")
+        count = fields.need_integer("count", 1, keys.MAX_CODES)
+        expires_ms, note = fields.moment_ms("expires"), fields.text("note") or ""
     made = keys.make_codes(books, amount_nano, count, expires_ms=expires_ms, note=note.strip())
     return Answer(views.NEW_CODES.describe(made), 201, kept={"batch": made.batch})
 
 
 @route("POST", "/codes/void-batch", "operator", SHOPS)
 def void_batch(books: Books, request: ConsoleRequest) -> Answer:
-    fields = request.fields
-    batch = fields.need_text("batch")
-    fields.done()
+    with request.fields as fields:
+        batch = fields.need_text("batch")
     return Answer({"voided": books.codes.void_batch(batch)})
 
 
@@ -134,13 +132,12 @@ def list_entries(books: Books, request: ConsoleRequest) -> Answer:
 
 @route("POST", "/accounts", "operator", SHOPS, idempotent=True)
 def add_account(books: Books, request: ConsoleRequest) -> Answer:
-    fields = request.fields
-    name = fields.need_text("name").strip()
-    is_operator = fields.boolean("operator") or False
-    credit_nano = fields.amount_nano("credit") or 0
-    note = (fields.text("note") or "").strip()
-    terms = Terms(**fields.terms())
-    fields.done()
+    with request.fields as fields:
+        name = fields.need_text("name").strip()
+        is_operator = fields.boolean("operator") or False
+        credit_nano = fields.amount_nano("credit") or 0
+        note = (fields.text("note") or "").strip()
+        terms = Terms(**fields.terms())
     if is_operator:
         _refuse_token(request)
         require_fresh(books, request)
@@ -154,9 +151,9 @@ def add_account(books: Books, request: ConsoleRequest) -> Answer:
 
 @route("PATCH", "/accounts/{id}", "operator", OPERATORS)
 def edit_account(books: Books, request: ConsoleRequest) -> Answer:
-    account, fields = request.find_account(books), request.fields
-    operator, changes = fields.boolean("operator"), fields.terms()
-    fields.done()
+    account = request.find_account(books)
+    with request.fields as fields:
+        operator, changes = fields.boolean("operator"), fields.terms()
     if operator is not None:
         _refuse_token(request)
     if operator:
@@ -170,19 +167,19 @@ def edit_account(books: Books, request: ConsoleRequest) -> Answer:
 
 @route("POST", "/accounts/{id}/credit", "operator", SHOPS, idempotent=True)
 def credit_account(books: Books, request: ConsoleRequest) -> Answer:
-    name, fields = request.find_account(books).name, request.fields
-    amount_nano, note = fields.need_amount_nano("amount"), fields.need_text("note").strip()
-    fields.done()
+    name = request.find_account(books).name
+    with request.fields as fields:
+        amount_nano, note = fields.need_amount_nano("amount"), fields.need_text("note").strip()
     _require_note(note)
     return _answer_move(books, books.entries.credit(name, amount_nano, note=note))
 
 
 @route("POST", "/accounts/{id}/correct", "operator", OPERATORS, idempotent=True)
 def correct_account(books: Books, request: ConsoleRequest) -> Answer:
-    name, fields = request.find_account(books).name, request.fields
-    amount_nano, note = fields.need_amount_nano("amount"), fields.need_text("note").strip()
-    request_id = (fields.text("request_id") or "").strip() or None
-    fields.done()
+    name = request.find_account(books).name
+    with request.fields as fields:
+        amount_nano, note = fields.need_amount_nano("amount"), fields.need_text("note").strip()
+        request_id = (fields.text("request_id") or "").strip() or None
     try:
         entry = books.entries.correct(name, amount_nano, note=note, request_id=request_id)
     except NotFound as error:  # the account was found above, so the request is unknown
@@ -192,20 +189,19 @@ def correct_account(books: Books, request: ConsoleRequest) -> Answer:
 
 @route("POST", "/refunds", "operator", OPERATORS, idempotent=True)
 def refund_call(books: Books, request: ConsoleRequest) -> Answer:
-    fields = request.fields
-    request_id = fields.need_text("request_id").strip()
-    amount_nano = fields.need_amount_nano("amount") if fields.has("amount") else None
-    note, force = fields.need_text("note").strip(), fields.boolean("force") or False
-    fields.done()
+    with request.fields as fields:
+        request_id = fields.need_text("request_id").strip()
+        amount_nano = fields.need_amount_nano("amount") if fields.has("amount") else None
+        note, force = fields.need_text("note").strip(), fields.boolean("force") or False
     entry = books.entries.refund(request_id, amount_nano, note=note, force=force)
     return _answer_move(books, entry)
 
 
 @route("POST", "/accounts/{id}/suspend", "operator", OPERATORS)
 def suspend_account(books: Books, request: ConsoleRequest) -> Answer:
-    account, fields = request.find_account(books), request.fields
-    reason = (fields.text("reason") or "").strip()
-    fields.done()
+    account = request.find_account(books)
+    with request.fields as fields:
+        reason = (fields.text("reason") or "").strip()
     _refuse_own(request, account.id, "suspend")
     return Answer(views.ACCOUNT.describe(books.accounts.suspend(account.name, reason=reason)))
 

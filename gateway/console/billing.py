@@ -81,9 +81,8 @@ def _read_chunk(
 @route("POST", "/billing/redeem", "any", idempotent=True)
 def redeem(books: Books, request: ConsoleRequest) -> Answer:
     """Redeem a code. Failed tries are limited, as codes could be guessed by trying."""
-    fields = request.fields
-    code = fields.need_text("code")
-    fields.done()
+    with request.fields as fields:
+        code = fields.need_text("code")
     account, tries = request.account, request.console.redeem_tries
     # Counted before it is made: else those who try many at once would all be let in.
     if wait_seconds := tries.take(account.id):
@@ -211,9 +210,9 @@ async def top_up(request: ConsoleRequest) -> Answer:
 
 def _make_order(books: Books, request: ConsoleRequest) -> Answer:
     _, cards = _find_cashier(request)
-    fields, currency = request.fields, request.gateway.config.billing.currency
-    amount_nano = fields.need_amount_nano("amount")
-    fields.done()
+    currency = request.gateway.config.billing.currency
+    with request.fields as fields:
+        amount_nano = fields.need_amount_nano("amount")
     if problem := find_problem(cards, currency, amount_nano):
         raise invalid_field("amount", f"The amount {problem}.")
     order = books.orders.make(request.account.name, amount_nano, currency)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import orjson
 
@@ -152,7 +152,7 @@ MAX_DIGITS: Final = len(str(MAX_INTEGER)) - 1
 
 
 class Fields:
-    """A JSON object that is read field by field; `done` refuses fields that were not read.
+    """A JSON object that is read field by field, in a `with` block whose end is `done`.
 
     An absent field and null both read as None; `has` tells them apart.
     """
@@ -160,6 +160,13 @@ class Fields:
     def __init__(self, body: bytes) -> None:
         self._values = _parse(body)
         self._read: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self.done()
 
     def has(self, name: str) -> bool:
         self._read.add(name)

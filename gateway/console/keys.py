@@ -141,9 +141,8 @@ def edit_key(books: Books, request: ConsoleRequest) -> Answer:
 
 @route("POST", "/keys/{id}/rotate", "any")
 def rotate_key(books: Books, request: ConsoleRequest) -> Answer:
-    fields = request.fields
-    grace_seconds = fields.need_integer("grace_seconds", 0, keys.MAX_GRACE_SECONDS)
-    fields.done()
+    with request.fields as fields:
+        grace_seconds = fields.need_integer("grace_seconds", 0, keys.MAX_GRACE_SECONDS)
     key_id, owner = request.segment(), _find_owner(books, request)
     made = keys.rotate_key(books, key_id, grace_seconds=grace_seconds, account_id=owner)
     old = books.keys.read(key_id, account_id=owner)
@@ -163,23 +162,22 @@ def revoke_key(books: Books, request: ConsoleRequest) -> Answer:
 
 def _read_changes(request: ConsoleRequest) -> tuple[KeyChanges, Allowance | None]:
     """Read the changes, and the key's own budget; a field that is named with null clears its value."""
-    fields = request.fields
-    changes = cast(KeyChanges, fields.terms())  # which may get further names
-    _require_narrower(changes, request)
-    if fields.has("name"):
-        changes["name"] = (fields.text("name") or "").strip()
-    if fields.has("cap"):
-        changes["cap_nano"] = fields.amount_nano("cap")
-    if fields.has("expires"):
-        changes["expires_ms"] = fields.moment_ms("expires")
-    own = _read_allowance(fields, "budget_")
-    if fields.has("budget_id"):
-        if own is not None:
-            raise invalid_field(
-                "budget_id", "Give 'budget_id' or an amount and a period, not both."
-            )
-        changes["budget_id"] = fields.integer("budget_id", 1, MAX_INTEGER)
-    fields.done()
+    with request.fields as fields:
+        changes = cast(KeyChanges, fields.terms())  # which may get further names
+        _require_narrower(changes, request)
+        if fields.has("name"):
+            changes["name"] = (fields.text("name") or "").strip()
+        if fields.has("cap"):
+            changes["cap_nano"] = fields.amount_nano("cap")
+        if fields.has("expires"):
+            changes["expires_ms"] = fields.moment_ms("expires")
+        own = _read_allowance(fields, "budget_")
+        if fields.has("budget_id"):
+            if own is not None:
+                raise invalid_field(
+                    "budget_id", "Give 'budget_id' or an amount and a period, not both."
+                )
+            changes["budget_id"] = fields.integer("budget_id", 1, MAX_INTEGER)
     return changes, own
 
 
@@ -223,10 +221,10 @@ def list_budgets(books: Books, request: ConsoleRequest) -> Answer:
 @route("POST", "/budgets", "any", idempotent=True)
 @route("POST", "/accounts/{id}/budgets", "operator", SHOPS, idempotent=True)
 def add_budget(books: Books, request: ConsoleRequest) -> Answer:
-    account, fields = request.find_account(books), request.fields
+    account = request.find_account(books)
     request.refuse_operators(account)
-    name, allowance = fields.need_text("name").strip(), _read_allowance(fields)
-    fields.done()
+    with request.fields as fields:
+        name, allowance = fields.need_text("name").strip(), _read_allowance(fields)
     if allowance is None:
         raise invalid_field("amount", "'amount' is missing.")
     if sum(one.name is not None for one in books.budgets.read_all(account.name)) >= MAX_BUDGETS:
@@ -237,13 +235,12 @@ def add_budget(books: Books, request: ConsoleRequest) -> Answer:
 
 @route("PATCH", "/budgets/{id}", "any")
 def edit_budget(books: Books, request: ConsoleRequest) -> Answer:
-    fields, changes = request.fields, BudgetChanges()
-    if fields.has("name"):
-        changes["name"] = fields.need_text("name").strip()
-    allowance = _read_allowance(fields)
-    if allowance is not None:
-        changes["allowance"] = allowance
-    fields.done()
+    changes = BudgetChanges()
+    with request.fields as fields:
+        if fields.has("name"):
+            changes["name"] = fields.need_text("name").strip()
+        if allowance := _read_allowance(fields):
+            changes["allowance"] = allowance
     budget_id, owner = _find_budget(request)
     if not changes:
         return Answer(views.BUDGET.describe(books.budgets.read(budget_id, account_id=owner)))
@@ -286,11 +283,10 @@ def list_tokens(books: Books, request: ConsoleRequest) -> Answer:
 @route("POST", "/tokens", "operator")
 def add_token(books: Books, request: ConsoleRequest) -> Answer:
     """Add a token. A repeated request makes no second one, as its name is taken."""
-    fields = request.fields
-    name = fields.need_text("name").strip()
-    role: TokenRole = fields.need_choice("role", get_args(TokenRole))
-    expires_ms = fields.moment_ms("expires")
-    fields.done()
+    with request.fields as fields:
+        name = fields.need_text("name").strip()
+        role: TokenRole = fields.need_choice("role", get_args(TokenRole))
+        expires_ms = fields.moment_ms("expires")
     require_fresh(books, request)
     made = keys.add_token(books, TokenTerms(name, role, expires_ms))
     described = views.TOKEN.describe(made.token, books.clock())

@@ -43,10 +43,9 @@ def show_session(books: Books, request: ConsoleRequest) -> Answer:
 @async_route("POST", "/session", "none")
 async def sign_in(request: ConsoleRequest) -> Answer:
     """Open a session with name and password, and a one-time code where the account has them."""
-    fields = request.fields
-    name, password = fields.need_text("name"), fields.need_text("password")
-    code = fields.text("code")
-    fields.done()
+    with request.fields as fields:
+        name, password = fields.need_text("name"), fields.need_text("password")
+        code = fields.text("code")
     signin.require_password(password, "password")
     throttle = request.console.throttle
     # Before the try is counted: a full queue must not cost people their tries.
@@ -111,9 +110,8 @@ async def sign_in_by_link(request: ConsoleRequest) -> Answer:
 
     This is not throttled: 256 random bits cannot be guessed, and a throttle would lock out owners.
     """
-    fields = request.fields
-    link = fields.need_text("token")
-    fields.done()
+    with request.fields as fields:
+        link = fields.need_text("token")
     token, opening = prepare_session(request)
 
     def open_session(books: Books) -> Answer | None:
@@ -226,18 +224,16 @@ async def let_in(request: ConsoleRequest) -> Answer:
     _require_own(request)
     if request.own_session.by_proxy:
         raise signed_in_by_proxy()
-    fields = request.fields
-    person = fields.need_text("person").strip()
-    fields.done()
+    with request.fields as fields:
+        person = fields.need_text("person").strip()
     return await _answer_link(request, person, is_new=True)
 
 
 @async_route("POST", "/accounts/{id}/signin-link", "operator")
 async def make_signin_link(request: ConsoleRequest) -> Answer:
     """Make a sign-in link for the account's own sign-in or, with `person`, for one in it."""
-    fields = request.fields
-    person = (fields.text("person") or "").strip()
-    fields.done()
+    with request.fields as fields:
+        person = (fields.text("person") or "").strip()
     return await _answer_link(request, person, is_new=False)
 
 

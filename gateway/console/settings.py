@@ -35,12 +35,12 @@ from gateway.times import format_iso
 @async_route("POST", "/settings/password", "any")
 async def change_password(request: ConsoleRequest) -> Answer:
     """Set a new password and end all other sessions. This session continues under a new id."""
-    session, fields = request.own_session, request.fields
+    session = request.own_session
     if session.by_proxy:
         raise signed_in_by_proxy()
-    current = fields.text("current_password")
-    new = fields.need_text("new_password")
-    fields.done()
+    with request.fields as fields:
+        current = fields.text("current_password")
+        new = fields.need_text("new_password")
     signin.require_new_password(new, session.signin.name)
     stored = await request.run(lambda books: books.people.find_hash(session.signin))
     if stored is not None and session.opened_by == "password":
@@ -111,9 +111,8 @@ def _read_code(request: ConsoleRequest) -> str:
     """Read a code, and count the try: they are limited as those of passwords. Raises ConsoleError."""
     if request.own_session.by_proxy:
         raise signed_in_by_proxy()
-    fields = request.fields
-    code = fields.need_text("code")
-    fields.done()
+    with request.fields as fields:
+        code = fields.need_text("code")
     _count_try(request)
     return code
 
@@ -193,9 +192,9 @@ def show_own_alerts(books: Books, request: ConsoleRequest) -> Answer:
 @route("POST", "/settings/alerts", "any")
 def set_own_alerts(books: Books, request: ConsoleRequest) -> Answer:
     """Set webhook and threshold; a new address gets a new secret, which is shown only this once."""
-    account_id, fields = request.account.id, request.fields
-    url, low_nano = fields.text("webhook") or None, fields.amount_nano("low_balance")
-    fields.done()
+    account_id = request.account.id
+    with request.fields as fields:
+        url, low_nano = fields.text("webhook") or None, fields.amount_nano("low_balance")
     if low_nano is not None and not 0 <= low_nano <= MAX_AMOUNT_NANO:
         raise invalid_field("low_balance", "'low_balance' must be 0 or more.")
     _check_url(url, request)
