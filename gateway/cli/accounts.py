@@ -26,19 +26,12 @@ Role = Literal["holder", "operator"]
 _MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
 """Bytes of the line that are read: a longer one is refused anyway."""
 
-_NAME: Final = arg("name", "NAME", read.word, "the account's name")
+_NAME: Final = arg("name", "NAME", "the account's name")
 _PERSON: Final = arg(
-    "--for",
-    "PERSON",
-    read.word,
-    "a person with a sign-in of their own in the account",
-    dest="person",
+    "--for", "PERSON", "a person with a sign-in of their own in the account", dest="person"
 )
 _IDEMPOTENCY_KEY: Final = arg(
-    "--idempotency-key",
-    "KEY",
-    read.word,
-    "any text; a second command with the same KEY changes nothing",
+    "--idempotency-key", "KEY", "any text; a second command with the same KEY changes nothing"
 )
 
 
@@ -46,8 +39,8 @@ _IDEMPOTENCY_KEY: Final = arg(
     "account add",
     "account add alice --credit 20 --rpm 600",
     "account add admin --operator",
-    arg("name", "NAME", read.word, "a name that is not yet taken"),
-    arg("--credit", "AMOUNT", read.amount_or_zero, "the balance to begin with", default=0),
+    arg("name", "NAME", "a name that is not yet taken"),
+    arg("--credit", read.amount_or_zero, "the balance to begin with", default=0),
     flag("--operator", "make it an operator's account"),
     *make_limits(arg),
 )
@@ -86,7 +79,7 @@ def account_edit(
 @verb(
     "account import",
     "account import people.csv > keys.csv",
-    arg("file", "FILE", read.new_file, f"CSV with the header {','.join(COLUMNS)}, or some of it"),
+    arg("file", read.new_file, f"CSV with the header {','.join(COLUMNS)}, or some of it"),
 )
 def account_import(command: Command, file: Path) -> None:
     """Add the accounts of a CSV file, each with a key, or none. The keys are shown only once."""
@@ -159,11 +152,10 @@ def account_show(command: Command, name: str) -> None:
     _NAME,
     arg(
         "amount",
-        "AMOUNT",
         read.amount_above_zero,
         "how much to add, such as 5 or 0.25; `account correct` takes money",
     ),
-    arg("--note", "TEXT", read.word, "the reason, kept with the entry"),
+    arg("--note", "TEXT", "the reason, kept with the entry"),
     _IDEMPOTENCY_KEY,
 )
 def account_credit(
@@ -182,9 +174,9 @@ def account_credit(
     'account correct alice -0.25 --note "interrupted" --request req_0123456789abcdef',
     'account correct alice 0 --note "no reply" --request req_0123456789abcdef',
     _NAME,
-    arg("amount", "±AMOUNT", read.amount, "how much: 0.5 gives money back, -0.5 takes it"),
-    arg("--note", "TEXT", read.word, "the reason", required=True),
-    arg("--request", "ID", read.word, "the interrupted request that this settles"),
+    arg("amount", read.amount, "how much: 0.5 gives money back, -0.5 takes it"),
+    arg("--note", "TEXT", "the reason", required=True),
+    arg("--request", "ID", "the interrupted request that this settles"),
     _IDEMPOTENCY_KEY,
 )
 def account_correct(
@@ -284,7 +276,7 @@ def account_signins(command: Command, name: str) -> None:
     "account signin-remove",
     "account signin-remove alice --for dana",
     _NAME,
-    arg("--for", "PERSON", read.word, "whose sign-in it is", dest="person", required=True),
+    arg("--for", "PERSON", "whose sign-in it is", dest="person", required=True),
 )
 def account_signin_remove(command: Command, name: str, person: str) -> None:
     """Remove a person's sign-in: the password, one-time codes, link and sessions end at once."""
@@ -321,15 +313,11 @@ def account_end_sessions(command: Command, name: str) -> None:
     "refund",
     'refund req_0123456789abcdef --note "the answer was cut off"',
     'refund req_0123456789abcdef 0.25 --note "half of it was wrong"',
-    arg("request", "REQUEST", read.word, "the id of the request"),
+    arg("request", "REQUEST", "the id of the request"),
     arg(
-        "amount",
-        "AMOUNT",
-        read.amount_above_zero,
-        "how much (default: what is left of its cost)",
-        nargs="?",
+        "amount", read.amount_above_zero, "how much (default: what is left of its cost)", nargs="?"
     ),
-    arg("--note", "TEXT", read.word, "the reason, kept with the entry", required=True),
+    arg("--note", "TEXT", "the reason, kept with the entry", required=True),
     flag("--force", "give back more than it cost"),
 )
 def refund(command: Command, request: str, amount: int | None, *, note: str, force: bool) -> None:

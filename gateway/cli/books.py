@@ -140,7 +140,7 @@ def add_accounts(books: Books, accounts: list[NewAccount]) -> list[NewKey]:
     return made
 
 
-_NEW_FILE: Final = arg("file", "FILE", read.new_file, "the new file; must not exist")
+_NEW_FILE: Final = arg("file", read.new_file, "the new file; must not exist")
 
 
 @verb("audit", "audit", "audit --json")
@@ -166,12 +166,7 @@ def audit(command: Command) -> int:
     "events --since 24h",
     "events --search alice --limit 200",
     "events --search key.revoke",
-    arg(
-        "--search",
-        "TEXT",
-        read.word,
-        "only those whose actor, action, account or target contains TEXT",
-    ),
+    arg("--search", "TEXT", "only those whose actor, action, account or target contains TEXT"),
     SINCE,
     LIMIT,
 )
@@ -217,7 +212,7 @@ def export_ledger(command: Command, file: Path) -> int:
     "import",
     "import ledger.jsonl",
     "import ledger.jsonl --config /etc/gateway.toml",
-    arg("file", "FILE", read.new_file, "a file that `export` wrote"),
+    arg("file", read.new_file, "a file that `export` wrote"),
 )
 def import_ledger(command: Command, file: Path) -> int:
     location = command.config.storage.location
@@ -319,7 +314,7 @@ def _read_runs(books: Books, chosen: EntryFilter) -> Iterator[tuple[EntryView, .
     "statement --month 2026-10",
     "statement --month 2026-10 --account alice",
     "statement --month 2026-10 --csv > october.csv",
-    arg("--month", "MONTH", read.month, "the calendar month (UTC), such as 2026-10", required=True),
+    arg("--month", read.month, "the calendar month (UTC), such as 2026-10", required=True),
     ACCOUNT,
     csv="write CSV to stdout",
 )

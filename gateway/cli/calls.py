@@ -46,18 +46,13 @@ from gateway.times import DAY_MS, format_moment
     "calls --slower-than 10s --since 24h",
     "calls --slowest 20 --since 24h",
     ACCOUNT,
-    arg("--key", "KEY", read.word, "only this key: its id, or its name if no other has it"),
-    arg("--model", "M", read.word, "only this model"),
-    arg("--provider", "P", read.word, "only this provider"),
+    arg("--key", "KEY", "only this key: its id, or its name if no other has it"),
+    arg("--model", "M", "only this model"),
+    arg("--provider", "P", "only this provider"),
     choice("--outcome", ("failed", *OUTCOME_WORDS), "only calls that ended so"),
-    arg("--status", "N", read.count, "only this status of the reply"),
-    arg(
-        "--slower-than",
-        "DURATION",
-        read.duration_seconds,
-        "only calls that took longer, such as 10s or 2m",
-    ),
-    arg("--slowest", "N", read.count, "the N that took longest instead of the latest"),
+    arg("--status", read.count, "only this status of the reply"),
+    arg("--slower-than", read.duration_seconds, "only calls that took longer, such as 10s or 2m"),
+    arg("--slowest", read.count, "the N that took longest instead of the latest"),
     SINCE,
     UNTIL,
     LIMIT,
@@ -195,7 +190,7 @@ def table_usage(
     "alerts list",
     "alerts list",
     "alerts list --limit 5 --json",
-    arg("--limit", "N", read.count_above_zero, "the most to list", default=20),
+    arg("--limit", read.count_above_zero, "the most to list", default=20),
 )
 def list_alerts(command: Command, limit: int) -> None:
     """List the latest alerts to the operator, and whether they were delivered."""
@@ -265,7 +260,7 @@ _LATENCIES: Final[Columns[LatencyRow]] = (
     "providers",
     "providers",
     "providers --day yesterday --json",
-    arg("--day", "TIME", read.start, "the UTC day of this time for latencies (default: today)"),
+    arg("--day", read.start, "the UTC day of this time for latencies (default: today)"),
 )
 def providers(command: Command, day: int | None) -> None:
     books = command.open_books()

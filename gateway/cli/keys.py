@@ -16,13 +16,13 @@ from gateway.ledger.sql.books import Books
 from gateway.process import PROGRAM
 
 _KEY: Final = arg(
-    "key", "KEY", read.word, "the key's id, as `key list` shows it, or its name if no other has it"
+    "key", "KEY", "the key's id, as `key list` shows it, or its name if no other has it"
 )
 _MOMENTS: Final = "2026-12-31 or 2026-12-31T18:00 in UTC"
 
 
 def _make_expiry(what: str) -> Argument:
-    return arg("--expires", "TIME", read.expiry, f"{what}, {_MOMENTS} (default: never)")
+    return arg("--expires", read.expiry, f"{what}, {_MOMENTS} (default: never)")
 
 
 class _KeyOptions(key_records.KeyChanges, total=False):
@@ -35,7 +35,6 @@ class _KeyOptions(key_records.KeyChanges, total=False):
 _CAP: Final = "it begins no new call once it has spent this much"
 _BUDGET: Final = (
     "--budget",
-    "AMOUNT/PERIOD|NAME",
     read.budget,
     "the most it may spend per day, week or month, such as 10/month; or a shared budget's name",
 )
@@ -47,11 +46,11 @@ _BUDGET: Final = (
     "key add alice --models gpt-5.4-nano,demo/echo --cap 10 --expires 30d",
     "key add alice --name ci --budget 5/day",
     f"KEY=$({PROGRAM} key add alice)",
-    arg("account", "ACCOUNT", read.word, "the account that pays"),
-    arg("--name", "NAME", read.word, "a name to tell keys apart", default=SUPPRESS),
+    arg("account", "ACCOUNT", "the account that pays"),
+    arg("--name", "NAME", "a name to tell keys apart", default=SUPPRESS),
     _make_expiry("when it expires: 30d, 12h"),
     *make_limits(arg),
-    arg("--cap", "AMOUNT", read.amount_above_zero, f"{_CAP} (default: no cap)", dest="cap_nano"),
+    arg("--cap", read.amount_above_zero, f"{_CAP} (default: no cap)", dest="cap_nano"),
     arg(*_BUDGET),
 )
 def key_add(command: Command, account: str, **options: Unpack[_KeyOptions]) -> None:
@@ -68,10 +67,10 @@ def key_add(command: Command, account: str, **options: Unpack[_KeyOptions]) -> N
     "key edit laptop --cap 20 --expires 90d",
     "key edit ID --rpm 60 --budget none",
     _KEY,
-    edit("--name", "NAME", read.word, "a name to tell keys apart"),
-    edit("--cap", "AMOUNT", read.amount_above_zero, _CAP, dest="cap_nano"),
+    edit("--name", "NAME", "a name to tell keys apart"),
+    edit("--cap", read.amount_above_zero, _CAP, dest="cap_nano"),
     edit(*_BUDGET),
-    edit("--expires", "TIME", read.expiry, f"when it expires: 30d, 12h, {_MOMENTS}"),
+    edit("--expires", read.expiry, f"when it expires: 30d, 12h, {_MOMENTS}"),
     *make_limits(edit),
 )
 def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None:
@@ -112,13 +111,8 @@ def _look_up(
     "key list",
     "key list alice --json",
     "key list --unused 30d",
-    arg("account", "ACCOUNT", read.word, "list only the keys of this account", nargs="?"),
-    arg(
-        "--unused",
-        "DURATION",
-        read.duration_seconds,
-        "only keys that work and were not used for so long",
-    ),
+    arg("account", "ACCOUNT", "list only the keys of this account", nargs="?"),
+    arg("--unused", read.duration_seconds, "only keys that work and were not used for so long"),
 )
 def key_list(command: Command, account: str | None, unused: int | None) -> None:
     """List keys of all accounts or of one, without their secrets."""
@@ -137,7 +131,6 @@ def key_list(command: Command, account: str | None, unused: int | None) -> None:
     _KEY,
     arg(
         "--grace",
-        "DURATION",
         read.duration_seconds,
         "how long the old key still works: 0, 1h, 24h or 7d",
         default=0,
@@ -185,7 +178,7 @@ def warn_of_unknown_models(command: Command, terms: key_records.TermChanges) -> 
     "token add shop --role accounts",
     "token add monitor --role read --expires 90d",
     f"TOKEN=$({PROGRAM} token add shop --role accounts)",
-    arg("name", "NAME", read.word, "a name that no other live token has"),
+    arg("name", "NAME", "a name that no other live token has"),
     choice(
         "--role",
         get_args(TokenRole),
@@ -215,7 +208,7 @@ def token_list(command: Command) -> None:
     "token revoke",
     "token revoke shop",
     "token revoke ID",
-    arg("token", "NAME|ID", read.word, "its name or id, as shown by `token list`"),
+    arg("token", "NAME|ID", "its name or id, as shown by `token list`"),
 )
 def token_revoke(command: Command, token: str) -> None:
     """Revoke a token for good."""
@@ -228,10 +221,10 @@ def token_revoke(command: Command, token: str) -> None:
     "code make",
     "code make --amount 5 --count 20 --expires 90d > codes.txt",
     'code make --amount 25 --note "spring course"',
-    arg("--amount", "AMOUNT", read.amount_above_zero, "the value of each code", required=True),
-    arg("--count", "N", read.count, "the number of codes", default=1),
+    arg("--amount", read.amount_above_zero, "the value of each code", required=True),
+    arg("--count", read.count, "the number of codes", default=1),
     _make_expiry("when they expire: 30d"),
-    arg("--note", "TEXT", read.word, "their purpose, shown in lists"),
+    arg("--note", "TEXT", "their purpose, shown in lists"),
 )
 def code_make(
     command: Command, amount: int, count: int, expires: read.Expiry | None, note: str | None
@@ -262,7 +255,7 @@ def code_list(command: Command, status: CodeStatus | None) -> None:
     "code void",
     "code void ID",
     "code void --batch ID",
-    arg("id", "ID", read.word, "the id, as shown by `code list`"),
+    arg("id", "ID", "the id, as shown by `code list`"),
     flag("--batch", "ID is the id of a batch"),
 )
 def code_void(command: Command, id: str, *, batch: bool) -> None:  # noqa: A002 - the argument's name
@@ -279,18 +272,16 @@ def code_void(command: Command, id: str, *, batch: bool) -> None:  # noqa: A002 
 
 
 _ALLOWANCE: Final = "the most that may be spent in each day, week or month (UTC), such as 100/month"
-_BUDGET_NAME: Final = arg(
-    "budget", "ID|NAME", read.word, "the id or the name, as `budget list` shows it"
-)
+_BUDGET_NAME: Final = arg("budget", "ID|NAME", "the id or the name, as `budget list` shows it")
 
 
 @verb(
     "budget add",
     "budget add alice team 100/month",
     "budget add alice ci 5/day --json",
-    arg("account", "ACCOUNT", read.word, "the account whose keys may spend from it"),
-    arg("name", "NAME", read.word, "its name, which no other budget of the account has"),
-    arg("allowance", "AMOUNT/PERIOD", read.allowance, _ALLOWANCE),
+    arg("account", "ACCOUNT", "the account whose keys may spend from it"),
+    arg("name", "NAME", "its name, which no other budget of the account has"),
+    arg("allowance", read.allowance, _ALLOWANCE),
 )
 def budget_add(command: Command, account: str, name: str, allowance: key_records.Allowance) -> None:
     """Add a budget that several keys of an account can share."""
@@ -302,7 +293,7 @@ def budget_add(command: Command, account: str, name: str, allowance: key_records
     "budget list",
     "budget list",
     "budget list alice --json",
-    arg("account", "ACCOUNT", read.word, "list only those of this account", nargs="?"),
+    arg("account", "ACCOUNT", "list only those of this account", nargs="?"),
 )
 def budget_list(command: Command, account: str | None) -> None:
     """List budgets: what is spent, what remains, and when they begin anew."""
@@ -314,8 +305,8 @@ def budget_list(command: Command, account: str | None) -> None:
     "budget edit team 200/month",
     "budget edit 3 --name crew",
     _BUDGET_NAME,
-    arg("allowance", "AMOUNT/PERIOD", read.allowance, _ALLOWANCE, nargs="?"),
-    arg("--name", "NEW", read.word, "another name"),
+    arg("allowance", read.allowance, _ALLOWANCE, nargs="?"),
+    arg("--name", "NEW", "another name"),
 )
 def budget_edit(
     command: Command, budget: str, allowance: key_records.Allowance | None, name: str | None

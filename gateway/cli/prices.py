@@ -252,7 +252,7 @@ def describe_difference(one: Difference) -> str:
     return f"{changes}, CHANGES MORE THAN TENFOLD" if is_far else changes
 
 
-_FILE: Final = arg("file", "FILE", read.new_file, "the price list that you downloaded")
+_FILE: Final = arg("file", read.new_file, "the price list that you downloaded")
 
 
 @verb(

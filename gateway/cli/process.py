@@ -36,13 +36,7 @@ def serve(command: Command) -> int:
     "init",
     "init",
     "init /etc/gateway/gateway.toml",
-    arg(
-        "file",
-        "FILE",
-        read.new_file,
-        "the new file; must not exist (default: as --config)",
-        nargs="?",
-    ),
+    arg("file", read.new_file, "the new file; must not exist (default: as --config)", nargs="?"),
     load=load_defaults,
 )
 def init(command: Command, file: Path | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.admin import observations, views
-from gateway.cli import arguments as read
 from gateway.cli.arguments import render_fields
 from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
@@ -22,7 +21,7 @@ _UNITS: Final = {"request": "each", "web_search": "per thousand"}
     "receipt",
     "receipt req_0123456789abcdef",
     "receipt req_0123456789abcdef --json",
-    arg("id", "ID", read.word, "the request id, from the reply's x-request-id"),
+    arg("id", "ID", "the request id, from the reply's x-request-id"),
 )
 def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argument's name
     found = observations.find_call(command.open_books(), id)

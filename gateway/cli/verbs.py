@@ -110,14 +110,30 @@ class Argument:
     parameters: Parameters
 
 
+METAVARS: Final[Mapping[Callable[[str], object], str]] = {
+    read.allowance: "AMOUNT/PERIOD",
+    read.amount: "±AMOUNT",
+    read.amount_above_zero: "AMOUNT",
+    read.amount_or_zero: "AMOUNT",
+    read.budget: "AMOUNT/PERIOD|NAME",
+    read.count: "N",
+    read.count_above_zero: "N",
+    read.duration_seconds: "DURATION",
+    read.end: "TIME",
+    read.expiry: "TIME",
+    read.model_list: "A,B",
+    read.month: "MONTH",
+    read.new_file: "FILE",
+    read.start: "TIME",
+}
+"""What the help calls the values that these functions parse."""
+
+
 def arg(
-    name: str,
-    metavar: str,
-    parse_value: Callable[[str], object],
-    what: str,
-    **others: Unpack[Presence],
+    name: str, kind: str | Callable[[str], object], what: str, **others: Unpack[Presence]
 ) -> Argument:
-    """Make an argument with a value."""
+    """Make an argument with a value, of a kind of `METAVARS`; a text is the metavar of a word."""
+    metavar, parse_value = (kind, read.word) if isinstance(kind, str) else (METAVARS[kind], kind)
     default = others.get("default", argparse.SUPPRESS)
     what = what if default is argparse.SUPPRESS else f"{what} (default: {default})"
     parameters: Parameters = {"metavar": metavar, "type": parse_value, "help": what}
@@ -125,16 +141,13 @@ def arg(
 
 
 def edit(
-    name: str,
-    metavar: str,
-    parse_value: Callable[[str], object],
-    what: str,
-    **others: Unpack[Presence],
+    name: str, kind: str | Callable[[str], object], what: str, **others: Unpack[Presence]
 ) -> Argument:
     """Make an argument that changes or clears a value; without it the function gets none."""
-    what = f"{what}; `none` restores the default"
     others["default"] = argparse.SUPPRESS
-    return arg(name, metavar, read.clearable(parse_value), what, **others)
+    made = arg(name, kind, f"{what}; `none` restores the default", **others)
+    made.parameters["type"] = read.clearable(made.parameters["type"])
+    return made
 
 
 def flag(name: str, what: str) -> Argument:
@@ -152,22 +165,20 @@ def choice(name: str, words: Sequence[str], what: str, **others: Unpack[Presence
 JSON: Final = flag("--json", "write JSON to stdout")
 """Makes `Command.show` write JSON; the verbs' functions get neither it nor `--csv`."""
 _TIME: Final = "7d or 24h ago, today, yesterday, 2026-11-01, or 2026-11-01T18:00 (UTC)"
-SINCE: Final = arg("--since", "TIME", read.start, f"only from this time on: {_TIME}")
-UNTIL: Final = arg("--until", "TIME", read.end, "only before this time; a day is included")
-ACCOUNT: Final = arg("--account", "NAME", read.word, "only this account")
-LIMIT: Final = arg("--limit", "N", read.count_above_zero, "the most to list", default=50)
+SINCE: Final = arg("--since", read.start, f"only from this time on: {_TIME}")
+UNTIL: Final = arg("--until", read.end, "only before this time; a day is included")
+ACCOUNT: Final = arg("--account", "NAME", "only this account")
+LIMIT: Final = arg("--limit", read.count_above_zero, "the most to list", default=50)
 
 
 def make_limits(make: Callable[..., Argument]) -> tuple[Argument, ...]:
     """Make the options of what an account or a key may use, with `arg` or `edit`."""
     minute = "per minute; 0 = unlimited"
     return (
-        make(
-            "--models", "A,B", read.model_list, "the only models it may use; all if none is named"
-        ),
-        make("--rpm", "N", read.count, f"requests {minute}", dest="requests_per_minute"),
-        make("--tpm", "N", read.count, f"tokens {minute}", dest="tokens_per_minute"),
-        make("--concurrency", "N", read.count, "requests in flight at once; 0 = unlimited"),
+        make("--models", read.model_list, "the only models it may use; all if none is named"),
+        make("--rpm", read.count, f"requests {minute}", dest="requests_per_minute"),
+        make("--tpm", read.count, f"tokens {minute}", dest="tokens_per_minute"),
+        make("--concurrency", read.count, "requests in flight at once; 0 = unlimited"),
     )
 
 
