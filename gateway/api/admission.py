@@ -11,6 +11,7 @@ from typing import Final
 from aiohttp import web
 from multidict import MultiMapping
 
+from gateway import errors
 from gateway.api.billing import Bill, expect_usage
 from gateway.api.bodies import PARSE_RATE, count_values, place_elements, run_at
 from gateway.api.keys import catch_up, check_balance, check_standing
@@ -20,23 +21,8 @@ from gateway.dialects.audio import add_upload
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import EVERY_CALLER
 from gateway.dialects.records import DEFAULT_KIND, CompletionRequest, ModelKind, ReplyContext
+from gateway.dialects.wire import jsonbytes
 from gateway.dialects.wire.forms import Body, Form
-from gateway.dialects.wire.jsonbytes import (
-    MAX_ELEMENTS,
-    MAX_ESCAPES,
-    count_elements,
-    has_more_escapes,
-    limit_elements,
-    refuse_elements,
-)
-from gateway.errors import (
-    BadRequest,
-    BodyTooLarge,
-    ModelNotAllowed,
-    UnknownModel,
-    UpstreamUnavailable,
-    name_model,
-)
 from gateway.ledger.base import Key
 from gateway.tasks import Place
 from gateway.upstream.routing import Candidate
@@ -86,8 +72,8 @@ class Completion:
         write = partial(_prepare, self.call, self.request, self.model, candidate)
         try:
             return await run_at(self.call, self.place, write)
-        except BadRequest as error:
-            raise UpstreamUnavailable(
+        except errors.BadRequest as error:
+            raise errors.UpstreamUnavailable(
                 "The upstream provider is not available, and another cannot take this request.",
                 next_route=True,
                 cause="not tried: it cannot take the request",
@@ -110,7 +96,7 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
         add_upload(request, call.upload, model.unit)
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
-        raise UnknownModel(request.model)
+        raise errors.UnknownModel(request.model)
     # The slowest of the routes counts: which route can carry the request is not known yet.
     rate = min([one.exchange.request_rate for one in routes])
     place = place_elements(len(body), values, rate)
@@ -142,15 +128,17 @@ async def parse(call: Call, dialect: Caller, body: bytes, values: int) -> Comple
 
 def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
     """Parse a request whose values and escapes are counted first. Raises BodyTooLarge, BadRequest."""
-    elements = count_elements(body, MAX_ELEMENTS)
-    if elements > MAX_ELEMENTS:
-        raise BodyTooLarge(f"The request body has more than {MAX_ELEMENTS:,} JSON values.")
-    if has_more_escapes(body, MAX_ESCAPES):
-        raise BodyTooLarge(
-            f"The request body has more than {MAX_ESCAPES:,} backslashes. Send text as UTF-8, without"
-            " escapes such as \\u00e9."
+    elements = jsonbytes.count_elements(body, jsonbytes.MAX_ELEMENTS)
+    if elements > jsonbytes.MAX_ELEMENTS:
+        raise errors.BodyTooLarge(
+            f"The request body has more than {jsonbytes.MAX_ELEMENTS:,} JSON values."
         )
-    with limit_elements(MAX_ELEMENTS - elements, refuse_elements):
+    if jsonbytes.has_more_escapes(body, jsonbytes.MAX_ESCAPES):
+        raise errors.BodyTooLarge(
+            f"The request body has more than {jsonbytes.MAX_ESCAPES:,} backslashes. Send text as"
+            " UTF-8, without escapes such as \\u00e9."
+        )
+    with jsonbytes.limit_elements(jsonbytes.MAX_ELEMENTS - elements, jsonbytes.refuse_elements):
         return replace(dialect.parse_request(body), elements=elements)
 
 
@@ -161,24 +149,24 @@ async def find_model(call: Call, model_id: str, kind: ModelKind = DEFAULT_KIND) 
     model = gateway.routes.find_model(model_id)
     if model is not None and model.kind == kind and key.allows(model.id):
         return model
-    call.asked_model = name_model(model_id)
+    call.asked_model = errors.name_model(model_id)
     if model is not None and not key.allows(model.id):
         # An operator may have just allowed this key to use the model.
         await catch_up(gateway.ledger)
         # Looked up again after the wait: model and routes must come from the same configuration.
         model = gateway.routes.find_model(model_id)
         if model is not None and not key.allows(model.id):
-            raise ModelNotAllowed(model.id)
+            raise errors.ModelNotAllowed(model.id)
     if model is None:
-        raise UnknownModel(model_id, find_problem(gateway, key, model_id))
+        raise errors.UnknownModel(model_id, find_problem(gateway, key, model_id))
     if model.kind != kind:
         raise _refuse_kind(model)
     return model
 
 
-def _refuse_kind(model: Model) -> BadRequest:
+def _refuse_kind(model: Model) -> errors.BadRequest:
     paths = " or ".join(f"/v1{one.path}" for one in EVERY_CALLER if one.kind == model.kind)
-    return BadRequest(
+    return errors.BadRequest(
         f"The model '{model.id}' is served at {paths} alone.",
         param="model",
         code="unsupported_value",
@@ -201,11 +189,11 @@ def _choose_writable(
 
     If no route can, raises the BadRequest of the first route.
     """
-    refusal: BadRequest | None = None
+    refusal: errors.BadRequest | None = None
     for position, candidate in enumerate(candidates):
         try:
             prepared = _prepare(call, request, model, candidate)
-        except BadRequest as error:
+        except errors.BadRequest as error:
             refusal = refusal or error
         else:
             return candidates[position:], prepared

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import assert_never
 
+from gateway import usage
 from gateway.api.lifecycle import Owed, Verdict
 from gateway.api.state import Call
 from gateway.config.records import Model
@@ -31,17 +32,9 @@ from gateway.ledger.key_records import Budget, refuse_spent
 from gateway.ledger.records import MAX_INTEGER
 from gateway.money import MAX_AMOUNT_NANO, NONE, Price, Tokens, compute_cost_nano
 from gateway.prices import AppliedPrice
-from gateway.usage import (
-    IMPLAUSIBLE_FACTOR,
-    MAX_PLAUSIBLE_TOKENS,
-    Expected,
-    Metered,
-    UsageLimits,
-    estimate_tokens,
-)
 
 
-def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> Expected:
+def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> usage.Expected:
     """Estimate the input from the payload, and bound the usage that a report can plausibly state."""
     limit, options = find_output_limit(request, model), payload.options
     if options.tool_calls:
@@ -49,7 +42,7 @@ def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> 
         priced = {k: n for k, n in options.tool_calls.items() if model.prices.base.has_tool(k)}
         options = replace(options, tool_calls=priced)
     most_input = model.max_input_tokens * (request.inputs.count if request.inputs else 1)
-    return Expected(
+    return usage.Expected(
         input_tokens=min(estimate_input(request, len(payload.data)), most_input),
         limits=_bound_usage(most_input, model.max_output_tokens, limit, request.n),
         options=options,
@@ -58,11 +51,11 @@ def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> 
 
 
 @lru_cache(maxsize=1024)
-def _bound_usage(most_input: int, most_output: int, limit: int, n: int) -> UsageLimits:
+def _bound_usage(most_input: int, most_output: int, limit: int, n: int) -> usage.UsageLimits:
     """Bound the usage of `n` choices. Cached, as the same few models and limits recur."""
-    return UsageLimits(
-        input=min(IMPLAUSIBLE_FACTOR * most_input, MAX_PLAUSIBLE_TOKENS),
-        output=min(IMPLAUSIBLE_FACTOR * most_output * n, MAX_PLAUSIBLE_TOKENS),
+    return usage.UsageLimits(
+        input=min(usage.IMPLAUSIBLE_FACTOR * most_input, usage.MAX_PLAUSIBLE_TOKENS),
+        output=min(usage.IMPLAUSIBLE_FACTOR * most_output * n, usage.MAX_PLAUSIBLE_TOKENS),
         estimated_output=limit * n,
     )
 
@@ -75,7 +68,7 @@ def estimate_input(request: CompletionRequest, sent_bytes: int) -> int:
     if request.inputs is not None:
         return request.inputs.tokens
     text_bytes = sent_bytes - request.base64_chars
-    return request.file_tokens + (estimate_tokens(text_bytes) if text_bytes > 0 else 0)
+    return request.file_tokens + (usage.estimate_tokens(text_bytes) if text_bytes > 0 else 0)
 
 
 def find_output_limit(request: CompletionRequest, model: Model) -> int:
@@ -84,7 +77,7 @@ def find_output_limit(request: CompletionRequest, model: Model) -> int:
     return requested if requested and requested < most else most
 
 
-def expect_tokens(expected: Expected, output_tokens: int, price: Price) -> Tokens:
+def expect_tokens(expected: usage.Expected, output_tokens: int, price: Price) -> Tokens:
     """Put the expected tokens into the classes that the request asks for."""
     options, audio = expected.options, min(expected.audio_tokens, expected.input_tokens)
     tokens = Tokens(audio, output=output_tokens, media=NONE)
@@ -105,12 +98,12 @@ def expect_tokens(expected: Expected, output_tokens: int, price: Price) -> Token
 class Charge:
     """A cost and its reasons, from which an audit computes it again."""
 
-    metered: Metered
+    metered: usage.Metered
     applied: AppliedPrice
     cost_nano: int
 
 
-def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
+def make_charge(metered: usage.Metered, applied: AppliedPrice) -> Charge:
     """Price the metered usage. A price that follows the provider's bill is a guess if no bill came."""
     if applied.price.reported is not None and metered.reported_cost_nano is None:
         metered = replace(metered, estimated=True)
@@ -120,12 +113,12 @@ def make_charge(metered: Metered, applied: AppliedPrice) -> Charge:
     )
 
 
-def expect_charge(expected: Expected, output_tokens: int, model: Model, at_ms: int) -> Charge:
+def expect_charge(expected: usage.Expected, output_tokens: int, model: Model, at_ms: int) -> Charge:
     """Price what is expected, with so much output, at the most that may apply."""
     options, tokens = expected.options, expect_tokens(expected, output_tokens, model.prices.base)
     # Only the reply tells which tier and price apply, and the hold has to cover each of them.
     applied = model.prices.find_dearest(tokens, options, at_ms)
-    return make_charge(Metered(tokens, True, options.tool_calls), applied)
+    return make_charge(usage.Metered(tokens, True, options.tool_calls), applied)
 
 
 def _check_amount(nano: int) -> None:
@@ -142,7 +135,7 @@ class Bill:
     __slots__ = ("_call", "_expected", "_expected_tokens", "_hold", "_ledger", "_model")
 
     def __init__(
-        self, call: Call, request: CompletionRequest, model: Model, expected: Expected
+        self, call: Call, request: CompletionRequest, model: Model, expected: usage.Expected
     ) -> None:
         """Take the hold. Raises BadRequest, RateLimited (tokens), then what `ServingLedger.hold` raises."""
         assert call.key is not None
@@ -193,7 +186,7 @@ class Bill:
         """Return once the request's row is committed. Raises LedgerUnavailable."""
         await self._ledger.wait_admitted(self._hold)
 
-    def raise_to(self, metered: Metered) -> None:
+    def raise_to(self, metered: usage.Metered) -> None:
         """Raise the hold to what a reply has used so far, if that is more."""
         charge = self._price(metered)
         if charge.cost_nano > self._expected.cost_nano:
@@ -249,7 +242,7 @@ class Bill:
             # The ledger stores numbers and does not know the currency for the message.
             raise refuse_spent(budget, call.gateway.config.billing.currency) from None
 
-    def _price(self, metered: Metered) -> Charge:
+    def _price(self, metered: usage.Metered) -> Charge:
         """Price a reply. A cost beyond what the ledger can hold comes from a broken report."""
         prices, at_ms = self._model.prices, self._call.started_ms
         charge = make_charge(metered, prices.find(metered.tokens, metered.terms, at_ms))
@@ -273,7 +266,7 @@ class Bill:
         call = self._call
         costs = self._model.costs.get(call.provider)
         if charge is None:
-            charge = Charge(Metered(Tokens(), estimated=False), self._expected.applied, 0)
+            charge = Charge(usage.Metered(Tokens(), estimated=False), self._expected.applied, 0)
             costs = None
         metered, provider_cost_nano = charge.metered, None
         if costs is not None:

@@ -24,17 +24,10 @@ from typing import Final, TypeVar
 
 from aiohttp import hdrs, web
 
+from gateway import errors
 from gateway.api.aiohttp_insides import PacedConnection, has_queued_message, take_body
 from gateway.api.state import Call, Share
 from gateway.dialects.wire.jsonbytes import bound_elements
-from gateway.errors import (
-    BadRequest,
-    BodyTimeout,
-    BodyTooLarge,
-    Overloaded,
-    RateLimited,
-    UnsupportedMediaType,
-)
 from gateway.tasks import Place
 
 FRAMING_SECONDS: Final = 1.0
@@ -114,10 +107,10 @@ async def read_pieces(
                     await taken
                 check_chunks(http)
     except TimeoutError as error:
-        raise BodyTimeout("The request body did not arrive in time.") from error
+        raise errors.BodyTimeout("The request body did not arrive in time.") from error
     # aiohttp raises RuntimeError where the connection was lost before the read.
     except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
-        raise BadRequest("The request body broke off.") from error
+        raise errors.BadRequest("The request body broke off.") from error
     return size
 
 
@@ -136,7 +129,9 @@ async def _read_piece(http: web.Request) -> bytes:
                 return await http.content.readany()
         except TimeoutError:
             if has_queued_message(http):
-                raise BadRequest("The chunked encoding of the request body is malformed.") from None
+                raise errors.BadRequest(
+                    "The chunked encoding of the request body is malformed."
+                ) from None
 
 
 def want_body(http: web.BaseRequest) -> None:
@@ -153,13 +148,13 @@ def has_tiny_chunks(http: web.BaseRequest) -> bool:
 def check_chunks(http: web.Request) -> None:
     """Raise BadRequest for a body in tiny chunks: each takes as long to parse as a large one."""
     if has_tiny_chunks(http):
-        raise BadRequest("The request body comes in too many tiny chunks; send larger ones.")
+        raise errors.BadRequest("The request body comes in too many tiny chunks; send larger ones.")
 
 
 def check_encoding(headers: Mapping[str, str]) -> None:
     """Refuse a body that is compressed. Raises UnsupportedMediaType."""
     if _read_token(headers.get(hdrs.CONTENT_ENCODING, "")) not in {"", "identity"}:
-        raise UnsupportedMediaType(
+        raise errors.UnsupportedMediaType(
             "Content-Encoding is not supported here; send the body as it is."
         )
 
@@ -168,7 +163,7 @@ def _check_type(headers: Mapping[str, str]) -> None:
     kind = _read_token(headers.get(hdrs.CONTENT_TYPE, ""))
     # The suffix marks JSON, too (RFC 6839).
     if kind != "application/json" and not kind.endswith("+json"):
-        raise UnsupportedMediaType("Send the body with 'Content-Type: application/json'.")
+        raise errors.UnsupportedMediaType("Send the body with 'Content-Type: application/json'.")
 
 
 @functools.lru_cache(maxsize=64)
@@ -177,8 +172,8 @@ def _read_token(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def _too_large(most: int) -> BodyTooLarge:
-    return BodyTooLarge(f"The request body is larger than {most >> 20} MiB.")
+def _too_large(most: int) -> errors.BodyTooLarge:
+    return errors.BodyTooLarge(f"The request body is larger than {most >> 20} MiB.")
 
 
 ACCOUNT_SHARE: Final = 2
@@ -202,7 +197,7 @@ def count_body(call: Call, size: int) -> None:
     own = size if share is None else share.buffered_bytes + size
     budget = gateway.config.server.max_bodies_mb << 20
     if own > budget // ACCOUNT_SHARE and own > call.buffered_bytes + size:
-        raise RateLimited(
+        raise errors.RateLimited(
             "The requests in flight of your account exceed its share of memory. Try again shortly."
         )
     is_full = (
@@ -211,7 +206,7 @@ def count_body(call: Call, size: int) -> None:
     # Only accounts that use more than an equal part are refused, so a crowd of large accounts cannot
     # starve a small one.
     if is_full and own > _find_limit(call, size):
-        raise Overloaded(
+        raise errors.Overloaded(
             "The requests in flight exceed the gateway's memory for bodies. Try again shortly."
         )
     _count(call, size)

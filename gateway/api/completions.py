@@ -19,21 +19,10 @@ from typing import Final, assert_never
 
 from aiohttp import web
 
+from gateway.api import lifecycle
 from gateway.api.admission import Completion, admit, pick_headers
 from gateway.api.bodies import count_reply, read_body
 from gateway.api.delivery import Delivery
-from gateway.api.lifecycle import (
-    UNCONCLUDED,
-    Ending,
-    Last,
-    Leaving,
-    Lifecycle,
-    Owed,
-    Phase,
-    Verdict,
-    find_ending,
-    lose_charge,
-)
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
 from gateway.api.state import Call, note_upstream_call
 from gateway.dialects.base import Pipeline
@@ -84,7 +73,7 @@ class Relay:
 
     _completion: Completion
     _sink: Sink
-    _life: Lifecycle = field(default_factory=Lifecycle)
+    _life: lifecycle.Lifecycle = field(default_factory=lifecycle.Lifecycle)
     _confirmed: bool = False
     """The hold is in force. Until then nothing is sent to a provider or to the caller."""
     _stopped: Exception | None = None
@@ -113,15 +102,15 @@ class Relay:
             await self.conclude(self._end(ending), error)
         # The loop ends, so an await here may never return: the charge is queued and not waited for.
         except asyncio.CancelledError:
-            is_over = self._life.phase is Phase.ENDED
-            self.conclude_at_once(None if is_over else self._end(Ending.SHUTDOWN))
+            is_over = self._life.phase is lifecycle.Phase.ENDED
+            self.conclude_at_once(None if is_over else self._end(lifecycle.Ending.SHUTDOWN))
             raise
         except GatewayError:
             raise
         except Exception:
             # Settled before the error goes on: a request without a settlement would hold its money until
             # the next start. A second settlement changes nothing.
-            _ = self._completion.bill.settle(UNCONCLUDED, None, self._pipeline)
+            _ = self._completion.bill.settle(lifecycle.UNCONCLUDED, None, self._pipeline)
             if not self._sink.opened:
                 raise
             log.exception("%s: the stream could not be ended", self._completion.call.request_id)
@@ -136,7 +125,7 @@ class Relay:
     def _pipeline(self) -> Pipeline | None:
         return None if self._delivery is None else self._delivery.pipeline
 
-    async def _read_upstream(self) -> tuple[Ending, GatewayError | None]:
+    async def _read_upstream(self) -> tuple[lifecycle.Ending, GatewayError | None]:
         """Try the routes and pass on the reply of the first that works."""
         error: GatewayError | None = None
         try:
@@ -145,7 +134,7 @@ class Relay:
             )
         except CallerLeft as left:
             drop_frames(left)
-            return Ending.ABANDONED, None
+            return lifecycle.Ending.ABANDONED, None
         except GatewayError as failure:
             error = failure
         except Exception:
@@ -161,7 +150,7 @@ class Relay:
             error = failure
         if error is not None:
             drop_frames(error)  # this frame holds the error: a cycle
-        return find_ending(error), error
+        return lifecycle.find_ending(error), error
 
     def _try(self, candidate: Candidate) -> Awaitable[None]:
         """Begin to send the request by one route. Raises CallerLeft, or the error given to `fail`."""
@@ -179,8 +168,8 @@ class Relay:
         # Made before the first await: if the caller leaves during it, there must be an attempt to end.
         attempt = self._attempt = Attempt(
             provider.config,
-            on_sent=partial(life.advance, Phase.SENT),
-            on_refused=partial(life.advance, Phase.ADMITTED),
+            on_sent=partial(life.advance, lifecycle.Phase.SENT),
+            on_refused=partial(life.advance, lifecycle.Phase.ADMITTED),
             is_wanted=lambda: not life.caller_gone,
             path=candidate.paths[completion.request.stream],
             affinity=completion.affinity,
@@ -202,7 +191,7 @@ class Relay:
                 answer = await candidate.provider.forwarder.open(
                     candidate.exchange, prepared.data, headers, attempt
                 )
-                life.advance(Phase.ANSWERED)
+                life.advance(lifecycle.Phase.ANSWERED)
                 self._delivery = Delivery(
                     completion, self._sink, life, candidate, answer, prepared.context, self._leave
                 )
@@ -221,7 +210,7 @@ class Relay:
     def tick(self, now: float) -> None:
         """See `Timed`: notice a caller that left, and deadlines."""
         life, delivery = self._life, self._delivery
-        if life.phase is Phase.ENDED:
+        if life.phase is lifecycle.Phase.ENDED:
             return
         if not life.caller_gone:
             if self._confirmed:  # a comment sends the head, too: no refusal after it
@@ -257,17 +246,17 @@ class Relay:
             finished=pipeline is not None and pipeline.finished,
         )
         match leaving:
-            case Leaving.READ_ON:
+            case lifecycle.Leaving.READ_ON:
                 pass
-            case Leaving.READ_USAGE:
+            case lifecycle.Leaving.READ_USAGE:
                 # Only the usage is missing. With the provider's report no estimate is needed.
                 self._read_until = asyncio.get_running_loop().time() + USAGE_SECONDS
-            case Leaving.STOP:
+            case lifecycle.Leaving.STOP:
                 self.fail(CallerLeft())
             case _:
                 assert_never(leaving)
 
-    def _end(self, ending: Ending) -> Verdict:
+    def _end(self, ending: lifecycle.Ending) -> lifecycle.Verdict:
         # The caller may have left since the last tick. Then it must be recorded as gone, and it pays by
         # the other half of the table.
         if self._sink.lost:
@@ -275,7 +264,7 @@ class Relay:
         delivered = self._delivery is not None and self._delivery.pipeline.delivered
         return self._life.end(ending, delivered=delivered, head_sent=self._sink.opened)
 
-    async def conclude(self, verdict: Verdict, error: GatewayError | None) -> None:
+    async def conclude(self, verdict: lifecycle.Verdict, error: GatewayError | None) -> None:
         """Charge what is owed and wait for the commit, then send the last bytes.
 
         Raises the error of a failure where no head was sent: it becomes a status.
@@ -283,34 +272,36 @@ class Relay:
         completion, delivery = self._completion, self._delivery
         pipeline = None if delivery is None else delivery.pipeline
         # The time is part of the charge's row, so it is taken before the row is queued.
-        if verdict.last is Last.REPLY:
+        if verdict.last is lifecycle.Last.REPLY:
             completion.call.note_first_byte()
         settled = completion.bill.settle(verdict, error, pipeline)
-        if settled is not None and verdict.last is not Last.NOTHING:
+        if settled is not None and verdict.last is not lifecycle.Last.NOTHING:
             try:
                 await settled
             except GatewayError as failure:
                 drop_frames(failure)
-                verdict = lose_charge(verdict, failure.status, stream=completion.request.stream)
-                if verdict.owed is Owed.NOTHING:
+                verdict = lifecycle.lose_charge(
+                    verdict, failure.status, stream=completion.request.stream
+                )
+                if verdict.owed is lifecycle.Owed.NOTHING:
                     error = failure  # the other error might say that the reply was charged
                     completion.bill.note_withdrawal(verdict.outcome, failure.status)
                 error = error or failure
         match verdict.last:
-            case Last.REPLY:
+            case lifecycle.Last.REPLY:
                 assert pipeline is not None
                 # Sent only after the charge is committed: whoever has the end of a reply has paid for
                 # it.
                 self._sink.end(pipeline.finish())
-            case Last.ERROR:
+            case lifecycle.Last.ERROR:
                 assert error is not None
                 self._send_error(error)
-            case Last.NOTHING:
+            case lifecycle.Last.NOTHING:
                 self._sink.abort()
             case _:
                 assert_never(verdict.last)
 
-    def conclude_at_once(self, verdict: Verdict | None) -> None:
+    def conclude_at_once(self, verdict: lifecycle.Verdict | None) -> None:
         """Conclude in a task that is cancelled: nothing is awaited, so the charge is only queued.
 
         `verdict` is None if the settlement is queued already.

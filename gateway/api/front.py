@@ -18,21 +18,12 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_request import BaseRequest
 
+from gateway import errors
 from gateway.addresses import find_address
 from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, Fronts, PacedConnection
 from gateway.api.state import Call, Gateway, find_code, make_headers, note_refusal
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, EVERY_CALLER
-from gateway.errors import (
-    BadRequest,
-    BodyTooLarge,
-    GatewayError,
-    InternalError,
-    MethodNotAllowed,
-    NotFound,
-    Overloaded,
-    drop_frames,
-)
 from gateway.ids import make_request_id
 from gateway.times import unix_ms
 
@@ -71,7 +62,7 @@ def make_front(
             response = _answer(call, error)
         except asyncio.CancelledError:  # the gateway stops
             if logged:
-                gateway.note_end(call, call.status or Overloaded.status)
+                gateway.note_end(call, call.status or errors.Overloaded.status)
             raise
         # A stream sent its own headers with its head; they cannot be changed any more.
         if not response.prepared:
@@ -88,14 +79,14 @@ def make_front(
 
 def _answer(call: Call, error: Exception) -> web.Response:
     """Render the error that ends a request; log it if it is not a GatewayError."""
-    if isinstance(error, GatewayError):
+    if isinstance(error, errors.GatewayError):
         known = error
     else:
         log.error("%s: internal error", call.request_id, exc_info=error)
-        known = InternalError()
+        known = errors.InternalError()
     response = render_error(call, known)
     note_refusal(call, known)
-    drop_frames(error)
+    errors.drop_frames(error)
     return response
 
 
@@ -110,10 +101,10 @@ def check_framing(http: web.Request) -> None:
     """Raise BadRequest for a body that was compressed on its way: `gzip, chunked` (RFC 9112, 6.1)."""
     encodings = http.headers.getall(hdrs.TRANSFER_ENCODING, ())
     if encodings and ",".join(encodings).strip().lower() != "chunked":
-        raise BadRequest("Of transfer encodings only 'chunked' is supported.")
+        raise errors.BadRequest("Of transfer encodings only 'chunked' is supported.")
 
 
-def render_error(call: Call, error: GatewayError) -> web.Response:
+def render_error(call: Call, error: errors.GatewayError) -> web.Response:
     """Render an error reply; the call notes its code for the log line."""
     call.error_code = find_code(error)
     response = web.Response(
@@ -130,10 +121,10 @@ def render_error(call: Call, error: GatewayError) -> web.Response:
     if not error.should_retry:
         # OpenAI's and Anthropic's SDKs obey this header, whatever the status says.
         response.headers["x-should-retry"] = "false"
-    if isinstance(error, MethodNotAllowed):
+    if isinstance(error, errors.MethodNotAllowed):
         # A 405 has to list the allowed methods (RFC 9110 §15.5.6).
         response.headers["Allow"] = error.allow
-    if isinstance(error, BodyTooLarge):
+    if isinstance(error, errors.BodyTooLarge):
         response.force_close()  # the rest of the body is not worth reading
     return response
 
@@ -146,7 +137,7 @@ def refuse_path(served: Collection[str]) -> Callable[[web.Request, Call], Awaita
         forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, ())
         address = find_address(http.remote or "", forwarded, proxies)
         call.visit = {"method": http.method, "path": clean_path(http.path), "address": address}
-        raise NotFound(explain_path(http.path, served))
+        raise errors.NotFound(explain_path(http.path, served))
 
     return refuse
 
@@ -155,7 +146,9 @@ def refuse_method(allow: str) -> Callable[[web.Request, Call], Awaitable[NoRetur
     """Make the handler of the methods that a path does not have."""
 
     async def refuse(http: web.Request, call: Call) -> NoReturn:  # noqa: ARG001 - a handler
-        raise MethodNotAllowed(f"Not allowed to {http.method} here; use {allow}.", allow=allow)
+        raise errors.MethodNotAllowed(
+            f"Not allowed to {http.method} here; use {allow}.", allow=allow
+        )
 
     return refuse
 
@@ -315,12 +308,12 @@ class CallerConnection(PacedConnection):
         if isinstance(exc, web.HTTPException):
             return self._refuse(_translate(exc.status))
         if isinstance(exc, HttpProcessingError):
-            drop_frames(exc)  # the parser's frame refers to the error: a cycle
-            return self._refuse(BadRequest(_find_problem(message or "")))
+            errors.drop_frames(exc)  # the parser's frame refers to the error: a cycle
+            return self._refuse(errors.BadRequest(_find_problem(message or "")))
         log.error("internal error (status %d)", status, exc_info=exc)
-        return self._refuse(InternalError())
+        return self._refuse(errors.InternalError())
 
-    def _refuse(self, error: GatewayError) -> web.Response:
+    def _refuse(self, error: errors.GatewayError) -> web.Response:
         now_ms = unix_ms()
         caller = choose_caller(self.head)
         call = Call(
@@ -362,7 +355,7 @@ def _find_problem(message: str) -> str:
     return "The request is not valid HTTP/1.1."
 
 
-def _translate(status: int) -> GatewayError:
+def _translate(status: int) -> errors.GatewayError:
     if status == web.HTTPExpectationFailed.status_code:
-        return BadRequest("The header Expect may only be '100-continue'.")
-    return NotFound(explain_path(""))
+        return errors.BadRequest("The header Expect may only be '100-continue'.")
+    return errors.NotFound(explain_path(""))

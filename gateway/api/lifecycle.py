@@ -19,16 +19,7 @@ from enum import Enum
 from itertools import product
 from typing import Final
 
-from gateway.errors import (
-    BadRequest,
-    GatewayError,
-    LedgerUnavailable,
-    OutOfResources,
-    Overloaded,
-    UndeliverableReply,
-    UpstreamError,
-    UpstreamTimeout,
-)
+from gateway import errors
 from gateway.ledger.call_records import Outcome
 
 CALLER_GONE_STATUS: Final = 499
@@ -160,14 +151,14 @@ UNCONCLUDED: Final = Verdict("internal_error", 500, Owed.NOTHING, Last.ERROR)
 settlement was queued before."""
 
 _ENDED_BY: Final = (
-    (UpstreamTimeout, Ending.TIMED_OUT),
-    (UndeliverableReply, Ending.UNDELIVERABLE),
-    (UpstreamError, Ending.FAILED),
-    (BadRequest, Ending.REJECTED),
-    (LedgerUnavailable, Ending.UNRECORDED),
-    (OutOfResources, Ending.FAULT),
-    (Overloaded, Ending.SHUTDOWN),
-    (GatewayError, Ending.FAULT),
+    (errors.UpstreamTimeout, Ending.TIMED_OUT),
+    (errors.UndeliverableReply, Ending.UNDELIVERABLE),
+    (errors.UpstreamError, Ending.FAILED),
+    (errors.BadRequest, Ending.REJECTED),
+    (errors.LedgerUnavailable, Ending.UNRECORDED),
+    (errors.OutOfResources, Ending.FAULT),
+    (errors.Overloaded, Ending.SHUTDOWN),
+    (errors.GatewayError, Ending.FAULT),
 )
 """The first matching row counts, so subclasses stand above their base class."""
 
@@ -181,7 +172,7 @@ _STEPS: Final[dict[Phase, frozenset[Phase]]] = {
 }
 
 
-def find_ending(error: GatewayError | None) -> Ending:
+def find_ending(error: errors.GatewayError | None) -> Ending:
     """Return the ending that an error stands for. Without an error the reply is complete."""
     if error is None:
         return Ending.COMPLETE

@@ -36,15 +36,7 @@ from typing import Final, cast
 from aiohttp import hdrs, web
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api.aiohttp_insides import (
-    PacedConnection,
-    find_last_reply,
-    has_whole_request,
-    is_between_requests,
-    is_serving,
-    list_connections,
-    set_keepalive_timeout,
-)
+from gateway.api import aiohttp_insides as insides
 from gateway.api.state import Gateway
 from gateway.config.records import Config, Server
 from gateway.errors import STOPPED, Overloaded
@@ -94,7 +86,7 @@ class ConnectionWatch:
         """Take other limits; the pause between two requests is that of new connections."""
         self._settings = config.server
         self.max_connections = find_max_connections(config.server)
-        set_keepalive_timeout(self._server, config.server.header_seconds)
+        insides.set_keepalive_timeout(self._server, config.server.header_seconds)
 
     async def run(self) -> None:
         """Check all connections periodically, until cancelled."""
@@ -128,7 +120,7 @@ class ConnectionWatch:
 
     def make_room(self) -> int:
         """Return how many connections may be accepted; close others if it would be none."""
-        present = list_connections(self._server)
+        present = insides.list_connections(self._server)
         room = self.max_connections - self.arriving - len(present)
         if room > 0:
             return room
@@ -149,17 +141,18 @@ class ConnectionWatch:
         )
         return len(closed)
 
-    def _find_least(self, count: int) -> list[PacedConnection]:
+    def _find_least(self, count: int) -> list[insides.PacedConnection]:
         """Find the connections to close: of strangers the oldest, whatever they do, else the idlest.
 
         Strangers showed no key. A part of all connections is theirs, as whoever is new is one. None
         are closed while all of these have only just come: in a moment they will have shown it.
         """
-        strangers: list[PacedConnection] = []
-        idle: list[PacedConnection] = []
-        unread: list[PacedConnection] = []
-        for connection in cast("Iterable[PacedConnection]", list_connections(self._server)):
-            transport, is_served = connection.transport, is_serving(connection)
+        strangers: list[insides.PacedConnection] = []
+        idle: list[insides.PacedConnection] = []
+        unread: list[insides.PacedConnection] = []
+        present = cast("Iterable[insides.PacedConnection]", insides.list_connections(self._server))
+        for connection in present:
+            transport, is_served = connection.transport, insides.is_serving(connection)
             if transport is None or transport.is_closing():
                 continue
             if not (connection.is_known or connection.was_known):
@@ -172,7 +165,7 @@ class ConnectionWatch:
             elif is_served or not connection.is_asked:
                 idle.append(connection)
         if len(strangers) < self.max_connections // STRANGERS_SHARE and (idle or unread):
-            return heapq.nsmallest(count, idle or unread, key=find_last_reply)
+            return heapq.nsmallest(count, idle or unread, key=insides.find_last_reply)
         grace = asyncio.get_running_loop().time() - GRACE_SECONDS
         old = [one for one in strangers if one.made <= grace or one.is_answered]
         return heapq.nsmallest(count, old, key=lambda one: one.made)
@@ -187,18 +180,18 @@ class ConnectionWatch:
     def is_idle(self) -> bool:
         """Return whether no request is being served and all replies have been read."""
         return not any(
-            is_serving(connection) or has_unread_bytes(connection)
+            insides.is_serving(connection) or has_unread_bytes(connection)
             for connection in self._server.connections
         )
 
     def close_idle(self) -> None:
         """Close connections that idle between two requests; the others close after their reply."""
         for connection in tuple(self._server.connections):
-            if is_between_requests(connection):
+            if insides.is_between_requests(connection):
                 # A reply whose caller has not read it yet would be lost.
                 if not has_unread_bytes(connection):
                     connection.force_close()
-            elif has_whole_request(connection):
+            elif insides.has_whole_request(connection):
                 connection.close()  # takes effect after the reply; further requests are not read
 
     def abort_all(self) -> None:
@@ -243,9 +236,9 @@ def _find_position(connection: RequestHandler) -> object | None:
     transport = connection.transport
     if transport is not None and (unread_bytes := transport.get_write_buffer_size()):
         return unread_bytes
-    if is_serving(connection) or transport is None or transport.is_closing():
+    if insides.is_serving(connection) or transport is None or transport.is_closing():
         return None
-    return ("waiting", find_last_reply(connection))
+    return ("waiting", insides.find_last_reply(connection))
 
 
 def has_unread_bytes(connection: RequestHandler) -> bool:

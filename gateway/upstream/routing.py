@@ -15,18 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
+from gateway import errors
 from gateway.config.records import Model, Provider, Route
 from gateway.dialects.chat.state import tag_provider
 from gateway.dialects.exchanges import Exchange, Exchanges
 from gateway.dialects.records import Target
-from gateway.errors import (
-    BadRequest,
-    Blame,
-    GatewayError,
-    UpstreamError,
-    UpstreamUnavailable,
-    rename_model,
-)
 from gateway.upstream.forwarder import Forwarder
 from gateway.upstream.rests import Breaker, BreakerState, ProviderKey
 
@@ -105,7 +98,7 @@ class ProviderState:
     def leave(self, upstream_model: str, error: BaseException | None) -> None:
         """Count a request that ends; the breakers note how it ended."""
         self._load.in_flight -= 1
-        if error is None or isinstance(error, BadRequest):
+        if error is None or isinstance(error, errors.BadRequest):
             # The breaker judges reachability and health, not what callers ask.
             self.note_alive(upstream_model)  # refusing a bad request is an answer, too
             return
@@ -113,7 +106,7 @@ class ProviderState:
         # sent.
         for breaker in self._list_breakers(upstream_model):
             breaker.forget()
-        if isinstance(error, UpstreamError):
+        if isinstance(error, errors.UpstreamError):
             if error.blame != "nobody":
                 self._note_failure(upstream_model, error.blame)
             # A rest may come without a failure: a provider that limits the rate (429) works.
@@ -130,7 +123,7 @@ class ProviderState:
         self._load.in_flight += 1
         try:
             yield
-        except UpstreamError as error:
+        except errors.UpstreamError as error:
             if error.blame == "provider":
                 self._note_failure(upstream_model, error.blame)
             raise
@@ -155,7 +148,7 @@ class ProviderState:
         """Return the breakers that concern a model; usually there are none."""
         return [self._breakers[one] for one in (WHOLE, upstream_model) if one in self._breakers]
 
-    def _note_failure(self, upstream_model: str, blame: Blame) -> None:
+    def _note_failure(self, upstream_model: str, blame: errors.Blame) -> None:
         failed = WHOLE if blame == "provider" else upstream_model
         breaker = self._breakers.setdefault(failed, Breaker())
         if not breaker.fail(time.monotonic(), at_once=blame == "reply"):
@@ -169,7 +162,7 @@ class ProviderState:
     def _check_room(self) -> None:
         most = self.config.max_concurrency
         if most and self._load.in_flight >= most:
-            raise UpstreamUnavailable(
+            raise errors.UpstreamUnavailable(
                 "The upstream provider has as many requests as it may at once.",
                 next_route=True,
                 cause="not tried: max_concurrency",
@@ -196,13 +189,13 @@ class Candidate:
     passed_headers: tuple[str, ...] = ()
     """The caller's headers that go on to the provider, in lower case."""
 
-    def report(self, error: GatewayError, note_failure: NoteFailure) -> None:
+    def report(self, error: errors.GatewayError, note_failure: NoteFailure) -> None:
         """Remove the provider's key and its name of the model from an error, and log the error."""
         provider, upstream_model = self.provider, self.target.upstream_model
         provider.forwarder.redact(error)
-        if isinstance(error, UpstreamError) and error.alarm:
+        if isinstance(error, errors.UpstreamError) and error.alarm:
             log.error("provider %s: %s", provider.name, error.alarm)
-        rename_model(error, upstream_model, self.model_id)
+        errors.rename_model(error, upstream_model, self.model_id)
         if error.cause:
             note_failure(f"{provider.name}/{upstream_model}", error.cause)
 
@@ -316,7 +309,7 @@ async def try_routes(
                 provider.leave(upstream_model, error)
                 raise
             provider.leave(upstream_model, None)
-        except GatewayError as error:
+        except errors.GatewayError as error:
             candidate.report(error, note_failure)
             # Once a provider may have begun, another route could charge the caller twice for one request.
             if candidate is candidates[-1] or not error.next_route:
