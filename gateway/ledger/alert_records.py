@@ -1,7 +1,7 @@
-"""Records of what people are told beside the books: alerts, refusals, calls to providers, latencies.
+"""Records kept beside the books: alerts, refusals, calls to providers, latencies.
 
-An alert is raised once for each occurrence and channel, and then queued until it is delivered. What
-stands for a while, such as a failing provider, is also kept as a condition until it ends.
+An alert is raised once for each occurrence and channel, and then queued until it is delivered. A lasting
+problem, such as a failing provider, is also kept as a condition until it ends.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ ID_BYTES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One occurrence; its text names no secret and nothing that was said to a model."""
+    """One occurrence. Its text contains no secret and nothing from prompts or replies."""
 
     kind: AlertKind
     subject: str
     """A provider, an account, a budget: what `text` is about."""
     occurrence: str
-    """Tells it from other alerts of the same kind and subject."""
+    """Distinguishes it from other alerts of the same kind and subject."""
     text: str
     account_id: int | None = None
     """The account whose holder is told, too."""
@@ -58,13 +58,13 @@ class Alert:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The same for what is raised only once."""
+        """The occurrence of an alert that is raised only once."""
         return self.kind, self.subject, self.occurrence
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A holder's choices."""
+    """A holder's choices about alerts."""
 
     url: str | None
     secret: str | None = field(repr=False)
@@ -102,12 +102,12 @@ class AlertView:
 
 
 def make_alert_id() -> str:
-    """Return a new id, by which a receiver knows what it has seen before."""
+    """Return a new id, by which a receiver recognises repeated deliveries."""
     return f"alert_{os.urandom(ID_BYTES).hex()}"
 
 
 def write_alert(alert: Alert, alert_id: str, account: str | None, now_ms: int) -> str:
-    """Write what is sent: JSON on one line."""
+    """Write the body that is sent: JSON on one line."""
     body = {
         "id": alert_id,
         "kind": alert.kind,
@@ -121,7 +121,7 @@ def write_alert(alert: Alert, alert_id: str, account: str | None, now_ms: int) -
 
 
 KEPT_FAILURES: Final = 10_000
-"""How many failures are kept one by one, by the request: a provider that is down makes many."""
+"""How many failures are kept as single requests: a provider that is down makes many."""
 SLOT_MS: Final = 600_000
 """Calls to providers are summed by ten minutes, so that "the last hour" means 50 to 60 minutes."""
 
@@ -133,16 +133,16 @@ class UpstreamFailure:
     at_ms: int
     request_id: str
     status: int | None
-    """The status of its reply; None if there was none."""
+    """The status of the provider's reply; None if there was none."""
     reason: str
     url: str
     """The whole address, without secrets; "" for the built-in provider."""
     type: str = ""
-    """The provider's own name for its error, with `code` and `param`; "" where it says nothing."""
+    """The provider's own name for its error, with `code` and `param`; "" if it gave none."""
     code: str = ""
     param: str = ""
     rejected: bool = False
-    """True if the provider found fault with the request: that is no failure of its own."""
+    """True if the provider rejected the request as faulty, which is no failure of the provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class RefusalView:
     """None if the key is unknown."""
     code: str
     model: str
-    """"" if none was named by then, or none that is configured."""
+    """"" if no configured model was named by then."""
     count: int
     last_ms: int
     last_request_id: str
@@ -162,9 +162,10 @@ class RefusalView:
 KEPT_REFUSED_MS: Final = 7 * DAY_MS
 """How long refused requests are kept one by one."""
 REFUSED_A_DAY: Final = 10_000
-"""How many of a UTC day are kept, the latest ones."""
+"""How many refused requests of a UTC day are kept: the latest."""
 REFUSED_OF_ACCOUNT_A_DAY: Final = 1000
-"""How many of these are one account's: a client that retries for ever must not push out the others'."""
+"""How many of these may be one account's: a client that retries for ever must not displace the
+others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,7 @@ class RefusedView:
     at_ms: int
     code: str
     model: str
-    """The model that it named, also if there is none of that name; "" if it named none by then."""
+    """The model that it named, whether that exists or not; "" if it had named none by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +199,12 @@ class UpstreamView:
     latest: CallSums = field(default_factory=CallSums)
     """The latest ten minutes in which it was asked."""
     failure: UpstreamFailure | None = None
-    """The last one that is kept."""
+    """The latest failure that is kept."""
 
 
 EDGES_MS: Final = tuple((isqrt(400 << power) + 1) // 2 for power in range(35))
-"""The longest time of each bucket: powers of the root of 2, from 10 ms to 22 min. What took longer
-than all is in a bucket of its own, without an end."""
+"""The longest time of each bucket: powers of the root of 2, from 10 ms to 22 min. Longer times are in a
+last bucket without an end."""
 
 LatencyScope = Literal["route", "account", "day"]
 """The groups that latencies are summed by: a provider's model and the hour, an account's hour, the day."""
@@ -232,7 +233,7 @@ class LatencyCount:
 
 
 def measure_latency(counts: Iterable[LatencyCount]) -> Latency:
-    """Compute the percentiles of what all counts sum up to."""
+    """Compute the percentiles of all counts together."""
     firsts, totals = ([0] * (len(EDGES_MS) + 1) for _ in range(2))
     for one in counts:
         firsts[one.bucket] += one.firsts
@@ -244,9 +245,9 @@ def measure_latency(counts: Iterable[LatencyCount]) -> Latency:
 
 
 def _find_percentile_ms(counts: list[int], percent: int) -> int | None:
-    """Return the time that as many percent of the counted did not exceed; None if there are none.
+    """Return the time that this percentage did not exceed; None if nothing was counted.
 
-    Within its bucket it is interpolated, so it is never beyond the bucket's longest time.
+    It is interpolated within its bucket, so it never exceeds the bucket's longest time.
     """
     hundredths = sum(counts) * percent
     if not hundredths:

@@ -1,6 +1,6 @@
 """The records of a serving ledger: accounts and keys in memory, holds and their ends.
 
-`serving.ledger.ServingLedger` is what is done with them.
+`serving.ledger.ServingLedger` has the operations on them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Account:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Line:
-    """A key and all that it was rotated to: they share one cap, so what they spend counts together."""
+    """A key and all keys that replaced it by rotation. They share one cap, so their spending is summed."""
 
     id: str
-    """That of the first of them."""
+    """The id of the line's first key."""
     spent_nano: int = 0
     held_nano: int = 0
     unheld_nano: int = 0
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Key:
-    """A key in that memory, without the secret; only the ledger writes to it."""
+    """A key in the memory of a serving process, without the secret; only the ledger writes to it."""
 
     id: str
     account: Account
@@ -81,7 +81,7 @@ class Key:
 class Admission:
     """The facts of a request when its hold is taken.
 
-    This and the settlement are made for every request; to freeze them would cost 2 µs of it.
+    Not frozen, like the settlement: every request makes both, and frozen ones take 2 µs more.
     """
 
     request_id: str
@@ -90,7 +90,7 @@ class Admission:
     provider: str
     price: AppliedPrice
     hold_nano: int
-    """The expected cost; once the hold is taken, the amount that was."""
+    """The expected cost; once the hold is taken, the amount that was held."""
     stream: bool
     started_ms: int
     """Wall clock, Unix milliseconds."""
@@ -99,9 +99,9 @@ class Admission:
     account_rate: Rate | None = None
     """The limits of the account; None if it has none."""
     expected_tokens: int = 0
-    """The count for the rates until the settlement tells the true one, which is 0 for a void."""
+    """The tokens that count for the rates until the settlement states the true number, 0 for a void."""
     full_nano: int = 0
-    """The most that it may cost: it counts as spoken for, whatever is held of it."""
+    """The most that the request may cost. It counts as spoken for, however much is held."""
     full_below_nano: int = 0
     """If less than this is left, `full_nano` is held."""
 
@@ -129,9 +129,9 @@ class Settlement:
     withdraw_if_late: bool
     """Whether a charge that cannot be committed in time becomes a void: nothing was delivered."""
     provider_cost_nano: int | None = None
-    """The provider's bill for it by its tokens and the configured cost; None if that is unknown."""
+    """The provider's price for the request by tokens and configured cost; None if unknown."""
     reported_cost_nano: int | None = None
-    """The amount that the provider says it charged, if it does."""
+    """The charge that the provider reports, if it reports any."""
 
     @property
     def is_posted(self) -> bool:
@@ -151,7 +151,7 @@ class Hold:
     resolved: bool = False
     """True when nothing is held any more: the settlement is committed, or it failed for good."""
     budget: Budget | None = None
-    """The key's budget when the hold was taken; this one is charged."""
+    """The key's budget when the hold was taken, which is charged."""
     unheld_nano: int = 0
     """The amount that the request may cost beyond the hold."""
     settlement: Settlement | None = None
@@ -160,11 +160,11 @@ class Hold:
     raised: bool = False
     """True when the amount was raised since the last batch, and the database must know."""
     admitted: PromptFuture | None = field(default=None, repr=False)
-    """Done when the request's row is committed; made when somebody first waits for that."""
+    """Done when the request's row is committed; made when somebody first waits for it."""
     settled: PromptFuture | None = field(default=None, repr=False)
     """Done when the settlement is committed; made by `settle`."""
     waiting_since_seconds: float = 0
-    """The time at which somebody began to wait for the next step, on the event loop's clock."""
+    """When somebody began to wait for the next step, on the event loop's clock."""
 
 
 COMMIT_SECONDS: Final = 5

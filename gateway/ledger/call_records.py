@@ -74,20 +74,20 @@ def sum_usage(usages: Iterable[Usage]) -> Usage:
 
 
 class ProviderCosts(NamedTuple):
-    """A sum of what providers bill for charged requests; only operators may see it."""
+    """Sums of providers' bills for charged requests; only operators may see them."""
 
     known: int = 0
-    """Requests whose cost is known: one was configured."""
+    """Requests with a known provider cost: prices for it were configured."""
     charged_nano: int = 0
-    """The sum that these requests were charged."""
+    """The charges of these requests."""
     provider_cost_nano: int = 0
     reported: int = 0
-    """Requests whose provider said what it charged."""
+    """Requests whose provider reported its charge."""
     reported_nano: int = 0
     compared: int = 0
-    """Requests whose cost is known and was reported."""
+    """Requests whose cost is both computed and reported."""
     difference_nano: int = 0
-    """The excess of what was reported over what was computed."""
+    """The excess of the reported over the computed costs."""
 
     @property
     def margin_nano(self) -> int:
@@ -116,9 +116,9 @@ class UsageReport:
     points: tuple[UsagePoint, ...]
     """Days or hours with calls, the oldest first."""
     keys: tuple[tuple[KeyLabel, Usage], ...]
-    """The most expensive first; empty unless asked for by key."""
+    """The most expensive first; empty unless sums by key were requested."""
     models: tuple[str, ...]
-    """All models that were used, whichever model was asked for."""
+    """All models used, whether or not a model is selected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class GatewayView:
 
 @dataclass(frozen=True, slots=True)
 class StatementLine:
-    """The movements of an account in a time: its opening balance and they make the closing one."""
+    """An account's movements in a period: opening balance plus movements is the closing balance."""
 
     account: str
     opening_nano: int
@@ -158,7 +158,7 @@ class StatementLine:
     codes_nano: int
     cards_nano: int
     charges_nano: int
-    """Below 0, as it is a movement."""
+    """Negative, as it is a movement."""
     corrections_nano: int
     closing_nano: int
 
@@ -228,7 +228,7 @@ class OutcomeWords:
     """An outcome in words."""
 
     by: Literal["caller", "upstream", "gateway"] | None
-    """The one who ended the request; None while it is in flight."""
+    """Who ended the request; None while it is in flight."""
     label: str
     """A few words, for a column."""
     sentence: str
@@ -320,7 +320,7 @@ OutcomeFilter = Outcome | Literal["failed"]
 
 @dataclass(frozen=True, slots=True)
 class CallFilter:
-    """A filter for calls; what is None is not asked for."""
+    """A filter for calls. Fields that are None do not filter."""
 
     account_id: int | None = None
     request_id: str | None = None
@@ -330,7 +330,7 @@ class CallFilter:
     outcome: OutcomeFilter | None = None
     status: int | None = None
     slower_than_ms: int | None = None
-    """Calls that took longer; an interrupted one ended at the next start, which does not count."""
+    """Calls that took longer. Interrupted calls never match: they ended at the next start."""
     since_ms: int | None = None
     """The least time at which a call began."""
     until_ms: int | None = None

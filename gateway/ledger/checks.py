@@ -1,4 +1,4 @@
-"""Checks of what operators and holders give: names, notes, amounts, limits and dates.
+"""Checks of operators' and holders' input: names, notes, amounts, limits and dates.
 
 The books make them before a change. Each raises Refused; `field` is the name of the checked input in
 forms.
@@ -20,13 +20,14 @@ MAX_NOTE_CHARS: Final = 500
 MAX_IDEMPOTENCY_KEY_CHARS: Final = 200
 """Characters of an idempotency key: several times a UUID, and it is part of an index."""
 MAX_COUNT: Final = 10**9
-"""The largest count or limit. More is taken for a typing error."""
+"""The largest count or limit. More is considered a typing error."""
 MAX_MODEL_CHARS: Final = 200
 """Characters of a model's id, as many as `gateway.toml` allows."""
 MAX_MODELS: Final = 100
-"""Models of the list of a key or an account, of which the event log keeps the number."""
+"""Models in the list of a key or an account. The event log keeps only their number."""
 MAX_MODELS_BYTES: Final = 4096
-"""Bytes of all names in a list: the server has all live keys in memory, and holders make keys."""
+"""Bytes of all names in a list. It is limited because all live keys are in memory and holders make
+keys."""
 MAX_MOMENT_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, where dates end."""
 
@@ -49,7 +50,7 @@ def require_amount(amount_nano: int, field: str = "amount") -> None:
 
 
 def require_above_zero(what: str, amount_nano: int, field: str, advice: str = "") -> None:
-    """Require an amount that may be given or spent; `what` begins the refusal of another one."""
+    """Require an amount that may be given or spent; `what` begins the message of a refusal."""
     require_amount(amount_nano, field)
     if amount_nano <= 0:
         raise Refused(f"{what} must be above 0{advice}", field=field)

@@ -2,13 +2,13 @@
 
     key ── budget_id ──> budget <── budget_id ── request, from its hold on
 
-A budget's sum is that of the posted requests charged to it which ended in one period. It is kept by
-the transaction that posts them, for the period at the time of the commit; the first one of a period
-begins a new sum. Nothing has to happen when a period ends: a sum of another period counts as 0.
-A request is charged to the budget that its key had at the hold. Corrections change no budget.
+A budget's sum is the cost of posted requests charged to it in one period. The transaction that posts a
+request adds its cost, in the period of the commit; the first request of a period begins a new sum.
+Nothing has to happen when a period ends: the sum of another period counts as 0. A request is charged to
+the budget that its key had at the hold. Corrections change no budget.
 
-The API counts the rates of what its own process admits. A ledger that several processes share counts
-for all of them, see `ServingLedger.confirm`. Both refuse in the same words.
+The API counts rates within its own process. A ledger that several processes share counts for all of
+them, see `ServingLedger.confirm`. Both refuse in the same words.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Period = Literal["day", "week", "month"]
 
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 _A_MONTH: Final = 31
-"""Days behind the first of any month that are in the next one."""
+"""Days after the first of any month that certainly reach the next month."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One period, from its first midnight to that of the next."""
+    """One period, from its first midnight to the first midnight of the next."""
 
     starts_ms: int
     ends_ms: int
@@ -53,7 +53,7 @@ def find_span(period: Period, at_ms: int) -> Span:
 
 @lru_cache(maxsize=64)
 def _find_span(period: Period, day: int) -> Span:
-    """Compute it once: all settlements of a day are in the same three periods."""
+    """Cached: all settlements of a day are in the same three periods."""
     match period:
         case "day":
             first, following = day, day + 1
@@ -79,7 +79,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """The sum of one period."""
+    """The spent sum of one period."""
 
     span: Span
     spent_nano: int
@@ -100,7 +100,7 @@ class BudgetStanding:
 
     @property
     def remaining_nano(self) -> int:
-        # Requests may cost more than was held of them, so a budget can be overspent.
+        # Requests may cost more than their holds, so a budget can be overspent.
         return max(self.amount_nano - self.spent_nano, 0)
 
 
@@ -110,7 +110,7 @@ class BudgetView(BudgetStanding):
 
     account: str
     keys: int
-    """Keys that spend from it and have not ended."""
+    """The number of live keys that spend from it."""
     created_ms: int
 
 
@@ -134,7 +134,7 @@ class Budget:
 
     def find_spent_nano(self, now_ms: int) -> int:
         """Return what was spent in the present period."""
-        # A sum of an earlier period stays until the first charge of the present one replaces it.
+        # The sum of an earlier period stays until the first charge of the present period replaces it.
         spending = self.spending
         return spending.spent_nano if spending.span.contains(now_ms) else 0
 
@@ -143,7 +143,7 @@ class Budget:
         return self.find_spent_nano(now_ms) >= self.allowance.amount_nano
 
     def find_left_nano(self, now_ms: int) -> int:
-        """Return what is left of the present period, less what requests in flight may cost."""
+        """Return how much is left in the present period, less the possible cost of requests in flight."""
         spoken_for_nano = self.find_spent_nano(now_ms) + self.held_nano + self.unheld_nano
         return self.allowance.amount_nano - spoken_for_nano
 
@@ -185,7 +185,7 @@ class Rate:
 
 
 def refuse_requests(owner: Owner, limit: int, wait_seconds: float) -> RateLimited:
-    """Make the refusal of a request that comes too soon; it will fit after the wait."""
+    """Make the refusal of a request that comes too soon and will fit after the wait."""
     return RateLimited(
         f"This {owner} may make {limit} requests per minute. Try again in {wait_seconds:.1f} s.",
         retry_after_seconds=wait_seconds,
@@ -193,7 +193,7 @@ def refuse_requests(owner: Owner, limit: int, wait_seconds: float) -> RateLimite
 
 
 def refuse_tokens(owner: Owner, limit: int, estimate: int, wait_seconds: float) -> RateLimited:
-    """Make the refusal of a request whose tokens are too many; they will fit after the wait."""
+    """Make the refusal of a request with too many tokens, which will fit after the wait."""
     return RateLimited(
         f"This {owner} may use {limit} tokens per minute and this request takes about {estimate}."
         f" Try again in {wait_seconds:.1f} s.",
@@ -213,7 +213,7 @@ def refuse_concurrency(
 
 LimitName = Literal["requests_per_minute", "tokens_per_minute", "concurrency"]
 LIMITS: Final[tuple[LimitName, ...]] = get_args(LimitName)
-"""The limits among the terms: 0 is no limit, None the configuration's default."""
+"""The limits in terms: 0 means no limit, None the configuration's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class KeyTerms(Terms):
     """The budget it spends from; several keys may share one."""
 
     def has_expired(self, now_ms: int) -> bool:
-        """Return whether the expiry has passed; that of a rotated key is the end of its grace."""
+        """Return whether the expiry has passed. A rotated key's expiry is the end of its grace."""
         return self.expires_ms is not None and self.expires_ms <= now_ms
 
 
@@ -294,7 +294,7 @@ class KeyView:
         return "active"
 
     def is_unused(self, since_ms: int, now_ms: int) -> bool:
-        """Return whether a key that has not ended is older than `since_ms` and was not used since."""
+        """Return whether a live key is older than `since_ms` and was not used since."""
         used_ms = self.created_ms if self.last_used_ms is None else self.last_used_ms
         return used_ms <= since_ms and self.status(now_ms) in {"active", "cap_spent"}
 

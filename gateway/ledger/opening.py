@@ -1,7 +1,7 @@
 """Open, check and make the ledger of a location: a path leads to SQLite, an address to PostgreSQL.
 
-Each database is imported only when it is used: a command needs one of them, and PostgreSQL's driver
-may not be installed.
+Each database is imported only when needed: a command uses one, and PostgreSQL's driver may not be
+installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger("gateway.ledger")
 
 @contextmanager
 def _need_driver() -> Iterator[None]:
-    """Say how to install PostgreSQL's driver, which is an extra, where an import lacks it."""
+    """If PostgreSQL's driver is missing, say how to install this extra."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -45,10 +45,10 @@ def open_ledger(
 ) -> AbstractAsyncContextManager[ServingLedger]:
     """Open the ledger of a serving process; leaving it commits what is queued.
 
-    Opening recovers from a crash and audits what is new since the last checkpoint. While that goes
-    on, `tell` is called every few seconds. After each commit `note_commit` gets the number of its
-    requests and its seconds, on the event loop. PostgreSQL keeps the requests of this
-    month and of the `retention_months` - 1 before it, or all if that is 0.
+    Opening recovers from a crash and audits the entries since the last checkpoint. Meanwhile `tell` is
+    called every few seconds. After each commit `note_commit` gets the number of its requests and its
+    seconds, on the event loop. PostgreSQL keeps the requests of this month and of the `retention_months`
+    - 1 before it, or all if that is 0.
 
     Raises:
         LedgerLocked: another process serves from the file.
@@ -115,7 +115,7 @@ def make_ledger(
     *,
     clock: Callable[[], int] = unix_ms,
 ) -> AuditReport:
-    """Make a new ledger of the records of another, of this version of the schema, if they add up.
+    """Make a new ledger from another's records of this schema version, if they add up.
 
     Raises:
         BadRecord: the version is unknown, or a record has no place in a ledger of it.
@@ -134,7 +134,7 @@ def make_ledger(
 
 
 def find_server(location: Location) -> int | None:
-    """Return the id of the process of this machine that serves from it; None if there is none."""
+    """Return the id of the local process that serves from the ledger; None if there is none."""
     match location:
         case Path():
             from gateway.ledger.sqlite import files

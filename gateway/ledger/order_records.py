@@ -1,7 +1,7 @@
-"""Records of payments by card: orders, and what the payment provider says of them.
+"""Records of payments by card: orders, and what the payment provider reports about them.
 
-An order is made before the provider is asked for a payment page. The credit's amount and account are
-the order's; the provider only says whether it was paid. Its fees are the operator's, and move no balance.
+An order is made before the provider is asked for a payment page. The credit's amount and account are the
+order's; the provider only says whether it was paid. The operator bears its fees; they change no balance.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OrderView:
     entry_id: int | None
     """The credit."""
     fee_nano: int | None
-    """The amount that the provider took; None if that is unknown, or not in one currency."""
+    """The provider's fee; None if it is unknown or not in one currency."""
     fee_currency: str | None
 
 
@@ -43,29 +43,29 @@ class Fee:
     id: str
     kind: Literal["payment", "dispute"]
     amount_nano: int
-    """Below zero where something was given back."""
+    """Negative if the provider paid it back."""
     currency: str
-    """In capitals: the one that the provider pays out in, which may not be the order's."""
+    """In capitals: the currency that the provider pays out, which may differ from the order's."""
     created_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class FeeSums:
-    """The fees that the provider took in some days."""
+    """The provider's fees in a range of days."""
 
     by_currency: tuple[tuple[str, int, int], ...]
     """Each currency with the number of its orders, and the sum in nano-units."""
     unknown: int
-    """Orders of these days that were paid, and whose payment's fee is not known."""
+    """Paid orders of these days whose payment fee is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """The state of a payment page, as the provider tells it."""
+    """The state of a payment page, as reported by the provider."""
 
     session_id: str
     order_id: str | None
-    """The order that the page was made for, as it was told then."""
+    """The order id that was sent when the page was made."""
     state: PageState
     """Open also while the payment is under way, which takes days for some kinds."""
     amount_nano: int
@@ -76,7 +76,7 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class Reversal:
-    """A refund or a dispute, or what all refunds of a charge have come to."""
+    """A refund or a dispute, or the sum of all refunds of a charge."""
 
     id: str
     kind: Literal["refund", "refunds", "dispute"]

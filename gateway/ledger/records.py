@@ -1,4 +1,4 @@
-"""Errors of a ledger, where one is, and the records of accounts, entries, codes, events and audits.
+"""A ledger's errors and location; records of accounts, entries, codes, events and audits.
 
 A ledger is in a file of SQLite or in a database of PostgreSQL. Views are copies: changing one
 changes nothing in the ledger.
@@ -22,7 +22,7 @@ class LedgerError(Exception):
 
 
 class LedgerMissing(LedgerError):
-    """There is no database, and its folder could have one."""
+    """No database at this location yet; one could be made there."""
 
 
 class LedgerLocked(LedgerError):
@@ -30,7 +30,7 @@ class LedgerLocked(LedgerError):
 
 
 class FilesLost(LedgerError):
-    """A file that is in use was removed or replaced; what is written to it now may be lost."""
+    """The file in use was removed or replaced. Further writes to it may be lost."""
 
 
 class LedgerMismatch(LedgerError):
@@ -38,10 +38,9 @@ class LedgerMismatch(LedgerError):
 
 
 class Refused(Exception):
-    """A verb cannot do what it was asked; the text tells people what and why.
+    """A verb refuses to act; the text says what and why.
 
-    For programs, `code` is the reason in one word and `field` the name of the wrong input, if
-    there is one.
+    For programs, `code` gives the reason in one word and `field` the name of the wrong input, if any.
     """
 
     word = "refused"
@@ -95,7 +94,7 @@ class NodeView:
     version: str
     since_ms: int
     seen_ms: int
-    """The time at which it last said that it lives."""
+    """The time of its last sign of life."""
 
 
 MAX_INTEGER: Final = 2**63 - 1
@@ -103,7 +102,7 @@ MAX_INTEGER: Final = 2**63 - 1
 
 CLI: Final = Actor("cli")
 SYSTEM: Final = Actor("system")
-"""The process that serves."""
+"""The id of the serving process."""
 FIRST_START: Final = Actor("first start")
 
 
@@ -164,7 +163,7 @@ class EntryView:
     note: str
     created_ms: int
     is_repeated: bool = field(default=False, compare=False)
-    """Whether an earlier call with the same idempotency key posted it, and this one nothing."""
+    """Whether an earlier call with the same idempotency key posted the entry, and this call nothing."""
 
 
 @dataclass(frozen=True, slots=True)

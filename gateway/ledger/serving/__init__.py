@@ -1,4 +1,4 @@
-"""The ledger of a serving process, whichever database it has: decisions in memory, one writer.
+"""The ledger of a serving process, the same for each database: decisions in memory, one writer.
 
 ledger    the contract: hold, confirm, settle; its waits, and its receipts
 memory    accounts and keys, as a request reads no row; the check and the reservation of money in one

@@ -1,9 +1,9 @@
-"""The state of commits, and counts of what is noted beside them: refusals, calls to providers, latencies.
+"""The state of commits; and counts of refusals, calls to providers and latencies, written apart from them.
 
 Health: when a failure becomes an outage, how it is retried, and its log lines.
 
-Counting is a step in memory. Every few seconds the store adds the sums to the database,
-in a transaction of its own, so that no request waits for it and no batch can fail by it.
+Counting happens in memory. Every few seconds the store adds the sums to the database in a separate
+transaction. So no request waits for it, and no batch can fail because of it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from gateway.times import HOUR_MS
 log = logging.getLogger("gateway.ledger")
 
 PROVEN_SECONDS: Final = 1.0
-"""How long a commit proves that the next will work: a disk that fills up in between is found by the
-requests of this time, which are then lost to their callers and cost nothing."""
+"""How long a commit counts as proof that the next will work. If the disk fills up in this time, the
+requests of this time fail and cost nothing."""
 BUSY_SECONDS: Final = 1
-"""How long a locked database is retried before it counts as an outage: others' writes take less."""
+"""How long a locked database is retried before it counts as an outage. Other programs' writes take
+less."""
 
 
 TOLD_SECONDS: Final = 60
-"""How long a state that was told is not told again, however often it comes and goes."""
+"""How long a logged state is not logged again, however often it comes and goes."""
 
 MOST_TOLD: Final = 20
 """Accounts in a log line."""
@@ -42,9 +43,9 @@ LOCKED: Final = (
 
 
 class States:
-    """Log lines of what comes and goes: one for a state when it begins, and one in a minute at most.
+    """Log lines for states that come and go: one when a state begins, and one in a minute at most.
 
-    A state is noted again and again while it lasts. So one that lasts is told in the end.
+    A state is noted repeatedly while it lasts, so a lasting state is always logged in the end.
     """
 
     def __init__(self, present: str) -> None:
@@ -54,33 +55,33 @@ class States:
     def note(self, state: str, now_seconds: float, tell: Callable[[], None]) -> None:
         if state == self.told:
             return
-        # What is held back here is told by a later note, if the state lasts until then.
+        # A later note logs a state suppressed here, if it lasts until then.
         if now_seconds - self._told_seconds.get(state, -math.inf) >= TOLD_SECONDS:
             self.told, self._told_seconds[state] = state, now_seconds
             tell()
 
 
 class Health:
-    """One `note_` for each round of the writer; times are those of the event loop's clock."""
+    """The writer calls a `note_` method after each round. Times are seconds of the event loop's clock."""
 
     def __init__(self) -> None:
         self._states = States("works")
         self._locks = States("free")
         self.writable = True
         self.should_pause = False
-        """False where the next try may work at once: another program's lock is short."""
+        """False if the next try may work at once: other programs' locks are short."""
         self._busy_since_seconds: float | None = None
         self._worked_seconds = -math.inf
 
     def is_proven(self, now_seconds: float) -> bool:
-        """Return whether commits work, as far as anybody can know without one."""
+        """Return whether commits work, as far as that is known."""
         return self.writable and now_seconds - self._worked_seconds < PROVEN_SECONDS
 
     def note_commit(self, now_seconds: float) -> None:
         self._worked_seconds = now_seconds
 
     def doubt(self) -> None:
-        """Take no earlier commit for a proof: the database refused what should have worked."""
+        """Stop trusting earlier commits: the database refused a commit that should have worked."""
         self._worked_seconds = -math.inf
 
     def note_success(self, now_seconds: float) -> None:
@@ -106,7 +107,7 @@ class Health:
         self._states.note("fails", now_seconds, told)
 
     def note_locks(self, accounts: Sequence[str], now_seconds: float) -> None:
-        """Note the accounts that cannot be written, because of another program."""
+        """Note the accounts that another program has locked."""
         if accounts:
             told = partial(log.warning, LOCKED, ", ".join(accounts[:MOST_TOLD]))
             self._locks.note("locked", now_seconds, told)
@@ -122,24 +123,24 @@ class Health:
 
 
 WRITE_SECONDS: Final = 2.0
-"""How long sums wait to be written: a kill loses those of this time."""
+"""How long sums wait to be written. A kill loses the sums of this time."""
 CLOSE_SECONDS: Final = 1.0
-"""How long a stop tries to write the last sums. Other processes' transactions are short."""
+"""How long a stop tries to write the last sums: longer than other processes' transactions."""
 RETRY_SECONDS: Final = 0.05
-"""The pause between those tries."""
+"""The pause between two tries to write the last sums."""
 MAX_SUMS: Final = 4096
-"""Sums, refused requests or failures in memory: more come together only while the ledger cannot be
-written, and are not counted."""
+"""Sums, refused requests or failures in memory. More pile up only while the ledger cannot be written;
+they are dropped."""
 REFUSED_AT_ONCE: Final = 64
-"""Refused requests of an account that are written together. A flood is counted, but not kept one by
-one: it must neither take others' place in memory nor keep the database busy."""
+"""Refused requests of an account that are written together. A flood is counted but not kept one by one:
+it must not displace other accounts' in memory or keep the database busy."""
 
 
 COUNTLESS: Final = "refusals, calls to providers and latencies cannot be counted: %s"
 
 
 class Observer:
-    """Only the event loop touches it; the thread gets sums that nothing changes any more."""
+    """Only the event loop uses the counts. The thread gets sums that no longer change."""
 
     def __init__(self, store: Store, clock: Callable[[], int]) -> None:
         self._store = store
@@ -164,7 +165,7 @@ class Observer:
         named: str = "",
         key_id: str = "",
     ) -> None:
-        """Count a refused request; `named` is the model it asked for, even if nothing has that name."""
+        """Count a refused request. `named` is the model it names, whether that exists or not."""
         now_ms = self._clock()
         key = (now_ms // HOUR_MS, account_id, code, model)
         sums = self._sums.refusals.get(key)
@@ -193,7 +194,8 @@ class Observer:
             sums = self._sums.calls[key] = CallSum()
         sums.calls += 1
         if failure is not None:
-            # A rejection is kept for whoever looks the request up, and not held against the provider.
+            # A rejection is kept for look-ups of the request and does not count as the provider's
+            # failure.
             if not failure.rejected:
                 sums.failures += 1
                 sums.last = failure
@@ -212,7 +214,7 @@ class Observer:
         first_byte_ms: int,
         total_ms: int,
     ) -> None:
-        # No method of the dictionary or list is called: each call is one of every request.
+        # No method of a dictionary or list is called: this runs for every request.
         sums = self._sums.latencies
         key = (ended_ms // HOUR_MS, account_id, provider, upstream_model)
         if key in sums:
@@ -223,7 +225,7 @@ class Observer:
             self._schedule()
 
     async def close(self) -> None:
-        """Write what is left, unless that takes too long."""
+        """Write the remaining sums, unless that takes too long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._written.wait()
@@ -239,19 +241,19 @@ class Observer:
 
     def _write(self) -> None:
         self._timer = None
-        if not self._written.is_set():  # the disk takes its time
+        if not self._written.is_set():  # the disk is slow
             self._schedule()
             return
-        if not self._sums:  # `close` wrote them, and this timer comes late
+        if not self._sums:  # `close` has written the sums already
             return
-        # Swapped, not copied: the thread reads what nothing changes any more.
+        # Swapped, not copied: the thread gets an object that no longer changes.
         self._under_way, self._sums = self._sums, Observations()
         self._refused.clear()
         self._written.clear()
         self._store.start_observing(self._under_way, report=self._take_over)
 
     def _take_over(self, report: BaseException | None) -> None:
-        """Forget what was written; after a failure count on from it, and try again later."""
+        """Forget the written sums; after a failure add them back and try again later."""
         if report is not None:
             self._under_way.add(self._sums)
             self._sums = self._under_way

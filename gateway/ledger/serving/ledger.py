@@ -1,4 +1,4 @@
-"""The contract of a serving ledger, the same with each database: hold, confirm, settle.
+"""The contract of a serving ledger, the same for each database: hold, confirm, settle.
 
     pending ── settle(a cost) ──> posted    (one charge entry, unique per request)
             ── settle(no cost) ─> voided    (no entry)
@@ -36,11 +36,11 @@ from gateway.tasks import PromptFuture, spawn
 log = logging.getLogger("gateway.ledger")
 
 TELL_SECONDS: Final = 3.0
-"""The pause between two lines about a start: most starts take less, and say nothing."""
+"""The pause between two log lines about a start. Most starts take less time and log nothing."""
 
 
 class Reader(Protocol):
-    """Reads what is not in memory. Raises LedgerUnavailable."""
+    """Reads records that are not in memory. Raises LedgerUnavailable."""
 
     async def read_receipt(self, request_id: str) -> Receipt | None: ...
 
@@ -54,13 +54,13 @@ class Reader(Protocol):
 class ServingLedger:
     """Accounts, keys, holds and charges of one serving process, on one event loop.
 
-    `hold` checks and reserves in one synchronous step, so no two requests of a process pass on the
-    same money; it decides by what this process knows. `confirm` decides by what is known to all
-    processes that serve from the ledger, before the request goes to a provider. `settle` queues the
-    charge (or the void) synchronously and returns a wait that ends once it is committed; the
-    caller's last bytes wait for it. Confirm and settle are done at most once per hold.
+    `hold` checks and reserves in one synchronous step, so two requests of a process cannot use the same
+    money. It decides by this process's memory. `confirm` decides by the state that all serving processes
+    share, before the request goes to a provider. `settle` queues the charge (or the void) synchronously
+    and returns a wait that ends with its commit; the caller's last bytes wait for it. Each hold is
+    confirmed and settled at most once.
 
-    In memory `Account.balance_nano` is *assigned* from what was committed, never subtracted from.
+    In memory `Account.balance_nano` is *assigned* from commits, never computed.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class ServingLedger:
     ) -> None:
         """`clock` is the time in Unix milliseconds, the same for all that serve from the ledger.
 
-        `commit_seconds` is how long a caller waits for a commit; after `hang_seconds` (the same, if
-        None) a round is broken off.
+        `commit_seconds` is how long a caller waits for a commit. A round is broken off after
+        `hang_seconds` (if None, after `commit_seconds`).
         """
         self.clock = clock
         self._store = store
@@ -89,7 +89,7 @@ class ServingLedger:
         self._reader = reader
         self._observer = observer = Observer(store, clock)
         self._loop = asyncio.get_running_loop()
-        # Bound here, these cost a request no call that only forwards.
+        # Bound here to spare each request calls that only forward.
         self.find_key = memory.find_key
         self.accounts = memory.accounts
         self.budgets = memory.budgets
@@ -114,20 +114,20 @@ class ServingLedger:
 
     @property
     def log_bytes(self) -> int:
-        """Return the size of the log of recent commits, as it was a moment ago; 0 if it lies elsewhere."""
+        """Return the recent size of the log of commits; 0 if it is not on this machine."""
         return self._store.log_bytes
 
     def hold(self, key: Key, admission: Admission) -> Hold:
         """Check and reserve in one synchronous step, and queue the request's row.
 
-        Where processes share the ledger, the row is committed at once: memory of a balance is never
-        less than the balance, so what it refuses is refused rightly, and `confirm` decides the rest.
+        If processes share the ledger, the row is committed at once. The balance in memory is never less
+        than the true one: so refusals here are right, and `confirm` decides about the others.
 
         Raises:
             ValueError: the hold is negative.
             InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
             BalanceHeld: the balance (or the rest of cap or budget) is positive but held by others.
-            LedgerUnavailable: commits fail at the moment, or those of this account do.
+            LedgerUnavailable: commits fail at the moment, or commits of this account do.
         """
         is_shared = self._store.is_shared
         if not self._health.writable or (is_shared and self._writer.is_locked(key.account)):
@@ -137,37 +137,37 @@ class ServingLedger:
         if is_shared:
             self._queue.admit(hold)
         else:
-            # Nobody waits for this row, and with a fast reply it is one commit with the charge.
+            # Nobody waits for this row. If the reply is fast, the row and the charge are one commit.
             self._queue.linger(hold)
         return hold
 
     async def confirm(self, hold: Hold) -> None:
-        """Return once the hold is in force for every process that serves from this ledger.
+        """Return once the hold is in force for all processes that serve from this ledger.
 
-        Await it once, before the request goes to a provider. It takes `commit_seconds` at most. What
-        a refusal depends on is in memory by then. The hold may be settled while this is under way,
-        after which a refusal counts as a void.
+        Await it once, before the request goes to a provider. It takes `commit_seconds` at most. After a
+        refusal, memory shows the values that caused it. The hold may be settled meanwhile; a refusal
+        then counts as a void.
 
         Raises InsufficientBalance, BalanceHeld, RateLimited, LedgerUnavailable, InternalError; then
         nothing is held any more, and there is nothing to settle.
         """
-        # If nobody else serves and a commit has just worked, the row may be one with its end: what it
-        # says was checked by `hold`, so a disk that failed a moment ago is all that can refuse it.
+        # If no other process serves and a commit has just worked, the row may be written together with
+        # its end: `hold` checked it, so only a disk that failed a moment ago can refuse it.
         if not self._store.is_shared and self._health.is_proven(self._loop.time()):
             return
         try:
             await self.wait_admitted(hold)
         except LedgerUnavailable:
-            # The row may be committed yet. Without a void it would hold money until a restart.
+            # The row may still be committed. Without a void it would hold money until a restart.
             _ = self.settle(hold, make_void(hold.admission))
             raise
 
     def raise_hold(self, hold: Hold, amount_nano: int) -> None:
-        """Hold more, as the request has used more than was expected; less changes nothing."""
+        """Raise the hold to `amount_nano`, as the request used more than expected. It is never lowered."""
         if hold.resolved or hold.settlement is not None or amount_nano <= hold.amount_nano:
             return
         raise_to(hold, amount_nano)
-        # Alone, a process decides by its memory: what the row says matters only to others.
+        # A process that serves alone decides by its memory; only other processes read the row.
         if self._store.is_shared and not self._writer.is_ended:
             hold.raised = True
             self._queue.add(hold)
@@ -186,9 +186,9 @@ class ServingLedger:
             raise InternalError if refusal is None else refusal
         if self._writer.is_ended:
             raise LedgerUnavailable(should_retry=False)
-        # A wait that was cancelled with its task is over for nobody else: the next one gets a new one.
+        # A cancelled task has cancelled its wait, so the next caller gets a new one.
         if hold.admitted is None or hold.admitted.cancelled():
-            self._queue.ripen_all()  # a commit is due, and the rows of others cost it little
+            self._queue.ripen_all()  # a commit is due, and more rows make it hardly longer
             self._queue.admit(hold)
         assert hold.admitted is not None
         await hold.admitted
@@ -196,19 +196,19 @@ class ServingLedger:
     def settle(self, hold: Hold, settlement: Settlement) -> asyncio.Future[None]:
         """Queue the charge or the void, in this call; awaiting the result waits for the commit.
 
-        The hold is raised to the charge at once and dropped when it is committed. Nobody has to
-        await the result, and cancelling the wait does not cancel the charge. A second call changes
-        nothing; its result ends as the first one's does.
+        The hold is raised to the charge at once and dropped when the charge is committed. The result
+        need not be awaited, and cancelling the wait does not cancel the charge. A second call changes
+        nothing; its result ends like the first.
 
-        Awaiting raises LedgerUnavailable if the commit takes longer than `commit_seconds`. A charge
-        with `withdraw_if_late` is then voided; any other stays queued until commits work again.
-        Awaiting raises InternalError if the ledger refused this request for good.
+        Awaiting raises LedgerUnavailable if the commit takes longer than `commit_seconds`. A charge with
+        `withdraw_if_late` is then voided; other charges stay queued until commits work again. Awaiting
+        raises InternalError if the ledger refused this request for good.
         """
         if hold.settled is None:
             hold.settled = PromptFuture(loop=self._loop)
             hold.settlement = settlement
             hold.waiting_since_seconds = self._loop.time()
-            # Until the commit, others must not spend what this request has cost beyond its hold.
+            # Until the commit, other requests must not spend the cost beyond the hold.
             raise_to(hold, settlement.cost_nano)
             if self._writer.is_ended:
                 fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
@@ -217,7 +217,7 @@ class ServingLedger:
         return hold.settled
 
     async def wait_ended(self) -> None:
-        """Return when nothing will be committed any more; unless it was closed, that is a bug.
+        """Return when nothing will be committed any more: after `close`, or after a bug.
 
         Raises LedgerError if another process has taken this one for dead.
         """
@@ -228,11 +228,11 @@ class ServingLedger:
     async def read_receipt(self, request_id: str) -> Receipt | None:
         """Return the receipt of a request, or None if there is no request of that id.
 
-        A request that is in flight, or whose end cannot be committed at present, is pending.
+        Requests in flight, and those whose end cannot be committed at present, are pending.
         Raises LedgerUnavailable if the ledger cannot be read.
         """
         hold = self._queue.find(request_id)
-        # A caller that has its reply asks a moment later: its charge may be under way.
+        # Callers ask a moment after their reply, when the charge's commit may be under way.
         if hold is not None and hold.settled is not None:
             await asyncio.wait((hold.settled,))
         if hold is not None and not hold.resolved:
@@ -240,7 +240,7 @@ class ServingLedger:
         return await self._reader.read_receipt(request_id)
 
     async def close(self) -> None:
-        """Commit what is queued, or give up after `commit_seconds`; then write the last counts."""
+        """Commit the queue, or give up after `commit_seconds`; then write the last counts."""
         self._writer.close()
         await self._writer.ended.wait()
         await self._observer.close()
@@ -248,9 +248,9 @@ class ServingLedger:
 
 @asynccontextmanager
 async def telling(tell: Callable[[str], None]) -> AsyncIterator[Callable[[str], None]]:
-    """Tell how a start goes: a large ledger takes many seconds to migrate, prove and read.
+    """Report the progress of a start: a large ledger takes many seconds to migrate, prove and read.
 
-    Gives a function that notes the next step, on any thread. `tell` is called every few seconds.
+    Yields a function that notes the next step, on any thread. `tell` is called every few seconds.
     """
     step, began = "opening the database", time.monotonic()
 

@@ -1,9 +1,9 @@
 """Accounts and live keys in memory, and holds, which are decided by them. No I/O: a request reads no row.
 
-Keys that end are dropped, since holders may make new ones all day: revoked ones at once, expired
-ones whenever the number of keys has doubled. Requests in flight keep theirs.
+Ended keys are dropped, since holders may make new keys all day: revoked keys at once, expired keys
+whenever the number of keys has doubled. Requests in flight keep their keys.
 
-A hold is checked and reserved in one step; it may be raised, and is released.
+A hold is checked and reserved in one step; it may be raised, and is released once.
 `Account.held_nano` is the sum of the unsettled holds; a key's line and its budget have sums of their own.
 """
 
@@ -28,7 +28,7 @@ KEYS_BEFORE_SWEEP: Final = 1024
 
 @dataclass(slots=True)
 class KeyRow:
-    """A key as it is committed. It is not frozen, as a start makes one for every key."""
+    """A committed key. Not frozen, which makes it quicker: a start makes one for every key."""
 
     id: str
     account_id: int
@@ -36,23 +36,23 @@ class KeyRow:
     terms: KeyTerms
     revoked_ms: int | None
     origin_id: str
-    """The first key of its line."""
+    """The id of the first key of its line."""
     spent_nano: int
     """The sum of the line's requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Committed accounts, budgets and keys: all that matter, or those that other processes changed."""
+    """Committed accounts, budgets and keys: all at a start, later those that other processes changed."""
 
     accounts: tuple[Account, ...]
     keys: tuple[KeyRow, ...]
     budgets: tuple[Budget, ...] = ()
-    """Those of the keys, and others."""
+    """The budgets of the keys, and possibly more."""
 
 
 class Memory:
-    """The state that holds are decided on. Balances are assigned from commits, never computed."""
+    """The state that decides about holds. Balances are assigned from commits, never computed."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -60,9 +60,9 @@ class Memory:
         self._keys: dict[str, Key] = {}
         self._keys_by_digest: dict[bytes, Key] = {}
         self._budgets: WeakValueDictionary[int, Budget] = WeakValueDictionary()
-        """Kept by their keys and their holds."""
+        """Budgets, kept alive by their keys and holds."""
         self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
-        """Kept by their keys."""
+        """Lines, kept alive by their keys."""
         self._sweep_above = KEYS_BEFORE_SWEEP
 
     def accounts(self) -> Iterable[Account]:
@@ -76,7 +76,7 @@ class Memory:
 
     def apply(self, snapshot: Snapshot) -> None:
         """Take rows over; known accounts and keys stay the same objects."""
-        for account in snapshot.accounts:  # before the keys, which refer to them
+        for account in snapshot.accounts:  # first, as keys refer to budgets
             self._apply_account(account)
         budgets = {row.id: self._apply_budget(row) for row in snapshot.budgets}
         for key in snapshot.keys:
@@ -90,11 +90,11 @@ class Memory:
         spent_nano: Mapping[str, int],
         spendings: Mapping[int, Spending],
     ) -> None:
-        # Accounts never leave this memory, so each that was charged is here.
+        # Accounts never leave this memory, so each charged account is here.
         for account_id, balance in balances_nano.items():
             self._accounts[account_id].balance_nano = balance
         for origin_id, spent in spent_nano.items():
-            # A charge may end behind its key, which was revoked and forgotten meanwhile.
+            # The key may have been revoked and dropped before the charge was committed.
             if (line := self._lines.get(origin_id)) is not None:
                 line.spent_nano = spent
         for budget_id, spending in spendings.items():
@@ -108,7 +108,7 @@ class Memory:
         account.name = row.name
         account.suspended = row.suspended
         account.balance_nano = row.balance_nano
-        if account.terms != row.terms:  # the API counts anew when it is another object
+        if account.terms != row.terms:  # for a new object the API sets its limits anew
             account.terms = row.terms
 
     def _apply_budget(self, row: Budget) -> Budget:
@@ -129,7 +129,7 @@ class Memory:
             self._keys[row.id] = self._keys_by_digest[row.digest] = key
             return
         if row.revoked_ms is not None:
-            # Requests in flight have the key itself, and learn below that it has ended.
+            # Requests in flight keep the key object, whose end is noted below.
             del self._keys[row.id], self._keys_by_digest[row.digest]
         if key.terms != row.terms:
             key.terms = row.terms
@@ -149,18 +149,18 @@ class Memory:
         live = {digest: key for digest, key in self._keys_by_digest.items() if key.is_live(now_ms)}
         self._keys_by_digest = live
         self._keys = {key.id: key for key in live.values()}
-        # Doubling makes the sweeps cost a constant for each key that is added.
+        # Sweeping at each doubling costs a constant time per added key.
         self._sweep_above = max(2 * len(live), KEYS_BEFORE_SWEEP)
 
 
 MOST_SPENT_NANO: Final = 8 * 10**18
-"""The most that a key without a cap may spend, with those that it is rotated to: its sum has to fit
-the integers of both databases."""
+"""The most that a line of keys without a cap may spend: its sum has to fit the integers of both
+databases."""
 MAX_TEXT_CHARS: Final = 500
 """Characters of a name in a row: PostgreSQL's indexes take 2,700 bytes."""
 
 Lack = Literal["balance", "cap", "budget", "balance held", "cap held", "budget held"]
-"""The limit that is spent, or held by requests in flight."""
+"""The limit that is used up: spent, or held by requests in flight."""
 
 _SPENT: Final[dict[str, str]] = {
     "balance": "The account's balance is used up. Top it up; requests fail until it is positive.",
@@ -175,25 +175,24 @@ _HELD: Final[dict[str, str]] = {
 
 
 def take_hold(key: Key, admission: Admission) -> Hold:
-    """Check and reserve in one step: all that the request may cost, where little is left.
+    """Check and reserve in one step. If little money is left, reserve all that the request may cost.
 
     Raises:
         InsufficientBalance: the balance is not positive, or the key's cap or budget is spent.
         BalanceHeld: the rest is positive, but requests in flight hold all of it.
     """
     check_admission(admission)
-    # Nothing awaits between the check and the reservation, so no other request can pass on the same
-    # money.
+    # There is no await between check and reservation, so no other request can use the same money.
     if _require_funds(key, admission) < admission.full_below_nano:
         admission.hold_nano = max(admission.full_nano, admission.hold_nano)
-    # From zero, so that one function keeps the sums of account, line and budget.
+    # The hold starts at 0, so that one function updates the sums of account, line and budget.
     hold = Hold(admission, key.account, key, 0, budget=key.budget)
     _set_amount(hold, admission.hold_nano)
     return hold
 
 
 def check_admission(admission: Admission) -> None:
-    """Raise ValueError for what no ledger can write: the provider must not be asked then."""
+    """Raise ValueError for values that no ledger can write: then the provider must not be asked."""
     for amount in (
         admission.hold_nano,
         admission.full_nano,
@@ -210,20 +209,20 @@ def check_admission(admission: Admission) -> None:
 
 @lru_cache(maxsize=1024)
 def _is_text(text: str) -> bool:
-    """Return whether a text has no NUL, which PostgreSQL cannot store, and no lone surrogate."""
+    """Return whether PostgreSQL can store a text: it has no NUL and no lone surrogate."""
     return "\0" not in text and text == text.encode("utf-8", "replace").decode()
 
 
 def _require_funds(key: Key, admission: Admission) -> int:
-    """Return what is left of the balance, the cap or the budget, whichever has least.
+    """Return how much is left of the balance, the cap or the budget, whichever is least.
 
-    Requests in flight count with the most they may cost. What is spent is refused before what is
-    held: only the latter is worth another try.
+    Requests in flight count with the most they may cost. Spent limits are reported before held ones:
+    only a held limit is worth another try.
     """
     account, budget, line = key.account, key.budget, key.line
     most_nano = max(admission.hold_nano, admission.full_nano)
     cap_nano = MOST_SPENT_NANO if key.terms.cap_nano is None else key.terms.cap_nano
-    # The order is that of `admit_requests` in PostgreSQL: both refuse in the same words.
+    # PostgreSQL's `admit_requests` has the same order, so both refuse in the same words.
     if account.balance_nano <= 0:
         raise refuse_funds("balance", budget)
     if line.spent_nano >= cap_nano:
@@ -247,7 +246,7 @@ def _require_funds(key: Key, admission: Admission) -> int:
 
 
 def hold_in_full(hold: Hold) -> None:
-    """Hold all that the request may cost."""
+    """Raise the hold to all that the request may cost."""
     hold.admission.hold_nano = hold.admission.full_nano
     raise_to(hold, hold.admission.full_nano)
 
@@ -259,8 +258,8 @@ def raise_to(hold: Hold, amount_nano: int) -> None:
 
 
 def _set_amount(hold: Hold, amount_nano: int) -> None:
-    """Hold more; what the request may cost beyond it is less by as much."""
-    # A cost above the most that was expected is held whole, and leaves nothing beyond it.
+    """Raise the hold and reduce the possible cost beyond it by the same amount."""
+    # If the cost exceeds the expected maximum, the hold covers it all and nothing is left beyond.
     unheld_nano = max(hold.admission.full_nano - amount_nano, 0)
     more_held, more_unheld = amount_nano - hold.amount_nano, unheld_nano - hold.unheld_nano
     hold.amount_nano, hold.unheld_nano = amount_nano, unheld_nano
@@ -282,7 +281,7 @@ def drop_hold(hold: Hold) -> None:
     """Release the hold, at most once."""
     if hold.resolved:
         return
-    hold.resolved = True  # a settlement that comes late must not release it again
+    hold.resolved = True  # a late settlement must not release it again
     _add(hold, -hold.amount_nano, -hold.unheld_nano)
 
 
@@ -304,7 +303,7 @@ def make_pending_receipt(hold: Hold) -> Receipt:
 
 
 def make_void(admission: Admission) -> Settlement:
-    """Make the end of a request that the ledger failed: nothing is charged."""
+    """Make the settlement of a request that the ledger could not record: nothing is charged."""
     return Settlement(
         outcome="ledger_error",
         provider=admission.provider,

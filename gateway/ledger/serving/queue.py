@@ -1,7 +1,7 @@
-"""The holds whose row or settlement is not committed, in the order they came, and their waits.
+"""The holds whose row or settlement is not committed, in order of arrival, and the waits for them.
 
-Before them the contract of a store, which carries out the writer's rounds in one database: the items
-that a round is given, and what it reports.
+First comes the contract of a store, which carries out the writer's rounds in one database: the items of
+a round, and its report.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_ITEMS: Final = 512
 
 @dataclass(slots=True)
 class Item:
-    """One request's step: its row is inserted, or settled, or both at once; else its hold is raised."""
+    """One step of a request: its row is inserted, settled, or both; if neither, its hold is raised."""
 
     hold: Hold
     insert: bool
@@ -40,29 +40,30 @@ class Item:
 
 @dataclass(slots=True)
 class Report:
-    """The result; items in none of the lists were not tried, or may be tried again."""
+    """The result of a round. Items in none of the lists were not tried, or may be tried again."""
 
     polled: bool = False
-    """True if other connections' commits were looked for; `snapshot` is what they changed."""
+    """True if the round read other connections' commits; `snapshot` has their changes."""
     snapshot: Snapshot | None = None
     balances_nano: dict[int, int] = field(default_factory=dict)
     spent_nano: dict[str, int] = field(default_factory=dict)
     spendings: dict[int, Spending] = field(default_factory=dict)
     done: list[Item] = field(default_factory=list)
     in_full: list[Item] = field(default_factory=list)
-    """Admissions that hold all that they may cost, as others hold what this process knows nothing of."""
+    """Admissions whose hold was raised to their full cost, because other processes' holds left little
+    money."""
     declined: list[tuple[Item, GatewayError]] = field(default_factory=list)
-    """Admissions that the ledger's rules refuse, where other processes admit requests too."""
+    """Admissions that the ledger refused, where other processes admit requests, too."""
     refused: list[tuple[Item, Exception]] = field(default_factory=list)
-    """Bad items: they would fail each batch."""
+    """Bad items, which would make each batch fail."""
     locked: set[Account] = field(default_factory=set)
-    """Accounts of which another program has locked rows: their items were set aside."""
+    """Accounts that another program has locked: their items were set aside."""
     freed: set[Account] = field(default_factory=set)
-    """Accounts that were locked in an earlier round, and are not any more."""
+    """Accounts that are not locked any more."""
     unavailable: Exception | None = None
     """Why the database does not work."""
     is_brief: bool = False
-    """Another process's transaction is in the way: the next try may work at once."""
+    """Another process's transaction blocks this one: the next try may work at once."""
     ended: Exception | None = None
     """Why this process must not commit anything any more."""
 
@@ -70,13 +71,13 @@ class Report:
 RefusalKey = tuple[int, int | None, str, str]
 """Hour, account id, code, model."""
 RefusedRow = tuple[str, int, int, str, str, str]
-"""Request id, time, account id, key id, code, the model that it named."""
+"""Request id, time, account id, key id, code, named model."""
 CallKey = tuple[int, str, str]
 """Slot, provider, upstream model."""
 LatencyKey = tuple[int, int, str, str]
 """Hour, account id, provider, upstream model."""
 MAX_TIMES: Final = 65_536
-"""Times of a key in memory, beyond which no more are added while the ledger cannot be written."""
+"""The most durations kept per group: while the ledger cannot be written, more are dropped."""
 
 
 @dataclass(slots=True)
@@ -140,67 +141,69 @@ ObservingEnd = Callable[[BaseException | None], None]
 
 
 class Store(Protocol):
-    """Carries out rounds, one after the other; the event loop never waits for one."""
+    """Carries out rounds, one after the other. The event loop never blocks on a round."""
 
     is_shared: bool
-    """True if other processes serve from the database, too: a hold is in force once it is stored."""
+    """True if other processes serve from the database, too. Then a hold is in force once it is
+    stored."""
     takes_back: bool
-    """True if a charge that was committed after its void was queued is taken back."""
+    """True if the store can take back a charge that was committed after its void had been queued."""
 
     @property
     def log_bytes(self) -> int:
         """Return the size of the log of recent commits, as it was a moment ago; 0 if it lies elsewhere."""
 
     def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
-        """Poll if told, then commit the items together, or one by one if one is bad.
+        """Poll if asked to, then commit the items together, or one by one if one is bad.
 
-        `report` is called on the loop with the result, or with the error that a bug of ours raised.
+        `report` is called on the loop with the result, or with the exception of a bug.
         """
 
     def start_observing(self, observed: Observations, *, report: ObservingEnd) -> None:
-        """Write sums, behind the round under way. `report` gets None, or why they are not written."""
+        """Write sums after the round under way. `report` gets None, or why they could not be written."""
 
     def break_off(self) -> None:
-        """Let a round that hangs fail, if that can be done."""
+        """Make a round that hangs fail, if possible."""
 
 
 log = logging.getLogger("gateway.ledger")
 
 LINGER_SECONDS: Final = 0.025
-"""How long an admission waits for its settlement, at least, and at most twice as long: a fast reply is
-then one commit, also on a busy machine. After a kill the audit lists nothing that is younger."""
+"""How long an admission lingers for its settlement (up to twice as long), so that a fast reply takes one
+commit, even on a busy machine. After a kill the audit does not list younger requests."""
 ASIDE_SECONDS: Final = 0.5
-"""The pause before the steps of a locked account are tried again. A try takes up to a tenth of it, in
-which all others wait."""
+"""The pause before the steps of a locked account are tried again. A try takes up to a tenth of this
+time, and all other accounts wait for it."""
 
 
 class Queue:
-    """Only the event loop touches it. A hold stays until all that is known of it is committed."""
+    """Only the event loop uses the queue. A hold stays in it until all its steps are committed."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         """`wake` begins a round: at once, or behind the one under way."""
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self.holds: dict[Hold, None] = {}
-        """The steps of the next batches, in order; a hold that has two of them is in it once."""
+        """Holds with steps for the next batches, in order. A hold with two steps is in it once."""
         self._aside: dict[Account, dict[Hold, None]] = {}
-        """Steps that wait for a lock of another program, by account; in no batch before `_take_back`."""
+        """Steps that wait for another program's lock, by account. They join a batch after
+        `_take_back`."""
         self._fresh: list[Hold] = []
         self._older: list[Hold] = []
-        """Admissions that linger; some may have been added since."""
+        """Admissions that linger; some may have been queued by now."""
         self._ripening: TimerHandle | None = None
         self._taking_back: TimerHandle | None = None
         self._ended: list[PromptFuture] = []
-        """Waits that are over and whose tasks are not told yet."""
+        """Waits that are over and whose tasks have not been resumed yet."""
         self.open_holds = 0
-        """Holds that nothing has resolved yet, those that linger too."""
+        """Unresolved holds, including those that linger."""
 
     @property
     def has_aside(self) -> bool:
         return bool(self._aside)
 
     def linger(self, hold: Hold) -> None:
-        """Queue the hold's row, for which nobody waits: a little later, or with its settlement."""
+        """Let the hold's row linger, as nobody waits for it: it is queued later, or with its settlement."""
         self._fresh.append(hold)
         if self._ripening is None:
             self._ripening = self._loop.call_later(LINGER_SECONDS, self._ripen)
@@ -213,12 +216,13 @@ class Queue:
 
     def add(self, hold: Hold) -> None:
         """Queue the hold's row, its settlement, or both, because somebody waits."""
-        # What is new of a locked account goes behind what waits for the lock: the row must come first.
+        # New steps of a locked account go behind those that already wait for the lock, as the row must
+        # be first.
         self._aside.get(hold.account, self.holds)[hold] = None
         self._wake()
 
     def ripen_all(self) -> None:
-        """Queue all that lingers, without a round of its own."""
+        """Queue all lingering rows without starting a round."""
         while self._fresh or self._older:
             self._age()
 
@@ -230,18 +234,18 @@ class Queue:
             self._ripening = self._loop.call_later(LINGER_SECONDS, self._ripen)
 
     def _age(self) -> bool:
-        """Queue what has lingered since before the last call; return whether there was any.
+        """Queue the rows that lingered at the last call already; return whether there were any.
 
-        Two lists, because one timer serves all: each row lingers for one turn of it at least.
+        Two lists are needed because one timer serves all: each row lingers for at least one tick.
         """
-        # Those that somebody has come to wait for are queued already.
+        # Rows that somebody waits for by now are queued already.
         ripe = [one for one in self._older if one.admitted is None and one.settled is None]
         self._older, self._fresh = self._fresh, []
         self.holds.update(dict.fromkeys(ripe))
         return bool(ripe)
 
     def set_aside(self, accounts: Container[Account]) -> None:
-        """Keep the steps of these accounts out of the next batches, for which they would be in the way."""
+        """Keep the steps of these accounts out of the next batches, which they would block."""
         for hold in [one for one in self.holds if one.account in accounts]:
             del self.holds[hold]
             self._aside.setdefault(hold.account, {})[hold] = None
@@ -249,7 +253,7 @@ class Queue:
             self._taking_back = self._loop.call_later(ASIDE_SECONDS, self._take_back)
 
     def _take_back(self) -> None:
-        """Queue again what was set aside."""
+        """Queue the steps that were set aside again."""
         self._taking_back = None
         # Behind what came since: that is of other accounts, as `add` puts these accounts' steps aside.
         for holds in self._aside.values():
@@ -262,10 +266,10 @@ class Queue:
         return next((one for one in holds if one.admission.request_id == request_id), None)
 
     def make_batch(self) -> list[Item]:
-        """Return the steps to commit next; they stay queued, as the commit may fail."""
+        """Return the steps to commit next. They stay queued, as the commit may fail."""
         holds = list(islice(self.holds, MAX_ITEMS))
         for hold in holds:
-            # A raise that comes from now on is for the batch after this one.
+            # A later raise belongs to the next batch.
             hold.raised = False
         return [Item(hold, not hold.recorded, hold.settlement) for hold in holds]
 
@@ -276,19 +280,19 @@ class Queue:
         if hold.admitted is not None:
             self._end(hold.admitted)
         if hold.settlement is not item.settlement:
-            return  # it came, or was withdrawn, meanwhile: the next batch has it
+            return  # the settlement came or was withdrawn meanwhile: it goes into the next batch
         if item.settlement is not None:
             self._resolve(hold)
             assert hold.settled is not None
             self._end(hold.settled)
-        if not hold.raised:  # else it was raised meanwhile
+        if not hold.raised:  # otherwise it was raised meanwhile
             del self.holds[hold]
 
     def decline(self, item: Item, error: GatewayError) -> None:
-        """Fail the admission that the ledger's rules refuse; a void that waits for it is done."""
+        """Fail an admission that the ledger refused. A void that waits for it is done, too."""
         self._drop(item.hold)
         fail_wait(item.hold.admitted, error)
-        # The caller may learn of it before it settles: that later void must find its wait over.
+        # The caller may see the refusal before it settles; its later void must end at once.
         self._end(self._settled(item.hold))
 
     def refuse(self, item: Item, error: Exception) -> None:
@@ -299,7 +303,7 @@ class Queue:
         hold = item.hold
         log.error("request %s: the ledger refused it: %s", hold.admission.request_id, error)
         if item.settlement is not None and item.settlement.is_posted:
-            # It stays queued: the next batch writes the void.
+            # The hold stays queued: the next batch writes the void.
             hold.settlement = make_void(hold.admission)
             fail_wait(hold.settled, InternalError())
             return
@@ -308,13 +312,13 @@ class Queue:
         fail_wait(self._settled(hold), InternalError())
 
     def _end(self, wait: PromptFuture) -> None:
-        """End a wait; `tell` lets its task go on."""
+        """End a wait; `tell` resumes its task."""
         if not wait.done():  # its task may have been cancelled
             wait.set_result(None)
             self._ended.append(wait)
 
     def tell(self) -> None:
-        """Let the tasks whose waits are over go on, each in this call."""
+        """Resume the tasks whose waits are over, each in this call."""
         ended, self._ended = self._ended, []
         for wait in ended:
             wait.go_on()
@@ -324,7 +328,7 @@ class Queue:
         self._resolve(hold)
 
     def _settled(self, hold: Hold) -> PromptFuture:
-        """Return the wait for its end, which a `settle` that comes later gets, too."""
+        """Return the wait for the hold's end. A later `settle` returns the same wait."""
         if hold.settled is None:
             hold.settled = PromptFuture(loop=self._loop)
         return hold.settled
@@ -335,12 +339,12 @@ class Queue:
             drop_hold(hold)
 
     def expire(self, begun_by_seconds: float, but: Container[object] = ()) -> None:
-        """Fail the waits that began by then, and void the charges that are withdrawn when late."""
+        """Fail the waits that began by then, and void charges that are withdrawn when late."""
         for hold in chain(self.holds, *self._aside.values()):
             if hold.waiting_since_seconds > begun_by_seconds or hold in but:
                 continue
             fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
-            # Only where somebody is told of the failure: nobody pays for a reply that is withheld.
+            # Only if somebody waits and gets the error: nobody pays for a withheld reply.
             if fail_wait(hold.settled, LedgerUnavailable(should_retry=False)):
                 _withdraw(hold)
 
@@ -355,7 +359,7 @@ class Queue:
 
 def _withdraw(hold: Hold) -> None:
     settlement = hold.settlement
-    # Another object, as the batch under way may have the former one: `finish` tells them apart.
+    # A new object: the batch under way may have the old one, and `finish` compares them.
     if settlement is not None and settlement.withdraw_if_late and settlement.is_posted:
         hold.settlement = replace(settlement, outcome="ledger_error", cost_nano=0, status=503)
 
@@ -365,7 +369,7 @@ def fail_wait(wait: Future[None] | None, error: GatewayError) -> bool:
     if wait is None or wait.done():
         return False
     wait.set_exception(error)
-    wait.exception()  # the handler may be gone, and asyncio would report the error as unseen
+    wait.exception()  # the handler may be gone; asyncio would report the error as never retrieved
     return True
 
 

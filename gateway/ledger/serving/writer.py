@@ -1,9 +1,9 @@
-"""The only writer: what is queued is its next batch.
+"""The only writer of a serving process. It commits the queue in batches.
 
-Only the event loop touches the queue and the memory; only the store touches the database.
-A round is a poll, a batch, or both. Everything here is a callback: one begins a round, one takes
-its report over. So nothing runs between a commit's report and the end of the waits for it, and
-memory is never seen half updated.
+Only the event loop touches the queue and the memory; only the store touches the database. A round is a
+poll, a batch, or both. Everything here is a callback: one begins a round, another takes its report. So
+nothing runs between a commit's report and the end of the waits for it, and nobody sees memory half
+updated.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ log = logging.getLogger("gateway.ledger")
 Arguments = TypeVarTuple("Arguments")
 
 SHARE_SECONDS: Final = 0.005
-"""How long those who ask for a poll wait for others who ask."""
+"""How long a requested poll is delayed, so that one poll serves several requests."""
 POLL_SECONDS: Final = 0.25
-"""Commits of other processes are seen within this time and that of a batch."""
+"""Commits of other processes are seen within this time plus the time of a batch."""
 RETRY_SECONDS: Final = 0.2
 """The pause after a batch that failed, so that a full disk is not tried in a busy loop."""
 
 
 class Writer:
-    """Commits what is added, in order, and keeps memory equal to what was committed."""
+    """Commits the queue's steps in order, and keeps memory equal to the committed state."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class Writer:
         commit_seconds: float,
         hang_seconds: float | None = None,
     ) -> None:
-        """`hang_seconds`: after which a round is broken off; `commit_seconds` if it is None."""
+        """`hang_seconds`: after which a round is broken off; None means `commit_seconds`."""
         self._rounds = Rounds(partial(self._run, self._begin))
         self.queue = Queue(self._rounds.hurry)
         self.health = Health()
         self.ended = asyncio.Event()
-        """Set when nothing will be committed any more: after `close`, or after a bug of ours."""
+        """Set when nothing will be committed any more: after `close`, or after a bug."""
         self.is_ended = False
         self.failure: Exception | None = None
-        """Why it ended, if this process must not serve any more."""
+        """Why the writer ended, if this process must not serve any more."""
         self._store = store
         self._memory = memory
         self._loop = asyncio.get_running_loop()
@@ -64,41 +64,41 @@ class Writer:
         self._note_commit = note_commit
         self._give_up_seconds: float | None = None
         self._batch: Sequence[Item] = ()
-        """The items of the commit under way; after `_hang_seconds` it hangs."""
+        """The items of the commit under way. It counts as hanging after `_hang_seconds`."""
         self._begun_seconds: float = 0
         self._hang_seconds = math.inf
         self._locked_seconds: dict[Account, float] = {}
-        """The times since which another program has locked rows of accounts."""
+        """When each account's lock by another program was first noticed."""
         self._loop.call_later(POLL_SECONDS, self._run, self._watch)
 
     async def refresh(self) -> None:
         """Return once the present commits of other processes are in memory."""
         if not self.is_ended:
-            # Not at once: a poll takes a round, and one poll serves all who ask within this time.
+            # Delayed, as a poll takes a round: one poll serves all requests within this time.
             polled = self._polls.ask()
             self._rounds.hurry_within(SHARE_SECONDS)
             await polled
 
     def is_locked(self, account: Account) -> bool:
-        """Return whether commits for this account have failed for as long as a caller waits for one."""
+        """Return whether another program's lock has blocked this account for `commit_seconds` or longer."""
         since_seconds = self._locked_seconds.get(account, math.inf)
         return self._loop.time() - since_seconds >= self._commit_seconds
 
     def look(self) -> None:
-        """Look for commits of others soon: there are some."""
+        """Poll soon, as there are commits of other processes."""
         self._polls.due_seconds = self._loop.time()
         self._rounds.hurry()
 
     def close(self) -> None:
         """End when all is committed, or commits failed for `commit_seconds`."""
         self._give_up_seconds = self._loop.time() + self._commit_seconds
-        # What lingers has neither a wait nor a place in a batch yet, and the timer may come too late.
+        # Lingering rows are in no batch yet, and the timer may fire too late.
         self.queue.ripen_all()
         self._rounds.hurry()
 
     def _run(self, step: Callable[[*Arguments], None], *arguments: *Arguments) -> None:
-        """Take a step, unless it is over. If it fails, by a bug of ours, it is over."""
-        # Timers and reports still come then, and the store that a step would ask may be closed.
+        """Take a step, unless the writer has ended. If the step raises, which is a bug, the writer ends."""
+        # Timers and reports still come after the end, when the store may be closed.
         if self.is_ended:
             return
         try:
@@ -109,7 +109,7 @@ class Writer:
 
     def _begin(self) -> None:
         now_seconds = self._loop.time()
-        # Set before the batch is given away: a store may report in this very call.
+        # Set before the store gets the batch: it may report in the same call.
         self._begun_seconds = now_seconds
         self._hang_seconds = now_seconds + self._patience_seconds
         self._batch = self.queue.make_batch()
@@ -118,22 +118,22 @@ class Writer:
 
     def _end_round(self, report: Report | BaseException) -> None:
         self._run(self._take_over, report)
-        # Whoever goes on here meets a round that is over, and what it queues is in the next one.
+        # Tasks resumed here see the round as over; their new steps go into the next one.
         self.queue.tell()
 
     def _take_over(self, report: Report | BaseException) -> None:
-        """Put into memory what was committed, end the waits for it, and go on."""
+        """Put the committed values into memory, end the waits for them, and go on."""
         self._hang_seconds = math.inf
         self._batch = ()
         if isinstance(report, BaseException):
-            raise report  # a bug of ours: `_run` ends the writer, as nobody knows what was committed
-        # The poll was read before the batch was committed, so its balances are the older ones.
+            raise report  # a bug: `_run` ends the writer, as nobody knows what was committed
+        # The poll came before the batch's commit, so its balances are older.
         if report.snapshot is not None:
             self._memory.apply(report.snapshot)
         self._memory.assign(report.balances_nano, report.spent_nano, report.spendings)
         if report.polled:
             self._polls.finish()
-        # Behind the memory: whoever wakes up sees the balance that the charge has left.
+        # After memory was updated, so that resumed tasks see the new balance.
         self._end_steps(report)
         if report.locked or report.freed:
             self._note_locks(report)
@@ -147,14 +147,14 @@ class Writer:
             self.health.note_failure(
                 report.unavailable, self._loop.time(), is_brief=report.is_brief
             )
-            # The batch is known not to be committed, so its waits may fail at once.
+            # The batch was certainly not committed, so its waits may fail at once.
             self._expire()
         self._go_on()
 
     def _end_steps(self, report: Report) -> None:
-        """End the waits for what was committed, declined or refused."""
+        """End the waits for items that were committed, declined or refused."""
         if report.done:
-            # A disk may have filled up while the commit was under way, so only its beginning is proof.
+            # The disk may have filled up during the commit, so it proves only its beginning.
             self.health.note_commit(self._begun_seconds)
             if self._note_commit is not None:
                 self._note_commit(len(report.done), self._loop.time() - self._begun_seconds)
@@ -169,11 +169,11 @@ class Writer:
             self.health.doubt()
 
     def _note_locks(self, report: Report) -> None:
-        """Set the steps of locked accounts aside for a while: they would be in the way of others."""
+        """Set the steps of locked accounts aside for a while: they would block other accounts."""
         now_seconds = self._loop.time()
         for account in report.freed:
             self._locked_seconds.pop(account, None)
-        # Each try that fails reports the same lock: it has lasted since the first of them.
+        # Each failed try reports the same lock, which has lasted since the first report.
         for account in report.locked:
             self._locked_seconds.setdefault(account, now_seconds)
         lasting = [
@@ -189,56 +189,56 @@ class Writer:
             self._end()
             return
         if self.queue.holds:
-            self._rounds.hurry()  # it notes the wish, as the round ends only with the next line
+            self._rounds.hurry()  # this only notes the request: the round ends with the next line
         self._rounds.end_one(pauses=self.health.should_pause)
 
     def _is_finished(self) -> bool:
-        # A disk that has failed so long would keep the process from its end for ever.
+        # A disk that has failed for so long would delay the end of the process for ever.
         if self._is_time_up() and not self.health.writable:
             return True
-        # What is set aside waits for another program's lock, which may be let go until the time is up.
+        # Steps set aside get more time: the other program may release its lock.
         return not self.queue.holds and (self._is_time_up() or not self.queue.has_aside)
 
     def _is_time_up(self) -> bool:
         return self._give_up_seconds is not None and self._loop.time() >= self._give_up_seconds
 
     def _watch(self) -> None:
-        """Poll if no round does, and notice a round that hangs: the one timer that goes on and on."""
+        """The only recurring timer: poll if no round has, and notice a round that hangs."""
         now_seconds = self._loop.time()
-        self._expire()  # also while a round hangs, which reports nothing
+        self._expire()  # needed here, too: a round that hangs reports nothing
         if self._hang_seconds <= now_seconds:
             self._note_hang()
         elif self._polls.due_seconds <= now_seconds:
             self._rounds.hurry()
         times = (self._polls.due_seconds, self._hang_seconds, now_seconds + POLL_SECONDS)
-        # What is past was dealt with above, or the round that has just begun deals with it.
+        # Past times were handled above, or by the round that has just begun.
         next_seconds = min(one for one in times if one > now_seconds)
         self._loop.call_at(next_seconds, self._run, self._watch)
 
     def _note_hang(self) -> None:
-        """Refuse what is new, and let the round fail if that can be done.
+        """Refuse new requests, and make the round fail if possible.
 
         A frozen disk neither works nor fails.
         """
         self.health.note_hang(self._patience_seconds, self._loop.time())
         self._store.break_off()
-        # Nothing ends a thread that waits for a frozen disk, and Python waits for its threads.
+        # A thread that waits for a frozen disk cannot be ended, and Python waits for its threads.
         if self._is_time_up():
             log.critical("a commit hangs, and so would the stop: leaving at once")
             os._exit(ExitCode.FAILED)
-        # Looked at again after as long: a stop that begins meanwhile has to find its way out, too.
+        # Checked again after the same time: a stop that begins meanwhile has to end, too.
         self._hang_seconds += self._patience_seconds
 
     def _expire(self) -> None:
-        """Fail the waits that have lasted too long, whatever becomes of the round under way.
+        """Fail the waits that have lasted too long, whatever the result of the round under way.
 
-        The end of its batch is not known yet, so waits for it go on where it could not be undone.
+        The result of its batch is unknown, so waits for steps that could not be undone go on.
         """
         batch = () if self._store.takes_back else {item.hold for item in self._batch}
         self.queue.expire(self._loop.time() - self._commit_seconds, batch)
 
     def _end(self) -> None:
-        # Set first: whoever is woken below must find nothing to queue for.
+        # Set first, so that tasks resumed below cannot queue anything.
         self.is_ended = True
         self.ended.set()
         self.health.writable = False
@@ -255,10 +255,10 @@ class Rounds:
         self._soon: asyncio.TimerHandle | None = None
         self._is_wanted = False
         self._is_busy = False
-        """True from the decision to begin a round until its end, and until that of a pause."""
+        """True from the decision to begin a round until its end and the end of a pause after it."""
 
     def hurry(self) -> None:
-        """Begin a round at once, or once the one under way is done: it takes all that came since."""
+        """Begin a round at once or after the one under way. It takes all steps queued by then."""
         if self._is_busy:
             self._is_wanted = True
         else:
@@ -273,7 +273,7 @@ class Rounds:
     def end_one(self, *, pauses: bool) -> None:
         """Note the end of a round, and begin the next one if somebody waits for it."""
         if pauses:
-            # It stays busy meanwhile, so that nobody's hurry tries a broken disk in a loop.
+            # `busy` stays set during the pause, so that no `hurry` tries a broken disk in a loop.
             self._loop.call_later(RETRY_SECONDS, self._start)
         elif self._is_wanted:
             self._start()
@@ -290,14 +290,14 @@ class Rounds:
 
 
 class Polls:
-    """The time of the last poll, and who waits for one that begins after they asked."""
+    """The time of the last poll, and the waits for a poll that begins after them."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.due_seconds = self._loop.time() + POLL_SECONDS
         self._asked: list[asyncio.Future[None]] = []
         self._under_way: list[asyncio.Future[None]] = []
-        """Waits that the poll under way ends; if it fails, the next one does."""
+        """Waits that the poll under way ends; if it fails, the next poll ends them."""
 
     def ask(self) -> asyncio.Future[None]:
         """Return a wait for the next poll that begins. Waits of one time share a poll."""
@@ -307,11 +307,12 @@ class Polls:
 
     def begin_if_due(self, now_seconds: float, *, is_idle: bool) -> bool:
         """Return whether to poll in this round: it is idle, somebody asked, or it is time."""
-        # Not in each round: a busy ledger has hundreds a second, and each poll reads the database.
+        # Not in each round: a busy ledger has hundreds of rounds a second, and a poll reads the
+        # database.
         if not (is_idle or now_seconds >= self.due_seconds or self._asked):
             return False
         self.due_seconds = now_seconds + POLL_SECONDS
-        # Who asks from now on may know of a commit that this poll is too early for.
+        # Later requests may know of a commit that this poll does not see.
         self._under_way += self._asked
         self._asked.clear()
         return True
