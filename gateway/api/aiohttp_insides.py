@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
-from typing import Final
+from typing import Final, cast
 
 from aiohttp import StreamReader, hdrs, web, web_protocol, web_response
 from aiohttp.http_parser import RawRequestMessage
@@ -42,7 +42,7 @@ KEPT_HEAD_BYTES: Final = 2048
 
 log = logging.getLogger("gateway.aiohttp_insides")
 
-WebHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Fronts = Mapping[tuple[str, str], WebHandler]
 
 
@@ -189,11 +189,11 @@ class PacedConnection(RequestHandler):
 
     def _begin(
         self, message: RawRequestMessage | web_protocol._ErrInfo, payload: StreamReader
-    ) -> tuple[web.BaseRequest, WebHandler]:
+    ) -> tuple[web.Request, WebHandler]:
         """Make the request of a message, and find its handler."""
         assert self._manager is not None
         assert self._request_factory is not None
-        handler = self._request_handler
+        handler: WebHandler | None = self._request_handler
         self._manager.requests_count += 1
         if isinstance(message, web_protocol._ErrInfo):
             handler, message = self._make_error_handler(message), web_protocol.ERROR
@@ -203,7 +203,7 @@ class PacedConnection(RequestHandler):
         task = self._task_handler or asyncio.current_task()
         assert task is not None
         writer = StreamWriter(self, self._loop)
-        request = self._request_factory(message, payload, self, writer, task)
+        request = cast("web.Request", self._request_factory(message, payload, self, writer, task))
         self._current_request, self._request_in_progress = request, True
         return request, handler
 

@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Final, NoReturn, cast
+from typing import Final, NoReturn
 
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -20,7 +20,7 @@ from aiohttp.web_request import BaseRequest
 
 from gateway import errors
 from gateway.addresses import find_address
-from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, Fronts, PacedConnection
+from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection, WebHandler
 from gateway.api.state import Call, Gateway, find_code, make_headers, note_refusal
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, EVERY_CALLER
@@ -29,8 +29,6 @@ from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.front")
 
-WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-"""aiohttp's type of a handler."""
 Handler = Callable[[web.Request, Call], Awaitable[web.StreamResponse]]
 """A handler within the front."""
 
@@ -290,7 +288,7 @@ class CallerConnection(PacedConnection):
     __slots__ = ("_gateway",)
 
     def __init__(self, gateway: Gateway, server: web.Server) -> None:
-        super().__init__(server, cast("Fronts", gateway.fronts))
+        super().__init__(server, gateway.fronts)
         self._gateway = gateway
 
     def handle_error(

@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from aiohttp import web
-
+from gateway.api.aiohttp_insides import WebHandler
 from gateway.api.limits import Bucket, Counting, Rates
 from gateway.config.records import Config, Limits, Provider, Reload
 from gateway.dialects.base import Caller
@@ -108,9 +107,7 @@ class Gateway:
         default_factory=lambda: Bucket(LOOKUPS_PER_MINUTE, time.monotonic())
     )
     """Limits how often the ledger is asked when an unknown key ended."""
-    fronts: dict[tuple[str, str], Callable[[web.Request], Awaitable[web.StreamResponse]]] = field(
-        default_factory=dict
-    )
+    fronts: dict[tuple[str, str], WebHandler] = field(default_factory=dict)
     """Handlers by method and path, for paths without variables: they need no router."""
     renewals: Renewals | None = None
     """The keys that are renewed; None while no provider has such keys."""
