@@ -33,7 +33,7 @@ from gateway.ledger.key_records import (
 )
 from gateway.ledger.serving.memory import Lack, refuse_funds
 from gateway.ledger.serving.queue import Item, Report
-from gateway.ledger.sql.rows import ENDED, write_end
+from gateway.ledger.sql.rows import write_end
 from gateway.times import DAY_MS
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def _describe_end(place: int, hold: Hold, end: Settlement, now_ms: int) -> dict[
         "account_id": hold.account.id,
         "ended_ago_ms": now_ms - end.ended_ms,
         "price_id": end.price.id,
-        **dict(zip(ENDED, write_end(end), strict=True)),
+        **write_end(end),
     }
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from gateway.ids import find_first_id
 from gateway.ledger.records import AuditReport, InterruptedView
 from gateway.ledger.sql.database import Connection, read_script
-from gateway.ledger.sql.rows import read_used
+from gateway.ledger.sql.rows import USED, read_used
 from gateway.money import Price, compute_cost_nano
 from gateway.prices import AppliedPrice, read_price
 
@@ -62,11 +62,10 @@ MAX_PROBLEMS: Final = 20
 MAX_TO_SETTLE: Final = 100
 """The most interrupted requests listed; settling them brings up the next."""
 
-_CHARGES: Final = """
-    SELECT id, cost_nano, price_id, reported_cost_nano, input_tokens, cached_input_tokens,
-        cache_write_tokens, output_tokens, cache_write_1h_tokens, extras
+_CHARGES: Final = f"""
+    SELECT id, cost_nano, price_id, reported_cost_nano, {", ".join(USED)}
     FROM requests WHERE id > ? AND state = 'posted' ORDER BY id LIMIT 10000
-"""
+"""  # noqa: S608 - of constants
 _UNSETTLED: Final = """
     FROM requests JOIN accounts ON accounts.id = requests.account_id
     WHERE outcome = 'interrupted' AND NOT EXISTS (
@@ -150,7 +149,7 @@ def _find_wrong_costs(connection: Connection) -> Iterator[str]:
         for request_id, cost_nano, price_id, reported_nano, *used in rows:
             if price_id not in prices:
                 continue  # it is told of above, or by the check of references
-            tokens, calls = read_used((used[0], used[1], used[2], used[3], used[4], used[5]))
+            tokens, calls = read_used(used)
             made = compute_cost_nano(tokens, prices[price_id], calls, reported_nano)
             if made != cost_nano and found < MAX_PROBLEMS:
                 found += 1

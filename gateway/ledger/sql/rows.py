@@ -10,13 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import orjson
 
 from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Account, Key, Settlement
-from gateway.ledger.call_records import Correction, Outcome, ProviderCosts, Receipt, Spent, Usage
+from gateway.ledger.call_records import Correction, ProviderCosts, Receipt, Spent, Usage
 from gateway.ledger.key_records import (
     Allowance,
     Budget,
@@ -75,34 +75,47 @@ def post_entry(database: Database, draft: Draft) -> None:
 FILED_ENTRIES: Final = "entries_by_account AS filed CROSS JOIN entries ON entries.id = filed.id"
 """Entries found by the account and id of `filed`. In PostgreSQL that is an index of entries."""
 
-_ReceiptColumns = tuple[
-    str, str, Literal["pending", "posted", "voided"], Outcome, str, str, int, str,
-    int, int, int | None, int | None, int, int, int, int, int, str | None, int, int,
-    int | None, int | None,
-]  # fmt: skip
+_TOKENS: Final = (
+    "input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens",
+    "cache_write_1h_tokens",
+)  # fmt: skip
+"""In the order of the fields of `Tokens`."""
+USED: Final = (*_TOKENS, "extras")
+"""The columns that `read_used` reads."""
+_FIELDS: Final = (
+    "key_id", "state", "outcome", "model", "provider", "stream", "hold_nano", "started_ms",
+    "attempts", "status", "cost_nano", "estimated", "first_byte_ms", "ended_ms",
+)  # fmt: skip
+"""The columns of a request that a receipt has as fields of the same names."""
+_RECEIPT: Final = (
+    f"SELECT requests.id, price, {', '.join((*USED, *_FIELDS))}"  # noqa: S608 - of constants
+    " FROM requests JOIN prices ON prices.id = price_id WHERE requests.id = :id"
+)
 
 
 def read_receipt(connection: Connection, *, request_id: str) -> Receipt | None:
     wanted = {"id": request_id}
-    row = connection.execute(SQL["receipt"], wanted).fetchone()
+    row = connection.execute(_RECEIPT, wanted).fetchone()
     if row is None:
         return None
     return make_receipt(row, connection.execute(SQL["corrections"], wanted).fetchall())
 
 
-def make_receipt(row: _ReceiptColumns, corrections: list[tuple[int, str, int]]) -> Receipt:
-    tokens, tool_calls = read_used(row[12:18])
+def make_receipt(row: Sequence[Any], corrections: list[tuple[int, str, int]]) -> Receipt:
+    request_id, price, *others = row
+    used, fields = others[: len(USED)], others[len(USED) :]
+    tokens, tool_calls = read_used(used)
+    found = dict(zip(_FIELDS, fields, strict=True))
+    found |= {name: bool(found[name]) for name in ("stream", "estimated")}
+    if found["status"] is None:
+        found["attempts"] = None  # the request is pending or interrupted
     return Receipt(
-        *row[:6],
-        bool(row[6]),
-        read_price(row[7]),
-        *row[8:12],
-        tokens,
-        tool_calls,
-        row[18],
-        bool(row[19]),
-        *row[20:22],
-        tuple(Correction(*one) for one in corrections),
+        request_id=request_id,
+        price=read_price(price),
+        tokens=tokens,
+        tool_calls=tool_calls,
+        corrections=tuple(Correction(*one) for one in corrections),
+        **found,
     )
 
 
@@ -114,43 +127,49 @@ def _write_extras(tokens: Tokens, tool_calls: Mapping[str, int]) -> str | None:
     return orjson.dumps({name: counts for name, counts in told.items() if counts}).decode()
 
 
-ENDED: Final = (
-    "state", "provider", "attempts", "outcome", "status", "input_tokens", "cached_input_tokens",
-    "cache_write_tokens", "cache_write_1h_tokens", "output_tokens", "extras", "cost_nano",
-    "estimated", "first_byte_ms", "provider_cost_nano", "reported_cost_nano",
-)  # fmt: skip
-"""The columns of `write_end`."""
+PENDING: Final[Mapping[str, int | str | None]] = {
+    "state": "pending",
+    "attempts": 0,
+    "outcome": "pending",
+    "status": None,
+    **dict.fromkeys(_TOKENS, 0),
+    "extras": None,
+    "cost_nano": 0,
+    "estimated": 0,
+    "first_byte_ms": None,
+    "provider_cost_nano": None,
+    "reported_cost_nano": None,
+}
+"""The columns that `write_end` sets, and their values until then; the hold has the provider."""
 
 
-def write_end(end: Settlement) -> tuple[int | str | None, ...]:
-    """Write the columns of a request that its end sets, but for the time."""
+def write_end(end: Settlement) -> dict[str, int | str | None]:
+    """Write the columns of a request that its end sets, but for its time and its charge."""
     tokens, is_posted = end.tokens, end.is_posted
-    return (
-        "posted" if is_posted else "voided",
-        end.provider,
-        end.attempts,
-        end.outcome,
-        end.status,
-        tokens.input,
-        tokens.cached_input,
-        tokens.cache_write,
-        tokens.cache_write_1h,
-        tokens.output,
-        _write_extras(tokens, end.tool_calls),
-        end.cost_nano,
-        int(end.estimated),
-        end.first_byte_ms,
-        end.provider_cost_nano if is_posted else None,
-        end.reported_cost_nano if is_posted else None,
-    )
+    return {
+        "state": "posted" if is_posted else "voided",
+        "provider": end.provider,
+        "attempts": end.attempts,
+        "outcome": end.outcome,
+        "status": end.status,
+        "input_tokens": tokens.input,
+        "cached_input_tokens": tokens.cached_input,
+        "cache_write_tokens": tokens.cache_write,
+        "cache_write_1h_tokens": tokens.cache_write_1h,
+        "output_tokens": tokens.output,
+        "extras": _write_extras(tokens, end.tool_calls),
+        "cost_nano": end.cost_nano,
+        "estimated": int(end.estimated),
+        "first_byte_ms": end.first_byte_ms,
+        "provider_cost_nano": end.provider_cost_nano if is_posted else None,
+        "reported_cost_nano": end.reported_cost_nano if is_posted else None,
+    }
 
 
-def read_used(row: tuple[int, int, int, int, int, str | None]) -> tuple[Tokens, Mapping[str, int]]:
-    """Read the columns of tokens and `extras`."""
-    given, cached, written, made, written_1h, extras = row
-    if extras is None:
-        return Tokens(given, cached, written, made, written_1h), NONE
-    told: dict[str, dict[str, int]] = orjson.loads(extras)
+def read_used(used: Sequence[Any]) -> tuple[Tokens, Mapping[str, int]]:
+    """Read the columns `USED`."""
+    given, cached, written, made, written_1h, extras = used
+    told: dict[str, dict[str, int]] = {} if extras is None else orjson.loads(extras)
     tokens = Tokens(given, cached, written, made, written_1h, told.get("media", NONE))
     return tokens, told.get("tools", NONE)
 
@@ -295,7 +314,7 @@ class Lookups(ABC):
 
     async def read_receipt(self, request_id: str) -> Receipt | None:
         wanted = {"id": request_id}
-        rows = await self._fetch(SQL["receipt"], wanted)
+        rows = await self._fetch(_RECEIPT, wanted)
         # The corrections are read behind it: none is older than what it corrects.
         return (
             make_receipt(rows[0], await self._fetch(SQL["corrections"], wanted)) if rows else None

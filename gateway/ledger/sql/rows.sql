@@ -1,13 +1,5 @@
 -- Statements of `rows`.
 
--- In the order of the fields of `Receipt`.
---: receipt
-SELECT requests.id, key_id, state, outcome, model, provider, stream, price, hold_nano,
-    started_ms, CASE WHEN status IS NOT NULL THEN attempts END, status,
-    input_tokens, cached_input_tokens, cache_write_tokens, output_tokens,
-    cache_write_1h_tokens, extras, cost_nano, estimated, first_byte_ms, ended_ms
-FROM requests JOIN prices ON prices.id = price_id WHERE requests.id = :id;
-
 --: corrections
 SELECT amount_nano, note, created_ms
 FROM entries WHERE kind = 'correction' AND request_id = :id ORDER BY id;
