@@ -75,7 +75,7 @@ class TranscriptsCaller(Caller):
     sends_form = True
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data)
+        body = fields.read_body(data, _FIELDS, ("model",))
         for name in body:
             outer = name.partition("[")[0]
             # Some providers read `model[]` as `model`.
@@ -85,7 +85,6 @@ class TranscriptsCaller(Caller):
                     ". Send the recording itself as 'file'; 'model', 'response_format' and 'stream' are"
                     " texts.",
                 )
-        fields.check_all(body, _FIELDS, required=("model",))
         return CompletionRequest(body, body["model"], _FLAGS[body.get("stream", "").lower()])
 
 
@@ -270,8 +269,7 @@ class SpeechCaller(Caller):
     keep_alive = b""
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data)
-        fields.check_all(body, _SPEECH_FIELDS, required=("model", "input"))
+        body = fields.read_body(data, _SPEECH_FIELDS, ("model", "input"))
         inputs = Inputs(1, len(body["input"]))
         return CompletionRequest(body, body["model"], stream=True, inputs=inputs)
 

@@ -104,8 +104,7 @@ class EmbeddingsCaller(Caller):
     operation = "embeddings"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data)
-        fields.check_all(body, _FIELDS, required=("model", "input"))
+        body = fields.read_body(data, _FIELDS, ("model", "input"))
         return CompletionRequest(
             body=body, model=body["model"], inputs=read_inputs("input", body["input"])
         )

@@ -52,8 +52,7 @@ class ImagesCaller(Caller):
     operation = "generate_content"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data)
-        fields.check_all(body, _FIELDS, required=("model", "prompt"))
+        body = fields.read_body(data, _FIELDS, ("model", "prompt"))
         return CompletionRequest(
             body,
             body["model"],

@@ -50,8 +50,7 @@ class CompletionsCaller(Caller):
     operation = "text_completion"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data)
-        fields.check_all(body, _FIELDS, required=("model", "prompt"))
+        body = fields.read_body(data, _FIELDS, ("model", "prompt"))
         # An editor asks with an empty prompt at the beginning of a file.
         inputs = read_inputs("prompt", body["prompt"], may_be_empty=True)
         inputs.tokens += estimate_tokens(count_text(body.get("suffix")))
@@ -175,8 +174,7 @@ class RerankCaller(Caller):
     operation = "rerank"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data)
-        fields.check_all(body, _RERANK_FIELDS, required=("model", "query"))
+        body = fields.read_body(data, _RERANK_FIELDS, ("model", "query"))
         documents = _list_documents(body)
         if not documents:
             raise fields.missing("documents")

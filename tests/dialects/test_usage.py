@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects.chat.repair import count_message_text as count_chat_text
 from gateway.dialects.exchanges import CALLERS, EMBEDDINGS, EXCHANGES, RERANK, Exchange
-from gateway.dialects.messages.stream import count_message_text, read_messages_usage
+from gateway.dialects.messages.stream import read_messages_usage
 from gateway.dialects.records import CompletionRequest, ReplyContext
 from gateway.dialects.responses.stream import count_item_text
 from gateway.dialects.wire.passing import maybe_find_end_usage
@@ -367,7 +367,7 @@ def test_text_reasoning_and_arguments_of_chat_are_counted_once(message: Json, co
     ],
 )
 def test_text_of_a_message_is_counted_in_its_blocks(block: Any, count: int) -> None:
-    assert count_message_text({"content": [block]}) == count
+    assert MESSAGES.upstream.count_text({"content": [block]}) == count
 
 
 @each_row(

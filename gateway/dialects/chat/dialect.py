@@ -52,8 +52,7 @@ class ChatCaller(Caller):
     path = "/chat/completions"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data)
-        fields.check_all(body, FIELDS, required=("model", "messages"))
+        body = fields.read_body(data, FIELDS, ("model", "messages"))
         options = body.get("stream_options") or {}
         # A provider may heed either of them, and the hold has to cover both.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)

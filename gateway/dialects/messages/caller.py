@@ -63,8 +63,7 @@ class MessagesCaller(Caller):
         self._required = ("model", "messages", *(() if counting else ("max_tokens",)))
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data)
-        fields.check_all(body, _FIELDS, self._required)
+        body = fields.read_body(data, _FIELDS, self._required)
         most = body.get("max_tokens") or None
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, max_tokens=most)

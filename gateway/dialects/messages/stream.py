@@ -55,11 +55,6 @@ def read_messages_usage(
     none: Json = dict.fromkeys(expected.options.tool_calls, 0)  # the blocks tell of what was run
     if not isinstance(usage, dict):
         return Reported(tool_calls={**none, **came}, guessed=bool(came))
-    terms = BillTerms(
-        service_tier=name_tier(usage.get("service_tier")),
-        speed=get_text(usage, "speed"),
-        inference_geo=get_text(usage, "inference_geo").replace(_NO_REGION, ""),
-    )
     told = read_tool_calls(usage) or {}
     used = get_object(usage, "server_tool_use")
     more = {
@@ -67,25 +62,19 @@ def read_messages_usage(
         for name, count in came.items()
         if count > told.get(name, 0) and not (counted and f"{name}_requests" in used)
     }
-    tokens, has_input, has_output, unsure = _read_all_tokens(
-        usage, hour=expected.options.cache == "1h"
+    report = _read_all_tokens(usage, hour=expected.options.cache == "1h")
+    report.tool_calls = {**none, **told, **more}
+    report.terms = BillTerms(
+        service_tier=name_tier(usage.get("service_tier")),
+        speed=get_text(usage, "speed"),
+        inference_geo=get_text(usage, "inference_geo").replace(_NO_REGION, ""),
     )
-    return Reported(
-        tokens,
-        has_input,
-        has_output,
-        {**none, **told, **more},
-        terms,
-        guessed=bool(more) or unsure,
-        cost_nano=read_bill_nano(usage),
-    )
+    report.guessed = report.guessed or bool(more)
+    report.cost_nano = read_bill_nano(usage)
+    return report
 
 
-_Read = tuple[Tokens, bool, bool, bool]
-"""The counts; whether input and output are told; whether the lifetime of cache writes is a guess."""
-
-
-def _read_all_tokens(usage: Json, *, hour: bool) -> _Read:
+def _read_all_tokens(usage: Json, *, hour: bool) -> Reported:
     """Read the counts.
 
     `iterations` complete them: with compaction the figures beside them leave some out.
@@ -95,7 +84,7 @@ def _read_all_tokens(usage: Json, *, hour: bool) -> _Read:
         return _read_tokens(usage, hour=hour)
     found = [_read_tokens({**_NOTHING, **_drop_nulls(one)}, hour=hour) for one in (usage, *parts)]
     # With compaction the figures beside leave some iterations out: the larger count is right.
-    top, total = found[0][0], _add([tokens for tokens, *_ in found[1:]])
+    top, total = found[0].tokens, _add([one.tokens for one in found[1:]])
     writes = max(top, total, key=lambda one: one.cache_write + one.cache_write_1h)
     tokens = Tokens(
         max(top.input, total.input),
@@ -104,15 +93,16 @@ def _read_all_tokens(usage: Json, *, hour: bool) -> _Read:
         max(top.output, total.output),
         writes.cache_write_1h,
     )
-    inputs, outputs, unsure = zip(*(rest for _, *rest in found), strict=True)
-    return tokens, all(inputs), all(outputs), any(unsure)
+    has_input = all(one.has_input for one in found)
+    has_output = all(one.has_output for one in found)
+    return Reported(tokens, has_input, has_output, guessed=any(one.guessed for one in found))
 
 
 _NOTHING: Final[Json] = {"input_tokens": 0, "output_tokens": 0}
 """The counts of an iteration that leaves them out."""
 
 
-def _read_tokens(usage: Json, *, hour: bool) -> _Read:
+def _read_tokens(usage: Json, *, hour: bool) -> Reported:
     """Read one object of counts; cache writes that it does not class are as asked for (`hour`)."""
     fresh: Any = usage.get("input_tokens")
     output: Any = usage.get("output_tokens")
@@ -124,13 +114,13 @@ def _read_tokens(usage: Json, *, hour: bool) -> _Read:
     has_input, has_output = are_counts(fresh, cached, written, short, long), are_counts(output)
     tokens = Tokens(output=output if has_output else 0)
     if not has_input:
-        return tokens, False, has_output, False
+        return Reported(tokens, has_output=has_output)
     rest = max(written - short - long, 0)
     tokens.input, tokens.cached_input = fresh, cached
     tokens.cache_write, tokens.cache_write_1h = (
         (short, long + rest) if hour else (short + rest, long)
     )
-    return tokens, True, has_output, hour and rest > 0
+    return Reported(tokens, True, has_output, guessed=hour and rest > 0)
 
 
 def _drop_nulls(usage: Json) -> Json:
@@ -150,11 +140,6 @@ def find_tool(block: object) -> str | None:
     name = kind.removesuffix(_RESULT)
     failed = get_text(get_object(block, "content"), "type").endswith("_error")
     return None if failed or name == "mcp" else _PARTS.get(name, name_tool(name))
-
-
-def count_message_text(message: Json) -> int:
-    """Count the UTF-8 bytes that a message's blocks bring."""
-    return sum(count_block_text(block) for block in message["content"] if isinstance(block, dict))
 
 
 def count_block_text(block: Json) -> int:

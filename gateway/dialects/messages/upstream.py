@@ -22,7 +22,6 @@ from gateway.dialects.messages.stream import (
     MessagesStream,
     check_error,
     count_block_text,
-    count_message_text,
     find_tool,
     is_made,
     read_messages_usage,
@@ -212,7 +211,7 @@ class MessagesUpstream(Upstream):
         return any(is_made(block) or count_block_text(block) for block in read_blocks(reply))
 
     def count_text(self, reply: Json) -> int:
-        return count_message_text(reply)
+        return sum(map(count_block_text, read_blocks(reply)))
 
     def replay_reply(self, reply: Json) -> bytes:
         ending = {key: reply.get(key) for key in ("stop_reason", "stop_sequence", "stop_details")}

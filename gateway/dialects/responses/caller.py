@@ -48,8 +48,7 @@ class ResponsesCaller(Caller):
     """No event: the SDKs take `response.created` alone for the first one."""
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data)
-        fields.check_all(body, _FIELDS, required=("model", "input"))
+        body = fields.read_body(data, _FIELDS, ("model", "input"))
         most = body.get("max_output_tokens") or None
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, max_tokens=most)

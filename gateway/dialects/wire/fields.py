@@ -47,8 +47,8 @@ MAX_TOKENS_BOUND: Final = 2**32
 Check = Callable[[str, Any], None]
 
 
-def read_body(data: bytes) -> Json:
-    """Parse a request's body. Raises BadRequest when it is no JSON object."""
+def read_body(data: bytes, checks: Mapping[str, Check], required: Collection[str]) -> Json:
+    """Parse a request's body and check the fields that are there; null is absence. Raises BadRequest."""
     try:
         body = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -60,6 +60,12 @@ def read_body(data: bytes) -> Json:
         ) from error
     if type(body) is not dict:
         raise BadRequest(f"The request body must be a JSON object, not {_KINDS[type(body)]}.")
+    for name, value in body.items():
+        if value is not None and name in checks:
+            checks[name](name, value)
+    for name in required:
+        if body.get(name) is None:
+            raise missing(name)
     return body
 
 
@@ -174,16 +180,6 @@ def refuse_part(name: str, part: Any) -> BadRequest:
         return wrong_type(name, "an object", part)
     key = "text" if isinstance(part.get("type"), str) else "type"
     return wrong_type(f"{name}.{key}", "a string", part.get(key))
-
-
-def check_all(body: Json, checks: Mapping[str, Check], required: Collection[str]) -> None:
-    """Check the fields that are there; null is absence. Raises BadRequest."""
-    for name, value in body.items():
-        if value is not None and name in checks:
-            checks[name](name, value)
-    for name in required:
-        if body.get(name) is None:
-            raise missing(name)
 
 
 def _check_type(wanted: type, expected: str) -> Check:

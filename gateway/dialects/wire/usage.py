@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import is_not
 from typing import Any, Final
 
@@ -57,37 +56,22 @@ _TICKS_PER_UNIT: Final = 10**10
 """xAI states its bill in these."""
 
 
-@dataclass(slots=True)
-class Counts:
-    """The counts of a usage object, and which halves of it can be."""
-
-    tokens: Tokens
-    has_input: bool
-    has_output: bool
-    beside: bool = False
-    """Cached or written tokens are counted beside the input, not inside it as OpenAI does."""
-    guessed: bool = False
-    """The lifetime of cache writes is not told."""
-
-
 def read_openai_usage(usage: object, tier: object, expected: Expected) -> Reported:
     """Read a usage object and the service tier of its reply."""
     told: Json = usage if type(usage) is dict else {}
     served = name_tier(tier) or name_tier(told.get("service_tier"))
-    counts = read_counts(told, hour=expected.options.cache == "1h")
-    return Reported(
-        counts.tokens,
-        counts.has_input,
-        counts.has_output,
-        read_tool_calls(told),
-        BillTerms(served) if served else UNSAID,
-        counts.guessed,
-        read_bill_nano(told),
-    )
+    report, _ = _read_counts(told, hour=expected.options.cache == "1h")
+    report.tool_calls = read_tool_calls(told)
+    report.terms = BillTerms(served) if served else UNSAID
+    report.cost_nano = read_bill_nano(told)
+    return report
 
 
-def read_counts(usage: Json, *, hour: bool = False) -> Counts:
-    """Read the counts. `hour`: input was to be cached for an hour."""
+def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
+    """Read the counts, and whether cached or written tokens are beside the input, not inside it.
+
+    `hour`: input was to be cached for an hour.
+    """
     told = _sort(usage)
     given: Any = told.get("input")
     made: Any = told.get("output")
@@ -125,7 +109,7 @@ def read_counts(usage: Json, *, hour: bool = False) -> Counts:
     if made_details:
         media |= _read_media(made_details, _OUTPUT_MEDIA, output)
     tokens = Tokens(fresh, cached, short, output if has_output else 0, long, media or NONE)
-    return Counts(tokens, has_input, has_output, read + wrote > 0, guessed)
+    return Reported(tokens, has_input, has_output, guessed=guessed), read + wrote > 0
 
 
 def _sort(holder: Json) -> Json:
@@ -360,15 +344,14 @@ def _drop_usage(value: Any) -> Any:
 
 def maybe_repair_chat_usage(usage: Json) -> Json | None:
     """Return the usage with all tokens that are charged; None when it is that already, or unreadable."""
-    counts = read_counts(usage)
-    if not (counts.has_input and counts.has_output):
+    report, is_beside = _read_counts(usage)
+    tokens = report.tokens
+    if not (report.has_input and report.has_output) or tells(usage, tokens):
         return None
-    if tells(usage, counts.tokens):
-        return None
-    repaired = {**usage, **make_chat_usage(counts.tokens)}
-    if counts.beside:
+    repaired = {**usage, **make_chat_usage(tokens)}
+    if is_beside:
         told = get_object(usage, "prompt_tokens_details")
-        repaired["prompt_tokens_details"] = told | make_cache_details(counts.tokens)
+        repaired["prompt_tokens_details"] = told | make_cache_details(tokens)
     return repaired
 
 

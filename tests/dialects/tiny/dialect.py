@@ -55,9 +55,8 @@ class TinyCaller(Caller):
     marker = "x-tiny"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data)
         checks = {"to": fields.check_string, "lines": fields.check_array}
-        fields.check_all(body, checks, required=checks)
+        body = fields.read_body(data, checks, required=checks)
         flow = body.get("flow") is True
         return CompletionRequest(body, body["to"], flow, True, max_tokens=body.get("most"))
 

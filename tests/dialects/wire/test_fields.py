@@ -76,7 +76,7 @@ def refuse(read: Callable[[], object]) -> BadRequest:
     ],
 )
 def test_a_body_that_is_no_object_is_refused(data: bytes, said: str) -> None:
-    assert said in refuse(lambda: read_body(data)).message
+    assert said in refuse(lambda: read_body(data, {}, ())).message
 
 
 def test_a_field_is_named_by_its_place() -> None:
