@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import struct
 from binascii import b2a_base64
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -148,15 +149,11 @@ def _count_tokens(name: str, item: str | list[Any], *, may_be_empty: bool) -> in
     return len(item)
 
 
-def _check_format(name: str, value: Any) -> None:
-    fields.check_word(name, value, FORMATS)
-
-
-_FIELDS: Final = {
+_FIELDS: Final[dict[str, fields.Check]] = {
     "model": fields.check_string,
     "stream": fields.refuse_stream("Embeddings are not streamed."),
     "dimensions": fields.check_integer(1, MAX_DIMENSIONS),
-    "encoding_format": _check_format,
+    "encoding_format": partial(fields.check_word, words=FORMATS),
     "user": fields.check_string,
 }
 

@@ -315,34 +315,17 @@ COUNTERS: Final = (
     ),
 )
 
-EMBEDDINGS: Final = Exchange(
-    EmbeddingsCaller(),
-    EmbeddingsUpstream(),
-    max_elements=MAX_REPLY_BYTES,
-    request_rate=4_000,
-    reply_rate=20_000,
-)
-"""The exchange of `POST /v1/embeddings`. Its replies are not parsed, so their bytes alone are bounded."""
-COMPLETIONS: Final = Exchange(
-    CompletionsCaller(), CompletionsUpstream(), request_rate=2_500, reply_rate=1_100
-)
-"""The exchange of `POST /v1/completions`, as quick as chat's."""
-SPEECH: Final = Exchange(SpeechCaller(), SpeechUpstream(), request_rate=2_500)
-"""The exchange of `POST /v1/audio/speech`. Its replies are not read."""
-IMAGES: Final = Exchange(
-    ImagesCaller(),
-    ImagesUpstream(),
-    max_elements=MAX_REPLY_BYTES,
-    request_rate=4_000,
-    reply_rate=20_000,
-)
-"""The exchange of `POST /v1/images/generations`, whose replies are bounded as those of embeddings."""
-RERANK: Final = Exchange(RerankCaller(), RerankUpstream(), request_rate=2_500, reply_rate=1_100)
-"""The exchange of `POST /v1/rerank`."""
-TRANSCRIPTS: Final = Exchange(
-    TranscriptsCaller(), TranscriptsUpstream(), request_rate=2_500, reply_rate=1_100
-)
-"""The exchange of `POST /v1/audio/transcriptions`."""
+_join = partial(Exchange, request_rate=2_500, reply_rate=1_100)
+"""Joins what is as quick as chat."""
+# What is large in these replies is not parsed, so their bytes alone are bounded.
+_join_large = partial(Exchange, max_elements=MAX_REPLY_BYTES, request_rate=4_000, reply_rate=20_000)
+
+EMBEDDINGS: Final = _join_large(EmbeddingsCaller(), EmbeddingsUpstream())
+COMPLETIONS: Final = _join(CompletionsCaller(), CompletionsUpstream())
+SPEECH: Final = _join(SpeechCaller(), SpeechUpstream())
+IMAGES: Final = _join_large(ImagesCaller(), ImagesUpstream())
+RERANK: Final = _join(RerankCaller(), RerankUpstream())
+TRANSCRIPTS: Final = _join(TranscriptsCaller(), TranscriptsUpstream())
 SERVICES: Final = (EMBEDDINGS, COMPLETIONS, IMAGES, RERANK, SPEECH, TRANSCRIPTS)
 """The exchanges of models that hold no conversation, for providers with OpenAI's paths."""
 EVERY_CALLER: Final = (*CALLERS.values(), *(one.caller for one in SERVICES))

@@ -260,20 +260,19 @@ _PLAIN: Final = frozenset({"content", "name", "role"})
 
 
 def _write(message: Json, target: Target, *, wants_reasoning: bool) -> Json:
-    if message.get("role") == "assistant":
-        return _write_assistant(message, target, wants_reasoning=wants_reasoning)
+    state = get_state(message)
     if STATE in message:
         message = {name: message[name] for name in message if name != STATE}
+    if message.get("role") == "assistant":
+        return _write_assistant(message, state, target, wants_reasoning=wants_reasoning)
     identity = message.get("tool_call_id")
     if not identity or (shaped := _shape_id(str(identity), target.history)) == identity:
         return message
     return {**message, "tool_call_id": shaped}
 
 
-def _write_assistant(message: Json, target: Target, *, wants_reasoning: bool) -> Json:
-    state, edited = get_state(message), dict[str, Any]()
-    if STATE in message:
-        message = {name: message[name] for name in message if name != STATE}
+def _write_assistant(message: Json, state: State, target: Target, *, wants_reasoning: bool) -> Json:
+    edited: Json = {}
     if target.history != "mistral":
         message = _drop_thinking(message)
     if target.history != "any":

@@ -61,17 +61,13 @@ def find_idle_end(buffer: bytes, start: int) -> int:
 
     A provider that sends nothing else must not cost a step for each.
     """
-    if not buffer.startswith(_IDLE_BEGINNINGS, start):
-        return start
-    match = _IDLE.match(buffer, start)
+    match = _IDLE.match(buffer, start) if buffer.startswith(_IDLE_BEGINNINGS, start) else None
     return match.end() if match else start
 
 
 def find_pings_end(buffer: bytes, start: int) -> int:
     """Find the index behind all events `ping` at `start`, or `start`."""
-    if not buffer.startswith(_PING_BEGINNINGS, start):
-        return start
-    match = _PINGS.match(buffer, start)
+    match = _PINGS.match(buffer, start) if buffer.startswith(_PING_BEGINNINGS, start) else None
     return match.end() if match else start
 
 

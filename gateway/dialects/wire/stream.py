@@ -213,7 +213,9 @@ class EventStream(ABC):
 class TranslatedStream(EventStream):
     """A `Pipeline` from one dialect to another: a reader's events in, a writer's out."""
 
-    __slots__ = ("_owed", "_writer", "begun", "mid_event")
+    __slots__ = ("_owed", "_writer", "begun")
+
+    mid_event: Final = False
 
     def __init__(self, context: ReplyContext, reader: EventReader, writer: EventWriter) -> None:
         super().__init__(context, reader, Framer(MAX_TRANSLATED_EVENT_BYTES))
@@ -221,7 +223,6 @@ class TranslatedStream(EventStream):
         self._owed: UndeliverableReply | None = None
         """The error that ends what the caller gets. The rest is read for its usage alone."""
         self.begun = False
-        self.mid_event = False
 
     @property
     def delivered(self) -> bool:
