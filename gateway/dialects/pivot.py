@@ -90,15 +90,17 @@ def copy_mark(name: str, source: Field, made: Json) -> Json:
 
 
 class Conversation(ABC):
-    """Takes the messages of a chat conversation one by one; subclasses write them."""
+    """Takes the messages of a chat conversation one by one, once subclasses can write them."""
 
     __slots__ = ("_function_ids",)
 
-    def __init__(self) -> None:
+    def __init__(self, messages: Field) -> None:
         self._function_ids: dict[str, str] = {}
         """Calls without an id that wait for a result, by the function's name."""
+        for message in messages.read_items():
+            self._add(message)
 
-    def add(self, message: Field) -> None:
+    def _add(self, message: Field) -> None:
         """Add a message, whose role the caller's dialect has checked."""
         match message.get("role"):
             case "system" | "developer":

@@ -37,7 +37,6 @@ class Turns(pivot.Conversation):
 
     def __init__(self, messages: Field, *, leading_system: bool) -> None:
         """Write the messages as turns. Raises BadRequest, naming what cannot be carried over."""
-        super().__init__()
         self._leading_system = leading_system
         self.system: list[Json] = []
         """Text blocks of the leading instructions, in order."""
@@ -50,8 +49,7 @@ class Turns(pivot.Conversation):
         """Calls of the last turn that wait for a result."""
         self._late: list[Json] = []
         """Instructions that wait for those results, which come right behind their calls."""
-        for message in messages.read_items():
-            self.add(message)
+        super().__init__(messages)
         self._add_late()
         if not self.turns:
             raise messages.refuse(

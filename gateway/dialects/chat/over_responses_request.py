@@ -27,16 +27,6 @@ _CACHE_MARK: Final = "prompt_cache_breakpoint"
 _INSTRUCTING: Final = frozenset({"system", "developer"})
 
 
-def translate_conversation(messages: Field) -> list[Json]:
-    """Write the messages as items. Raises BadRequest, naming what cannot be carried over."""
-    conversation = _Items()
-    for message in messages.read_items():
-        conversation.add(message)
-    if not conversation.items:
-        raise messages.refuse("This model's provider needs a message that is not empty.")
-    return conversation.items
-
-
 def lift_instructions(items: list[Json], *, everywhere: bool) -> tuple[str, list[Json]]:
     """Take the leading instructions out, or all of them, as one text; give it and what is left.
 
@@ -63,15 +53,18 @@ def _is_plain(item: Json) -> bool:
 
 
 class _Items(pivot.Conversation):
-    """The items so far."""
+    """The items of a conversation."""
 
     __slots__ = ("_custom_ids", "items")
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, messages: Field) -> None:
+        """Write the messages as items. Raises BadRequest, naming what cannot be carried over."""
         self.items: list[Json] = []
         self._custom_ids: set[str] = set()
         """Calls of custom tools: their results have a type of their own."""
+        super().__init__(messages)
+        if not self.items:
+            raise messages.refuse("This model's provider needs a message that is not empty.")
 
     def _add_instruction(self, message: Field) -> None:
         content = _translate_content(message["content"], pivot.TEXT_PARTS)
@@ -211,7 +204,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the Responses request. Raises BadRequest, naming the field that cannot be carried over."""
     body = pivot.open_request(request, target, _KNOWN, REFUSED)
     text = _translate_text(body)
-    items = translate_conversation(body["messages"])
+    items = _Items(body["messages"]).items
     made: Json = {"model": request.model}
     # The upstream wants the word JSON for a `json_object`, and looks for it among the items alone.
     needs_the_word = "format" in text and text["format"]["type"] == "json_object"

@@ -119,15 +119,8 @@ def _replay_summary(where: Json, part: Any) -> list[Json]:
 
 COUNTED: Final = frozenset(
     {
-        "input",
-        "instructions",
-        "model",
-        "parallel_tool_calls",
-        "reasoning",
-        "text",
-        "tool_choice",
-        "tools",
-        "truncation",
+        *("input", "instructions", "model", "parallel_tool_calls", "reasoning", "text"),
+        *("tool_choice", "tools", "truncation"),
     }
 )
 """Fields of a request for a count of tokens: others are refused there."""

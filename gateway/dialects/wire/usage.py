@@ -16,36 +16,30 @@ from gateway.money import MILLION, NANO, NONE, WEB_SEARCH, Tokens, name_tool, re
 from gateway.prices import UNSAID, BillTerms, name_tier
 from gateway.usage import Expected, Reported, are_counts, read_count
 
-_ROLES: Final = {
-    "prompt_tokens": "input",
-    "input_tokens": "input",
-    "completion_tokens": "output",
-    "output_tokens": "output",
-    "total_tokens": "total",
-    "prompt_tokens_details": "details",
-    "input_tokens_details": "details",
-    "prompt_token_details": "details",
-    "input_token_details": "details",
-    "completion_tokens_details": "output_details",
-    "output_tokens_details": "output_details",
-    "cached_tokens": "cached",
-    "cache_read_input_tokens": "cached",
-    "prompt_cache_hit_tokens": "cached",
-    "cache_read_tokens": "cached",
-    "num_cached_tokens": "cached",
-    "cache_write_tokens": "written",
-    "cache_creation_input_tokens": "written",
-    "cache_creation_tokens": "written",
-    "cached_creation_tokens": "written",
-    "cache_creation": "lifetimes",
-    "cache_creation_token_details": "lifetimes",
-    "ephemeral_5m_input_tokens": "written_5m",
-    "claude_cache_creation_5_m_tokens": "written_5m",
-    "ephemeral_1h_input_tokens": "written_1h",
-    "claude_cache_creation_1_h_tokens": "written_1h",
+_NAMES: Final = {
+    "input": ("prompt_tokens", "input_tokens"),
+    "output": ("completion_tokens", "output_tokens"),
+    "total": ("total_tokens",),
+    "details": (
+        *("prompt_tokens_details", "input_tokens_details"),
+        *("prompt_token_details", "input_token_details"),
+    ),
+    "output_details": ("completion_tokens_details", "output_tokens_details"),
+    "cached": (
+        *("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens"),
+        *("cache_read_tokens", "num_cached_tokens"),
+    ),
+    "written": (
+        *("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens"),
+        "cached_creation_tokens",
+    ),
+    "lifetimes": ("cache_creation", "cache_creation_token_details"),
+    "written_5m": ("ephemeral_5m_input_tokens", "claude_cache_creation_5_m_tokens"),
+    "written_1h": ("ephemeral_1h_input_tokens", "claude_cache_creation_1_h_tokens"),
 }
-"""The members of a usage, of the details of its input, and of cache writes by how long they last. Chat
-providers use the names of Responses providers, too, and the other way round."""
+"""By its role, the names of a member of a usage, of the details of its input, and of cache writes by how long
+they last. Chat providers use the names of Responses providers, too, and the other way round."""
+_ROLES: Final = {name: role for role, names in _NAMES.items() for name in names}
 _WRITES: Final = frozenset({"written", "lifetimes", "written_5m", "written_1h"})
 """The roles that tell of cache writes, of which most replies have none."""
 _READ_BESIDE: Final = "cache_read_input_tokens"
@@ -68,10 +62,7 @@ def read_openai_usage(usage: object, tier: object, expected: Expected) -> Report
 
 
 def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
-    """Read the counts, and whether cached or written tokens are beside the input, not inside it.
-
-    `hour`: input was to be cached for an hour.
-    """
+    """Read the counts, asked for with a cache of an hour or not; tell whether some are beside the input."""
     told = _sort(usage)
     given: Any = told.get("input")
     made: Any = told.get("output")
@@ -113,7 +104,7 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
 
 
 def _sort(holder: Json) -> Json:
-    """Return the members by their roles; of several with one role the first of `_ROLES`, but zeros."""
+    """Return the members by their roles; of several with one role the first of `_NAMES`, but zeros."""
     found: Json = {}
     for name, value in holder.items():
         if value is None or name not in _ROLES:
@@ -122,9 +113,7 @@ def _sort(holder: Json) -> Json:
         if role not in found or (value and not found[role]):
             found[role] = value
         elif value and value != found[role]:
-            found[role] = next(
-                holder[one] for one in _ROLES if _ROLES[one] == role and holder.get(one)
-            )
+            found[role] = next(holder[one] for one in _NAMES[role] if holder.get(one))
     return found
 
 
