@@ -1,5 +1,7 @@
 """Both sides of the chat dialect: callers' requests checked; upstreams asked, and their JSON replies.
 
+OpenAI's other services are asked in much the same way, so what they share is here, too.
+
 Only what the gateway prices or the schema bounds is checked before money is held; everything else
 passes through, known or not. Texts and codes are OpenAI's own where those are known.
 """

@@ -44,8 +44,7 @@ class ResponsesCaller(Caller):
 
     name = "responses"
     path = "/responses"
-    keep_alive = Caller.keep_alive
-    """No event: the SDKs take `response.created` alone for the first one."""
+    # Its keep-alive is no event: the SDKs take `response.created` alone for the first one.
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _FIELDS, ("model", "input"))

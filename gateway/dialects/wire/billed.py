@@ -108,19 +108,8 @@ _LATER: Final = ("background", "deferred")
 """Fields that ask for a reply to be fetched later: the work would be done and nobody charged."""
 
 BILLED_TOOLS: Final = frozenset(
-    {
-        ANY_TOOL,
-        WEB_SEARCH,
-        "advisor",
-        "code_execution",
-        "file_search",
-        "google_maps",
-        "google_search",
-        "image_generation",
-        "mcp",
-        "web_fetch",
-        "x_search",
-    }
+    {ANY_TOOL, WEB_SEARCH, "advisor", "code_execution", "file_search", "google_maps"}
+    | {"google_search", "image_generation", "mcp", "web_fetch", "x_search"}
 )
 """Tools that a model can allow, by name or all together."""
 BILLED_NAMES: Final = BILLED_TOOLS | BILLED.keys() | {INPUT_AUDIO}

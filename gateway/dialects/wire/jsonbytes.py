@@ -276,10 +276,8 @@ def maybe_splice(text: bytes, key: str, old: str, new: str) -> bytes | None:
         # The usual case needs no parsing: one hit, and no inner object before it.
         if found and is_top_level and needle not in rest:
             return head + form % (name, is_now) + rest
-    for edited, read in _iter_edits(text, key, old, new):
-        if isinstance(read, dict) and read.get(key) == new:
-            return edited
-    return None
+    edits = _iter_edits(text, key, old, new)
+    return next((one for one, read in edits if type(read) is dict and read.get(key) == new), None)
 
 
 def maybe_replace(
@@ -288,10 +286,7 @@ def maybe_replace(
     """Change one string `key`, at any depth, from `old` to `new`, so that `text` reads as `wanted`."""
     if old == new:
         return text
-    for edited, read in _iter_edits(text, key, old, new):
-        if read == wanted:
-            return edited
-    return None
+    return next((one for one, read in _iter_edits(text, key, old, new) if read == wanted), None)
 
 
 def _iter_edits(text: bytes, key: str, old: str, new: str) -> Iterator[tuple[bytes, Any]]:

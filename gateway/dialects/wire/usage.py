@@ -62,7 +62,7 @@ def read_openai_usage(usage: object, tier: object, expected: Expected) -> Report
 
 
 def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
-    """Read the counts, asked for with a cache of an hour or not; tell whether some are beside the input."""
+    """Read the counts; tell whether cached tokens are beside the input. `hour`: they were to last one."""
     told = _sort(usage)
     given: Any = told.get("input")
     made: Any = told.get("output")
@@ -260,7 +260,8 @@ def hide_bill(told: Json, text: bytes) -> Json:
     """
     for word in _MAY_TELL:
         if word in text:
-            return _hide(told)
+            shown: Json = _hide(told)
+            return shown
     return told
 
 
@@ -282,26 +283,19 @@ _DEEP: Final = frozenset({"usage", "provider_metadata", "providerMetadata", "_hi
 _OUTER: Final = frozenset({"choices", "delta", "message", "response", "x_groq"})
 
 
-def _hide(told: Json, *, deep: bool = False) -> Json:
+def _hide(told: Any, *, deep: bool = False) -> Any:
+    if type(told) is list:
+        items = [_hide(one, deep=deep) for one in told]
+        return items if any(map(is_not, items, told)) else told
+    if type(told) is not dict:
+        return told
     shown: Json = {}
     for name, value in told.items():
-        if _TELLS.search(name):
-            continue
-        if deep or name in _DEEP or name in _OUTER:
-            shown[name] = _hide_within(value, deep=deep or name in _DEEP)
-        else:
-            shown[name] = value
+        if not _TELLS.search(name):
+            within = deep or name in _DEEP
+            shown[name] = _hide(value, deep=within) if within or name in _OUTER else value
     changed = len(shown) < len(told) or any(shown[name] is not told[name] for name in shown)
     return shown if changed else told
-
-
-def _hide_within(value: Any, *, deep: bool) -> Any:
-    if type(value) is dict:
-        return _hide(value, deep=deep)
-    if type(value) is list:
-        shown = [_hide_within(one, deep=deep) for one in value]
-        return shown if any(map(is_not, shown, value)) else value
-    return value
 
 
 def find_chunk_usage(chunk: Json) -> Json | None:
