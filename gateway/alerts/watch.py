@@ -160,29 +160,28 @@ BACKUP: Final = "backup"
 """The subject of the one condition of its kind."""
 TOLD_MS: Final = DAY_MS
 """How old a change may be that is still told: the gateway may not have been running."""
-_TOLD_EVENTS: Final[tuple[tuple[str, AlertKind, str], ...]] = (
-    (
-        "account.password",
+_TOLD_EVENTS: Final[Mapping[str, tuple[AlertKind, str]]] = {
+    "account.password": (
         "password_changed",
         "The password of account '{name}' was changed by {actor}{place}.",
     ),
-    (
-        *("account.totp", "totp_changed"),
+    "account.totp": (
+        "totp_changed",
         "The one-time codes of account '{name}' were {done} by {actor}{place}.",
     ),
-    (
-        *("order.refund", "payment_refunded"),
+    "order.refund": (
+        "payment_refunded",
         "A payment by card of account '{name}' was given back: {done}.",
     ),
-    (
-        *("order.dispute", "payment_disputed"),
+    "order.dispute": (
+        "payment_disputed",
         "A payment by card of account '{name}' is disputed, or a dispute of it ended: {done}.",
     ),
-    (
-        *("order.refuse", "payment_refused"),
+    "order.refuse": (
+        "payment_refused",
         "What is told of a card payment of '{name}' contradicts its order and is ignored: {done}.",
     ),
-)
+}
 
 
 def find_budgets(budgets: Iterable[Budget], now_ms: int, currency: str) -> Iterator[Alert]:
@@ -291,7 +290,7 @@ def find_told_events(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]
     `seen` are the last events of each kind that were told; the occurrence of an alert is its event.
     """
     found = []
-    for action, kind, text in _TOLD_EVENTS:
+    for action, (kind, text) in _TOLD_EVENTS.items():
         events = books.events.read_after(action, seen.get(kind, 0), books.clock() - TOLD_MS)
         for event in events:
             name = event.account or ""
