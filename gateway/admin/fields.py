@@ -77,7 +77,7 @@ class Fields(Generic[Row]):
     def under(self, attribute: str) -> tuple[Member[object], ...]:
         """Return the members for a record that has this one as an attribute."""
         find = attrgetter(attribute)
-        return tuple((name, _chain(find, read)) for name, read in self.members)
+        return tuple((name, lambda row, read=read: read(find(row))) for name, read in self.members)
 
 
 def describe(record: object, *names: str) -> dict[str, object]:
@@ -109,12 +109,6 @@ def _make_title(name: str) -> str:
     if title.endswith(" NANO"):
         return f">{title.removesuffix(' NANO')} {{}}"
     return f"{title.removesuffix(' MS')} UTC" if title.endswith(" MS") else title
-
-
-def _chain(
-    find: Callable[[object], Row], read: Callable[[Row], object]
-) -> Callable[[object], object]:
-    return lambda row: read(find(row))
 
 
 def _spread(name: str, value: object) -> Mapping[str, object]:

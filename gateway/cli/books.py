@@ -285,12 +285,7 @@ def entries(
     LIMIT,
 )
 def orders(
-    command: Command,
-    *,
-    account: str | None,
-    state: OrderState | None,
-    since: int | None,
-    limit: int,
+    command: Command, account: str | None, state: OrderState | None, since: int | None, limit: int
 ) -> None:
     books = command.open_books()
     if account is not None:
