@@ -35,6 +35,8 @@ from gateway.money import Tokens, describe_amount, describe_tokens, format_amoun
 from gateway.times import format_iso, format_moment, unix_ms
 
 Row = TypeVar("Row")
+Whole = TypeVar("Whole")
+Value = TypeVar("Value")
 Member = tuple[str, Callable[[Row], object]]
 Columns = tuple[tuple[str, Callable[[Row], str]], ...]
 """The title and the cell of each column of a table."""
@@ -74,15 +76,21 @@ class Fields(Generic[Row]):
             described |= _spread(name, value)
         return described
 
-    def under(self, attribute: str) -> tuple[Member[object], ...]:
-        """Return the members for a record that has this one as an attribute."""
-        find = attrgetter(attribute)
-        return tuple((name, lambda row, read=read: read(find(row))) for name, read in self.members)
+    def under(self, find: Callable[[Whole], Row]) -> Fields[Whole]:
+        """Return the same fields for a record that this one is a part of."""
+        part = Fields[Whole]()
+        part.members = tuple((name, _chain(find, read)) for name, read in self.members)
+        part.columns = tuple((title, _chain(find, write)) for title, write in self.columns)
+        return part
 
 
 def describe(record: object, *names: str) -> dict[str, object]:
     """Return these attributes of a record for JSON."""
     return Fields[object](*names).describe(record)
+
+
+def _chain(find: Callable[[Whole], Row], read: Callable[[Row], Value]) -> Callable[[Whole], Value]:
+    return lambda whole: read(find(whole))
 
 
 def _make_member(member: str | tuple[str, str | Callable[[Row], object]]) -> Member[Row]:

@@ -49,7 +49,7 @@ def describe_account_state(account: records.AccountView) -> str:
 
 ACCOUNT: Final = Fields[records.AccountView](
     *("id", "name", "operator", "suspended", "balance_nano", "held_nano", "created_ms"),
-    *_TERMS.under("terms"),
+    *_TERMS.under(attrgetter("terms")).members,
     table=(
         *("name", "balance_nano", "held_nano"),
         ("STATE", describe_account_state),
@@ -71,7 +71,7 @@ def _describe_lasting(standing: records.StandingView) -> str:
 
 
 STANDING: Final = Fields[records.StandingView](
-    *ACCOUNT.under("account"),
+    *ACCOUNT.under(attrgetter("account")).members,
     ("spent_today_nano", "spent.today_nano"),
     ("spent_7d_nano", "spent.week_nano"),
     ("spent_30d_nano", "spent.month_nano"),
@@ -166,7 +166,7 @@ BUDGET: Final = Fields[BudgetView](
 )
 KEY: Final = Fields[KeyView](
     *("id", "account", "terms.name", "display"),
-    *_TERMS.under("terms"),
+    *_TERMS.under(attrgetter("terms")).members,
     *("terms.cap_nano", "spent_nano", "created_ms", "terms.expires_ms", "revoked_ms"),
     *("last_used_ms", "replaced_by"),
     ("budget", lambda key: None if key.budget is None else _STANDING.describe(key.budget)),

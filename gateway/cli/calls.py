@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
+from operator import itemgetter
 from typing import Final, get_args
 
 from gateway.admin import observations, views
-from gateway.admin.fields import Columns, Fields, write_csv
+from gateway.admin.fields import Columns, Fields
 from gateway.admin.observations import LatencyRow
 from gateway.cli import arguments as read
-from gateway.cli.arguments import render, render_table
+from gateway.cli.arguments import render
 from gateway.cli.command import Command
 from gateway.cli.receipts import describe_failure
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
@@ -131,59 +132,36 @@ def usage(
 ) -> None:
     books = command.open_books()
     rows = books.usage.sum_with_costs(account=account, by=by, since_ms=since, until_ms=until)
-    named = _name_groups(books, by, [group for group, *_ in rows])
-    lines = [(names, sums, costs) for names, (_, sums, costs) in zip(named, rows, strict=True)]
-    described = [
-        {**names, **views.USAGE.describe(sums), **views.COSTS.describe(costs)}
-        for names, sums, costs in lines
-    ]
-    if command.as_csv:
-        table = write_csv(described, (*_GROUPS[by], *views.USAGE.names, *views.COSTS.names))
-    else:
-        table = table_usage(lines, by, command.currency)
-    command.show(described, table)
+    fields = _make_fields(books, by, has_costs=any(any(costs) for *_, costs in rows))
+    total = "", sum_usage(sums for _, sums, _ in rows), sum_costs(costs for *_, costs in rows)
+    numbers = [write(total) for title, write in fields.columns if title.startswith(">")]
+    names = ["total", *[""] * (len(fields.columns) - len(numbers) - 1)]
+    command.show_list(rows, fields, (*names, *numbers) if len(rows) > 1 else ())
 
 
-def _name_groups(books: Books, by: UsageGroup, groups: Sequence[str]) -> list[dict[str, str]]:
-    """Return the columns that name each group: a key's account and name too."""
-    if by != "key":
-        return [{by: group} for group in groups]
-    keys = {key.id: key for key in books.keys.read_all()}
-    found = [(group, keys[group].account, keys[group].terms.name) for group in groups]
-    return [dict(zip(_GROUPS["key"], names, strict=True)) for names in found]
+_Sums = tuple[str, Usage, ProviderCosts]
+"""The name of a group, and its sums."""
 
 
-_GROUPS: Final[Mapping[UsageGroup, Mapping[str, str]]] = {
-    "day": {"day": "DAY UTC"},
-    "model": {"model": "MODEL"},
-    "key": {"key": "KEY", "account": "ACCOUNT", "key_name": "NAME"},
-    "account": {"account": "ACCOUNT"},
-    "provider": {"provider": "PROVIDER"},
-}
-"""The columns that name a group: in JSON and CSV, and in the table."""
-
-
-def table_usage(
-    lines: Sequence[tuple[Mapping[str, str], Usage, ProviderCosts]], by: UsageGroup, currency: str
-) -> str:
-    """Render usage by group, with a total of several; with providers' costs if any are known."""
-    groups = tuple(_GROUPS[by].values())
-    has_costs = any(any(costs) for *_, costs in lines)
-    costs_columns = views.COSTS.columns if has_costs else ()
-    titles = [title.format(currency) for title, _ in (*views.USAGE.columns, *costs_columns)]
-
-    def write(names: Iterable[str], sums: Usage, costs: ProviderCosts) -> list[str]:
-        cells = [cell(sums) for _, cell in views.USAGE.columns]
-        return [*names, *cells, *(cell(costs) for _, cell in costs_columns)]
-
-    rows = [
-        write([one or "-" for one in names.values()], sums, costs) for names, sums, costs in lines
-    ]
-    if len(lines) > 1:
-        usages, costs = [sums for _, sums, _ in lines], [costs for *_, costs in lines]
-        names = ("total", *[""] * (len(groups) - 1))
-        rows.append(write(names, sum_usage(usages), sum_costs(costs)))
-    return render_table((*groups, *titles), rows)
+def _make_fields(books: Books, by: UsageGroup, *, has_costs: bool) -> Fields[_Sums]:
+    """Return a group's fields, among them a key's account and name; tables have costs if any are known."""
+    keys = {key.id: key for key in books.keys.read_all()} if by == "key" else {}
+    owner = Fields[_Sums](
+        ("account", lambda row: keys[row[0]].account),
+        ("key_name", lambda row: keys[row[0]].terms.name),
+        table=("account", ("NAME", "key_name")),
+    )
+    parts = [owner] if by == "key" else []
+    parts += [views.USAGE.under(itemgetter(1)), views.COSTS.under(itemgetter(2))]
+    shown = parts if has_costs else parts[:-1]
+    return Fields(
+        (by, itemgetter(0)),
+        *(member for part in parts for member in part.members),
+        table=(
+            ("DAY UTC", by) if by == "day" else by,
+            *(column for part in shown for column in part.columns),
+        ),
+    )
 
 
 @verb(
