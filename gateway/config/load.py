@@ -23,12 +23,13 @@ from gateway.config.reader import (
     suggest,
 )
 from gateway.config.secrets import (
+    COMMAND,
     Found,
     LookUp,
     find_literals,
-    find_source,
     resolve,
     resolve_secret,
+    split_command,
 )
 from gateway.config.settings import SETTINGS, read_cards
 from gateway.config.values import check_proxy, check_webhook
@@ -208,7 +209,7 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> record
     keys = tuple(secret for _, (secret, reason) in found if reason is None)
     folder = Path(file).absolute().parent
     sources = tuple(
-        find_source(one, folder, refresh_seconds) for one, (_, reason) in found if reason is None
+        _find_source(one, folder, refresh_seconds) for one, (_, reason) in found if reason is None
     )
     lacking = tuple(reason for _, (_, reason) in found if reason is not None)
     if lacking and not keys:
@@ -216,6 +217,14 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> record
     return records.Provider(
         name=name, api_keys=keys, sources=sources, lacking=lacking, off=off, **settings
     )
+
+
+def _find_source(place: str, folder: Path, refresh_seconds: float) -> records.KeySource | None:
+    """Return where a key comes from that changes; None for one that does not."""
+    command = tuple(split_command(place)) if place.startswith(COMMAND) else ()
+    if not command and not place.startswith("file:"):
+        return None
+    return records.KeySource(place, command, folder, refresh_seconds)
 
 
 def _check_address(place: Place, settings: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 
 from gateway.addresses import Network
 from gateway.config import reader as read
-from gateway.config import values
+from gateway.config import secrets, values
 from gateway.config.reader import Setting
 from gateway.dialects import records as dialects
 from gateway.ledger.records import DatabaseUrl, Location
@@ -25,8 +25,12 @@ _MAX_CREDIT: Final = 1_000_000_000
 _MAX_COUNT: Final = 1_000_000_000
 """The largest limit. More is taken for a typing error; write 0 for unlimited."""
 
+_MAX_MONTHS: Final = 1200
+"""The longest retention, a century."""
+
 _timeout = read.seconds()
 _credit = read.nano_units(_MAX_CREDIT)
+_payment = read.nano_units(1_000_000)  # Stripe takes less
 count = read.integer(0, _MAX_COUNT)
 token_count = read.integer(1, values.MAX_TOKENS)
 
@@ -67,10 +71,10 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    path: Path
+    path: Annotated[Path, Setting(read.text, "gateway.db")]
     """Absolute path of the database; beside one of PostgreSQL it is where a file would be."""
-    url: DatabaseUrl | None = None
-    retention_months: int = 0
+    url: Annotated[DatabaseUrl | None, Setting(secrets.secret, None)] = None
+    retention_months: Annotated[int, Setting(read.integer(0, _MAX_MONTHS), 0)] = 0
     """Months for which PostgreSQL keeps requests; 0 means for ever."""
 
     @property
@@ -82,12 +86,23 @@ class Storage:
 class Cards:
     """Payments by card at Stripe."""
 
-    secret_key: str = field(repr=False)
-    webhook_secret: str = field(repr=False)
-    amounts_nano: tuple[int, ...]
-    minimum_nano: int
-    maximum_nano: int
-    base_url: str
+    secret_key: Annotated[
+        str,
+        Setting(secrets.secret, what="your account's secret key at Stripe: env:NAME or file:PATH"),
+    ] = field(repr=False)
+    webhook_secret: Annotated[
+        str,
+        Setting(
+            secrets.secret,
+            what="the signing secret of the endpoint /webhooks/stripe: env:NAME or file:PATH",
+        ),
+    ] = field(repr=False)
+    amounts_nano: Annotated[
+        tuple[int, ...], Setting(values.array(_payment, "[10, 25]"), [10, 25, 50, 100])
+    ]
+    minimum_nano: Annotated[int, Setting(_payment, None)]
+    maximum_nano: Annotated[int, Setting(_payment, None)]
+    base_url: Annotated[str, Setting(values.base_url, "https://api.stripe.com")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +145,9 @@ class Metrics:
 class Alerts:
     """The receivers of alerts; without a webhook and a command no alert is sent."""
 
-    webhook: str = field(repr=False)
+    webhook: Annotated[str, Setting(secrets.secret, None)] = field(repr=False)
     """An address, perhaps with a secret in it; "" for none."""
-    webhook_secret: str = field(repr=False)
+    webhook_secret: Annotated[str, Setting(secrets.secret, None)] = field(repr=False)
     command: Annotated[tuple[str, ...], Setting(values.words, [])]
     holder_webhooks: Annotated[
         Literal["public", "any", "off"], Setting(read.choice("public", "any", "off"), "public")

@@ -12,7 +12,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.config.reader import Place, looks_secret, quote_key
-from gateway.config.records import KeySource
 from gateway.process import READ, find_obstacle, name_group
 
 COMMAND: Final = "command:"
@@ -51,14 +50,6 @@ def provider_key(value: object) -> str:
     if not words:
         raise ValueError('must name a command: "command:PROGRAM ARGUMENT ..."')
     return value
-
-
-def find_source(place: str, folder: Path, refresh_seconds: float) -> KeySource | None:
-    """Return where a key comes from that changes; None for one that does not."""
-    command = tuple(split_command(place)) if place.startswith(COMMAND) else ()
-    if not command and not place.startswith("file:"):
-        return None
-    return KeySource(place, command, folder, refresh_seconds)
 
 
 def split_command(place: str) -> list[str]:

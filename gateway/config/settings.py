@@ -22,8 +22,6 @@ from gateway.dialects.records import DIALECTS, ModelKind, Reasoning
 from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.money import MEDIA, NANO, format_amount
 
-_MAX_MONTHS: Final = 1200
-"""The longest retention, a century."""
 MAX_PRICE: Final = 1_000_000_000_000
 """Units per million tokens: enough for currencies of which a dollar is many thousands."""
 MAX_TOOL_PRICE: Final = 1_000_000
@@ -39,8 +37,6 @@ _THREE_DECIMALS: Final = re.compile("BHD|JOD|KWD|OMR|TND", re.IGNORECASE)
 _WHOLE: Final = re.compile("ISK|UGX", re.IGNORECASE)
 """Counted in hundredths, of which there may be none."""
 
-_credit = read.nano_units(1_000_000)  # Stripe takes less
-_secret = Setting(secrets.secret, None)
 _price = read.nano_units(MAX_PRICE)
 _maybe_price = Setting(_price, None)
 _rule_price = Setting(
@@ -51,36 +47,16 @@ read_tool_price = read.nano_units(MAX_TOOL_PRICE)
 
 SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "server": records.find_settings(records.Server),
-    "storage": {
-        "path": Setting(read.text, "gateway.db"),
-        "url": _secret,
-        "retention_months": Setting(read.integer(0, _MAX_MONTHS), 0),
-    },
+    "storage": records.find_settings(records.Storage),
     "billing": records.find_settings(records.Billing),
-    "billing.stripe": {
-        "secret_key": Setting(
-            secrets.secret, what="your account's secret key at Stripe: env:NAME or file:PATH"
-        ),
-        "webhook_secret": Setting(
-            secrets.secret,
-            what="the signing secret of the endpoint /webhooks/stripe: env:NAME or file:PATH",
-        ),
-        "amounts": Setting(values.array(_credit, "[10, 25]"), [10, 25, 50, 100]),
-        "minimum": Setting(_credit, None),
-        "maximum": Setting(_credit, None),
-        "base_url": Setting(values.base_url, "https://api.stripe.com"),
-    },
+    "billing.stripe": records.find_settings(records.Cards),
     "console": records.find_settings(records.Console),
     "limits": {
         **records.find_settings(records.Limits),
         "account_in_flight": Setting(records.count, None),
     },
     "metrics": records.find_settings(records.Metrics),
-    "alerts": {
-        "webhook": _secret,
-        "webhook_secret": _secret,
-        **records.find_settings(records.Alerts),
-    },
+    "alerts": records.find_settings(records.Alerts),
     "providers.NAME": {
         "dialect": Setting(
             read.choice(*DIALECTS),
@@ -93,7 +69,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "api_key": Setting(secrets.provider_keys, None),
         "api_key_refresh": Setting(values.duration, "50m"),
         **records.find_settings(records.Provider),
-        "proxy": _secret,
+        "proxy": Setting(secrets.secret, None),
     },
     "models.ID": {
         "owned_by": Setting(read.matching(r"[a-z0-9][a-z0-9._-]{0,63}", "a lowercase word"), None),
