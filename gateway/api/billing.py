@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import assert_never
+from typing import Final, assert_never
 
 from gateway import usage
 from gateway.api.lifecycle import Owed, Verdict
@@ -121,12 +121,10 @@ def expect_charge(expected: usage.Expected, output_tokens: int, model: Model, at
     return make_charge(usage.Metered(tokens, True, options.tool_calls), applied)
 
 
-def _check_amount(nano: int) -> None:
-    if nano > MAX_AMOUNT_NANO:
-        raise BadRequest(
-            "This request may cost more than the gateway can hold for one: ask for fewer tokens,"
-            " choices or calls of tools."
-        )
+TOO_DEAR: Final = (
+    "This request may cost more than the gateway can hold for one: ask for fewer tokens, choices or"
+    " calls of tools."
+)
 
 
 class Bill:
@@ -145,7 +143,8 @@ class Bill:
         likely = min(billing.hold_output_tokens * request.n, most)
         self._expected = expect_charge(expected, likely, model, call.started_ms)
         full_nano = self._expected.cost_nano
-        _check_amount(full_nano)
+        if full_nano > MAX_AMOUNT_NANO:
+            raise BadRequest(TOO_DEAR)
         self._expected_tokens = self._expected.metered.tokens.total
         if most > likely and billing.full_hold_below:
             full = expect_charge(expected, most, model, call.started_ms)

@@ -94,12 +94,8 @@ class Sink:
 class JsonSink(Sink):
     """A JSON reply, kept whole until its end. Whether the caller is still there makes no difference."""
 
-    __slots__ = ("body",)
-
     lost = False
-
-    def __init__(self) -> None:
-        self.body = b""
+    body = b""
 
     def end(self, data: bytes) -> None:
         self.body = data

@@ -63,7 +63,8 @@ class Attempt:
 
     def send(self) -> None:
         """Note that the request goes out. Raises the error given to `fail` before."""
-        self.check()
+        if self.error is not None:
+            raise self.error
         self.on_sent()
 
     def check(self) -> None:

@@ -79,7 +79,6 @@ class ResponseReader:
 
     __slots__ = (
         "_between_chunks",
-        "_buffer",
         "_chunked",
         "_in_trailers",
         "_interim",
@@ -90,6 +89,7 @@ class ResponseReader:
         "_until_close",
         "done",
         "head",
+        "leftover",
     )
 
     def __init__(self) -> None:
@@ -98,7 +98,8 @@ class ResponseReader:
         """The body is whole; further bytes belong to no request."""
         self._partial: bytearray | None = None
         """The head so far. Each byte is scanned once, however small the reads are."""
-        self._buffer = b""
+        self.leftover = b""
+        """Bytes that are not used yet. Behind the response, they forbid to reuse the connection."""
         self._left = 0
         """Missing bytes of the body, or of the current chunk with its CRLF."""
         self._chunked = False
@@ -110,11 +111,6 @@ class ResponseReader:
         """`_split_chunks` has not failed."""
         self._trailers = 0
         self._until_close = False
-
-    @property
-    def leftover(self) -> bool:
-        """Return whether bytes came after the response: the connection must not be reused."""
-        return bool(self._buffer)
 
     def feed(self, data: bytes) -> bytes:
         """Return the body bytes that came with `data`. Raises BadResponse."""
@@ -130,14 +126,13 @@ class ResponseReader:
             if self.head is None:
                 return b""
         if self.done:
-            # Kept as a proof that the connection must not be reused: see `leftover`.
-            self._buffer += data
+            self.leftover += data
             return b""
         if self._chunked:
             return self._read_chunks(data)
         if self._until_close:
             return data
-        body, self._buffer = data[: self._left], data[self._left :]
+        body, self.leftover = data[: self._left], data[self._left :]
         self._left -= len(body)
         self.done = self._left == 0
         return body
@@ -195,16 +190,16 @@ class ResponseReader:
             self._until_close = True
 
     def _read_chunks(self, data: bytes) -> bytes:
-        if self._buffer:
-            data = self._buffer + data
+        if self.leftover:
+            data = self.leftover + data
         pieces: list[bytes] = []
         try:
             position = self._scan_chunks(data, pieces)
         except BadResponse as error:
             error.body = b"".join(pieces)
             raise
-        self._buffer = data[position:]
-        self._between_chunks = not (self._buffer or self._left or self._in_trailers)
+        self.leftover = data[position:]
+        self._between_chunks = not (self.leftover or self._left or self._in_trailers)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _scan_chunks(self, data: bytes, pieces: list[bytes]) -> int:
