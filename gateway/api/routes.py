@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import orjson
 from aiohttp import hdrs, web
@@ -258,7 +258,7 @@ async def show_key(http: web.Request, call: Call) -> web.Response:  # noqa: ARG0
     return _reply(orjson.dumps(body))
 
 
-def describe_own_key(key: Key, spent: Spent, config: Config, now_ms: int) -> dict[str, Any]:
+def describe_own_key(key: Key, spent: Spent, config: Config, now_ms: int) -> dict[str, object]:
     """Make the JSON of a key: null means no limit, cap or budget, all models; days are UTC."""
     account = key.account
     rest_nano = None if key.terms.cap_nano is None else max(key.terms.cap_nano - key.spent_nano, 0)
@@ -282,7 +282,7 @@ def describe_own_key(key: Key, spent: Spent, config: Config, now_ms: int) -> dic
     }
 
 
-def _describe_budget(budget: BudgetStanding) -> dict[str, Any]:
+def _describe_budget(budget: BudgetStanding) -> dict[str, object]:
     return {
         "name": budget.name,
         "period": budget.period,
@@ -293,7 +293,7 @@ def _describe_budget(budget: BudgetStanding) -> dict[str, Any]:
     }
 
 
-def _describe_terms(terms: Terms, defaults: Limits) -> dict[str, Any]:
+def _describe_terms(terms: Terms, defaults: Limits) -> dict[str, object]:
     limits = find_limits(terms, defaults)
     return {
         "models": None if terms.models is None else sorted(terms.models),
@@ -323,7 +323,7 @@ async def show_receipt(http: web.Request, call: Call) -> web.Response:
     return _reply(dumps_lenient(body))
 
 
-def _describe_refused(refused: RefusedView) -> dict[str, Any]:
+def _describe_refused(refused: RefusedView) -> dict[str, object]:
     return {
         "request_id": refused.request_id,
         "state": "refused",

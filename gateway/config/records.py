@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from gateway.addresses import Network
 from gateway.config import reader as read
@@ -44,7 +44,7 @@ def find_settings(record: type) -> dict[str, Setting]:
     return {name.removesuffix("_nano"): setting for name, setting in found.items()}
 
 
-def make_record(record: Callable[..., Record], table: Mapping[str, Any]) -> Record:
+def make_record(record: Callable[..., Record], table: Mapping[str, object]) -> Record:
     """Make a record of a table's values, which have the names of its keys."""
     names = inspect.signature(record).parameters
     return record(**{name: table[name.removesuffix("_nano")] for name in names})

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from ipaddress import ip_network
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from gateway.addresses import Network
@@ -177,10 +177,10 @@ def identity_header(value: object) -> str:
     return name
 
 
-def array(read_item: Read, example: str) -> Callable[[object], tuple[Any, ...]]:
+def array(read_item: Read, example: str) -> Callable[[object], tuple[object, ...]]:
     """Make a reader of arrays; `example` completes "must be an array such as …"."""
 
-    def read(value: object) -> tuple[Any, ...]:
+    def read(value: object) -> tuple[object, ...]:
         if not isinstance(value, list):
             raise ValueError(f"must be an array such as {example}, not {show(value)}")  # noqa: TRY004 - a reader's one error
         return tuple(map(read_item, value))

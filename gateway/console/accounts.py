@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from operator import itemgetter
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from gateway.admin import keys, views
 from gateway.console.fields import ConsoleError, invalid_field, not_for_token, phrase, read_id
@@ -247,7 +247,7 @@ def _answer_move(books: Books, entry: EntryView) -> Answer:
     return Answer({"entry": views.ENTRY.describe(entry), "account": account})
 
 
-def _describe_detail(books: Books, account_id: int) -> dict[str, Any]:
+def _describe_detail(books: Books, account_id: int) -> dict[str, object]:
     """Describe an account with its keys and latest entries. Raises NotFound."""
     standing = books.accounts.read_standing(account_id, today=books.clock() // DAY_MS)
     run = books.entries.read_run(EntryFilter(account_id), None, views.LATEST_ENTRIES)

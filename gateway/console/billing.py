@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import orjson
 from aiohttp import web
@@ -181,7 +181,7 @@ def _read_statement(books: Books, request: ConsoleRequest) -> tuple[int, int, li
     return first, last, books.statements.read(first, last + 1, request.query.text("account"))
 
 
-def describe_cards(billing: Billing) -> Mapping[str, Any]:
+def describe_cards(billing: Billing) -> Mapping[str, object]:
     """Describe what can be paid; nothing if nobody pays by card."""
     cards = billing.stripe
     if cards is None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import orjson
 
@@ -34,12 +34,12 @@ class ConsoleError(Exception):
     field: str | None = None
     """The field of the request that is to blame, if it is one."""
     retry_after_seconds: int | None = None
-    more: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    more: Mapping[str, object] = dataclasses.field(default_factory=dict)
     """Further members of the error object."""
     headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def describe(self, request_id: str) -> dict[str, Any]:
-        error: dict[str, Any] = {"message": self.message, "code": self.code}
+    def describe(self, request_id: str) -> dict[str, object]:
+        error: dict[str, object] = {"message": self.message, "code": self.code}
         if self.field is not None:
             error["field"] = self.field
         if self.retry_after_seconds is not None:
@@ -245,7 +245,7 @@ class Fields:
             raise invalid_field(name, f"'{name}' must be {what}.")
         return value
 
-    def _take(self, name: str) -> Any:
+    def _take(self, name: str) -> object:
         self._read.add(name)
         return self._values.get(name)
 
@@ -343,7 +343,7 @@ def _need(name: str, value: T | None) -> T:
     return value
 
 
-def _parse(body: bytes) -> dict[str, Any]:
+def _parse(body: bytes) -> dict[str, object]:
     if not body.strip():
         return {}
     try:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from yarl import URL
 
@@ -187,7 +187,7 @@ async def _read_upstream(request: ConsoleRequest) -> dict[str, list[UpstreamView
 
 def _describe_load(
     provider: Provider, gateway: Gateway, seen: Sequence[UpstreamView]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Describe a provider's load. One that is off or that no model uses has no state of its own."""
     state = gateway.routes.providers.get(provider.name)
     breaker, seconds = _IDLE if state is None else state.describe_breaker()
@@ -209,7 +209,7 @@ def _describe_load(
 
 def _describe_provider(
     provider: Provider, gateway: Gateway, seen: Sequence[UpstreamView]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         **_describe_load(provider, gateway, seen),
         "dialect": provider.dialect,
@@ -232,7 +232,7 @@ def _list_secrets(provider: Provider, gateway: Gateway) -> Sequence[str]:
 
 def _describe_upstream_models(
     provider: Provider, gateway: Gateway, seen: Sequence[UpstreamView]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     state, found = gateway.routes.providers.get(provider.name), []
     whole = None if state is None else _find_pause(*state.describe_breaker())
     troubled = () if state is None else state.list_troubled()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.admin import observations, signin, views
@@ -227,7 +227,7 @@ def _check_url(url: str | None, request: ConsoleRequest) -> None:
         raise invalid_field("webhook", f"'webhook' {error}.") from error
 
 
-def _describe_own_alerts(books: Books, request: ConsoleRequest) -> dict[str, Any]:
+def _describe_own_alerts(books: Books, request: ConsoleRequest) -> dict[str, object]:
     account_id = request.account.id
     hook = books.alerts.read_hook(account_id)
     latest = books.alerts.read_latest(OWN_LATEST, account_id)

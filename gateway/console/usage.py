@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from aiohttp import web
 
@@ -305,7 +305,7 @@ async def list_models(request: ConsoleRequest) -> Answer:
     return Answer({"count": len(models), "currency": currency, "models": models})
 
 
-def _describe_model(model: Model, *, is_on: bool, for_operator: bool) -> dict[str, Any]:
+def _describe_model(model: Model, *, is_on: bool, for_operator: bool) -> dict[str, object]:
     return {
         **describe(model, "id", "aliases", "owned_by", "kind", "unit"),
         "on": is_on,

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from gateway.dialects.base import Caller, EventWriter, Translation, Upstream
 from gateway.dialects.records import (
@@ -56,7 +56,7 @@ def rename(
     return BadRequest(message, param=name, code=error.code, detail_code=error.detail_code)
 
 
-def _refuses(ask: Callable[[Json], object], error: BadRequest, name: str, part: Any) -> bool:
+def _refuses(ask: Callable[[Json], object], error: BadRequest, name: str, part: object) -> bool:
     """Return whether a part of a field is refused for the same reason, wherever it is."""
     try:
         ask({name: part})
@@ -69,7 +69,7 @@ def _give_reason(error: BadRequest) -> str:
     return error.message.replace(f"'{error.param}'", "")
 
 
-def _find(value: Any, refuses: Callable[[Any], bool]) -> list[str | int]:
+def _find(value: object, refuses: Callable[[object], bool]) -> list[str | int]:
     """Return the path to the least part of a value that is refused alone."""
     if not value:
         return []

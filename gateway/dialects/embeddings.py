@@ -11,7 +11,7 @@ import re
 import struct
 from binascii import b2a_base64
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -111,7 +111,7 @@ class EmbeddingsCaller(Caller):
         )
 
 
-def read_inputs(name: str, value: Any, *, may_be_empty: bool = False) -> Inputs:
+def read_inputs(name: str, value: object, *, may_be_empty: bool = False) -> Inputs:
     """Check a text, an array of texts, an array of tokens, or an array of such arrays."""
     if type(value) is str:
         return Inputs(1, _count_tokens(name, value, may_be_empty=may_be_empty))
@@ -136,7 +136,7 @@ def read_inputs(name: str, value: Any, *, may_be_empty: bool = False) -> Inputs:
     return Inputs(len(value), tokens)
 
 
-def _count_tokens(name: str, item: str | list[Any], *, may_be_empty: bool) -> int:
+def _count_tokens(name: str, item: str | list[object], *, may_be_empty: bool) -> int:
     """Estimate the tokens of a text, or count those of an array."""
     if not item and not may_be_empty:
         raise fields.empty("string" if isinstance(item, str) else "array", name)
@@ -175,7 +175,7 @@ class EmbeddingsUpstream(ServiceUpstream):
             asked[_FORMAT] = "float"
         return asked
 
-    def _parse(self, text: bytes) -> Any:
+    def _parse(self, text: bytes) -> object:
         """Parse a reply without its vectors; `data` has one item that stands for all."""
         found = maybe_find_vectors(text)
         frame = text if found is None else _cut(text, *found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects.base import Caller, EventReader
 from gateway.dialects.chat.dialect import ServiceUpstream
@@ -100,7 +100,7 @@ class ImagesUpstream(ServiceUpstream):
         calls = {dearest: body.get("n") or 1}
         return replace(options, tool_calls=calls, image=image, image_prices=prices)
 
-    def _parse(self, text: bytes) -> Any:
+    def _parse(self, text: bytes) -> object:
         """Parse a reply with its images cut out."""
         frame, _ = cut_images(text)
         return maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
@@ -253,7 +253,7 @@ class ImageReader(EventReader):
         report.guessed |= not self._images
         return report
 
-    def _note_usage(self, usage: Any) -> None:
+    def _note_usage(self, usage: object) -> None:
         if type(usage) is dict:
             self.usage = usage
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from itertools import count
 from operator import is_not
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects.base import Caller, Pipeline, Upstream
 from gateway.dialects.chat.repair import carries, count_choices_text
@@ -70,7 +70,7 @@ class ChatCaller(Caller):
         return request
 
 
-def _check_messages(messages: Any, request: CompletionRequest) -> None:
+def _check_messages(messages: object, request: CompletionRequest) -> None:
     if messages == []:
         raise fields.empty("array", "messages")
     if type(messages) is not list:
@@ -90,7 +90,7 @@ def _check_messages(messages: Any, request: CompletionRequest) -> None:
             _check_calls(f"messages[{index}].tool_calls", message["tool_calls"])
 
 
-def _check_calls(where: str, calls: Any) -> None:
+def _check_calls(where: str, calls: object) -> None:
     if calls is not None and type(calls) is not list:
         raise fields.wrong_type(where, "an array of objects", calls)
     for index, call in enumerate(calls or ()):
@@ -98,7 +98,7 @@ def _check_calls(where: str, calls: Any) -> None:
             raise fields.wrong_type(f"{where}[{index}]", "an object", call)
 
 
-def _check_content(where: str, content: Any, request: CompletionRequest) -> None:
+def _check_content(where: str, content: object, request: CompletionRequest) -> None:
     if type(content) is not list:
         raise fields.wrong_type(where, "a string or an array of content parts", content)
     if not content:
@@ -134,12 +134,12 @@ def _add_file(where: str, kind: str, part: Json, request: CompletionRequest) -> 
             request.add_url("document", file.get("url"), where)
 
 
-def _check_stop(name: str, value: Any) -> None:
+def _check_stop(name: str, value: object) -> None:
     if not isinstance(value, str):
         fields.check_strings(name, value, "a string or an array of strings")
 
 
-def _check_stream_options(name: str, value: Any) -> None:
+def _check_stream_options(name: str, value: object) -> None:
     if not isinstance(value, dict):
         raise fields.wrong_type(name, "an object", value)
     wanted = value.get("include_usage")
@@ -257,7 +257,7 @@ class ServiceUpstream(ChatUpstream):
                 return reply
         raise UpstreamError(f"The upstream's reply is not {self.reply_name}.")
 
-    def _parse(self, text: bytes) -> Any:
+    def _parse(self, text: bytes) -> object:
         """Parse a reply, or what of it is read; None if it is not JSON."""
         return maybe_loads(text)
 
@@ -296,7 +296,7 @@ def _maybe_repair(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | 
     return {**lifted, **fixes} if fixes or lifted is not reply else None
 
 
-def _repair_choice(position: int, choice: Any) -> Any:
+def _repair_choice(position: int, choice: object) -> object:
     if type(choice) is not dict:
         return choice
     message = choice.get("message")

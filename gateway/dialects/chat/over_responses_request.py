@@ -6,7 +6,7 @@ Every field of the chat schema is in one of the tables below, so that none is lo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects import pivot
 from gateway.dialects.chat.state import read_state
@@ -322,7 +322,7 @@ def _read_search(options: Field) -> list[Json]:
     return [made]
 
 
-def _read_choice(choice: Field) -> Any:
+def _read_choice(choice: Field) -> object:
     match choice.value:
         case {"type": "web_search"}:  # the upstream has no word for it but this
             return {"type": "allowed_tools", "mode": "required", "tools": [SEARCH_CHOICE]}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass, field
 from operator import is_, is_not
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
@@ -24,7 +24,7 @@ from gateway.usage import count_text
 _MEDIA: Final = frozenset({"image", "image_url", "audio", "input_audio"})
 
 
-def count_choices_text(choices: list[Any], key: Literal["message", "delta"]) -> int:
+def count_choices_text(choices: list[object], key: Literal["message", "delta"]) -> int:
     """Count the UTF-8 bytes that the choices of a reply or of a chunk bring."""
     found = (choice.get(key) for choice in choices if isinstance(choice, dict))
     return sum(count_message_text(message) for message in found if isinstance(message, dict))
@@ -44,7 +44,7 @@ def count_message_text(message: Json) -> int:
     return total
 
 
-def carries(choice: Any, key: Literal["message", "delta"]) -> bool:
+def carries(choice: object, key: Literal["message", "delta"]) -> bool:
     """Return whether a choice brings anything that the model made, text or not."""
     delta = choice.get(key) if isinstance(choice, dict) else None
     if not isinstance(delta, dict):
@@ -86,7 +86,7 @@ def _count_call(call: Json) -> int:
     return total
 
 
-def list_media(message: Json) -> list[Any]:
+def list_media(message: Json) -> list[object]:
     """List the pictures and recordings that the model made, as they came."""
     parts, audio = get_list(message, "content"), get_object(message, "audio")
     inline = [part for part in parts if isinstance(part, dict) and get_text(part, "type") in _MEDIA]

@@ -6,7 +6,7 @@ For a chat caller the bytes of a chat upstream pass, but for edits and repairs.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects.base import EventReader
 from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text
@@ -173,7 +173,7 @@ class ChatStream(PassingStream):
         self._held_usage = converted
         return b""
 
-    def _count_text(self, choices: list[Any]) -> int:
+    def _count_text(self, choices: list[object]) -> int:
         return count_choices_text(choices, "delta")
 
     def _convert(self, block: bytes, chunk: Json) -> bytes:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
@@ -264,7 +264,7 @@ class MessageWriter(FirstChoiceWriter):
         """Add sources of the text. They wait for the end of a block, as they quote from it."""
         self._sources += sources
 
-    def _add_media(self, media: Any) -> None:  # noqa: ARG002 - no kind of it has a place
+    def _add_media(self, media: object) -> None:  # noqa: ARG002 - no kind of it has a place
         raise refuse_media()
 
     def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None:

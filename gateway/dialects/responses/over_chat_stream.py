@@ -11,7 +11,7 @@ charged.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects.chat.writer import move_source
 from gateway.dialects.pivot import FirstChoiceWriter, Kind, unnamed_call
@@ -180,7 +180,7 @@ class ResponseWriter(FirstChoiceWriter):
             item.sources.append(source)
         self._sources.clear()
 
-    def _add_media(self, media: Any) -> None:
+    def _add_media(self, media: object) -> None:
         """Write an image, of which chat tells nothing before it is whole."""
         form, data = reply.read_image(media)
         self.text_bytes += PICTURE_BYTES
@@ -288,7 +288,7 @@ class ResponseWriter(FirstChoiceWriter):
         self._end_item(call.index, {**call.item, **whole, "status": status})
         call.closed = True
 
-    def _emit_call(self, call: _Call, stage: str, **fields: Any) -> None:
+    def _emit_call(self, call: _Call, stage: str, **fields: object) -> None:
         kind = "custom_tool_call_input" if call.decoder else "function_call_arguments"
         place = {"item_id": call.item["id"], "output_index": call.index}
         self._emit(f"{kind}.{stage}", **place, **fields)
@@ -301,11 +301,11 @@ class ResponseWriter(FirstChoiceWriter):
         self._done[index] = item
         self._emit("output_item.done", output_index=index, item=item)
 
-    def _emit(self, kind: str, **fields: Any) -> None:
+    def _emit(self, kind: str, **fields: object) -> None:
         self._out.append(self._render(kind, **fields))
         self._sequence += 1
 
-    def _render(self, kind: str, **fields: Any) -> bytes:
+    def _render(self, kind: str, **fields: object) -> bytes:
         """Write the next event, which is not sent yet."""
         return render_event(
             {"type": f"response.{kind}", "sequence_number": self._sequence, **fields}

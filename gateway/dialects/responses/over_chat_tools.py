@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects.chat.writer import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.records import Json, Target
@@ -114,7 +114,7 @@ def _iter_tools(body: Field) -> Iterator[tuple[str, Field]]:
     """Give the tools that the caller runs itself, each with its namespace."""
     for declared in _iter_lists(body):
         for tool in declared.read_items():
-            kind: Any = tool.get("type")
+            kind: object = tool.get("type")
             if kind in _KINDS:
                 yield "", tool
             elif kind == "namespace":

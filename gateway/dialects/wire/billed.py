@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.fields import unsupported
@@ -27,7 +27,7 @@ MCP_SERVERS: Final = "mcp_servers"
 INPUT_AUDIO: Final = "input_audio"
 
 
-def _asks(value: Any) -> bool:
+def _asks(value: object) -> bool:
     return value not in (None, [], {}, "", False)
 
 
@@ -35,27 +35,27 @@ def _asks(value: Any) -> bool:
 class Billed:
     """A field that changes the provider's bill."""
 
-    asks: Callable[[Any], bool] = _asks
+    asks: Callable[[object], bool] = _asks
     """Returns whether a value asks for something that costs."""
-    is_priced: Callable[[Any, Target], bool] = lambda _value, _target: False
+    is_priced: Callable[[object, Target], bool] = lambda _value, _target: False
     """Returns whether the model has a price for the value."""
 
 
-def _among(*free: object) -> Callable[[Any], bool]:
+def _among(*free: object) -> Callable[[object], bool]:
     """Make a test for values that ask for more than the standard, which is `free`."""
     return lambda value: value not in (None, *free)
 
 
 def _has_rule(
     condition: str, rename: Callable[[object], str] = str
-) -> Callable[[Any, Target], bool]:
+) -> Callable[[object, Target], bool]:
     """Make a test whether a rule of the model's prices is about the value of a condition."""
     return lambda value, target: (
         isinstance(value, str) and target.prices.has_rule(condition, rename(value))
     )
 
 
-def _are_modes_priced(value: Any, target: Target) -> bool:
+def _are_modes_priced(value: object, target: Target) -> bool:
     """Return whether all media that are asked for have a price."""
     modes = value if isinstance(value, list) else []
     prices = (
@@ -64,7 +64,7 @@ def _are_modes_priced(value: Any, target: Target) -> bool:
     return bool(modes) and None not in prices
 
 
-def _names_a_cache(value: Any) -> bool:
+def _names_a_cache(value: object) -> bool:
     """Return whether Gemini's own options name a cache that is kept on the operator's account."""
     held = value if isinstance(value, dict) else {}
     both = (held, get_object(held, "google"))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import Json, Reply
@@ -145,7 +145,7 @@ _ALARMS: Final = {
 }
 
 
-def _flatten(message: Any) -> str:
+def _flatten(message: object) -> str:
     """Make one text of the lists of findings that FastAPI and Mistral send."""
     match message:
         case str():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import orjson
 
@@ -39,7 +39,7 @@ _FIND: Final[dict[_Hole, re.Pattern[bytes]]] = {
     "noise": re.compile(rb'"obfuscation": ?"(' + STRING + rb')"'),
 }
 """A match is always a member: inside a string its quotes would be escaped."""
-_PROBES: Final[dict[_Hole, tuple[str, Any]]] = {
+_PROBES: Final[dict[_Hole, tuple[str, object]]] = {
     "text": ("delta", PROBE),
     "number": ("sequence_number", 271828182845904523),
     "noise": ("obfuscation", "\x00noise\x00"),
@@ -177,7 +177,7 @@ def _make(
 
 
 def maybe_cut(
-    block: bytes, probed: dict[str, Any], key: str, text: str
+    block: bytes, probed: dict[str, object], key: str, text: str
 ) -> tuple[bytes, bytes] | None:
     """Cut `block` before and behind the inside of its text, proven by reading it with the probe."""
     for separator in (b'":"', b'": "'):
