@@ -10,16 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import seal
-from gateway.dialects.chat.writer import (
-    NO_ARGUMENTS,
-    ChoiceWriter,
-    carry_state,
-    make_annotation,
-    make_completion,
-    make_message,
-    uses_functions,
-)
 from gateway.dialects.messages.upstream import THINKING, dump_arguments, maybe_thinking, read_blocks
 from gateway.dialects.pivot import make_usage
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
@@ -44,19 +36,19 @@ _FRAGMENTS: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
 def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
     """Write a chat completion of what the upstream said."""
-    functions = uses_functions(context.request.body)
+    functions = writer.uses_functions(context.request.body)
     blocks = read_blocks(reply)
     calls = [_make_call(block) for block in blocks if block.get("type") == "tool_use"]
     thinking = [one for block in blocks if (one := maybe_thinking(block))]
     text, reasoning = _join(blocks, "text"), _join(blocks, "thinking")
     stop, details = get_text(reply, "stop_reason"), get_object(reply, "stop_details")
     finish, refusal = read_ending(stop, details, called=bool(calls), functions=functions)
-    message = make_message(
+    message = writer.make_message(
         text, refusal, reasoning, calls, functions=functions, annotations=_read_sources(blocks)
     )
     if thinking:
-        carry_state(message, seal(thinking, context.provider_tag), context)
-    return make_completion(message, finish, context, make_usage(usage, REASONING))
+        writer.carry_state(message, seal(thinking, context.provider_tag), context)
+    return writer.make_completion(message, finish, context, make_usage(usage, REASONING))
 
 
 def _join(blocks: list[Json], kind: str) -> str:
@@ -84,12 +76,12 @@ def read_citations(block: Json) -> list[Json]:
 def cite(citation: Json, start: int, end: int) -> Json:
     """Write the annotation of the text from `start` to `end`."""
     page = {key: get_text(citation, key) for key in ("url", "title")}
-    return make_annotation({"start_index": start, "end_index": end, **page})
+    return writer.make_annotation({"start_index": start, "end_index": end, **page})
 
 
 def _make_call(block: Json) -> Json:
     arguments = dump_arguments(block.get("input"))
-    function = {"name": block.get("name"), "arguments": arguments or NO_ARGUMENTS}
+    function = {"name": block.get("name"), "arguments": arguments or writer.NO_ARGUMENTS}
     return {"id": block.get("id"), "type": "function", "function": function}
 
 
@@ -121,7 +113,7 @@ class _Call:
     """A fragment of arguments has come."""
 
 
-class ChunkWriter(ChoiceWriter):
+class ChunkWriter(writer.ChoiceWriter):
     """An `EventWriter` of chat chunks."""
 
     __slots__ = ("_block_start", "_calls", "_citations", "_ending", "_thinking")
@@ -198,7 +190,7 @@ class ChunkWriter(ChoiceWriter):
             return
         self._add_arguments(call, dump_arguments(call.input))
         if not call.has_arguments:  # not counted as text: the model made nothing of it
-            self._write_call(call.number, {}, "function", {"arguments": NO_ARGUMENTS})
+            self._write_call(call.number, {}, "function", {"arguments": writer.NO_ARGUMENTS})
 
     def _cite(self) -> None:
         for citation in self._citations:

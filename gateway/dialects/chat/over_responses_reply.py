@@ -12,21 +12,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
+from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import seal
-from gateway.dialects.chat.writer import (
-    ARGUMENTS,
-    BLOCK_SEPARATOR,
-    NO_ARGUMENTS,
-    ChoiceWriter,
-    ToolKind,
-    carry_state,
-    make_annotation,
-    make_completion,
-    make_message,
-    maybe_source,
-    move_source,
-    uses_functions,
-)
 from gateway.dialects.pivot import make_usage
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.history import maybe_reasoning
@@ -36,7 +23,10 @@ from gateway.dialects.wire.replies import read_error
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import UpstreamError
 
-_CALLS: Final[dict[str, ToolKind]] = {"function_call": "function", "custom_tool_call": "custom"}
+_CALLS: Final[dict[str, writer.ToolKind]] = {
+    "function_call": "function",
+    "custom_tool_call": "custom",
+}
 """The type of a chat tool by the type of the item that calls it."""
 _SPEAKING: Final = ("message", "reasoning")
 _PARTS: Final = {
@@ -91,7 +81,7 @@ def read_parts(item: Json) -> Iterator[Part]:
 def read_sources(part: Json) -> list[Json]:
     """Read the pages in the annotations of a part; files are left out."""
     given = (one for one in get_list(part, "annotations") if isinstance(one, dict))
-    return [source for one in given if (source := maybe_source(one))]
+    return [source for one in given if (source := writer.maybe_source(one))]
 
 
 class Paragraphs:
@@ -109,12 +99,12 @@ class Paragraphs:
         paragraph = (item, part.place) if part.key == "reasoning_content" else item
         last = self._last.setdefault(part.key, paragraph)
         self._last[part.key] = paragraph
-        return part.text if last == paragraph else BLOCK_SEPARATOR + part.text
+        return part.text if last == paragraph else writer.BLOCK_SEPARATOR + part.text
 
 
 def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
     """Write a chat completion of what the upstream said."""
-    functions = uses_functions(context.request.body)
+    functions = writer.uses_functions(context.request.body)
     items, paragraphs = read_items(reply), Paragraphs()
     texts = dict.fromkeys(("content", "refusal", "reasoning_content"), "")
     sources: list[Json] = []
@@ -122,18 +112,20 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
         for part in read_parts(item):
             texts[part.key] += paragraphs.separate(part, number)
             start = len(texts[part.key]) - len(part.text)
-            sources += (make_annotation(move_source(one, start)) for one in part.sources)
+            sources += (
+                writer.make_annotation(writer.move_source(one, start)) for one in part.sources
+            )
     calls = [_make_call(item, kind) for item in items if (kind := maybe_kind(item))]
     text, refusal, reasoning = texts.values()
     images = [image for item in items if (image := maybe_image(item))]
-    message = make_message(
+    message = writer.make_message(
         text, refusal, reasoning, calls, functions=functions, annotations=sources, images=images
     )
     tag = context.provider_tag
     if encrypted := [one for item in items if (one := maybe_reasoning(item, tag))]:
-        carry_state(message, seal(encrypted, tag), context)
+        writer.carry_state(message, seal(encrypted, tag), context)
     finish = to_finish_reason(reply, called=bool(calls), functions=functions)
-    return make_completion(message, finish, context, make_usage(usage, REASONING))
+    return writer.make_completion(message, finish, context, make_usage(usage, REASONING))
 
 
 def maybe_image(item: Json) -> Json | None:
@@ -144,19 +136,19 @@ def maybe_image(item: Json) -> Json | None:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def maybe_kind(item: Json) -> ToolKind | None:
+def maybe_kind(item: Json) -> writer.ToolKind | None:
     """Return the type of the tool that an item calls; None for an item that calls none."""
     return _CALLS.get(get_text(item, "type"))
 
 
-def read_arguments(item: Json, kind: ToolKind) -> str:
+def read_arguments(item: Json, kind: writer.ToolKind) -> str:
     """Read the arguments of a call; a function without any gets an empty object."""
-    given = get_text(item, ARGUMENTS[kind])
-    return given or (NO_ARGUMENTS if kind == "function" else "")
+    given = get_text(item, writer.ARGUMENTS[kind])
+    return given or (writer.NO_ARGUMENTS if kind == "function" else "")
 
 
-def _make_call(item: Json, kind: ToolKind) -> Json:
-    tool = {"name": item.get("name"), ARGUMENTS[kind]: read_arguments(item, kind)}
+def _make_call(item: Json, kind: writer.ToolKind) -> Json:
+    tool = {"name": item.get("name"), writer.ARGUMENTS[kind]: read_arguments(item, kind)}
     return {"id": item.get("call_id"), "type": kind, kind: tool}
 
 
@@ -182,12 +174,12 @@ def to_finish_reason(reply: Json, *, called: bool, functions: bool) -> str:
 @dataclass(slots=True)
 class _Call:
     number: int
-    kind: ToolKind
+    kind: writer.ToolKind
     has_arguments: bool = False
     """Arguments were written."""
 
 
-class ChunkWriter(ChoiceWriter):
+class ChunkWriter(writer.ChoiceWriter):
     """An `EventWriter` of chat chunks."""
 
     __slots__ = ("_calls", "_paragraphs", "_response", "_sources", "_text_starts")
@@ -243,14 +235,16 @@ class ChunkWriter(ChoiceWriter):
         if (start := self._text_starts.get(where)) is None:
             return
         for source in final or came:
-            self._write_listed("annotations", make_annotation(move_source(source, start)))
+            self._write_listed(
+                "annotations", writer.make_annotation(writer.move_source(source, start))
+            )
 
     def _open_item(self, event: Json) -> None:
         item = get_object(event, "item")
         if kind := maybe_kind(item):
             self._find_call(item, kind, _find_item(event))
 
-    def _find_call(self, item: Json, kind: ToolKind, where: int | str) -> _Call:
+    def _find_call(self, item: Json, kind: writer.ToolKind, where: int | str) -> _Call:
         """Return an item's call, which is begun if it is new."""
         call = self._calls.get(where)
         if call is None:
@@ -267,7 +261,7 @@ class ChunkWriter(ChoiceWriter):
 
     def _close_arguments(self, event: Json) -> None:
         call = self._calls.get(_find_item(event))
-        if call is not None and get_text(event, ARGUMENTS[call.kind]):
+        if call is not None and get_text(event, writer.ARGUMENTS[call.kind]):
             self._complete(call, event)
 
     def _close_item(self, event: Json) -> None:

@@ -16,16 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import STATE, add_state
-from gateway.dialects.chat.writer import (
-    BLOCK_SEPARATOR,
-    SEARCH_CHOICE,
-    add_search,
-    is_search,
-    make_result,
-    make_search,
-    pack_parts,
-)
 from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages.upstream import THINKING
 from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
@@ -70,14 +62,14 @@ def translate_tools(body: MessagesField, target: Target) -> Json:
     Raises BadRequest for other tools that the vendor's own servers run.
     """
     given = [] if body.get("tools") is None else body["tools"].read_items()
-    searches = [tool for tool in given if is_search(tool, target)]
+    searches = [tool for tool in given if writer.is_search(tool, target)]
     tools = [_translate_tool(tool) for tool in given if tool not in searches]
     made: Json = {"tools": tools} if tools else {}
     choice = body["tool_choice"]
     if choice.value is not None:
         made |= _translate_choice(choice, tools, searches)
     options = _translate_search(searches[0], target) if searches else None
-    return add_search(made, options, target)
+    return writer.add_search(made, options, target)
 
 
 def _translate_choice(choice: MessagesField, tools: list[Json], searches: list[Any]) -> Json:
@@ -86,7 +78,7 @@ def _translate_choice(choice: MessagesField, tools: list[Json], searches: list[A
     kind = choice.get("type")
     fields: Json
     if kind == "tool" and searches and choice.get("name") == WEB_SEARCH:
-        fields = {"tool_choice": SEARCH_CHOICE}
+        fields = {"tool_choice": writer.SEARCH_CHOICE}
     elif kind == "tool":
         name = read_tool_name(choice["name"])
         fields = {"tool_choice": {"type": "function", "function": {"name": name}}}
@@ -129,7 +121,7 @@ def _translate_tool(tool: MessagesField) -> Json:
 def _translate_search(tool: MessagesField, target: Target) -> Json:
     tool.check_known(_KNOWN_OF_SEARCH)
     _check_callers(tool["allowed_callers"])
-    return make_search(tool, tool, target)
+    return writer.make_search(tool, tool, target)
 
 
 def _check_callers(callers: MessagesField) -> None:
@@ -184,7 +176,7 @@ def translate_conversation(
         if role == "assistant":
             _append_assistant(out, _translate_assistant(message["content"]))
         else:
-            joined = BLOCK_SEPARATOR.join(_read_texts(message["content"]))
+            joined = writer.BLOCK_SEPARATOR.join(_read_texts(message["content"]))
             out.append({"role": "system", "content": joined})
     return out + said
 
@@ -200,7 +192,7 @@ def _translate_system(system: MessagesField) -> list[Json]:
             parts = _translate_content(system)
             kept = [part for part in parts if not part["text"].startswith(BILLING_HEADER)]
             return [{"role": "system", "content": kept}] if kept else []
-    joined = BLOCK_SEPARATOR.join(texts)
+    joined = writer.BLOCK_SEPARATOR.join(texts)
     return [{"role": "system", "content": joined}] if joined else []
 
 
@@ -221,7 +213,7 @@ def _translate_user(content: MessagesField, *, links: bool) -> tuple[list[Json],
     parts = moved + parts  # files of results first: the tool messages announce them
     if results and not parts:
         return results, []
-    return results, [{"role": "user", "content": pack_parts(parts)}]
+    return results, [{"role": "user", "content": writer.pack_parts(parts)}]
 
 
 def _translate_tool_result(block: MessagesField, *, links: bool) -> tuple[Json, list[Json]]:
@@ -230,7 +222,7 @@ def _translate_tool_result(block: MessagesField, *, links: bool) -> tuple[Json, 
     content = block["content"]
     parts = [] if content.value is None else _translate_content(content, links=links)
     prefix = ERROR_PREFIX if block.get("is_error") is True else ""
-    result, files = make_result(identity, parts, prefix)
+    result, files = writer.make_result(identity, parts, prefix)
     if block.mark:
         result["content"] = [{"type": "text", "text": result["content"], **block.mark}]
     return result, files
@@ -279,7 +271,7 @@ def _append_assistant(out: list[Json], message: Json) -> None:
         return
     texts = filter(None, (last["content"], message["content"]))
     calls = [*last.get("tool_calls", ()), *message.get("tool_calls", ())]
-    merged: Json = {"role": "assistant", "content": BLOCK_SEPARATOR.join(texts)}
+    merged: Json = {"role": "assistant", "content": writer.BLOCK_SEPARATOR.join(texts)}
     if calls:
         merged |= {"content": merged["content"] or None, "tool_calls": calls}
     if STATE in last:

@@ -206,8 +206,6 @@ class MessageWriter(FirstChoiceWriter):
 
     __slots__ = ("_last", "_queue", "_refusal", "_tools")
 
-    position: Final = None
-
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._last: Json = {}

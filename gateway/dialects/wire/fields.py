@@ -106,9 +106,7 @@ class Field:
 
     def __getitem__(self, key: str) -> Self:
         """Return the member of an object; its value is None if it is absent."""
-        if type(self.value) is not dict:
-            raise self.wrong_type("an object")
-        return self.__class__(self.value.get(key), key, self)
+        return self.__class__(self.get(key), key, self)
 
     def get(self, key: str) -> Any:
         """Return the value of a member, for a look that needs no name."""
