@@ -14,21 +14,13 @@ from typing import Final, get_args
 import orjson
 from aiohttp import web
 
-from gateway.admin import keys, signin, views
+from gateway.admin import keys, views
 from gateway.admin.fields import describe
 from gateway.config.records import Billing, Cards
 from gateway.config.settings import find_problem
 from gateway.console.fields import ConsoleError, invalid_field, not_found, too_many_tries
 from gateway.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
-from gateway.console.routes import (
-    READERS,
-    Answer,
-    ConsoleRequest,
-    async_route,
-    find_local,
-    route,
-    run_once,
-)
+from gateway.console.routes import READERS, Answer, ConsoleRequest, async_route, route, run_once
 from gateway.console.state import Cashier
 from gateway.ledger.call_records import StatementLine, sum_statement
 from gateway.ledger.order_records import OrderState, OrderView
@@ -201,7 +193,7 @@ async def top_up(request: ConsoleRequest) -> Answer:
     made = await run_once(_make_order, None, request)
     body = orjson.loads(made.body) if isinstance(made.body, bytes) else dict(made.body or {})
     order = await request.run(lambda books: books.orders.read(body["order"]["id"]))
-    base_url = signin.find_base_url(request.gateway.config.server, find_local(request.http))
+    base_url = request.find_base_url()
     # Outside the books' thread, which a slow provider would hold up. The provider makes one page of an
     # order, so a request that is repeated gets the same.
     url = await cashier.open_page(order, f"{base_url}/console/billing", _find_actor(request))

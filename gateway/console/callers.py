@@ -130,7 +130,7 @@ async def find_caller(http: web.Request, call: Call, console: ConsoleState) -> C
             )
         return await _find_token(secrets.pop(), call, console)
     if identity is not None:
-        if not is_own_host(http.headers, find_own_origins(config.server, find_local(http))):
+        if not is_own_host(http.headers, read_own_origins(http, config.server)):
             raise ConsoleError(
                 403,
                 "cross_site",
@@ -233,6 +233,10 @@ def is_own_host(headers: Mapping[str, str], own_origins: Collection[str]) -> boo
     return headers.get("Host", "").lower() in own_hosts and (
         origin is None or origin in own_origins
     )
+
+
+def read_own_origins(http: web.Request, server: Server) -> frozenset[str]:
+    return find_own_origins(server, find_local(http))
 
 
 def find_own_origins(server: Server, local: tuple[str, int] | None) -> frozenset[str]:

@@ -34,15 +34,8 @@ from gateway.console import (  # noqa: F401 - the decorators of handlers make th
     settings,
     usage,
 )
-from gateway.console.routes import (
-    API_PREFIX,
-    ROUTES,
-    Answer,
-    Caller,
-    ConsoleRequest,
-    Route,
-    find_local,
-)
+from gateway.console.fields import ConsoleError
+from gateway.console.routes import API_PREFIX, ROUTES, Answer, Caller, ConsoleRequest, Route
 from gateway.console.state import BooksThread, Cashier, ConsoleState
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import RESTARTING, drop_frames
@@ -78,7 +71,7 @@ def refuse_method(allowed: str) -> Handler:
     async def handle(http: web.Request, call: Call) -> web.StreamResponse:
         identify(http, call)
         message = f"Not allowed to {http.method} here; use {allowed}."
-        response = render_error(call, fields.ConsoleError(405, "method_not_allowed", message))
+        response = render_error(call, ConsoleError(405, "method_not_allowed", message))
         response.headers[hdrs.ALLOW] = allowed
         return response
 
@@ -138,9 +131,9 @@ def _limit_changes(request: ConsoleRequest) -> None:
 
 
 def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> None:
-    own = callers.find_own_origins(gateway.config.server, find_local(http))
+    own = callers.read_own_origins(http, gateway.config.server)
     if not callers.is_same_site(http.headers, own, is_change=is_change):
-        raise fields.ConsoleError(
+        raise ConsoleError(
             403,
             "cross_site",
             "This request came from another site. Open the console itself, at the address that"
@@ -184,7 +177,7 @@ async def _read_body(http: web.Request) -> bytes:
     # A form of another site cannot send this type, and a few packed bytes might be gigabytes.
     kind = http.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
     if kind != "application/json" or hdrs.CONTENT_ENCODING in http.headers:
-        raise fields.ConsoleError(
+        raise ConsoleError(
             415, "unsupported_media_type", "Send JSON with Content-Type: application/json."
         )
     return await read_bytes(http, MAX_BODY_BYTES)
@@ -201,25 +194,21 @@ async def read_bytes(http: web.Request, most: int) -> bytes:
             async for chunk in http.content.iter_any():
                 body += chunk
                 if has_tiny_chunks(http):
-                    raise fields.ConsoleError(
-                        400, "invalid_json", "The request comes in tiny chunks."
-                    )
+                    raise ConsoleError(400, "invalid_json", "The request comes in tiny chunks.")
                 if len(body) > most:
                     raise _too_large(most)
     except TimeoutError as error:
-        raise fields.ConsoleError(
+        raise ConsoleError(
             408, "too_slow", "The request came too slowly. Send it again."
         ) from error
     # aiohttp raises RuntimeError where the connection was lost before the read.
     except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
-        raise fields.ConsoleError(
-            400, "invalid_json", "The request broke off. Send it again."
-        ) from error
+        raise ConsoleError(400, "invalid_json", "The request broke off. Send it again.") from error
     return bytes(body)
 
 
-def _too_large(most: int) -> fields.ConsoleError:
-    return fields.ConsoleError(413, "too_large", f"The request is larger than {most // 1024} KiB.")
+def _too_large(most: int) -> ConsoleError:
+    return ConsoleError(413, "too_large", f"The request is larger than {most // 1024} KiB.")
 
 
 async def _refresh(gateway: Gateway) -> None:
@@ -247,7 +236,7 @@ def _render(answer: Answer, gateway: Gateway) -> web.Response:
     return response
 
 
-def render_error(call: Call, error: fields.ConsoleError) -> web.Response:
+def render_error(call: Call, error: ConsoleError) -> web.Response:
     call.error_code = error.code
     response = web.Response(
         body=orjson.dumps(error.describe(call.request_id)),

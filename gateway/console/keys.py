@@ -7,7 +7,7 @@ alone; no token may call those routes. Only the reply that makes a secret contai
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Final, cast, get_args
 
@@ -200,9 +200,7 @@ def make_describer(books: Books, account_id: int) -> Callable[[KeyView], dict[st
     """Return a function that describes a key of the account, with its status and its cost in 30 days."""
     now_ms = books.clock()
     today = now_ms // DAY_MS
-    spent_nano: Mapping[str, int] = books.usage.sum_by_key(
-        account_id, today - SPENT_DAYS + 1, today
-    )
+    spent_nano = books.usage.sum_by_key(account_id, today - SPENT_DAYS + 1, today)
     return lambda key: {
         **views.KEY.describe(key),
         **describe_amount("spent_30d", spent_nano.get(key.id, 0)),

@@ -48,7 +48,7 @@ EMPTY: Final = (
 
 @route("GET", "/overview", "any")
 def show_overview(books: Books, request: ConsoleRequest) -> Answer:
-    today = books.clock() // DAY_MS
+    today, billing = books.clock() // DAY_MS, request.gateway.config.billing
     # One snapshot, so that the figures of the page add up.
     with books.snapshot():
         account = books.accounts.read(request.account.name)
@@ -59,11 +59,9 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         session = request.own_session
         needs_link = not session.by_proxy and books.people.find_hash(session.signin) is None
         refused = books.observations.read_refusals(account.id, today * DAY_MS)
-        low_nano = observations.find_low_balance_nano(
-            books, account.id, request.gateway.config.billing
-        )
+        low_nano = observations.find_low_balance_nano(books, account.id, billing)
     spent_7d_nano = _sum_days(view, today, WEEK)
-    billing = replace(request.gateway.config.billing, low_balance_nano=low_nano)
+    billing = replace(billing, low_balance_nano=low_nano)
     notices = _find_notices(account, view, billing, needs_link=needs_link)
     body = {
         **describe(account, "balance_nano", "held_nano", "available_nano"),

@@ -21,6 +21,7 @@ import orjson
 from aiohttp import web
 
 from gateway.addresses import parse_address
+from gateway.admin import signin
 from gateway.api.state import Call, Gateway
 from gateway.console.fields import (
     ConsoleError,
@@ -29,6 +30,7 @@ from gateway.console.fields import (
     invalid_field,
     not_for_token,
     read_id,
+    signed_in_by_proxy,
 )
 from gateway.console.state import ConsoleState
 from gateway.console.throttle import Cookie
@@ -137,6 +139,15 @@ class ConsoleRequest:
         except records.NotFound as error:
             raise invalid_field("account", f"There is no account '{name}'.") from error
 
+    def find_base_url(self) -> str:
+        """Return `public_url` or, if it is unset, the address of this request. Raises Refused."""
+        return signin.find_base_url(self.gateway.config.server, find_local(self.http))
+
+    def refuse_proxied(self) -> None:
+        """Raise ConsoleError for a person whom a trusted proxy signs in and out."""
+        if self.own_session.by_proxy:
+            raise signed_in_by_proxy()
+
     def refuse_operators(self, account: records.AccountView) -> None:
         """Raise ConsoleError if a token that serves holders would change an operator's account."""
         if self.token is not None and self.token.terms.role not in OPERATORS and account.operator:
@@ -243,10 +254,10 @@ async def run_once(
     return Answer(kept.reply, kept.status, headers=REPLAYED)
 
 
-def _name_caller(signin: SignIn) -> str:
+def _name_caller(own: SignIn) -> str:
     """Return the account's number, and behind it the person's name if there is one."""
-    own = str(signin.account_id)
-    return f"{own}{PERSON_MARK}{signin.person}" if signin.person else own
+    number = str(own.account_id)
+    return f"{number}{PERSON_MARK}{own.person}" if own.person else number
 
 
 def _read_repeatable(request: ConsoleRequest) -> records.RepeatableRequest:

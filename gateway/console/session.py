@@ -16,15 +16,9 @@ from aiohttp import hdrs
 from gateway.admin import observations, passwords, signin, views
 from gateway.admin.fields import describe
 from gateway.console.callers import describe_device, make_session_cookie, read_device_cookie
-from gateway.console.fields import (
-    ConsoleError,
-    busy,
-    signed_in_by_proxy,
-    too_many_passwords,
-    wrong_code,
-)
+from gateway.console.fields import ConsoleError, too_many_passwords, wrong_code
 from gateway.console.lists import Json
-from gateway.console.routes import Answer, ConsoleRequest, async_route, find_local, route
+from gateway.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.console.throttle import find_device, make_cookie
 from gateway.ledger.records import LedgerError
 from gateway.ledger.signin_records import FailedBy, Opening, SessionView
@@ -48,9 +42,7 @@ async def sign_in(request: ConsoleRequest) -> Answer:
         code = fields.text("code")
     signin.require_password(password, "password")
     throttle = request.console.throttle
-    # Before the try is counted: a full queue must not cost people their tries.
-    if request.console.hasher.is_busy:
-        raise busy()
+    request.console.hasher.require_room()
     device = await _find_device(request, name)
     wait_seconds = throttle.take(name, request.address, device)
     if wait_seconds:
@@ -222,8 +214,7 @@ def list_signins(books: Books, request: ConsoleRequest) -> Answer:
 async def let_in(request: ConsoleRequest) -> Answer:
     """Make a sign-in link for somebody new in the account."""
     _require_own(request)
-    if request.own_session.by_proxy:
-        raise signed_in_by_proxy()
+    request.refuse_proxied()
     with request.fields as fields:
         person = fields.need_text("person").strip()
     return await _answer_link(request, person, is_new=True)
@@ -261,7 +252,7 @@ def _require_own(request: ConsoleRequest) -> None:
 
 async def _answer_link(request: ConsoleRequest, person: str, *, is_new: bool) -> Answer:
     """Make a link to `public_url` or, if unset, to the address of this request."""
-    base_url = signin.find_base_url(request.gateway.config.server, find_local(request.http))
+    base_url = request.find_base_url()
 
     def make(books: Books) -> Answer:
         require_fresh(books, request)

@@ -14,14 +14,7 @@ from gateway.admin import observations, signin, views
 from gateway.admin.fields import describe
 from gateway.alerts.delivery import check_holder_url
 from gateway.console.callers import make_session_cookie
-from gateway.console.fields import (
-    ConsoleError,
-    busy,
-    invalid_field,
-    signed_in_by_proxy,
-    too_many_passwords,
-    wrong_code,
-)
+from gateway.console.fields import ConsoleError, invalid_field, too_many_passwords, wrong_code
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.console.session import prepare_session, require_fresh
 from gateway.console.throttle import make_cookie
@@ -36,8 +29,7 @@ from gateway.times import format_iso
 async def change_password(request: ConsoleRequest) -> Answer:
     """Set a new password and end all other sessions. This session continues under a new id."""
     session = request.own_session
-    if session.by_proxy:
-        raise signed_in_by_proxy()
+    request.refuse_proxied()
     with request.fields as fields:
         current = fields.text("current_password")
         new = fields.need_text("new_password")
@@ -69,8 +61,7 @@ def show_totp(books: Books, request: ConsoleRequest) -> Answer:
 @route("POST", "/settings/totp", "any")
 def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
     """Show the key for an authenticator app. Codes are asked for once one was shown."""
-    if request.own_session.by_proxy:
-        raise signed_in_by_proxy()
+    request.refuse_proxied()
     request.fields.done()
     require_fresh(books, request)
     site = urlsplit(request.gateway.config.server.public_url or "").hostname
@@ -109,8 +100,7 @@ async def remove_totp(request: ConsoleRequest) -> Answer:
 
 def _read_code(request: ConsoleRequest) -> str:
     """Read a code, and count the try: they are limited as those of passwords. Raises ConsoleError."""
-    if request.own_session.by_proxy:
-        raise signed_in_by_proxy()
+    request.refuse_proxied()
     with request.fields as fields:
         code = fields.need_text("code")
     _count_try(request)
@@ -151,9 +141,7 @@ async def _check_current(request: ConsoleRequest, stored: str, current: str) -> 
     Tries are limited. Raises ConsoleError.
     """
     signin.require_password(current, "current_password")
-    # Before the try is counted: a full queue must not cost people their tries.
-    if request.console.hasher.is_busy:
-        raise busy()
+    request.console.hasher.require_room()
     _count_try(request)
     if not await request.console.hasher.verify(current, stored):
         message = "The current password is wrong. Try again."

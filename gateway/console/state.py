@@ -102,6 +102,11 @@ class PasswordHasher:
     def is_busy(self) -> bool:
         return self._pending >= MAX_PENDING
 
+    def require_room(self) -> None:
+        """Raise ConsoleError if the queue is full, before a try is counted: it must cost none."""
+        if self.is_busy:
+            raise busy()
+
     async def hash(self, password: str) -> str:
         """Return the encoded hash of a new password. Raises ConsoleError if the queue is full."""
         return await self._run(lambda: passwords.hash_password(password))
@@ -116,8 +121,7 @@ class PasswordHasher:
         return await self._run(lambda: passwords.verify_password(password, against))
 
     async def _run(self, work: Callable[[], T]) -> T:
-        if self.is_busy:
-            raise busy()
+        self.require_room()
         self._pending += 1
         loop = asyncio.get_running_loop()
         try:
