@@ -242,6 +242,13 @@ LATEST_ENTRIES: Final = 10
 # ---- calls and usage -----------------------------------------------------------------------------
 
 
+OUTCOMES: Final[dict[call_records.OutcomeFilter, str]] = {
+    "failed": "any failure",
+    **{outcome: words.label for outcome, words in call_records.OUTCOME_WORDS.items()},
+}
+"""What lists of calls can be asked for, in words."""
+
+
 def _describe_call_end(call: call_records.CallView) -> str:
     status = "" if call.status is None else f" {call.status}"
     return f"{call_records.OUTCOME_WORDS[call.outcome].label}{status}"

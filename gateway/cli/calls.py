@@ -25,7 +25,6 @@ from gateway.ledger.alert_records import (
     make_alert_id,
 )
 from gateway.ledger.call_records import (
-    OUTCOME_WORDS,
     CallFilter,
     CallView,
     OutcomeFilter,
@@ -50,7 +49,7 @@ from gateway.times import DAY_MS, format_moment
     arg("--key", "KEY", "only this key: its id, or its name if no other has it"),
     arg("--model", "M", "only this model"),
     arg("--provider", "P", "only this provider"),
-    choice("--outcome", ("failed", *OUTCOME_WORDS), "only calls that ended so"),
+    choice("--outcome", tuple(views.OUTCOMES), "only calls that ended so"),
     arg("--status", read.count, "only this status of the reply"),
     arg("--slower-than", read.duration_seconds, "only calls that took longer, such as 10s or 2m"),
     arg("--slowest", read.count, "the N that took longest instead of the latest"),

@@ -24,15 +24,7 @@ from gateway.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
 from gateway.console.routes import EVERY_TOKEN, READERS, Answer, ConsoleRequest, async_route, route
 from gateway.ids import find_first_id
 from gateway.ledger.alert_records import RefusedView
-from gateway.ledger.call_records import (
-    OUTCOME_WORDS,
-    CallFilter,
-    ChartUnit,
-    OutcomeFilter,
-    UsageFilter,
-    UsageReport,
-    sum_usage,
-)
+from gateway.ledger.call_records import CallFilter, ChartUnit, UsageFilter, UsageReport, sum_usage
 from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount, describe_price
 from gateway.prices import describe_rules
@@ -50,11 +42,6 @@ SLOW_CALLS: Final = 25_000
 No index knows how long calls took.
 """
 
-LABELS: Final[dict[OutcomeFilter, str]] = {
-    "failed": "any failure",
-    **{outcome: ending.label for outcome, ending in OUTCOME_WORDS.items()},
-}
-
 
 @route("GET", "/activity", "any")
 def list_calls(books: Books, request: ConsoleRequest) -> Answer:
@@ -68,7 +55,7 @@ def list_calls(books: Books, request: ConsoleRequest) -> Answer:
     is_part = start_ms is not None or (_is_slow(request) and page.after is not None)
     figures = {
         "count": None if is_part else books.calls.count(chosen),
-        "outcomes": LABELS,
+        "outcomes": views.OUTCOMES,
         "looked_since": format_iso(start_ms),
     }
     if start_ms is not None:
@@ -126,7 +113,7 @@ def _read_filter(books: Books, request: ConsoleRequest) -> CallFilter:
         key_id=query.text("key"),
         model=query.text("model"),
         provider=query.text("provider"),
-        outcome=query.optional_choice("outcome", tuple(LABELS)),
+        outcome=query.optional_choice("outcome", tuple(views.OUTCOMES)),
         status=query.integer("status", 0, MAX_STATUS, 0) or None,
         slower_than_ms=slower_than * 1000 or None,
         since_ms=since_ms,
