@@ -1,4 +1,4 @@
-"""Hosts and ports as people and browsers write them; a request's address; which ones are public."""
+"""Hosts and ports as people and browsers write them; the address of a request; public addresses."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def find_address(remote: str, forwarded: Sequence[str], trusted_proxies: Sequenc
         return remote if peer is None else str(peer)
     nearest = LOCAL if peer is None else str(peer)
     found = nearest
-    # What stands on the left is the client's to choose; each proxy appends what it saw.
+    # The client chooses the entries on the left; each proxy appends the address it saw.
     for entry in reversed([one for line in forwarded for one in line.split(",")]):
         address = parse_address(entry.strip())
         if address is None:
@@ -100,21 +100,21 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
         address = ip_address(text)
     except ValueError:
         return None
-    # A socket that takes both kinds names IPv4 clients so, and networks are configured as IPv4.
+    # A dual-stack socket reports IPv4 clients in this form; networks are configured as IPv4.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
 
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
-"""All that is assigned of IPv6. Outside are networks' own prefixes, such as those of a NAT64."""
+"""The assigned part of IPv6. Outside it are networks' own prefixes, such as those of a NAT64."""
 _NEVER: Final = tuple(map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")))
-"""Networks for protocols, of relays (6to4), and of documents: Python's versions differ on them."""
+"""Networks for protocols, relays (6to4) and documentation: Python's versions differ on them."""
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
 """The third quarter of an IPv6 address whose last one is an IPv4 address (RFC 5214)."""
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether anybody could reach it; an IPv6 address that carries an IPv4 one is judged by that."""
+    """Return whether an address is public. An embedded IPv4 address decides for an IPv6 address."""
     if any(address in network for network in _NEVER):
         return False
     if isinstance(address, IPv6Address):

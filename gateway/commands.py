@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class CommandFailed(Exception):
-    """A command did not do its work. The text says why, and quotes nothing that it wrote."""
+    """A command failed. The text says why, without quoting the command's output."""
 
 
 async def run_command(
@@ -23,10 +23,10 @@ async def run_command(
     max_output: int = 0,
     folder: Path | None = None,
 ) -> bytes:
-    """Run a command in a folder, which has to exit with 0, and return what it wrote on its output.
+    """Run a command in a folder and return its output. The command has to exit with 0.
 
-    With `max_output` 0 the output is not read. What it writes as errors never is, as that may have
-    secrets. Raises CommandFailed.
+    With `max_output` 0 the output is not read. stderr is never read, as it may contain secrets. Raises
+    CommandFailed.
     """
     # A full pipe that nobody reads would stop the command.
     pipes = PIPE if given else DEVNULL, PIPE if max_output else DEVNULL
@@ -36,7 +36,7 @@ async def run_command(
             output = await _exchange(process, given, max_output)
             await process.wait()
     except BaseException as error:
-        # Its children may outlive it, and the group is theirs, too.
+        # Children may outlive the command; killing the group ends them, too.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         # Until then the killed process stays as a zombie.
@@ -63,7 +63,7 @@ async def _start(command: Sequence[str], stdin: int, stdout: int, folder: Path |
 async def _exchange(process: Process, given: bytes, max_output: int) -> bytes:
     """Give a command its input and read its output. Raises CommandFailed for too much of it."""
     if process.stdout is None:
-        # uvloop's name for a broken pipe: the command ended without reading.
+        # uvloop's error for a broken pipe: the command ended without reading.
         with suppress(RuntimeError):
             await process.communicate(given)
         return b""

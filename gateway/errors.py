@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import ClassVar, Final, Literal, NamedTuple
 
 MAX_RETRY_AFTER_SECONDS = 60
-"""Some SDKs wait as long as Retry-After says, others do not retry if it is above 60 or 120 s."""
+"""Seconds. Some SDKs wait as long as Retry-After says; others do not retry above 60 or 120 s."""
 
 
 class ErrorNames(NamedTuple):
-    """The names in a provider's error, by which people look it up: never its text. "" is not said."""
+    """The names in a provider's error, for looking it up; never its text. "" means absent."""
 
     type: str = ""
     code: str = ""
@@ -40,15 +40,15 @@ class GatewayError(Exception):
     should_retry: bool = True
     """False sends `x-should-retry: false`."""
     next_route: bool = False
-    """Whether another route may be tried, as the provider has done no work."""
+    """Whether another route may be tried: the provider has done no work."""
     provider_code: str | None = None
-    """The code of a provider's error within its reply: a plain word, and none of its account with us."""
+    """The code in a provider's error: a plain word that says nothing about our account there."""
     provider_error: ErrorNames = NO_NAMES
     """The provider's own name for its error, for operators."""
     upstream_status: int | None = None
     """The status of the provider's error reply, if there was one."""
     cause: str = ""
-    """The provider's failure, for the log: a status or a kind of failure. Never a text of its own."""
+    """The provider's failure, for the log: a status or a kind of failure, never the provider's text."""
 
     def __init__(
         self, message: str, *, param: str | None = None, retry_after_seconds: float | None = None
@@ -63,10 +63,10 @@ class GatewayError(Exception):
 
 
 def drop_frames(error: BaseException) -> None:
-    """Cut an error that is dealt with, and its causes, off the frames that they came through.
+    """Remove the frames from an error that was handled, and from its causes.
 
-    A frame that still names the error is a cycle with it: it would keep the request, and all of its
-    bytes, until a collection.
+    A frame that refers to the error makes a cycle with it, which would keep the request and all its
+    bytes until a garbage collection.
     """
     one: BaseException | None = error
     while one is not None and one.__traceback__ is not None:
@@ -104,7 +104,7 @@ _MODEL_ID: Final = re.compile(r"(?!.*(sk-|[A-Za-z0-9]{24}))[\w./:@+-]{1,100}")
 
 
 def name_model(text: str) -> str:
-    """Return what a caller gave as a model if it can be one, and no key in the wrong field; else ""."""
+    """Return the text if it can be a model's name, and is no key in the wrong field; else ""."""
     return text if _MODEL_ID.fullmatch(text) else ""
 
 
@@ -118,7 +118,7 @@ class UnknownModel(CallerError):
 
 
 class ModelNotFound(UnknownModel):
-    """The model of `GET /v1/models/{id}` does not exist, which is a 404 as it is a path."""
+    """The model of `GET /v1/models/{id}` does not exist. The status is 404, as it is a path."""
 
     status, messages_type = 404, "not_found_error"
 
@@ -126,7 +126,7 @@ class ModelNotFound(UnknownModel):
 class InvalidKey(CallerError):
     """The key is missing, malformed, unknown, revoked or expired.
 
-    Whoever sends a whole key may learn when it ended: its 190 random bits cannot be guessed.
+    A caller that sends a whole key may learn when it ended: its 190 random bits cannot be guessed.
     """
 
     status = 401
@@ -144,7 +144,7 @@ class InvalidKey(CallerError):
 
 
 class ThreadNotFound(BadRequest):
-    """The provider does not hold the conversation: SDKs send it whole when they are told."""
+    """The provider has not stored the conversation. On this error SDKs send it whole."""
 
     status, messages_type = 404, "not_found_error"
 
@@ -256,15 +256,15 @@ class UpstreamError(GatewayError):
         self.next_route = next_route
         self.cause = cause
         self.blame = blame
-        # Bounded, as a wrong date must not silence a provider for days.
+        # Limited, as a wrong date must not stop the use of a provider for days.
         self.rest_seconds = min(rest_seconds, MAX_RETRY_AFTER_SECONDS)
-        """How long the provider asked us to send nothing; 0 if it did not ask."""
+        """How long the provider asked the gateway to send nothing; 0 if it did not ask."""
         self.alarm = alarm
         """A problem for the operator to fix (key refused, model mapped wrongly), for the log."""
 
 
 class UpstreamTimeout(UpstreamError):
-    """The provider timed out. It may have done the work, so the SDK must not just retry."""
+    """The provider timed out. It may have done the work, so SDKs must not retry by themselves."""
 
     chat_code = "upstream_timeout"
     should_retry = False
@@ -274,7 +274,7 @@ class UpstreamTimeout(UpstreamError):
 
 
 class UndeliverableReply(UpstreamError):
-    """The provider made a reply that cannot be passed on. It is charged: nobody should try again."""
+    """The provider's reply cannot be passed on. It is charged, so SDKs should not retry."""
 
     should_retry = False
 
@@ -311,7 +311,7 @@ class OutOfResources(Overloaded):
 
 STOPPED: Final = "The gateway was stopped before this reply was complete."
 RESTARTING: Final = "The gateway is being restarted. Try again shortly."
-"""The messages to callers in flight when a drain ends, and to callers that come during it."""
+"""The messages to callers in flight at the end of a drain, and to callers that arrive during it."""
 
 
 class LedgerUnavailable(Overloaded):
@@ -347,7 +347,7 @@ def take_out(text: str, secrets: Iterable[str]) -> str:
 
 
 def _list_longest_first(secrets: Iterable[str]) -> list[str]:
-    """Return those that are not empty. One may begin another, of which it would leave the rest."""
+    """Return the secrets that are not empty, the longest first: one secret may begin another."""
     return sorted(filter(None, secrets), key=len, reverse=True)
 
 
@@ -358,7 +358,7 @@ def rename_model(error: GatewayError, old: str, new: str) -> None:
 
 def _replace(error: GatewayError, pattern: str, new: str) -> None:
     def edit(text: str) -> str:
-        # A function, as a text with a backslash would be read as a reference to a group.
+        # A function, because a backslash in a replacement text would be read as a group reference.
         return re.sub(pattern, lambda _: new, text)
 
     error.message = edit(error.message)

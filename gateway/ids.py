@@ -2,11 +2,11 @@
 
 A key is `sk-ru-`, 32 random base62 characters (190 bits) and 6 base62 characters of the CRC-32 of
 everything before them (as in GitHub's tokens), so a mistyped or made-up key is refused without a
-look-up. The ledger stores only the SHA-256. Passwords need a slow hash, keys do not, as 190 random
-bits cannot be guessed.
+look-up. The ledger stores only the SHA-256. Unlike passwords, keys need no slow hash: 190 random bits
+cannot be guessed.
 
-A request id is `req_`, the time in milliseconds as 12 hex digits and 64 random bits as 16. They sort
-by time, so the ledger appends its rows, and a range of time is a range of ids.
+A request id is `req_`, the time in milliseconds as 12 hex digits and 64 random bits as 16. Ids sort by
+time. So the ledger appends its rows, and a range of time is a range of ids.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHECKSUM_CHARS: Final = 6
 SHOWN_CHARS: Final = 4
 """The last characters, which are shown to tell keys apart."""
 LEAST_HIDDEN_CHARS: Final = 12
-"""Characters that must stay hidden, or none is shown: of a short secret four are too many."""
+"""Characters that must stay hidden. Of shorter secrets none is shown, as four would be too many."""
 
 _BASE: Final = len(ALPHABET)
 _KEY_SHAPE = re.compile(rf"{PREFIX}[0-9A-Za-z]{{{RANDOM_CHARS + CHECKSUM_CHARS}}}")
@@ -45,7 +45,7 @@ def make_key() -> str:
 def is_well_formed(key: str) -> bool:
     """Return whether format and checksum are right; the key need not exist."""
     is_shaped = _KEY_SHAPE.fullmatch(key) is not None
-    # No secret is compared: anybody can compute a checksum.
+    # Not a comparison of secrets: anybody can compute a checksum.
     return is_shaped and key[-CHECKSUM_CHARS:] == _checksum(key[:-CHECKSUM_CHARS])
 
 
@@ -64,7 +64,7 @@ def display(last4: str) -> str:
 
 
 def digest(key: str) -> bytes:
-    """Return the 32 bytes by which a key is stored and looked up; any text has some."""
+    """Return the 32 bytes by which a key is stored and looked up. Any text is accepted."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -1,9 +1,9 @@
 """The numbers of `GET /metrics`: counts, times and tokens of all requests, for Prometheus.
 
-First the families, and their text in Prometheus's exposition format 0.0.4, without I/O. A family has
-one series for each tuple of label values that was seen. It is counted on the event loop; `freeze`
-copies it there, and the text of the copies is made in another thread. Then the gateway's own: what
-is counted when a request ends, when a commit ends, and read at a scrape.
+First the families, and their text in Prometheus's exposition format 0.0.4, without I/O. A family has one
+series for each tuple of label values that was seen. It is counted on the event loop; `freeze` copies it
+there, and the text of the copies is made in another thread. Then the gateway's own families: some are
+counted when a request or a commit ends, others are read at a scrape.
 
 Nothing is counted unless `[metrics] listen` is set. Every label has a bounded set of values: no
 key, account, path or request id is one. Names follow OpenTelemetry's conventions for generative AI
@@ -69,7 +69,7 @@ class Counter(Family):
 
 
 class Histogram(Family):
-    """Measured values, counted by the smallest bound that is not below them."""
+    """Measured values, counted in the bucket with the smallest bound at or above them."""
 
     kind = "histogram"
 
@@ -118,7 +118,7 @@ def _brace(labels: str) -> str:
 SECONDS: Final = tuple(0.01 * 2**number for number in range(14))
 """The bounds that OpenTelemetry recommends for the durations of models' operations: up to 81.92."""
 SHORT_SECONDS: Final = (*(0.0005 * 2**number for number in range(9)), 0.5, 2.0, 5.0)
-"""Bounds for what takes milliseconds: the gateway's own work, commits, the event loop's lag."""
+"""Bounds for durations of milliseconds: the gateway's own work, commits, the event loop's lag."""
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Bounds for the requests of a commit; 512 is the most."""
 
@@ -140,7 +140,7 @@ _OWN: Final = (
     ("gateway_commit_requests", "Admissions and settlements in a commit", BATCHES),
     ("gateway_loop_lag_seconds", "How late the event loop ran what was due", SHORT_SECONDS),
 )
-"""What concerns the process, whatever the requests."""
+"""Families about the process instead of requests."""
 
 FAULTS: Final[Mapping[Outcome, str]] = {
     "pending": "gateway",
@@ -154,7 +154,7 @@ FAULTS: Final[Mapping[Outcome, str]] = {
     "internal_error": "gateway",
     "interrupted": "gateway",
 }
-"""The side whose fault an outcome is; "" is nobody's."""
+"""Who is at fault for an outcome; "" for nobody."""
 
 _MODEL: Final = ("gen_ai_request_model", "gen_ai_provider_name")
 _OPERATION: Final = ("gen_ai_operation_name", *_MODEL)
@@ -202,7 +202,7 @@ class Metrics:
 
     @property
     def families(self) -> list[Counter | Histogram]:
-        """All that is counted; gauges are read at the scrape."""
+        """All counters; gauges are read at the scrape."""
         times = (self._duration, self._first_token, self._overhead)
         counts = (*self._tokens, self._charged, self._estimated)
         own = (self._commit, self._batch, self._lag)
@@ -218,7 +218,7 @@ class Metrics:
     def note_call(self, call: Call, status: int) -> None:
         """Count a request that ended with this status."""
         model, fault = _name_model(call), find_fault(call.outcome, status)
-        # Admission names a provider before any is asked.
+        # Admission sets a provider before any is asked.
         provider = call.provider if call.attempts else ""
         self._requests.add((call.surface, model, provider, str(status), fault))
         if call.outcome is not None:
@@ -227,7 +227,7 @@ class Metrics:
             self._refused.add((call.error_code or str(status),))
 
     def freeze(self, gateway: Gateway) -> Callable[[], str]:
-        """Read everything as it is now; return what makes the text, in any thread."""
+        """Copy all present values; return a function that makes the text in any thread."""
         lines = [family.freeze() for family in self.families]
         lines += [family.render(read(gateway)) for family, read in GAUGES]
         return lambda: "".join(chain(*lines))
@@ -266,7 +266,7 @@ def _name_model(call: Call) -> str:
     """Return a configured model, `OTHER`, or "" where the request concerns none."""
     if call.model:
         return call.model if call.model in call.gateway.routes.models else OTHER
-    # One series for all of them, as callers make names up.
+    # One series for all unknown names, as callers make names up.
     return OTHER if call.error_code == "model_not_found" else ""
 
 

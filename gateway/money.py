@@ -29,10 +29,10 @@ _TOOL_ALIASES: Final = {"code_interpreter": "code_execution", "search": WEB_SEAR
 
 
 MAX_AMOUNT_NANO: Final = 10**18
-"""A thousand million units. More is a typing error, and SQLite's integers end at nine times that."""
+"""A thousand million units. More is a typing error, and SQLite's integers end at nine times as much."""
 
 MAX_CHARGED: Final = 10**6
-"""Dollars that a provider can say it charged for a request. More comes from a broken upstream."""
+"""The most dollars that a provider can report as its charge. More comes from a broken upstream."""
 _AMOUNT: Final = re.compile(r"[+-]?[0-9]{1,12}(\.[0-9]{1,18})?")
 NONE: Final[Mapping[str, int]] = MappingProxyType({})
 """Counts of nothing, such as the calls of a request without tools."""
@@ -59,7 +59,7 @@ MEDIA: Final[Mapping[str, str]] = {
     "audio_output": "output",
     "image_output": "output",
 }
-"""Tokens of other media that may have a price of their own, and the class that they are part of."""
+"""Tokens of other media that may have separate prices, and the class that each is part of."""
 
 
 @dataclass(slots=True)
@@ -69,10 +69,10 @@ class Tokens:
     input: int = 0
     cached_input: int = 0
     cache_write: int = 0
-    """Written to a cache for some minutes."""
+    """Tokens written to a cache for some minutes."""
     output: int = 0
     cache_write_1h: int = 0
-    """Written to a cache for an hour."""
+    """Tokens written to a cache for an hour."""
     media: Mapping[str, int] = field(default_factory=count_none)
     """The part of `input` and `output` that is not text, by the names of `MEDIA`."""
 
@@ -103,10 +103,10 @@ class Price:
     audio_output: int | None = None
     image_output: int | None = None
     reported: int | None = None
-    """The factor on what the provider says it charged, in millionths. Where it says so, that is the
-    cost; the prices above are for replies where it does not."""
+    """A factor on the provider's reported charge, in millionths: the product is the cost. The prices
+    above are for replies without such a report."""
     tools: Mapping[str, int] = field(default_factory=count_none)
-    """Per call of the tools that the provider runs, by name."""
+    """Per call of a tool that the provider runs, by the tool's name."""
 
     def has_tool(self, name: str) -> bool:
         """Return whether calls of a tool have a price."""
@@ -122,13 +122,13 @@ def compute_cost_nano(
     tool_calls: Mapping[str, int] = NONE,
     reported_nano: int | None = None,
 ) -> int:
-    """Return the cost of a request, rounded up once: the only rounding there is.
+    """Return the cost of a request. It is rounded up once, and nowhere else.
 
-    `reported_nano` is what the provider says it charged, if it does.
+    `reported_nano` is the charge that the provider reports, if any.
     """
     if price.reported is not None and reported_nano is not None:
         scaled = reported_nano * price.reported
-        # The bill covers tokens and tools of the provider; only the operator's own fee comes on top.
+        # The bill covers the provider's tokens and tools; only the operator's request price is added.
         return -(-scaled // MILLION) + price.request
     scaled = (
         tokens.input * price.input
@@ -137,18 +137,18 @@ def compute_cost_nano(
         + tokens.cache_write_1h * price.cache_write_1h
         + tokens.output * price.output
     )
-    # Tokens of media are counted in the input or the output already: only the difference is added.
+    # Media tokens are part of the input or output already, so only the price difference is added.
     for name, count in tokens.media.items() if tokens.media else ():
         own: int | None = getattr(price, name)
         if own is not None:
             scaled += count * (own - getattr(price, MEDIA[name]))
     for name, count in tool_calls.items() if tool_calls else ():
         if name == WEB_SEARCH:
-            # Scaled like tokens, so that all classes are summed before the one rounding.
+            # Scaled like tokens, so that all classes are summed before the single rounding.
             scaled += count * price.web_search * (MILLION // SEARCHES_PER_PRICE)
         else:
             scaled += count * price.tools.get(name, 0) * MILLION
-    # Up, so that no amount of small requests is free. Integers: a float would lose digits.
+    # Rounded up, so that small requests are never free. In integers, as floats would lose digits.
     return -(-scaled // MILLION) + price.request
 
 
@@ -173,8 +173,8 @@ def parse_amount_nano(text: str) -> int:
 def read_charged_nano(value: object) -> int | None:
     """Read an amount from parsed JSON, a number or its text, rounded up to a nano-unit; None for others.
 
-    A parser has made a binary fraction of it, which `repr` writes with the very digits that were
-    sent, up to 15 of them: amounts below a million are exact.
+    The parser has made a float of it. `repr` restores the digits that were sent, up to 15 of them:
+    amounts below a million are exact.
     """
     # `type`, not isinstance: a bool is an int, and true is no amount.
     if type(value) is str and _AMOUNT.fullmatch(value):
@@ -197,7 +197,7 @@ def format_amount(nano: int) -> str:
 
 
 def align_points(cells: Sequence[str]) -> list[str]:
-    """Pad amounts so that their points stand in one column: 0.0004 is not to look like 0.04.
+    """Pad amounts so that their decimal points align: 0.0004 must not look like 0.04.
 
     Other texts, such as "-", are aligned to the right.
     """
@@ -227,7 +227,7 @@ def describe_tokens(tokens: Tokens) -> dict[str, int]:
 
 
 def format_tokens(tokens: Tokens) -> str:
-    """Name the token counts for people, so that they add up to what the vendors' SDKs show."""
+    """Name the token counts for people, so that they add up to the counts in vendors' SDKs."""
     written = tokens.cache_write + tokens.cache_write_1h
     parts = [("cached", tokens.cached_input), ("written to the cache", written)]
     parts += [(name.partition("_")[0], tokens.media.get(name, 0)) for name in _INPUT_MEDIA]
@@ -249,7 +249,7 @@ def _name_parts(parts: Sequence[tuple[str, int]]) -> str:
 def describe_price(price: Price, *, for_operator: bool = False) -> dict[str, object]:
     """Name the prices for JSON as gateway.toml does; media without a price of their own are absent.
 
-    Callers do not see the factor on the provider's bill: from the cost it would tell the bill.
+    The factor on the provider's bill is left out: with the cost it would reveal the bill.
     """
     told: dict[str, object] = {}
     for name in PRICES:

@@ -25,13 +25,13 @@ chooses, so it does not name the tier that is served."""
 
 
 def name_tier(word: object) -> str:
-    """Return the name by which rules know a service tier; "" for none, and for `auto`."""
+    """Return a service tier's name in rules; "" for none and for `auto`."""
     return _TIERS.get(word, word) if type(word) is str else ""
 
 
 @dataclass(frozen=True, slots=True)
 class BillTerms:
-    """The terms, besides tokens, that a request asks for or that a reply was served on; "" if unsaid."""
+    """The terms, besides tokens, that a request names or that a reply was served on; "" if not stated."""
 
     service_tier: str = ""
     speed: str = ""
@@ -40,7 +40,7 @@ class BillTerms:
 
 UNSAID: Final = BillTerms()
 CONDITIONS: Final = ("service_tier", "speed", "inference_geo")
-"""The fields of `BillTerms`, which are conditions of a rule, too."""
+"""The fields of `BillTerms`, which are also conditions of rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class BillOptions:
     any_tier: bool = False
     """The provider chooses the service tier."""
     tool_calls: Mapping[str, int] = field(default_factory=count_none)
-    """Calls that are to be expected of the tools that the provider runs."""
+    """Expected calls of the tools that the provider runs."""
     media: tuple[str, ...] = ()
     """The media that the output may have, by the names of `money.MEDIA`."""
     cache: str = ""
@@ -90,16 +90,16 @@ class PriceRule:
         return ", ".join((*words, *self.window.words))
 
     def holds(self, tokens: Tokens, terms: BillTerms, at_ms: int) -> bool:
-        """Return whether the rule applies to what was served to a request of that time."""
+        """Return whether the rule applies to the served tokens and terms, for a request of that time."""
         if self.input_above is not None and tokens.all_input <= self.input_above:
             return False
-        # A reply that names no tier was served on the standard one, which has a name in rules.
+        # A reply that names no tier was served on the standard tier, which rules can name.
         return self.window.has(at_ms) and all(
             getattr(self, name) in (None, getattr(terms, name) or STANDARD) for name in CONDITIONS
         )
 
     def may_hold(self, tokens: Tokens, options: BillOptions, at_ms: int) -> bool:
-        """Return whether the rule may apply to a request of about so many tokens."""
+        """Return whether the rule may apply to a request with this estimate of tokens."""
         if self.input_above is not None and tokens.all_input * _MARGIN <= self.input_above:
             return False
         # A provider may serve less than was asked for, so the standard terms count, too.
@@ -119,7 +119,7 @@ class PriceRule:
         )
 
     def contains(self, *others: Self) -> bool:
-        """Return whether this rule holds wherever all others do: one or two that meet."""
+        """Return whether this rule holds whenever all the others (one or two that overlap) hold."""
         above = max((-1 if one.input_above is None else one.input_above) for one in others)
         return (
             (self.input_above is None or self.input_above <= above)
@@ -142,7 +142,7 @@ class AppliedPrice:
     price: Price
     rule: str = ""
     text: str = field(init=False, repr=False, compare=False)
-    """Both as JSON, without what is left to its default: what the ledger keeps of them."""
+    """Price and conditions as JSON without defaults, as the ledger stores them."""
     id: int = field(init=False, repr=False, compare=False)
     """The beginning of the text's SHA-256: equal prices have one id in every process."""
 
@@ -150,7 +150,7 @@ class AppliedPrice:
         price = replace(self.price, tools=dict(self.price.tools))  # asdict copies no mapping proxy
         told = {"rule": self.rule, **asdict(price)}
         kept = {name: value for name, value in told.items() if value not in (None, "", {})}
-        # orjson writes no integers of 64 bits or more.
+        # orjson refuses integers of 64 bits or more.
         text = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
         digest = hashlib.sha256(text.encode()).digest()
         object.__setattr__(self, "text", text)
@@ -172,22 +172,22 @@ class PriceList:
     base: Price
     rules: tuple[PriceRule, ...] = ()
     applied: tuple[AppliedPrice, ...] = field(init=False, repr=False, compare=False)
-    """The base price and those of the rules, made once: a request picks one."""
+    """The applied prices of base and rules, made once; each request picks one."""
 
     def __post_init__(self) -> None:
         of_rules = (AppliedPrice(rule.price, rule.why) for rule in self.rules)
         object.__setattr__(self, "applied", (AppliedPrice(self.base), *of_rules))
 
     def find(self, tokens: Tokens, terms: BillTerms, at_ms: int) -> AppliedPrice:
-        """Return the price of what was served to a request that was admitted at that time."""
+        """Return the price for the served tokens and terms, for a request admitted at that time."""
         for number, rule in enumerate(self.rules, 1):
             if rule.holds(tokens, terms, at_ms):
                 return self.applied[number]
         return self.applied[0]
 
     def find_dearest(self, tokens: Tokens, options: BillOptions, at_ms: int) -> AppliedPrice:
-        """Return the price at which a request of about so many tokens may cost most."""
-        if not self.rules:  # most models: this is on the way of each request
+        """Return the dearest price that may apply to a request with this estimate of tokens."""
+        if not self.rules:  # the usual case, tested first: each request comes here
             return self.applied[0]
         of_rules = zip(self.rules, self.applied[1:], strict=True)
         may_apply = [one for rule, one in of_rules if rule.may_hold(tokens, options, at_ms)]
@@ -211,9 +211,10 @@ class PriceList:
         )
 
     def find_conflicts(self) -> Iterator[tuple[PriceRule, PriceRule]]:
-        """Yield pairs of rules that may hold at once, neither of which contains the other.
+        """Yield pairs of rules that may hold at once, where neither contains the other.
 
-        The first one applies then, which may not be what was meant, unless a rule before it does.
+        In such cases the first applies, perhaps against the intention, unless an earlier rule covers
+        both.
         """
         for (number, first), (_, second) in combinations(enumerate(self.rules), 2):
             if not first.meets(second) or first.contains(second) or second.contains(first):

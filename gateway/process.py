@@ -1,7 +1,7 @@
 """Facts of a process: its exit code, version and name, and which files its user cannot use.
 
-Each failure of a command also has a message on stderr. An obstacle is told with whose the file is
-and what to type.
+Each failure of a command also has a message on stderr. The message about an obstacle says who owns the
+file and what to type.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UNKNOWN: Final = "unknown"
 
 def find_version() -> str:
     """Return the installed version; `unknown` if the source is run without being installed."""
-    from importlib import metadata  # 0.8 MiB, for those who ask
+    from importlib import metadata  # imported only here: 0.8 MiB
 
     try:
         return metadata.version("gateway")
@@ -53,7 +53,7 @@ def find_version() -> str:
 
 
 def name_program(called: str, folders: Sequence[str]) -> str:
-    """Return how to call this program again, from how it was called and the folders of PATH.
+    """Return the words that call this program again, from `argv[0]` and the folders of PATH.
 
     The kernel calls a script that it found by PATH by its whole path.
     """
@@ -72,7 +72,7 @@ WRITE: Final = os.R_OK | os.W_OK
 
 
 def find_obstacle(path: Path, needs: int) -> str | None:
-    """Return what stands between this user and a file; None if nothing does.
+    """Return the obstacle between this user and a file; None if there is none.
 
     `needs`: READ, or WRITE, which includes making the file and others beside it. A file that does
     not exist is no obstacle.
@@ -102,7 +102,7 @@ def _find_file_obstacle(path: Path, found: os.stat_result, needs: int) -> str | 
 
 
 def _may(path: Path, needs: int) -> bool:
-    # os.access asks for the real user by default, while files are opened by the effective one.
+    # os.access checks the real user by default, but files are opened as the effective user.
     return os.access(path, needs, effective_ids=os.access in os.supports_effective_ids)
 
 
@@ -121,7 +121,7 @@ def _find_folder_obstacle(folder: Path) -> str | None:
 
 
 def _blame(named: str, path: Path, found: os.stat_result) -> str:
-    """Say whose a file or folder is, and what lets this user at it."""
+    """Say who owns a file or folder, and how this user gets access."""
     user, quoted = os.geteuid(), shlex.quote(str(path))
     if found.st_uid == user:
         return f"{named} has a mode that forbids it; type `chmod u+rwX {quoted}`"

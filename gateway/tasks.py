@@ -1,4 +1,4 @@
-"""The event loop's time: background tasks, prompt waits, how late it is, shares of its turns and a thread."""
+"""The event loop's time: background tasks, prompt waits, the loop's lag, shares of its turns, a thread."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from weakref import WeakKeyDictionary
 log = logging.getLogger("gateway.tasks")
 
 TURN_SECONDS: Final = 0.003
-"""The time in one turn of the event loop for work that can wait, after which it waits."""
+"""The time in one turn of the event loop for deferrable work. More work waits for a later turn."""
 SHARE: Final = 8
-"""Pieces of work that one owner may begin in a turn: such as heads of requests, each of which makes
-the turns after it longer, too."""
+"""Pieces of work that one owner may begin in a turn, such as heads of requests. Each also makes later
+turns longer."""
 
 STALL_SECONDS: Final = 0.1
-"""How late the event loop may be before what it finds too late is its own fault."""
+"""How late the event loop may be before a missed deadline counts as the loop's own fault."""
 STEP_SECONDS: Final = 0.25
-"""How often a wait looks whether the loop stood meanwhile."""
+"""How often a wait checks whether the loop was blocked."""
 MAX_STRETCH: Final = 4
-"""Times its length that a wait takes at most, however often the loop stands."""
+"""The most a wait takes, as a multiple of its length, however often the loop is blocked."""
 
 REST_SECONDS: Final = 0.05
-"""The longest rest of the thread. It rests for as long as a job took: a call of orjson lets no other
-thread run, 30 ms at most, and the loop, which gives way in each call of the system, would meet one
-after another."""
+"""The longest pause of the thread. After each job it pauses as long as the job took: orjson holds the
+GIL for up to 30 ms per call, and the loop, which releases the GIL in each system call, would meet one
+such call after another."""
 
 Result = TypeVar("Result")
 
@@ -49,7 +49,7 @@ def spawn(coroutine: Coroutine[object, None, None], *, name: str) -> asyncio.Tas
 
 
 async def measure_loop_lag(note: Callable[[float], None], tick_seconds: float) -> None:
-    """Tell `note` how many seconds late a sleep of one tick ended, until cancelled."""
+    """Until cancelled, call `note` with the seconds by which a sleep of one tick ended late."""
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
@@ -58,9 +58,9 @@ async def measure_loop_lag(note: Callable[[float], None], tick_seconds: float) -
 
 
 class limit_seconds:  # noqa: N801 - like asyncio.timeout
-    """Raise TimeoutError after so many seconds, not counting those in which the event loop stood.
+    """Raise TimeoutError after this many seconds, not counting time in which the loop was blocked.
 
-    What others did in time is then handled before the time is over, whose end would blame them.
+    So bytes that arrived in time are handled before the time-out could blame their sender.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -102,10 +102,10 @@ class limit_seconds:  # noqa: N801 - like asyncio.timeout
 
 
 class PromptFuture(asyncio.Future[None]):
-    """A future whose task can go on in the very call that ends the wait, not in a later turn.
+    """A future whose task can continue in the same call that ends the wait, not in a later turn.
 
-    `end` does so. After `set_result`, `go_on` has to be called. Another end, such as a cancellation, is
-    told in a later turn, as by any future; so is whoever else waits behind the first task.
+    `end` does this. After `set_result`, `go_on` has to be called. Other ends, such as a cancellation,
+    resume the task in a later turn, as with any future. So does every task that waits besides the first.
     """
 
     _step: Callable[[PromptFuture], object] | None = None
@@ -114,7 +114,7 @@ class PromptFuture(asyncio.Future[None]):
     def add_done_callback(
         self, fn: Callable[[PromptFuture], object], /, *, context: Context | None = None
     ) -> None:
-        """Keep the step of the first task that waits: tasks alone name a context."""
+        """Keep the step of the first task that waits. Only tasks pass a context."""
         if self._step is None and context is not None:
             self._step, self._context = fn, context
         else:
@@ -133,13 +133,13 @@ class PromptFuture(asyncio.Future[None]):
             self._tell()
 
     def go_on(self) -> None:
-        """Let the task take its next step, if `set_result` ended the wait and it has not gone on yet."""
+        """Let the task take its next step if `set_result` ended the wait and it has not done so yet."""
         step, self._step = self._step, None
         if step is None or self._context is None:
             return
         try:
             self._context.run(step, self)
-        except RuntimeError:  # another task is running: one cannot be entered within another
+        except RuntimeError:  # another task is running, and tasks cannot be nested
             super().add_done_callback(step, context=self._context)
 
     def set_exception(self, exception: type[BaseException] | BaseException, /) -> None:
@@ -159,28 +159,29 @@ class PromptFuture(asyncio.Future[None]):
 
 
 class Turns:
-    """Shares of the event loop's turns: what would make a turn long waits, fair by owner.
+    """Shares of the event loop's turns. Work that would make a turn long waits, fairly by owner.
 
-    An owner is whoever the work is for: an account, a provider, all strangers together.
+    The owner of work is an account, a provider, or all strangers together.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: dict[Hashable, deque[Callable[[], object]]] = {}
-        """By owner; whose turn it is next comes first."""
+        """Waiting work by owner, the next owner first."""
         self._begun: dict[Hashable, int] = {}
-        """The pieces of work in this turn, by owner; while nothing counts, those of some turns."""
+        """The pieces of work in this turn by owner; while turns are not counted, those of several
+        turns."""
         self._until = 0.0
         self._counts = False
-        """This turn is under way; its end is scheduled."""
+        """A turn is being counted; its end is scheduled."""
 
     def may_begin(self, owner: Hashable) -> bool:
-        """Count a piece of work of an owner; False if it has to wait for another turn."""
+        """Count a piece of work of an owner; return False if it has to wait for another turn."""
         begun = self._begun.get(owner, 0)
         if begun >= SHARE or owner in self._waiting:
             return False
-        # The end of a turn is looked for only where the share may be used up in it: else one caller's
-        # request would make a turn of its own for that.
+        # A turn's end is scheduled only if the share may be used up in it: otherwise a single request
+        # would cause an extra turn.
         if begun >= SHARE // 2 and not self._counts:
             self._count()
         self._begun[owner] = begun + 1
@@ -193,13 +194,13 @@ class Turns:
         return self._loop.time() < self._until
 
     def wait(self, owner: Hashable, work: Callable[[], object]) -> None:
-        """Let work be done in a later turn, when it is the owner's."""
+        """Do work in a later turn, when the owner's turn comes."""
         self._waiting.setdefault(owner, deque()).append(work)
         if not self._counts:
             self._count()
 
     async def run(self, owner: Hashable, function: Callable[[], Result]) -> Result:
-        """Call a function that takes milliseconds: now if this turn has time left, else later."""
+        """Call a function that takes milliseconds: at once if this turn has time left, else later."""
         if owner not in self._waiting and self.has_time():
             return function()
         called: asyncio.Future[Result] = self._loop.create_future()
@@ -216,20 +217,20 @@ class Turns:
         return await called
 
     def _count(self) -> None:
-        # Its end is the next `call_soon`: all that is ready now runs before it.
+        # The next `call_soon` ends the turn: everything that is ready now runs first.
         self._counts = True
         self._until = self._loop.time() + TURN_SECONDS
         self._loop.call_soon(self._begin_turn)
 
     def _begin_turn(self) -> None:
-        """Do what waited, one piece of each owner after the other, while there is time."""
+        """Do waiting work while there is time, one piece per owner in turn."""
         self._counts = False
         self._begun.clear()
         if not self._waiting:
             return
         self._count()
         for _ in range(2 * SHARE):
-            owner = next(iter(self._waiting))  # a dict keeps its order: the one that waits longest
+            owner = next(iter(self._waiting))  # a dict keeps its order: the longest wait
             queue = self._waiting.pop(owner)
             work = queue.popleft()
             if queue:
@@ -261,7 +262,7 @@ class Place(Enum):
 
 
 _Job = tuple[Callable[[], None], Callable[[], bool]]
-"""Begins a job; tells whether nobody waits for it any more."""
+"""Begins a job; returns False if nobody waits for it any more."""
 
 
 class LargeBodies:
@@ -276,7 +277,7 @@ class LargeBodies:
     async def run(
         self, function: Callable[[], Result], place: Place, owner: Hashable = None
     ) -> Result:
-        """Call a function in its place; what waits does so behind what its owner has waiting."""
+        """Call a function in its place. If it has to wait, it queues behind its owner's other jobs."""
         if place is Place.NOW:
             return function()
         if place is Place.TURN:
@@ -285,7 +286,7 @@ class LargeBodies:
         done: asyncio.Future[Result] = loop.create_future()
 
         def begin() -> None:
-            began = loop.time()  # before, as the thread may hold the GIL from its first line on
+            began = loop.time()  # set before, as the thread may hold the GIL from its first line on
             begun = loop.run_in_executor(self._thread, function)
             begun.add_done_callback(partial(self._finish, done, began))
 
@@ -298,7 +299,7 @@ class LargeBodies:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _begin_next(self) -> None:
-        """Give the thread the next job, of the owner that has waited longest since its last one."""
+        """Give the thread the next job: of the owner whose last job is longest ago."""
         self._busy = False
         while self._waiting:
             owner = next(iter(self._waiting))
@@ -306,7 +307,7 @@ class LargeBodies:
             begin, is_unwanted = queue.popleft()
             if queue:
                 self._waiting[owner] = queue  # at the end
-            # What nobody waits for any more is dropped unread: its caller's time-out must not cost the others.
+            # Jobs that nobody waits for are dropped: a caller's time-out must not cost others time.
             if not is_unwanted():  # its caller's task was cancelled
                 self._busy = True
                 begin()

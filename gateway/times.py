@@ -1,7 +1,7 @@
 """Times as Unix milliseconds in UTC: read the clock, convert dates, format texts.
 
-And the windows in which a price applies: hours of the day, days of the week, from a date, until a date.
-They are in UTC, as vendors state them. The time of a request is that of its admission.
+Also the windows in which a price applies: hours of the day, days of the week, from a date, until a date.
+They are in UTC, as vendors state them. A request's time is the time of its admission.
 """
 
 from __future__ import annotations
@@ -78,11 +78,12 @@ _WEEK_MINUTES: Final = len(WEEKDAYS) * DAY_MINUTES
 _EPOCH_MINUTE: Final = WEEKDAYS.index("thu") * DAY_MINUTES
 """The minute of the week in which the epoch began."""
 _FAR_MS: Final = 2**62
-"""A time behind all others: the end of a window without one."""
+"""A time after all others: the end of an open window."""
 
 Read = TypeVar("Read")
 Span = tuple[int, int]
-"""Minutes of the day, the end exclusive. One that ends before it begins goes over midnight."""
+"""Minutes of the day, the end exclusive. If the end is before the beginning, the span crosses
+midnight."""
 
 
 def _mask(begin: int, end: int) -> int:
@@ -99,7 +100,7 @@ def _list_minutes(begin_ms: int, end_ms: int) -> int:
     count = -(-end_ms // MINUTE_MS) - begin_ms // MINUTE_MS
     if count >= _WEEK_MINUTES:
         return _mask(0, _WEEK_MINUTES)
-    # What goes beyond Sunday's last minute is Monday's: the bits wrap around.
+    # Minutes after Sunday's last are Monday's: the bits wrap around.
     shifted = _mask(0, count) << _find_minute(begin_ms)
     return (shifted | shifted >> _WEEK_MINUTES) & _mask(0, _WEEK_MINUTES)
 
@@ -110,7 +111,7 @@ class Window:
 
     hours: tuple[Span, ...] | None = None
     weekdays: tuple[int, ...] | None = None
-    """From 0, which is Monday. Hours after midnight are those of the next day."""
+    """From 0 for Monday. Hours after midnight belong to the next day."""
     from_ms: int | None = None
     until_ms: int | None = None
     """The end, exclusive."""
@@ -147,7 +148,7 @@ class Window:
         }
 
     def has(self, at_ms: int) -> bool:
-        if self is ALWAYS:  # nearly every rule, once or more in a request
+        if self is ALWAYS:  # true for nearly every rule; called at least once per request
             return True
         begin, end = self._dates
         return begin <= at_ms < end and bool(self._minutes >> _find_minute(at_ms) & 1)
@@ -172,7 +173,7 @@ class Window:
     def find_time_ms(self, now_ms: int) -> int:
         """Return a time in the window: now, or else the next one, or one of its last week."""
         begin, end = self._dates
-        # After the end of a window with an end, its last week has each minute of the week that it had.
+        # The last week of an ended window contains each of its minutes of the week.
         starts = max(begin, now_ms), max(begin, end - _WEEK_MINUTES * MINUTE_MS)
         times = (
             max(start, minute * MINUTE_MS)

@@ -18,11 +18,11 @@ from gateway.times import HOUR_MS
 log = logging.getLogger("gateway.usage")
 
 BYTES_PER_TOKEN: Final = 4
-"""Bytes per token of English text. Other languages differ, so it gives an estimate."""
+"""Bytes per token of English text. Other languages differ, so the result is an estimate."""
 MAX_PLAUSIBLE_TOKENS: Final = 10**9
-"""Input or output tokens of a request, at most: several hundred times today's models."""
+"""The most input or output tokens of a request: several hundred times today's models."""
 MAX_PLAUSIBLE_CALLS: Final = 10_000
-"""Calls of one tool that the provider runs, at most: a larger report comes from a broken upstream."""
+"""The most calls of one tool that the provider runs. A larger report comes from a broken upstream."""
 IMPLAUSIBLE_FACTOR: Final = 10
 """A report above this many times the model's limits comes from a broken upstream."""
 
@@ -63,13 +63,13 @@ class Reported:
 
     tokens: Tokens = field(default_factory=Tokens)
     has_input: bool = False
-    """The input is reported, in plausible numbers."""
+    """The input was reported in plausible numbers."""
     has_output: bool = False
     tool_calls: Mapping[str, int] | None = None
-    """Calls of the tools that the provider ran, zeros too; None if it does not tell."""
+    """Calls per provider-run tool, zeros included; None if not reported."""
     terms: BillTerms = UNSAID
     guessed: bool = False
-    """The report leaves out a detail that changes the price; the request's word stands for it."""
+    """The report leaves out a detail that changes the price; the request's value is used."""
     cost_nano: int | None = None
     """The amount that the provider says it charged."""
 
@@ -83,7 +83,7 @@ class Metered:
     tool_calls: Mapping[str, int] = field(default_factory=count_none)
     terms: BillTerms = UNSAID
     unreported: bool = False
-    """The reply was complete, and its upstream reported no plausible usage, or half of one."""
+    """The reply was complete, but its usage was not reported plausibly, or only half of it."""
     reported_cost_nano: int | None = None
     """The amount that the provider says it charged."""
 
@@ -126,7 +126,7 @@ def meter(
     calls, silent = _complete_calls(reported.tool_calls, options.tool_calls)
     estimated = reported.guessed or silent or terms is not reported.terms
     tokens, limits = reported.tokens, expected.limits
-    # There is no request without input, nor a reply of tokens for nothing: such zeros count nothing.
+    # Every request has input, and every delivered reply has output tokens, so such zeros are ignored.
     has_input = reported.has_input and 0 < tokens.all_input <= limits.input
     made = covers and limits.output > 0 and (delivered or text_bytes > 0)
     has_output = reported.has_output and tokens.output <= limits.output
@@ -138,7 +138,7 @@ def meter(
             tokens, estimated = _estimate_output(tokens, output), True
         if not has_input:
             tokens, estimated = _estimate_input(tokens, expected), True
-    # A bill for a part of the reply would be less than what the provider asks for the whole.
+    # The bill for a partial reply would be less than the provider's final bill.
     bill = reported.cost_nano if covers else None
     return Metered(tokens, estimated or unreported, calls, terms, unreported, bill)
 
@@ -189,7 +189,7 @@ def merge_reports(earlier: Mapping[str, Any] | None, later: Mapping[str, Any]) -
 
     Null and empty objects are absence, and neither a zero nor a negative number replaces a value.
     """
-    # Vendors send the input at the beginning of a stream and repeat it as 0 or null at its end.
+    # Some vendors send the input at the beginning of a stream and repeat it as 0 or null at the end.
     merged = dict(earlier or ())
     for key, value in later.items():
         if type(value) is dict:
@@ -207,7 +207,7 @@ def read_count(value: object) -> int | None:
 
 
 def are_counts(*values: object) -> bool:
-    """Return whether `read_count` would read them all."""
+    """Return whether `read_count` accepts all values."""
     for value in values:  # noqa: SIM110 - `all` takes five times as long
         if type(value) is not int or value < 0:
             return False

@@ -33,7 +33,7 @@ def folder() -> Iterator[Path]:
 
 
 def ask(path: Path, needs: int) -> str | None:
-    """Find the obstacle as the other user."""
+    """Run `find_obstacle` as another user."""
     before = os.geteuid()
     os.seteuid(USER.pw_uid)
     try:

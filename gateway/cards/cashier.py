@@ -81,7 +81,7 @@ LOOK_SECONDS: Final = 600.0
 LOOKED_UP_MS: Final = DAY_MS + DAY_MS // 12
 """How long an open order is looked up: payment pages expire after a day."""
 ALL_MS: Final = 31 * DAY_MS
-"""The same at the start, as the gateway may not have been running: some kinds of payment take weeks."""
+"""The same at a start: the gateway may have been down for long, and some payments take weeks."""
 LOOK_UPS: Final = 30
 """Look-ups a minute that an account's holder can cause: by waiting on the page, reloading it, or opening
 receipts."""

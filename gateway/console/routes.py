@@ -67,7 +67,7 @@ class Answer:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     cookies: Sequence[Cookie] = ()
-    """That of a session, and that of a browser that has proven who signs in with it."""
+    """The cookie of a session, and the cookie of a browser that has signed in before."""
     kept: Mapping[str, Any] | None = field(default=None, repr=False)
     """The body to store for repeated requests, if `body` holds a secret that must not be stored."""
 

@@ -76,7 +76,7 @@ EntryKind = Literal["credit", "code", "card", "charge", "correction"]
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The one who acts, and the address it acts from.
+    """Who acts, and from which address.
 
     The name is an account's, `token NAME` or `cli (alice)`.
     """
@@ -129,7 +129,7 @@ class RepeatableRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """A reply as it was first given."""
+    """The stored first reply to a request."""
 
     status: int
     reply: bytes
@@ -206,7 +206,7 @@ class AuditReport:
     problems: tuple[str, ...] = ()
     accounts: int = 0
     entries: int = 0
-    """The number that was proven: all, or those since the last checkpoint."""
+    """The number of entries proven: all, or those since the last checkpoint."""
     pending: int = 0
     interrupted: int = 0
     """All requests that crashes have interrupted."""
@@ -246,13 +246,13 @@ def count_days_left(balance_nano: int, available_nano: int, spent_week_nano: int
 AccountOrder = Literal[
     "name", "balance", "held", "spent_today", "spent_7d", "spent_30d", "least", "lasts"
 ]
-"""The order of a list of accounts: by name, the largest first, the least balance first, or the one
-first whose balance lasts for the fewest days."""
+"""The order of a list of accounts: by name; largest first; least balance first; or by the days that the
+balance lasts, fewest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """Something that was done, apart from requests."""
+    """A logged action other than a request."""
 
     id: int
     at_ms: int
@@ -267,7 +267,7 @@ class EventView:
 
 @dataclass(frozen=True, slots=True)
 class MoveRecord:
-    """One row of a ledger on its way to another one; `row` has the columns by name."""
+    """One row on its way to another ledger; `row` has the columns by name."""
 
     table: str
     row: Mapping[str, str | int | bytes | None]
@@ -366,7 +366,7 @@ class DatabaseUrl:
     value: str = field(repr=False)
 
     def __str__(self) -> str:
-        """Return the address without its password, and without parameters, which may hold another."""
+        """Return the address without password and parameters, which may contain a password, too."""
         found = _URL.fullmatch(self.value)
         if found is None:
             return "postgresql://"

@@ -31,7 +31,7 @@ def turns_of(*names: str) -> list[tuple[str, Thinking]]:
 
 @each_agent("name", NAMES)
 async def test_a_loop(market: Market, kind: type[Agent], stream: bool, name: str) -> None:
-    """If the caller returns all that it got, the vendor finds all that it gave.
+    """A caller that sends back everything it received loses nothing the vendor sent.
 
     A chat message has a place for a chat vendor's members alone.
     """

@@ -26,7 +26,7 @@ _numbers: Final = count(1)
 
 
 class Databases:
-    """Made once for each worker."""
+    """The databases of one test worker, created once."""
 
     def __init__(self, cluster: Cluster) -> None:
         from gateway.ledger.postgres.schema import open_session

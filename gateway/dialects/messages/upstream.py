@@ -163,7 +163,7 @@ ANTHROPIC_VERSION: Final = "2023-06-01"
 
 
 VERTEX_VERSION: Final = "vertex-2023-10-16"
-"""The like for Vertex AI, in the body; there is no other."""
+"""The API version for Vertex AI, sent in the body. There is only this version."""
 
 
 class MessagesUpstream(Upstream):

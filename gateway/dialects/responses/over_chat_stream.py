@@ -91,7 +91,7 @@ class _Call:
 
 
 class ResponseWriter(FirstChoiceWriter):
-    """An `EventWriter` of Responses events. It raises UndeliverableReply for what no reply can hold."""
+    """Writes Responses events. Raises UndeliverableReply for content that Responses cannot represent."""
 
     __slots__ = (
         "_calls", "_done", "_ending", "_item", "_reason", "_sequence", "_tools", "_unfinished",

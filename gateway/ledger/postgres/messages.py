@@ -143,7 +143,7 @@ def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -
 
 def _join(parts: Iterable[Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
     """Join what is told of some accounts each; all of it is lists."""
-    # `run_round_apart` answers account by account, so that one that is locked spoils no other's part.
+    # `run_round_apart` answers account by account, so a locked account does not affect the others.
     joined: dict[str, list[Any]] = {}
     for part in parts:
         for name, values in part.items():

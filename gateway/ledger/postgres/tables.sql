@@ -1,5 +1,5 @@
 -- The tables of the books. Their columns are those of the SQLite ledger, so that a ledger can move;
--- what only several nodes need is marked. Truth is 0 or 1. Text is ordered by its bytes.
+-- columns used only with several nodes are marked. Booleans are 0 or 1. Text sorts by its bytes.
 
 -- What a value may be. A CHECK of a table would be compiled anew in every statement of a round, which
 -- took a fifth of its time; those of a domain are compiled once.

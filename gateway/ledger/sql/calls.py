@@ -224,7 +224,7 @@ class CallBook(Part):
         return calls
 
     def read_slowest(self, chosen: CallFilter, below_id: str | None, limit: int) -> list[CallView]:
-        """Return those below an id that took longest. All chosen ones are looked at."""
+        """Return the slowest of the chosen calls below an id. Scans all chosen calls."""
         chosen = self._find_account(chosen)
         if chosen.slower_than_ms is None:  # pending and interrupted ones took no known time
             chosen = replace(chosen, slower_than_ms=-1)

@@ -250,7 +250,8 @@ class EntryBook(Part):
     def _require_request(self, account: AccountView, request_id: str | None) -> None:
         if request_id is None:
             return
-        # By the account, too: the entry shows the request to the account's holder.
+        # Also filtered by account: the entry will show the request to the account's holder, so it must
+        # be theirs.
         self._database.require_one(
             "SELECT 1 FROM requests WHERE id = ? AND account_id = ?",
             (request_id, account.id),

@@ -229,8 +229,8 @@ BEGIN
     SELECT RAISE(ABORT, 'the ledger is append-only');
 END;
 
--- Sums of ended requests: of voided ones, which are counted as `failed`, in the transaction that ends
--- one, and of posted ones as far as they are folded. A request belongs to the day and hour it ended in.
+-- Sums of ended requests. Voided ones (`failed`) are added in the transaction that voids them, posted
+-- ones by the next fold. A request belongs to the day and hour it ended in.
 CREATE TABLE daily (
     account_id INTEGER NOT NULL REFERENCES accounts (id),
     day INTEGER NOT NULL,

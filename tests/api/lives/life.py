@@ -152,7 +152,7 @@ class Heard:
     last: str
     """`reply`, `error`, `cut` by a shutdown, or "" if it left."""
     delivered: bool
-    """Events were sent to it before the last."""
+    """Whether the caller had received events before the last one."""
 
 
 def judge(

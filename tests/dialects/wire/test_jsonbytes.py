@@ -109,7 +109,7 @@ def make_call(arguments: str) -> Json:
 @each_row("caller", ["chat", "responses"])
 @each_row("is_whole", [False, True])
 def test_the_arguments_of_a_callers_calls_are_counted(caller: str, *, is_whole: bool) -> None:
-    """28 MiB of them took a gigabyte, and were free of charge where they were no JSON."""
+    """28 MiB of tool-call arguments took 1 GB to parse; invalid JSON was not counted against the budget."""
     arguments = DENSE + "{}]" if is_whole else DENSE
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}
     bodies: dict[str, Json] = {
