@@ -181,10 +181,6 @@ def _read_page(session: Object, state: PageState = "open") -> Payment:
     )
 
 
-def _read_failed(session: Object) -> Payment:
-    return _read_page(session, "failed")
-
-
 def _read_refund(refund: Object) -> Reversal:
     return Reversal(
         refund["id"],
@@ -242,7 +238,7 @@ def _read_id(thing: Any) -> str:
 READERS: Final[Mapping[str, Callable[[Object], Payment | Reversal | None]]] = {
     "checkout.session.completed": _read_page,
     "checkout.session.async_payment_succeeded": _read_page,
-    "checkout.session.async_payment_failed": _read_failed,
+    "checkout.session.async_payment_failed": partial(_read_page, state="failed"),
     "checkout.session.expired": _read_page,
     "charge.refunded": _read_charge,
     **dict.fromkeys(

@@ -160,13 +160,21 @@ class StatementLine:
     charges_nano: int
     """Negative, as it is a movement."""
     corrections_nano: int
-    closing_nano: int
+
+    @property
+    def amounts_nano(self) -> tuple[int, ...]:
+        """Return the opening balance and the movements."""
+        return astuple(self)[1:]
+
+    @property
+    def closing_nano(self) -> int:
+        return sum(self.amounts_nano)
 
 
 def sum_statement(lines: Iterable[StatementLine]) -> StatementLine:
     """Return the total of all accounts."""
-    amounts = [astuple(one)[1:] for one in lines]
-    return StatementLine("total", *map(sum, zip((0,) * 7, *amounts, strict=True)))
+    amounts = [one.amounts_nano for one in lines]
+    return StatementLine("total", *map(sum, zip((0,) * 6, *amounts, strict=True)))
 
 
 Outcome = Literal[

@@ -236,12 +236,17 @@ def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
         last = read_last_entry(session)
     # What is committed between the two is proven, but the checkpoint does not reach so far.
     with snapshot(session):
-        (kept_from_ms,) = session.execute("SELECT kept_from_ms FROM retention").fetchone() or (0,)
-        since = 0 if full else read_checkpoint(session)
-        report = prove(
-            session, since, full=full, kept_from_ms=int(kept_from_ms), more_checks=CHECKS
-        )
+        report = prove_books(session, 0 if full else read_checkpoint(session), full=full)
     if report.ok:
         with transaction(session):
             write_checkpoint(session, last, now_ms)
     return report
+
+
+_KEPT_FROM: Final = "SELECT coalesce(max(kept_from_ms), 0) FROM retention"
+
+
+def prove_books(session: Session, since: int, *, full: bool) -> AuditReport:
+    """Prove what came after an entry, or everything, in the caller's transaction."""
+    (kept_from_ms,) = session.execute(_KEPT_FROM).fetchone() or (0,)
+    return prove(session, since, full=full, kept_from_ms=int(kept_from_ms), more_checks=CHECKS)

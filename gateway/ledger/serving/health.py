@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from gateway.ledger.alert_records import SLOT_MS, UpstreamFailure
@@ -52,13 +51,16 @@ class States:
         self.told = present
         self._told_seconds: dict[str, float] = {}
 
-    def note(self, state: str, now_seconds: float, tell: Callable[[], None]) -> None:
+    def note(
+        self, state: str, now_seconds: float, tell: Callable[..., object], *words: object
+    ) -> None:
+        """Call `tell` with the words if it is time to."""
         if state == self.told:
             return
         # A later note logs a state suppressed here, if it lasts until then.
         if now_seconds - self._told_seconds.get(state, -math.inf) >= TOLD_SECONDS:
             self.told, self._told_seconds[state] = state, now_seconds
-            tell()
+            tell(*words)
 
 
 class Health:
@@ -88,9 +90,7 @@ class Health:
         self.writable = True
         self.should_pause = False
         self._busy_since_seconds = None
-        if self._states.told != "works":
-            told = partial(log.warning, "the ledger can be written again")
-            self._states.note("works", now_seconds, told)
+        self._states.note("works", now_seconds, log.warning, "the ledger can be written again")
 
     def note_failure(self, error: Exception, now_seconds: float, *, is_brief: bool = False) -> None:
         self.should_pause = not is_brief
@@ -98,22 +98,22 @@ class Health:
             return
         self.writable = False
         self.doubt()
-        told = partial(log.critical, "the ledger cannot be written: %s", error)
-        self._states.note("fails", now_seconds, told)
+        words = "the ledger cannot be written: %s"
+        self._states.note("fails", now_seconds, log.critical, words, error)
 
     def note_hang(self, seconds: float, now_seconds: float) -> None:
         self.writable = False
-        told = partial(log.error, "a commit has been under way for %s s", seconds)
-        self._states.note("fails", now_seconds, told)
+        words = "a commit has been under way for %s s"
+        self._states.note("fails", now_seconds, log.error, words, seconds)
 
     def note_locks(self, accounts: Sequence[str], now_seconds: float) -> None:
         """Note the accounts that another program has locked."""
         if accounts:
-            told = partial(log.warning, LOCKED, ", ".join(accounts[:MOST_TOLD]))
-            self._locks.note("locked", now_seconds, told)
+            named = ", ".join(accounts[:MOST_TOLD])
+            self._locks.note("locked", now_seconds, log.warning, LOCKED, named)
         else:
-            told = partial(log.warning, "no account is locked by another program any more")
-            self._locks.note("free", now_seconds, told)
+            words = "no account is locked by another program any more"
+            self._locks.note("free", now_seconds, log.warning, words)
 
     def _is_brief(self, now_seconds: float) -> bool:
         """Return whether the database has been locked for a shorter time than an outage."""
@@ -257,8 +257,7 @@ class Observer:
         if report is not None:
             self._under_way.add(self._sums)
             self._sums = self._under_way
-            told = partial(log.warning, COUNTLESS, report)
-            self._states.note("fails", self._loop.time(), told)
+            self._states.note("fails", self._loop.time(), log.warning, COUNTLESS, report)
             if self._timer is None:
                 self._schedule()
         else:

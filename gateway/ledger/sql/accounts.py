@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Final
 
 import orjson
@@ -27,7 +27,6 @@ from gateway.ledger.records import (
     AccountOrder,
     AccountView,
     Conflict,
-    EntryKind,
     NotFound,
     Refused,
     StandingView,
@@ -261,10 +260,8 @@ def _make_standing(
     return StandingView(view_account(row[:11]), spent, keys, last_used_ms, bool(has_password))
 
 
-_ACCOUNTS: Final = """
-    SELECT id, name, created_ms FROM accounts WHERE name = coalesce(:account, name) ORDER BY name
-"""
-_KINDS: Final[Sequence[EntryKind]] = ("credit", "code", "card", "charge", "correction")
+_KINDS: Final = ("before", "credit", "code", "card", "charge", "correction")
+"""The amounts of a `StatementLine`, in its order: what was before a time, and the kinds of entries."""
 
 
 class StatementBook(Part):
@@ -277,27 +274,14 @@ class StatementBook(Part):
         with self._database.snapshot():
             if account is not None:
                 self._database.read_account(account)
-            accounts = self._database.fetch(_ACCOUNTS, {"account": account})
+            accounts = self._database.fetch(_SQL["accounts"], {"account": account})
             moves = self._database.fetch(_SQL["moves"], wanted)
             charges = self._database.fetch(_SQL["charges"], of_days)
         for account_id, kind, *parts in (*moves, *charges):
             sums[account_id, kind] += join_parts(*parts)
         lines = [
-            (_make_line(name, sums[id_, "before"], *(sums[id_, kind] for kind in _KINDS)), created)
-            for id_, name, created in accounts
+            (StatementLine(name, *(sums[id_, kind] for kind in _KINDS)), created_ms)
+            for id_, name, created_ms in accounts
         ]
         # One made later may have charges: it is the day on which a request ended that counts.
-        return [line for line, created_ms in lines if created_ms < until_ms or _has_moved(line)]
-
-
-def _make_line(account: str, opening_nano: int, *moves_nano: int) -> StatementLine:
-    credit, codes, cards, charges, corrections = moves_nano
-    closing_nano = opening_nano + sum(moves_nano)
-    return StatementLine(
-        account, opening_nano, credit, codes, cards, charges, corrections, closing_nano
-    )
-
-
-def _has_moved(line: StatementLine) -> bool:
-    _, *amounts_nano = astuple(line)
-    return any(amounts_nano)
+        return [line for line, made_ms in lines if made_ms < until_ms or any(line.amounts_nano)]

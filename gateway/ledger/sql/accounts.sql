@@ -22,6 +22,9 @@ ORDER BY sum(cost_nano / 1000000000) + sum(cost_nano % 1000000000) / 1000000000 
     sum(cost_nano % 1000000000) % 1000000000 DESC, accounts.name
 LIMIT ?;
 
+--: accounts
+SELECT id, name, created_ms FROM accounts WHERE name = coalesce(:account, name) ORDER BY name;
+
 --: moves
 SELECT account_id, CASE WHEN entries.created_ms < :since THEN 'before' ELSE kind END,
     sum(amount_nano / 1000000000), sum(amount_nano % 1000000000)

@@ -35,9 +35,6 @@ _LATEST: Final = f"""
 _OPEN: Final = f"{_EACH} WHERE state = 'made' AND orders.created_ms >= ? ORDER BY orders.id"
 _COUNT_OPEN: Final = "SELECT count(*) FROM orders WHERE state = 'made' AND account_id = ?"
 _SAVE_PAGE: Final = "UPDATE orders SET session_id = ? WHERE id = ? AND session_id IS NULL"
-_IS_REFUSED: Final = (
-    "SELECT 1 FROM events WHERE action = 'order.refuse' AND target = ? AND detail = ?"
-)
 _LACKS_FEE: Final = """
     state IN ('paid', 'refunded') AND payment_id IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM order_fees WHERE order_id = orders.id AND kind = 'payment'
@@ -238,7 +235,7 @@ class OrderBook(Part):
 
     def _refuse(self, order: OrderView, words: str, *, is_failed: bool = False) -> str:
         """Note once that a message contradicts the order."""
-        if not self._database.read_one(_IS_REFUSED, (order.id, words)):
+        if not self._database.read_one(_SQL["is refused"], (order.id, words)):
             self._note("order.refuse", order, words)
         if is_failed and order.state == "made":
             self._end(order, "failed", words)

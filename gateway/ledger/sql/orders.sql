@@ -28,6 +28,9 @@ ON CONFLICT (id) DO UPDATE SET
     amount_nano = CASE WHEN excluded.amount_nano > order_reversals.amount_nano
         THEN excluded.amount_nano ELSE order_reversals.amount_nano END;
 
+--: is refused
+SELECT 1 FROM events WHERE action = 'order.refuse' AND target = ? AND detail = ?;
+
 --: keep fee
 INSERT INTO order_fees (id, order_id, kind, amount_nano, currency, created_ms)
 VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING;

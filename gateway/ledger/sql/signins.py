@@ -62,10 +62,6 @@ _END: Final = f"{_DELETE} WHERE id = ?"
 _SWEEP: Final = f"{_DELETE} WHERE id NOT IN ({_ID} {LIVE})"
 _RENEW_HASH: Final = "UPDATE passwords SET hash = ? WHERE account_id = ? AND person = ?"
 _SIGNED_IN: Final = "UPDATE passwords SET signed_in_ms = ? WHERE account_id = ? AND person = ?"
-_USE_LINK: Final = (
-    "DELETE FROM signin_links WHERE digest = ? RETURNING account_id, person, expires_ms"
-)
-"""Deleted and read in one statement: of two requests with one link, one is let in."""
 
 
 class SignInBook(Part):
@@ -134,7 +130,7 @@ class SignInBook(Part):
         if known is None:  # anybody can send what is no link: it must not wait for the disk
             return None
         with self._database.changing():
-            row = self._database.read_one(_USE_LINK, (digest,))
+            row = self._database.read_one(_SQL["use link"], (digest,))
             if row is None or row[2] <= self._database.clock():
                 return None
             signin = SignIn(row[0], self._database.read_account_name(row[0]), row[1])

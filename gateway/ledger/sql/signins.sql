@@ -11,6 +11,10 @@ INSERT INTO signin_links (account_id, person, digest, created_ms, expires_ms)
 VALUES (?, ?, ?, ?, ?) ON CONFLICT (account_id, person) DO UPDATE SET
     digest = excluded.digest, created_ms = excluded.created_ms, expires_ms = excluded.expires_ms;
 
+-- Deleted and read in one statement: of two requests with one link, one is let in.
+--: use link
+DELETE FROM signin_links WHERE digest = ? RETURNING account_id, person, expires_ms;
+
 --: set hash
 INSERT INTO passwords (account_id, person, hash, created_ms, changed_ms) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (account_id, person) DO UPDATE SET
