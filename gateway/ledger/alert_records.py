@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import orjson
 
-from gateway.times import DAY_MS, format_iso
+from gateway.times import format_iso
 
 AlertKind = Literal[
     "low_balance",
@@ -36,8 +36,6 @@ AlertKind = Literal[
 AlertState = Literal["raised", "ended"]
 Channel = Literal["webhook", "command", "holder"]
 
-KEPT_MS: Final = 31 * DAY_MS
-"""How long alerts and counts are kept: "the last 30 days", and the day that goes on."""
 ID_BYTES: Final = 12
 """Random bytes of an id: alerts are few, and a receiver compares ids with its own alone."""
 
@@ -120,8 +118,6 @@ def write_alert(alert: Alert, alert_id: str, account: str | None, now_ms: int) -
     return orjson.dumps(body).decode()
 
 
-KEPT_FAILURES: Final = 10_000
-"""How many failures are kept as single requests: a provider that is down makes many."""
 SLOT_MS: Final = 600_000
 """Calls to providers are summed by ten minutes, so that "the last hour" means 50 to 60 minutes."""
 
@@ -157,15 +153,6 @@ class RefusalView:
     count: int
     last_ms: int
     last_request_id: str
-
-
-KEPT_REFUSED_MS: Final = 7 * DAY_MS
-"""How long refused requests are kept one by one."""
-REFUSED_A_DAY: Final = 10_000
-"""How many refused requests of a UTC day are kept: the latest."""
-REFUSED_OF_ACCOUNT_A_DAY: Final = 1000
-"""How many of these may be one account's: a client that retries for ever must not displace the
-others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,10 @@ class Spending:
     spent_nano: int
 
 
+def make_spending(period: Period, first_day: int, spent_nano: int) -> Spending:
+    return Spending(find_span(period, first_day * DAY_MS), spent_nano)
+
+
 @dataclass(frozen=True, slots=True)
 class BudgetStanding:
     """A budget in its present period."""

@@ -8,10 +8,6 @@ from typing import Final, Literal
 from gateway.ledger.records import AccountView
 from gateway.times import DAY_MS, HOUR_MS
 
-OPERATOR_IDLE_MS: Final = 30 * 60_000
-"""An operator's session ends when it was not used for this time: it can spend others' money."""
-HOLDER_IDLE_MS: Final = 7 * DAY_MS
-"""A holder's session ends when it was not used for this time: they look in once a week."""
 SESSION_MS: Final = 30 * DAY_MS
 """The longest a holder's session can last, however often it is used: a month."""
 OPERATOR_SESSION_MS: Final = 12 * HOUR_MS

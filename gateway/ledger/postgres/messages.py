@@ -23,10 +23,9 @@ from gateway.errors import GatewayError
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import (
     Owner,
-    Period,
     Rate,
     Spending,
-    find_span,
+    make_spending,
     refuse_concurrency,
     refuse_requests,
     refuse_tokens,
@@ -34,7 +33,6 @@ from gateway.ledger.key_records import (
 from gateway.ledger.serving.memory import Lack, refuse_funds
 from gateway.ledger.serving.queue import Item, Report
 from gateway.ledger.sql.rows import write_end
-from gateway.times import DAY_MS
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
@@ -159,7 +157,7 @@ def find_spendings(answer: RoundAnswer, items: Iterable[Item]) -> dict[int, Spen
         if item.hold.budget is not None
     }
     return {
-        id_: _make_spending(periods[id_], first_day, spent_nano)
+        id_: make_spending(periods[id_], first_day, spent_nano)
         for id_, first_day, spent_nano in answer.budgets
     }
 
@@ -171,7 +169,7 @@ def note_spent(item: Item, declined: Declined, report: Report) -> None:
     report.spent_nano[hold.key.line.id] = declined.spent_nano
     if hold.budget is not None and declined.budget is not None:
         first_day, spent_nano = declined.budget
-        report.spendings[hold.budget.id] = _make_spending(
+        report.spendings[hold.budget.id] = make_spending(
             hold.budget.allowance.period, first_day, spent_nano
         )
 
@@ -192,10 +190,6 @@ def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
             return refuse_tokens(cast("Owner", owner), limit, expected, wait_us * _US_SECONDS)
         case _:
             raise ValueError(reason)
-
-
-def _make_spending(period: Period, first_day: int, spent_nano: int) -> Spending:
-    return Spending(find_span(period, first_day * DAY_MS), spent_nano)
 
 
 def _describe_start(place: int, hold: Hold, now_ms: int, *, again: bool) -> dict[str, Any]:

@@ -17,11 +17,6 @@ import orjson
 from gateway.ids import find_first_id
 from gateway.ledger.alert_records import (
     EDGES_MS,
-    KEPT_FAILURES,
-    KEPT_MS,
-    KEPT_REFUSED_MS,
-    REFUSED_A_DAY,
-    REFUSED_OF_ACCOUNT_A_DAY,
     SLOT_MS,
     Alert,
     AlertKind,
@@ -50,6 +45,18 @@ MAX_AT_ONCE: Final = 500
 """Alerts about balances that one look raises: a new threshold may be above every balance."""
 PER_RECEIVER: Final = 4
 """Alerts of one receiver that are due at once: one that hangs holds no others up."""
+
+KEPT_MS: Final = 31 * DAY_MS
+"""How long alerts and counts are kept: "the last 30 days", and the day that goes on."""
+KEPT_FAILURES: Final = 10_000
+"""How many failures are kept as single requests: a provider that is down makes many."""
+KEPT_REFUSED_MS: Final = 7 * DAY_MS
+"""How long refused requests are kept one by one."""
+REFUSED_A_DAY: Final = 10_000
+"""How many refused requests of a UTC day are kept: the latest."""
+REFUSED_OF_ACCOUNT_A_DAY: Final = 1000
+"""How many of these may be one account's: a client that retries for ever must not displace the
+others."""
 
 _SQL: Final = read_script(__file__)
 Row = tuple[int | str | None, ...]

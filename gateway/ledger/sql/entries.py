@@ -222,7 +222,7 @@ class EntryBook(Part):
         )
         rows = orjson.loads(found) if found else []
         # SQLite promises no order within json_group_array.
-        entries = sorted((EntryView(*row) for row in rows), key=_by_id, reverse=True)
+        entries = sorted((EntryView(*row) for row in rows), key=lambda one: one.id, reverse=True)
         return EntryRun(tuple(entries), last_id if seen == limit else None)
 
     def count(self, account_id: int | None, kind: EntryKind | None = None) -> int:
@@ -279,7 +279,3 @@ def _require_room(account: AccountView, amount_nano: int) -> None:
             f"the balance of '{account.name}' would be beyond what the ledger can keep",
             field="amount",
         )
-
-
-def _by_id(entry: EntryView) -> int:
-    return entry.id

@@ -12,8 +12,6 @@ from typing import Final
 from gateway.ledger.checks import MAX_NAME_CHARS, require_text
 from gateway.ledger.records import Conflict, NotFound, Refused
 from gateway.ledger.signin_records import (
-    HOLDER_IDLE_MS,
-    OPERATOR_IDLE_MS,
     OPERATOR_SESSION_MS,
     PERSON_MARK,
     SignIn,
@@ -21,7 +19,12 @@ from gateway.ledger.signin_records import (
     StoredPassword,
 )
 from gateway.ledger.sql.database import Part
+from gateway.times import DAY_MS
 
+OPERATOR_IDLE_MS: Final = 30 * 60_000
+"""An operator's session ends when it was not used for this time: it can spend others' money."""
+HOLDER_IDLE_MS: Final = 7 * DAY_MS
+"""A holder's session ends when it was not used for this time: they look in once a week."""
 MAX_PEOPLE: Final = 50
 """People with a name in an account: holders invite them, and each leaves rows."""
 

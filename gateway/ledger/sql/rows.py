@@ -23,8 +23,8 @@ from gateway.ledger.key_records import (
     EndedKey,
     Period,
     Span,
-    Spending,
     find_span,
+    make_spending,
 )
 from gateway.ledger.records import EntryKind
 from gateway.ledger.serving.memory import KeyRow, Snapshot
@@ -38,7 +38,6 @@ from gateway.ledger.sql.database import (
     Rows,
     TermsColumns,
     Values,
-    join_parts,
     read_key_terms,
     read_script,
     read_terms,
@@ -184,10 +183,6 @@ def end_period(period: Period, first_day: int) -> int:
     return find_span(period, first_day * DAY_MS).ends_ms
 
 
-_IS_KNOWN: Final = "provider_cost_nano IS NOT NULL"
-_IS_REPORTED: Final = "reported_cost_nano IS NOT NULL"
-
-
 def write_usage_sums(add_up: Callable[[str], str]) -> tuple[str, ...]:
     """Write the sums of `Usage` over charged requests; `add_up` writes that of an amount."""
     return (
@@ -205,7 +200,7 @@ def write_cost_sums(add_up: Callable[[str], str]) -> tuple[str, ...]:
     difference = "reported_cost_nano - provider_cost_nano"
     return (
         "count(provider_cost_nano)",  # NULLs are not counted, here and below
-        add_up(f"CASE WHEN {_IS_KNOWN} THEN cost_nano END"),
+        add_up("CASE WHEN provider_cost_nano IS NOT NULL THEN cost_nano END"),
         add_up("provider_cost_nano"),
         "count(reported_cost_nano)",
         add_up("reported_cost_nano"),
@@ -217,18 +212,6 @@ def write_cost_sums(add_up: Callable[[str], str]) -> tuple[str, ...]:
 def is_amount(name: str) -> bool:
     return name.endswith("_nano")
 
-
-def read_costs(sums: Sequence[int]) -> ProviderCosts:
-    """Make the record of its sums, those of amounts in two parts."""
-    left = iter(sums)
-    counts = (
-        join_parts(next(left), next(left)) if is_amount(name) else next(left)
-        for name in ProviderCosts._fields
-    )
-    return ProviderCosts(*counts)
-
-
-HAS_COST: Final = f"state = 'posted' AND ({_IS_KNOWN} OR {_IS_REPORTED})"
 
 SUMS: Final = ("requests", "failed", *Usage._fields[1:])
 DAY_SUMS: Final = (*SUMS, *ProviderCosts._fields)
@@ -296,7 +279,7 @@ def _account_row(row: tuple[int, str, int, int, *TermsColumns]) -> Account:
 
 def read_budget(row: BudgetColumns) -> Budget:
     budget_id, account_id, name, amount_nano, period, spent_nano, period_day = row
-    spending = Spending(find_span(period, period_day * DAY_MS), spent_nano)
+    spending = make_spending(period, period_day, spent_nano)
     return Budget(budget_id, account_id, name, Allowance(amount_nano, period), spending)
 
 

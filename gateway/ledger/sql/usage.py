@@ -37,14 +37,7 @@ from gateway.ledger.sql.database import (
     read_script,
     sum_parts,
 )
-from gateway.ledger.sql.rows import (
-    HAS_COST,
-    is_amount,
-    name_parts,
-    read_costs,
-    write_cost_sums,
-    write_usage_sums,
-)
+from gateway.ledger.sql.rows import is_amount, name_parts, write_cost_sums, write_usage_sums
 from gateway.times import DAY_MS, HOURS_PER_DAY, format_day
 
 Row = TypeVar("Row", Usage, UsagePoint)
@@ -85,7 +78,7 @@ _USED: Final = Kind((), "sum(requests) > 0", "state = 'posted'", "")
 _COSTS: Final = Kind(
     ProviderCosts._fields,
     "sum(known + reported) > 0",
-    HAS_COST,
+    "state = 'posted' AND (provider_cost_nano IS NOT NULL OR reported_cost_nano IS NOT NULL)",
     ", ".join(write_cost_sums(sum_parts)),
 )
 ONE: Final = "account_id = :account AND (:key IS NULL OR key_id = :key)"
@@ -170,7 +163,7 @@ class UsageBook(Part):
         """Sum what providers bill for these requests, in groups of which anything is known."""
         chosen = {"account": account, "key": None, "model": None}
         rows = self._sum(_COSTS, by, since_ms, until_ms, chosen)
-        return {group: read_costs(sums) for group, sums in rows}
+        return {group: _read_costs(sums) for group, sums in rows}
 
     def sum_with_costs(
         self,
@@ -294,6 +287,16 @@ class UsageBook(Part):
 def _make(kind: type[Row], *columns: Iterable[object]) -> Iterator[Row]:
     """Make named tuples of columns; their own way of it is a call of Python for each, and slow."""
     return map(tuple.__new__, repeat(kind), zip(*columns, strict=True))
+
+
+def _read_costs(sums: Sequence[int]) -> ProviderCosts:
+    """Make the record of its sums, those of amounts in two parts."""
+    left = iter(sums)
+    counts = (
+        join_parts(next(left), next(left)) if is_amount(name) else next(left)
+        for name in ProviderCosts._fields
+    )
+    return ProviderCosts(*counts)
 
 
 def _make_usage(sums: Sequence[int]) -> Usage:

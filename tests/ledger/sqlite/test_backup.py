@@ -16,10 +16,10 @@ from stat import S_IMODE
 import pytest
 
 from gateway.admin import moves
-from gateway.ledger.alert_records import KEPT_FAILURES
 from gateway.ledger.base import Settlement
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.queue import CallSum, Item, NotPendingError, Observations, RefusalSum
+from gateway.ledger.sql.alerts import KEPT_FAILURES
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
