@@ -10,16 +10,8 @@ from dataclasses import astuple, dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from gateway import money
 from gateway.ledger.alert_records import UpstreamFailure
-from gateway.money import (
-    WEB_SEARCH,
-    Tokens,
-    count_none,
-    describe_amount,
-    describe_price,
-    describe_tokens,
-    format_tokens,
-)
 from gateway.prices import AppliedPrice
 from gateway.times import format_iso
 
@@ -61,8 +53,8 @@ class Usage(NamedTuple):
     cost_nano: int = 0
 
     @property
-    def tokens(self) -> Tokens:
-        return Tokens(*self[1:5])
+    def tokens(self) -> money.Tokens:
+        return money.Tokens(*self[1:5])
 
 
 def sum_costs(costs: Iterable[ProviderCosts]) -> ProviderCosts:
@@ -219,8 +211,8 @@ class Receipt:
     """How many routes were tried; None if the request is pending or interrupted."""
     status: int | None = None
     """None if the request is pending or interrupted."""
-    tokens: Tokens = field(default_factory=Tokens)
-    tool_calls: Mapping[str, int] = field(default_factory=count_none)
+    tokens: money.Tokens = field(default_factory=money.Tokens)
+    tool_calls: Mapping[str, int] = field(default_factory=money.count_none)
     cost_nano: int = 0
     estimated: bool = False
     first_byte_ms: int | None = None
@@ -295,16 +287,16 @@ def describe_receipt(
         "attempts": receipt.attempts,
         "stream": receipt.stream,
         "currency": currency,
-        **describe_amount("hold", receipt.hold_nano),
-        **describe_amount("cost", receipt.cost_nano),
+        **money.describe_amount("hold", receipt.hold_nano),
+        **money.describe_amount("cost", receipt.cost_nano),
         "estimated": receipt.estimated,
-        "tokens": format_tokens(receipt.tokens),
-        **describe_tokens(receipt.tokens),
+        "tokens": money.format_tokens(receipt.tokens),
+        **money.describe_tokens(receipt.tokens),
         "cache_write_tokens": receipt.tokens.cache_write,
         "cache_write_1h_tokens": receipt.tokens.cache_write_1h,
-        "web_searches": receipt.tool_calls.get(WEB_SEARCH, 0),
+        "web_searches": receipt.tool_calls.get(money.WEB_SEARCH, 0),
         "tool_calls": dict(receipt.tool_calls),
-        "price": describe_price(receipt.price.price, for_operator=for_operator),
+        "price": money.describe_price(receipt.price.price, for_operator=for_operator),
         "price_rule": receipt.price.rule or None,
         "started": format_iso(receipt.started_ms),
         "first_byte_ms": receipt.first_byte_ms,
@@ -316,7 +308,7 @@ def describe_receipt(
 def _describe_correction(correction: Correction) -> dict[str, object]:
     """Make the JSON of a later correction; the receipt's `cost` stays what was charged."""
     return {
-        **describe_amount("amount", correction.amount_nano),
+        **money.describe_amount("amount", correction.amount_nano),
         "note": correction.note,
         "created": format_iso(correction.created_ms),
     }
@@ -363,7 +355,7 @@ class CallView:
     outcome: Outcome
     status: int | None
     stream: bool
-    tokens: Tokens
+    tokens: money.Tokens
     cost_nano: int
     estimated: bool
     first_byte_ms: int | None

@@ -12,15 +12,8 @@ from typing import Final
 import psycopg
 
 from gateway.ledger.key_records import find_span
+from gateway.ledger.postgres import schema
 from gateway.ledger.postgres.nodes import list_nodes
-from gateway.ledger.postgres.schema import (
-    SHAPE,
-    is_served,
-    open_session,
-    prove_books,
-    run_audit,
-    run_script,
-)
 from gateway.ledger.postgres.session import (
     BEGIN_SNAPSHOT,
     BOOKS_LOCK,
@@ -97,11 +90,11 @@ def make_ledger(url: str, version: int, records: Iterable[MoveRecord], now_ms: i
         BadRecord: the version is another one, or a record has no place in a ledger.
         LedgerError: the database cannot be used, or has a ledger already.
     """
-    if version != SHAPE:
+    if version != schema.SHAPE:
         raise BadRecord(
-            f"schema version {version} is not {SHAPE}; export it with the gateway that imports it"
+            f"schema version {version} is not {schema.SHAPE}; export it with the gateway that imports it"
         )
-    with closing(open_session(url, create=True)) as session:
+    with closing(schema.open_session(url, create=True)) as session:
         try:
             # Alone, as every change of the books is. A row may refer to a later one.
             session.run(f"BEGIN; SELECT pg_advisory_xact_lock{BOOKS_LOCK}")
@@ -109,7 +102,7 @@ def make_ledger(url: str, version: int, records: Iterable[MoveRecord], now_ms: i
             _require_none(session, url)
             _insert_all(session, records)
             session.run("ANALYZE")  # the proof of many rows is planned by what they are
-            report = prove_books(session, 0, full=True)
+            report = schema.prove_books(session, 0, full=True)
             if report.ok:
                 write_checkpoint(session, read_last_entry(session), now_ms)
             session.run("COMMIT" if report.ok else "ROLLBACK")
@@ -123,7 +116,7 @@ def make_ledger(url: str, version: int, records: Iterable[MoveRecord], now_ms: i
 
 def _require_none(session: Session, url: str) -> None:
     """Raise LedgerError if somebody serves from the database, or it has any row that moves."""
-    if is_served(session):
+    if schema.is_served(session):
         raise LedgerError(f"{DatabaseUrl(url)}: a gateway serves from it; stop it before an import")
     for table in TABLES:
         if session.execute(_HAS_ROWS.format(_ROWS.get(table, table))).fetchone() == (True,):
@@ -150,7 +143,7 @@ def _insert_all(session: Session, records: Iterable[MoveRecord]) -> None:
     for what, sql in _DOUBLED.items():
         for (value,) in session.execute(sql):
             raise BadRecord(f"entries: two have {what} '{value}'")
-    run_script(session, "imported.sql")
+    schema.run_script(session, "imported.sql")
 
 
 def _make_months(
@@ -202,7 +195,7 @@ class PostgresBooks(Books):
         self, url: str, *, create: bool = False, clock: Callable[[], int] = unix_ms
     ) -> None:
         self._url = url
-        self._session = open_session(url, create=create)
+        self._session = schema.open_session(url, create=create)
         self._wait_ms = PATIENCE_MS
         super().__init__(self._session, self._session.clock if clock is unix_ms else clock)
 
@@ -211,7 +204,7 @@ class PostgresBooks(Books):
         """Use the connection; one that broke is opened again."""
         # The console keeps its books for days, in which servers and pools are restarted.
         if self._session.is_broken:
-            self.connection = self._session = open_session(self._url)
+            self.connection = self._session = schema.open_session(self._url)
         try:
             yield self._session
         except psycopg.Error as error:
@@ -228,7 +221,7 @@ class PostgresBooks(Books):
 
     def audit(self) -> AuditReport:
         with self.reading():
-            return run_audit(self._session, full=True, now_ms=self.clock())
+            return schema.run_audit(self._session, full=True, now_ms=self.clock())
 
     def back_up(self, target: Path) -> int:
         del target
@@ -239,7 +232,7 @@ class PostgresBooks(Books):
 
     def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
         with self.reading():
-            return SHAPE, read_records(self._session)
+            return schema.SHAPE, read_records(self._session)
 
     def measure(self) -> tuple[int, int]:
         return self.read_number("SELECT pg_database_size(current_database())"), 0

@@ -20,16 +20,8 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
 from gateway.errors import GatewayError
+from gateway.ledger import key_records
 from gateway.ledger.base import Hold, Settlement
-from gateway.ledger.key_records import (
-    Owner,
-    Rate,
-    Spending,
-    make_spending,
-    refuse_concurrency,
-    refuse_requests,
-    refuse_tokens,
-)
 from gateway.ledger.serving.memory import Lack, refuse_funds
 from gateway.ledger.serving.queue import Item, Report
 from gateway.ledger.sql.rows import write_end
@@ -149,7 +141,7 @@ def _join(parts: Iterable[Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
     return joined
 
 
-def find_spendings(answer: RoundAnswer, items: Iterable[Item]) -> dict[int, Spending]:
+def find_spendings(answer: RoundAnswer, items: Iterable[Item]) -> dict[int, key_records.Spending]:
     """Return what the budgets of the items have spent now."""
     periods = {
         item.hold.budget.id: item.hold.budget.allowance.period
@@ -157,7 +149,7 @@ def find_spendings(answer: RoundAnswer, items: Iterable[Item]) -> dict[int, Spen
         if item.hold.budget is not None
     }
     return {
-        id_: make_spending(periods[id_], first_day, spent_nano)
+        id_: key_records.make_spending(periods[id_], first_day, spent_nano)
         for id_, first_day, spent_nano in answer.budgets
     }
 
@@ -169,7 +161,7 @@ def note_spent(item: Item, declined: Declined, report: Report) -> None:
     report.spent_nano[hold.key.line.id] = declined.spent_nano
     if hold.budget is not None and declined.budget is not None:
         first_day, spent_nano = declined.budget
-        report.spendings[hold.budget.id] = make_spending(
+        report.spendings[hold.budget.id] = key_records.make_spending(
             hold.budget.allowance.period, first_day, spent_nano
         )
 
@@ -181,13 +173,17 @@ def make_refusal(item: Item, reason: list[Any]) -> GatewayError:
         case [lack]:
             return refuse_funds(cast("Lack", lack), hold.budget)
         case ["concurrency", owner, limit, _]:
-            return refuse_concurrency(cast("Owner", owner), limit)
+            return key_records.refuse_concurrency(cast("key_records.Owner", owner), limit)
         case ["requests", owner, limit, wait_us]:
-            return refuse_requests(cast("Owner", owner), limit, wait_us * _US_SECONDS)
+            return key_records.refuse_requests(
+                cast("key_records.Owner", owner), limit, wait_us * _US_SECONDS
+            )
         case [_, owner, limit, wait_us]:
             # The wait is the database's, whose buckets count what all nodes admit.
             expected = hold.admission.expected_tokens
-            return refuse_tokens(cast("Owner", owner), limit, expected, wait_us * _US_SECONDS)
+            return key_records.refuse_tokens(
+                cast("key_records.Owner", owner), limit, expected, wait_us * _US_SECONDS
+            )
         case _:
             raise ValueError(reason)
 
@@ -226,7 +222,7 @@ def _describe_end(place: int, hold: Hold, end: Settlement, now_ms: int) -> dict[
     }
 
 
-def _list_rate(rate: Rate | None) -> tuple[int, int, int]:
+def _list_rate(rate: key_records.Rate | None) -> tuple[int, int, int]:
     if rate is None:
         return _NO_RATE
     return (rate.requests_per_minute, rate.tokens_per_minute, rate.concurrency)

@@ -22,14 +22,7 @@ from gateway.ledger.postgres.session import (
     transaction,
 )
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, LedgerMissing
-from gateway.ledger.sql.audit import (
-    Check,
-    prove,
-    read_checkpoint,
-    read_checks,
-    read_last_entry,
-    write_checkpoint,
-)
+from gateway.ledger.sql import audit
 
 VERSION: Final = 6
 """The version of the tables and functions, kept in `schema_version`."""
@@ -211,19 +204,21 @@ _COUNT_MESSAGE: Final = "{what} {{0}}: it has {{1}} in flight, and {{2}} request
 
 CHECKS: Final = (
     *(
-        Check(
+        audit.Check(
             _HELD.format(table=table, column=column, sum=total, amount=amount),
             f"{what} {{0}}: {complaint}",
         )
         for what, table, column in _SCOPES
         for total, amount, complaint in _SUMS
     ),
-    Check(
+    audit.Check(
         _IN_FLIGHT.format(table="accounts", column="account_id"),
         _COUNT_MESSAGE.format(what="account"),
     ),
-    Check(_IN_FLIGHT.format(table="keys", column="key_id"), _COUNT_MESSAGE.format(what="key")),
-    *read_checks(__file__),
+    audit.Check(
+        _IN_FLIGHT.format(table="keys", column="key_id"), _COUNT_MESSAGE.format(what="key")
+    ),
+    *audit.read_checks(__file__),
 )
 
 
@@ -233,13 +228,13 @@ def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
     A success becomes the next checkpoint. Other nodes go on meanwhile. Raises psycopg.Error.
     """
     with transaction(session):  # no round is under way: later entries have later numbers
-        last = read_last_entry(session)
+        last = audit.read_last_entry(session)
     # What is committed between the two is proven, but the checkpoint does not reach so far.
     with snapshot(session):
-        report = prove_books(session, 0 if full else read_checkpoint(session), full=full)
+        report = prove_books(session, 0 if full else audit.read_checkpoint(session), full=full)
     if report.ok:
         with transaction(session):
-            write_checkpoint(session, last, now_ms)
+            audit.write_checkpoint(session, last, now_ms)
     return report
 
 
@@ -249,4 +244,6 @@ _KEPT_FROM: Final = "SELECT coalesce(max(kept_from_ms), 0) FROM retention"
 def prove_books(session: Session, since: int, *, full: bool) -> AuditReport:
     """Prove what came after an entry, or everything, in the caller's transaction."""
     (kept_from_ms,) = session.execute(_KEPT_FROM).fetchone() or (0,)
-    return prove(session, since, full=full, kept_from_ms=int(kept_from_ms), more_checks=CHECKS)
+    return audit.prove(
+        session, since, full=full, kept_from_ms=int(kept_from_ms), more_checks=CHECKS
+    )

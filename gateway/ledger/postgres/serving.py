@@ -18,14 +18,8 @@ import psycopg
 
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import COMMIT_SECONDS
+from gateway.ledger.postgres import schema
 from gateway.ledger.postgres.nodes import ChangeFeed, Listener, Node, Upkeep, leave, register
-from gateway.ledger.postgres.schema import (
-    NOTICE_SECONDS,
-    SILENCE_SECONDS,
-    find_lossy_settings,
-    open_session,
-    run_audit,
-)
 from gateway.ledger.postgres.session import Session, connect, explain, find_clock
 from gateway.ledger.postgres.store import PostgresStore
 from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerMismatch
@@ -50,8 +44,8 @@ async def open_postgres(
     tell: Callable[[str], None] = log.info,
     note_commit: Callable[[int, float], None] | None = None,
     retention_months: int = 0,
-    silence_seconds: float = SILENCE_SECONDS,
-    notice_seconds: float = NOTICE_SECONDS,
+    silence_seconds: float = schema.SILENCE_SECONDS,
+    notice_seconds: float = schema.NOTICE_SECONDS,
 ) -> AsyncIterator[ServingLedger]:
     """Connect, audit, register as a node and load; at the end commit the queue and leave.
 
@@ -93,9 +87,9 @@ def _load(
     url: str, feed: ChangeFeed, clock: Callable[[], int], begin: Callable[[str], None]
 ) -> tuple[Session, Node, Snapshot]:
     begin("connecting to the database")
-    session = open_session(url, create=True)
+    session = schema.open_session(url, create=True)
     try:
-        for problem in find_lossy_settings(session):
+        for problem in schema.find_lossy_settings(session):
             log.warning("%s: %s", DatabaseUrl(url), problem)
         now_ms = clock()
         begin("proving the books since the last audit")
@@ -115,7 +109,7 @@ def _load(
 
 
 def _prove(session: Session, url: str, now_ms: int) -> None:
-    report = run_audit(session, full=False, now_ms=now_ms)
+    report = schema.run_audit(session, full=False, now_ms=now_ms)
     if not report.ok:
         raise LedgerMismatch(
             f"{DatabaseUrl(url)}: the books do not add up: {'; '.join(report.problems)}"

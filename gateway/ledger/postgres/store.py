@@ -20,27 +20,7 @@ import psycopg
 from psycopg import errors
 
 from gateway.ledger.base import Account
-from gateway.ledger.postgres.messages import (
-    RoundAnswer,
-    find_spendings,
-    make_refusal,
-    note_spent,
-    read_answer,
-    write_admissions,
-    write_prices,
-    write_raises,
-    write_settlements,
-)
-from gateway.ledger.postgres.nodes import (
-    BOOKS_KEPT,
-    TAKEN_OVER,
-    ChangeFeed,
-    Node,
-    TakenOver,
-    Upkeep,
-    renew,
-    write_aside,
-)
+from gateway.ledger.postgres import messages, nodes
 from gateway.ledger.postgres.schema import open_session
 from gateway.ledger.postgres.session import Session, describe
 from gateway.ledger.records import LedgerError
@@ -88,9 +68,9 @@ class PostgresStore:
         self,
         url: str,
         session: Session,
-        node: Node,
-        feed: ChangeFeed,
-        upkeep: Upkeep,
+        node: nodes.Node,
+        feed: nodes.ChangeFeed,
+        upkeep: nodes.Upkeep,
         *,
         clock: Callable[[], int],
     ) -> None:
@@ -118,7 +98,7 @@ class PostgresStore:
     def break_off(self) -> None:
         self._session.break_off()
 
-    async def close(self, last: Callable[[Session, Node], None]) -> None:
+    async def close(self, last: Callable[[Session, nodes.Node], None]) -> None:
         """Do what is last, if the database can be reached, and end the connection."""
         async with self._turn:
             closed = spawn(self._block(self._close, last), name="closing")
@@ -146,7 +126,7 @@ class PostgresStore:
         """Do on the thread what blocks."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
 
-    def _close(self, last: Callable[[Session, Node], None]) -> None:
+    def _close(self, last: Callable[[Session, nodes.Node], None]) -> None:
         try:
             last(self._connect(), self._node)
         except (psycopg.Error, LedgerError) as error:
@@ -159,7 +139,7 @@ class PostgresStore:
             try:
                 # A connection that has not taken the next epoch
                 # must not be used, so it is closed on any error.
-                renew(self._session, self._node)
+                nodes.renew(self._session, self._node)
             except BaseException:
                 self._session.close()
                 raise
@@ -172,7 +152,7 @@ class PostgresStore:
             raise LedgerError(describe(error)) from error
 
     def _write_aside(self, observed: Observations) -> None:
-        write_aside(self._connect(), observed, self._clock())
+        nodes.write_aside(self._connect(), observed, self._clock())
 
     async def _work(self, items: Sequence[Item], *, polls: bool) -> Report:
         report = Report()
@@ -256,7 +236,9 @@ class PostgresStore:
             self._report_admissions(_free(asked, report), answer, report)
             await self._report_settlements(_free(ended, report), answer, report)
 
-    def _note_locks(self, items: Sequence[Item], answer: RoundAnswer, report: Report) -> None:
+    def _note_locks(
+        self, items: Sequence[Item], answer: messages.RoundAnswer, report: Report
+    ) -> None:
         if not (answer.locked or self._locked):
             return
         tried = {item.hold.account for item in items}
@@ -274,9 +256,9 @@ class PostgresStore:
 
     async def _call(
         self, ended: Sequence[Item], raised: Sequence[Item], asked: Sequence[Item], *, apart: bool
-    ) -> RoundAnswer:
+    ) -> messages.RoundAnswer:
         now_ms = self._clock()
-        prices, new_prices = write_prices((*ended, *asked), self._known_prices)
+        prices, new_prices = messages.write_prices((*ended, *asked), self._known_prices)
         if new_prices:
             # A transaction of their own: all nodes write the same prices, and a round holds its locks long.
             await self._session.fetch_value(_ADD_PRICES, (prices,))
@@ -284,9 +266,9 @@ class PostgresStore:
         values = (
             self._node.id,
             self._node.epoch,
-            write_settlements(ended, now_ms),
-            write_raises(raised),
-            write_admissions(asked, self._in_doubt, now_ms),
+            messages.write_settlements(ended, now_ms),
+            messages.write_raises(raised),
+            messages.write_admissions(asked, self._in_doubt, now_ms),
         )
         ids = {item.request_id for item in (*ended, *asked)}
         # Only what this round brought into doubt may be taken out again when it is refused as a whole.
@@ -297,20 +279,20 @@ class PostgresStore:
         except (*_BAD_ITEM, errors.LockNotAvailable):
             self._in_doubt -= new
             raise
-        answer = read_answer(told, doubted=ids - new)
+        answer = messages.read_answer(told, doubted=ids - new)
         if answer.locked:
             left = (one for one in (*ended, *asked) if one.hold.account.id in answer.locked)
             self._in_doubt -= new & {one.request_id for one in left}
         return answer
 
     def _report_admissions(
-        self, asked: Sequence[Item], answer: RoundAnswer, report: Report
+        self, asked: Sequence[Item], answer: messages.RoundAnswer, report: Report
     ) -> None:
         report.in_full.extend(item for item in asked if item.request_id in answer.in_full)
         for item in asked:
             if (declined := answer.declined.get(item.request_id)) is not None:
-                report.declined.append((item, make_refusal(item, declined.reason)))
-                note_spent(item, declined, report)
+                report.declined.append((item, messages.make_refusal(item, declined.reason)))
+                messages.note_spent(item, declined, report)
                 self._in_doubt.discard(item.request_id)
             elif item.request_id not in answer.admitted:
                 report.refused.append((item, UnknownError("its account, key or budget is missing")))
@@ -320,11 +302,11 @@ class PostgresStore:
                 self._in_doubt.discard(item.request_id)
 
     async def _report_settlements(
-        self, ended: Sequence[Item], answer: RoundAnswer, report: Report
+        self, ended: Sequence[Item], answer: messages.RoundAnswer, report: Report
     ) -> None:
         report.balances_nano.update(answer.balances_nano)
         report.spent_nano.update(answer.spent_nano)
-        report.spendings.update(find_spendings(answer, ended))
+        report.spendings.update(messages.find_spendings(answer, ended))
         for item in ended:
             try:
                 is_done = item.request_id in answer.settled or await self._was_settled(
@@ -342,7 +324,7 @@ class PostgresStore:
                 )
             self._in_doubt.discard(item.request_id)
 
-    async def _was_settled(self, item: Item, answer: RoundAnswer, report: Report) -> bool:
+    async def _was_settled(self, item: Item, answer: messages.RoundAnswer, report: Report) -> bool:
         """Return whether an earlier round settled it; take back what was withdrawn since."""
         other, end = answer.others.get(item.request_id), item.settlement
         if other is None or end is None:
@@ -359,15 +341,15 @@ class PostgresStore:
 
     def _note_failure(self, error: Exception, report: Report) -> None:
         """Report an outage, or that this node is over; a new connection may lead to another server."""
-        if isinstance(error, psycopg.Error) and error.sqlstate == TAKEN_OVER:
-            report.ended = TakenOver(
+        if isinstance(error, psycopg.Error) and error.sqlstate == nodes.TAKEN_OVER:
+            report.ended = nodes.TakenOver(
                 f"{describe(error)}: the database had not heard of it for some seconds, so another"
                 " gateway has interrupted its requests. It charges nothing more and must be restarted"
             )
             return
         report.unavailable = LedgerError(describe(error))
         report.is_brief = isinstance(error, _IN_THE_WAY) or (
-            isinstance(error, psycopg.Error) and error.sqlstate == BOOKS_KEPT
+            isinstance(error, psycopg.Error) and error.sqlstate == nodes.BOOKS_KEPT
         )
         if not report.is_brief:
             # A connection whose answer may still come would be asked in the middle of it.

@@ -14,14 +14,8 @@ from typing import Final
 
 import orjson
 
+from gateway.ledger import checks
 from gateway.ledger.call_records import Spent, StatementLine
-from gateway.ledger.checks import (
-    MAX_NAME_CHARS,
-    require_credit,
-    require_note,
-    require_terms,
-    require_text,
-)
 from gateway.ledger.key_records import TermChanges, Terms
 from gateway.ledger.records import (
     AccountOrder,
@@ -175,16 +169,16 @@ class AccountBook(Part):
         terms: Terms = _NO_TERMS,
     ) -> AccountView:
         """Create an account; `note` is the reason for its credit."""
-        require_text("the account's name", name, MAX_NAME_CHARS, "name")
+        checks.require_text("the account's name", name, checks.MAX_NAME_CHARS, "name")
         if name.startswith(SCRIPT_ACTOR):
             raise Refused(
                 f"an account's name must not begin with '{SCRIPT_ACTOR}': events name tokens so",
                 field="name",
             )
         if credit_nano:
-            require_credit(credit_nano, "credit")
-        require_note("the note", note)
-        require_terms(terms)
+            checks.require_credit(credit_nano, "credit")
+        checks.require_note("the note", note)
+        checks.require_terms(terms)
         with self._database.changing():
             # Looked for first, as the constraint's error would not say what is wrong in words.
             if self._database.read_one("SELECT 1 FROM accounts WHERE name = ?", (name,)):
@@ -207,7 +201,7 @@ class AccountBook(Part):
         """Change terms or role; a new role ends sessions and links. The last operator stays one."""
         if not changes and operator is None:
             raise Refused("nothing to change; give a limit, models or a role")
-        require_terms(replace(_NO_TERMS, **changes))
+        checks.require_terms(replace(_NO_TERMS, **changes))
         with self._database.changing():
             account = self._database.read_account(name)
             said = describe_changes(changes)
@@ -235,7 +229,7 @@ class AccountBook(Part):
             )
 
     def suspend(self, name: str, *, reason: str = "") -> AccountView:
-        require_note("the reason", reason, "reason")
+        checks.require_note("the reason", reason, "reason")
         return self._set_suspended(name, "account.suspend", reason, suspended=True)
 
     def resume(self, name: str) -> AccountView:

@@ -11,14 +11,7 @@ from typing import Final
 
 import orjson
 
-from gateway.ledger.checks import (
-    MAX_IDEMPOTENCY_KEY_CHARS,
-    MAX_NOTE_CHARS,
-    require_amount,
-    require_credit,
-    require_note,
-    require_text,
-)
+from gateway.ledger import checks
 from gateway.ledger.records import (
     MAX_INTEGER,
     AccountView,
@@ -98,8 +91,8 @@ class EntryBook(Part):
         self, account: str, amount_nano: int, *, note: str = "", idempotency_key: str | None = None
     ) -> EntryView:
         """Add to the balance."""
-        require_credit(amount_nano)
-        require_note("the note", note)
+        checks.require_credit(amount_nano)
+        checks.require_note("the note", note)
         return self.post(account, "credit", amount_nano, note=note, idempotency_key=idempotency_key)
 
     def correct(
@@ -115,8 +108,8 @@ class EntryBook(Part):
 
         An amount of 0 settles an interrupted request for which nothing is owed.
         """
-        require_text("the note of a correction", note, MAX_NOTE_CHARS, "note")
-        require_amount(amount_nano)
+        checks.require_text("the note of a correction", note, checks.MAX_NOTE_CHARS, "note")
+        checks.require_amount(amount_nano)
         if amount_nano == 0 and request_id is None:
             raise Refused(
                 "a correction of 0 corrects nothing, unless it names a request", field="amount"
@@ -138,7 +131,7 @@ class EntryBook(Part):
         The same amount of a request is given back once: a repeated call returns that entry. Raises
         Refused for more than is left, unless forced.
         """
-        require_text("the note of a refund", note, MAX_NOTE_CHARS, "note")
+        checks.require_text("the note of a refund", note, checks.MAX_NOTE_CHARS, "note")
         with self._database.changing():
             account, account_id, cost_nano = self._read_cost(request_id)
             left_nano = cost_nano - join_parts(
@@ -151,7 +144,7 @@ class EntryBook(Part):
             earlier = self._find_by_idempotency_key(account_id, key)
             if earlier is not None:
                 return replace(earlier, is_repeated=True)
-            require_credit(amount_nano)
+            checks.require_credit(amount_nano)
             if amount_nano > left_nano and not force:
                 raise Refused(
                     f"request '{request_id}' cost {format_amount(cost_nano)}, of which"
@@ -181,7 +174,9 @@ class EntryBook(Part):
     ) -> EntryView:
         """Append one entry, whose amount and note were checked; the event has `target` and `action`."""
         if idempotency_key is not None:
-            require_text("the idempotency key", idempotency_key, MAX_IDEMPOTENCY_KEY_CHARS)
+            checks.require_text(
+                "the idempotency key", idempotency_key, checks.MAX_IDEMPOTENCY_KEY_CHARS
+            )
         with self._database.changing():
             owner = self._database.read_account(account)
             now_ms = self._database.clock()

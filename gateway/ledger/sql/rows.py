@@ -14,18 +14,10 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.ledger import key_records
 from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Account, Key, Settlement
 from gateway.ledger.call_records import Correction, ProviderCosts, Receipt, Spent, Usage
-from gateway.ledger.key_records import (
-    Allowance,
-    Budget,
-    EndedKey,
-    Period,
-    Span,
-    find_span,
-    make_spending,
-)
 from gateway.ledger.records import EntryKind
 from gateway.ledger.serving.memory import KeyRow, Snapshot
 from gateway.ledger.sql.database import (
@@ -173,14 +165,14 @@ def read_used(used: Sequence[Any]) -> tuple[Tokens, Mapping[str, int]]:
     return tokens, told.get("tools", NONE)
 
 
-def sum_charges(connection: Connection, budget_id: int, span: Span) -> int:
+def sum_charges(connection: Connection, budget_id: int, span: key_records.Span) -> int:
     """Return what a budget was charged for requests that ended in a period."""
     values = (budget_id, span.starts_ms, span.ends_ms)
     return int(connection.execute(SQL["sum of a budget"], values).fetchone()[0])
 
 
-def end_period(period: Period, first_day: int) -> int:
-    return find_span(period, first_day * DAY_MS).ends_ms
+def end_period(period: key_records.Period, first_day: int) -> int:
+    return key_records.find_span(period, first_day * DAY_MS).ends_ms
 
 
 def write_usage_sums(add_up: Callable[[str], str]) -> tuple[str, ...]:
@@ -234,7 +226,7 @@ _KEYS: Final = f"""
 """  # noqa: S608
 _LIVE_KEYS: Final = f"{_KEYS} WHERE {KEY_LIVES}"
 BUDGET_COLUMNS: Final = "budgets.id, budgets.account_id, budgets.name, amount_nano, period, budgets.spent_nano, period_day"
-BudgetColumns = tuple[int, int, str | None, int, Period, int, int]
+BudgetColumns = tuple[int, int, str | None, int, key_records.Period, int, int]
 _NUMBERS: Final = " WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))"
 _BUDGETS: Final = f"SELECT {BUDGET_COLUMNS} FROM budgets{_NUMBERS}"  # noqa: S608
 _NAMES: Final = " WHERE keys.id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))"
@@ -260,7 +252,7 @@ def read_changed(connection: Connection, changed: Sequence[tuple[str, str]]) -> 
 
 def _read_budgets(
     connection: Connection, keys: Sequence[KeyRow], others: Collection[int] | map[int]
-) -> tuple[Budget, ...]:
+) -> tuple[key_records.Budget, ...]:
     """Return the budgets of these keys, and others."""
     ids = {key.terms.budget_id for key in keys if key.terms.budget_id is not None}.union(others)
     return tuple(read_budget(row) for row in _select(connection, _BUDGETS, ids))
@@ -277,10 +269,12 @@ def _account_row(row: tuple[int, str, int, int, *TermsColumns]) -> Account:
     return Account(account_id, name, bool(suspended), balance_nano, terms=read_terms(row[4:]))
 
 
-def read_budget(row: BudgetColumns) -> Budget:
+def read_budget(row: BudgetColumns) -> key_records.Budget:
     budget_id, account_id, name, amount_nano, period, spent_nano, period_day = row
-    spending = make_spending(period, period_day, spent_nano)
-    return Budget(budget_id, account_id, name, Allowance(amount_nano, period), spending)
+    spending = key_records.make_spending(period, period_day, spent_nano)
+    return key_records.Budget(
+        budget_id, account_id, name, key_records.Allowance(amount_nano, period), spending
+    )
 
 
 def _key_row(row: tuple[str, int, bytes, int | None, str, int, *KeyTermsColumns]) -> KeyRow:
@@ -315,10 +309,10 @@ class Lookups(ABC):
         )
         return Spent(*row)
 
-    async def read_ended_key(self, digest: bytes) -> EndedKey | None:
+    async def read_ended_key(self, digest: bytes) -> key_records.EndedKey | None:
         """Return when a key that is not in memory ended; None if there never was one."""
         rows = await self._fetch(_ENDED_KEY, (digest,))
-        return EndedKey(*rows[0]) if rows else None
+        return key_records.EndedKey(*rows[0]) if rows else None
 
     @abstractmethod
     async def _fetch(self, sql: str, values: Values) -> Rows:

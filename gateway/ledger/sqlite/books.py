@@ -17,56 +17,27 @@ from pathlib import Path
 from typing import Final
 
 from gateway.ledger.records import AuditReport, BadRecord, LedgerError, MoveRecord
-from gateway.ledger.sql.audit import (
-    MAX_PROBLEMS,
-    Check,
-    prove,
-    read_checkpoint,
-    read_checks,
-    read_last_entry,
-    write_checkpoint,
-)
+from gateway.ledger.sql import audit
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Connection, write_insert
 from gateway.ledger.sql.rows import end_period
+from gateway.ledger.sqlite import folds, schema
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
-from gateway.ledger.sqlite.folds import (
-    FILE_ENTRIES,
-    FILES,
-    NOTE_FOLDED,
-    SUM_UP_DAYS,
-    WRONG_TOTALS,
-    file_all,
-    fold,
-    has_unfolded,
-    naming_charges,
-    read_folded,
-    see_all_charges,
-)
-from gateway.ledger.sqlite.schema import (
-    VERSION,
-    connect,
-    connect_empty,
-    make_tables,
-    read_version,
-    set_busy_timeout,
-    sync_folder,
-    transaction,
-    write_backup,
-)
 from gateway.times import unix_ms
 
 _LEFT_OUT: Final = (
     *("changes", "checkpoints", "sessions", "signin_links", "replays"),
-    *("folded", "daily_totals", "entries_by_account", *FILES),
+    *("folded", "daily_totals", "entries_by_account", *folds.FILES),
 )
 """Tables that concern the processes that use this database, and the browsers signed in by it; and what
 follows from the others."""
 CHARGE_COLUMN: Final = "charge_id"
 """It follows from the entries, and PostgreSQL has no such column."""
 _CHECKS: Final = (
-    *read_checks(__file__),
-    Check(WRONG_TOTALS, "day {0}, model {1}, provider {2}: the sums of all accounts are wrong"),
+    *audit.read_checks(__file__),
+    audit.Check(
+        folds.WRONG_TOTALS, "day {0}, model {1}, provider {2}: the sums of all accounts are wrong"
+    ),
 )
 _TABLES: Final = (
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
@@ -93,23 +64,24 @@ def make_ledger(
         BadRecord: the version is unknown, or a record has no place in a ledger of it.
         LedgerError: the file cannot be made.
     """
-    if version != VERSION:
+    if version != schema.VERSION:
         raise BadRecord(
-            f"schema version {version} is not {VERSION}; export it with the gateway that imports it"
+            f"schema version {version} is not {schema.VERSION}; export it with the gateway that"
+            " imports it"
         )
     check_absence(path)
     # Made beside its name and audited there, so the name never has a ledger that does not add up.
     part = path.with_name(f".{path.name}.part")
     _remove(part)  # that of an import which was killed
     try:
-        with closing(connect_empty(part)) as connection:
-            with transaction(connection):
-                make_tables(connection)
+        with closing(schema.connect_empty(part)) as connection:
+            with schema.transaction(connection):
+                schema.make_tables(connection)
                 _insert_all(connection, records)
             report = run_audit(connection, full=True, now_ms=now_ms)
         if report.ok:
             os.link(part, path)  # unlike a renaming it fails where a file has the name by now
-            sync_folder(path.parent)
+            schema.sync_folder(path.parent)
     except (OSError, sqlite3.Error) as error:
         raise explain(path, error) from error
     finally:
@@ -123,12 +95,12 @@ def _insert_all(connection: sqlite3.Connection, records: Iterable[MoveRecord]) -
         for table in _list_tables(connection)
     }
     connection.execute("PRAGMA defer_foreign_keys = ON")  # a row may refer to a later one
-    with naming_charges(connection):
+    with folds.naming_charges(connection):
         _insert_records(connection, columns, records)
-    file_all(connection, "requests")
-    connection.execute(FILE_ENTRIES)
-    connection.execute(SUM_UP_DAYS)
-    connection.execute(NOTE_FOLDED)
+    folds.file_all(connection, "requests")
+    connection.execute(folds.FILE_ENTRIES)
+    connection.execute(folds.SUM_UP_DAYS)
+    connection.execute(folds.NOTE_FOLDED)
     # The commit would refuse these rows, too, but not say which table they are in.
     for table, *_ in connection.execute("PRAGMA foreign_key_check"):
         raise BadRecord(f"{table}: a row refers to one that is missing")
@@ -180,7 +152,7 @@ class SqliteBooks(Books):
     def __init__(
         self, path: Path, *, create: bool = False, clock: Callable[[], int] = unix_ms
     ) -> None:
-        super().__init__(connect(path, create=create), clock)
+        super().__init__(schema.connect(path, create=create), clock)
         self._path = path
         self._files = FileWatch(path)
         self._is_reading = False
@@ -197,7 +169,7 @@ class SqliteBooks(Books):
             if not (was_reading or self.connection.in_transaction):
                 # A file that cannot be written is read all the same: its sums lack a moment.
                 with suppress(sqlite3.Error):
-                    fold(self.connection)
+                    folds.fold(self.connection)
             yield self.connection
         except sqlite3.Error as error:
             self._files.check()
@@ -211,25 +183,25 @@ class SqliteBooks(Books):
             super()._begin_snapshot()
             is_behind = True
             try:
-                is_behind = has_unfolded(self.connection)
+                is_behind = folds.has_unfolded(self.connection)
             finally:
                 if is_behind:
                     self.connection.execute("ROLLBACK")
             if not is_behind:
                 return
             try:
-                fold(self.connection)
+                folds.fold(self.connection)
             except sqlite3.Error:  # as in `reading`
                 break
         super()._begin_snapshot()
 
     def _transaction(self) -> AbstractContextManager[None]:
         # Checked once more before the commit: what is written to lost files is lost.
-        return transaction(self.connection, self._files.check)
+        return schema.transaction(self.connection, self._files.check)
 
     def wait_for_others(self, milliseconds: int) -> None:
         with self.reading():
-            set_busy_timeout(self.connection, milliseconds)
+            schema.set_busy_timeout(self.connection, milliseconds)
 
     def give_up_when(self, is_over: Callable[[], bool]) -> None:
         self.connection.set_progress_handler(is_over, _STEPS_BETWEEN_LOOKS)
@@ -240,15 +212,15 @@ class SqliteBooks(Books):
 
     def back_up(self, target: Path) -> int:
         with self.reading():
-            size = write_backup(self.connection, target)
+            size = schema.write_backup(self.connection, target)
         with suppress(LedgerError):  # a ledger that cannot be written needs a backup most
             self.note("ledger.backup", account=None, target=target.name)
         return size
 
     def read_records(self) -> tuple[int, Iterator[MoveRecord]]:
         with self.reading():
-            see_all_charges(self.connection)
-            return read_version(self.connection), read_records(self.connection)
+            folds.see_all_charges(self.connection)
+            return schema.read_version(self.connection), read_records(self.connection)
 
     def measure(self) -> tuple[int, int]:
         return _measure(self._path), _measure(self._path.with_name(self._path.name + "-wal"))
@@ -280,7 +252,7 @@ def check_file(
     """Return what is wrong with the file: all of it, or the first that is found in a bounded time."""
     read_through(connection)
     if full:
-        return _run_check(connection, f"integrity_check({MAX_PROBLEMS})")
+        return _run_check(connection, f"integrity_check({audit.MAX_PROBLEMS})")
     deadline = clock() + QUICK_SECONDS
     connection.set_progress_handler(lambda: clock() > deadline, _STEPS_BETWEEN_CLOCK_LOOKS)
     try:
@@ -331,7 +303,7 @@ def _run_check(connection: sqlite3.Connection, pragma: str) -> tuple[str, ...]:
 
 def find_orphans(connection: sqlite3.Connection) -> tuple[str, ...]:
     """Return the rows that refer to missing ones."""
-    rows = connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
+    rows = connection.execute("PRAGMA foreign_key_check").fetchmany(audit.MAX_PROBLEMS)
     return tuple(f"table {row[0]}, row {row[1]}: refers to a missing {row[2]}" for row in rows)
 
 
@@ -347,20 +319,20 @@ def run_audit(connection: sqlite3.Connection, *, full: bool, now_ms: int) -> Aud
     connection.create_function("end_period", 2, end_period, deterministic=True)
     connection.execute("BEGIN")  # one snapshot for all checks
     try:
-        see_all_charges(connection)
-        since = 0 if full else read_checkpoint(connection)
-        report = prove(connection, since, full=full, more_checks=_CHECKS)
+        folds.see_all_charges(connection)
+        since = 0 if full else audit.read_checkpoint(connection)
+        report = audit.prove(connection, since, full=full, more_checks=_CHECKS)
         if full:
             orphans = find_orphans(connection)
             report = replace(
                 report, ok=report.ok and not orphans, problems=report.problems + orphans
             )
         # Those that no fold has are not in the index that the next audit begins with.
-        last = min(read_last_entry(connection), read_folded(connection))
+        last = min(audit.read_last_entry(connection), folds.read_folded(connection))
     finally:
         connection.execute("ROLLBACK")
     if report.ok:
         # Not within the snapshot: it began with a read, and cannot write once others have written.
-        with transaction(connection):
-            write_checkpoint(connection, last, now_ms)
+        with schema.transaction(connection):
+            audit.write_checkpoint(connection, last, now_ms)
     return report

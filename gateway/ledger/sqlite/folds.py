@@ -32,16 +32,8 @@ from typing import Final
 import orjson
 
 from gateway.ledger.serving.queue import Item
+from gateway.ledger.sql import rows
 from gateway.ledger.sql.database import PART, Values, sum_parts
-from gateway.ledger.sql.rows import (
-    DAY_SUMS,
-    SUMS,
-    TOTALS,
-    is_amount,
-    name_parts,
-    write_cost_sums,
-    write_usage_sums,
-)
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import OF_ALL, OF_DAY, OF_HOUR, OF_IDS, sum_up, write_additions
 
@@ -50,8 +42,8 @@ _HAS_UNFOLDED: Final = "SELECT entry_id < (SELECT coalesce(max(id), 0) FROM entr
 
 def _write_charged(add_up: Callable[[str], str]) -> tuple[str, ...]:
     """Write the sums over charges in the order of `DAY_SUMS`, which begins with `SUMS`."""
-    count, *used = write_usage_sums(add_up)
-    return (count, "0", *used, *write_cost_sums(add_up))
+    count, *used = rows.write_usage_sums(add_up)
+    return (count, "0", *used, *rows.write_cost_sums(add_up))
 
 
 def _add_up(column: str) -> str:
@@ -60,7 +52,7 @@ def _add_up(column: str) -> str:
 
 _CHARGED: Final = _write_charged(_add_up)
 _ADD_CHARGES: Final = (
-    *write_additions((_CHARGED[: len(SUMS)], _CHARGED, _write_charged(sum_parts)), "unfolded"),
+    *write_additions((_CHARGED[: len(rows.SUMS)], _CHARGED, _write_charged(sum_parts)), "unfolded"),
     """
     UPDATE keys SET spent_nano = keys.spent_nano + new.cost_nano FROM (
         SELECT origin_id, sum(cost_nano) AS cost_nano
@@ -79,25 +71,26 @@ NOTE_FOLDED: Final = "UPDATE folded SET entry_id = (SELECT coalesce(max(id), 0) 
 """All charges are in the sums."""
 
 
+_SUMS_OF_DAYS: Final = [
+    sum_parts(name) if rows.is_amount(name) else f"sum({name})" for name in rows.DAY_SUMS
+]
 _SUMMED: Final = f"""
-    SELECT {", ".join(OF_ALL)},
-        {", ".join(sum_parts(name) if is_amount(name) else f"sum({name})" for name in DAY_SUMS)}
-    FROM main.daily GROUP BY 1, 2, 3
+    SELECT {", ".join((*OF_ALL, *_SUMS_OF_DAYS))} FROM main.daily GROUP BY 1, 2, 3
 """  # noqa: S608 - of constants
 SUM_UP_DAYS: Final = f"INSERT INTO daily_totals {_SUMMED}"
 
 
 def _differ(name: str) -> str:
-    return f" * {PART} + ".join(f"sum({part})" for part in name_parts(name))
+    return f" * {PART} + ".join(f"sum({part})" for part in rows.name_parts(name))
 
 
 WRONG_TOTALS: Final = f"""
     SELECT day, model, provider FROM (
-        SELECT {", ".join(OF_ALL)}, {", ".join(f"-{name} AS {name}" for name in TOTALS)}
+        SELECT {", ".join(OF_ALL)}, {", ".join(f"-{name} AS {name}" for name in rows.TOTALS)}
         FROM main.daily_totals
         UNION ALL {_SUMMED}
     ) GROUP BY 1, 2, 3
-    HAVING {" OR ".join(f"{_differ(name)} <> 0" for name in DAY_SUMS)}
+    HAVING {" OR ".join(f"{_differ(name)} <> 0" for name in rows.DAY_SUMS)}
 """  # noqa: S608
 """For the audit: sums of all accounts that are not those of each, which cancel each other out."""
 FILE_ENTRIES: Final = "INSERT OR IGNORE INTO entries_by_account SELECT account_id, id FROM entries"
@@ -184,8 +177,8 @@ def _write_exact(table: str, place: Sequence[str], names: Sequence[str]) -> str:
 
 
 _EXACT_VIEWS: Final = (
-    _write_exact("hourly", OF_HOUR, SUMS),
-    _write_exact("daily", OF_DAY, DAY_SUMS),
+    _write_exact("hourly", OF_HOUR, rows.SUMS),
+    _write_exact("daily", OF_DAY, rows.DAY_SUMS),
 )
 _EXACT_COLUMNS: Final = {
     "spent_nano": "spent_nano + coalesce((SELECT sum(cost_nano) FROM main.unfolded"

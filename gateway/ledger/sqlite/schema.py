@@ -19,16 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.ledger.records import LedgerError, LedgerLocked
-from gateway.ledger.sqlite.files import (
-    FILE_MODE,
-    check_absence,
-    check_names,
-    check_served,
-    explain,
-    find_access_obstacle,
-    is_served,
-    take_lock,
-)
+from gateway.ledger.sqlite import files
 
 VERSION: Final = 15
 """The version of `schema.sql`, kept as `PRAGMA user_version`."""
@@ -94,7 +85,7 @@ def connect(
             if _prepare(connection, path) < VERSION:
                 _upgrade(connection, path, is_locked=is_locked, begin=begin)
         except (OSError, sqlite3.Error) as error:
-            raise explain(path, error) from error
+            raise files.explain(path, error) from error
         until_ready.pop_all()
     return connection
 
@@ -107,11 +98,11 @@ def connect_empty(path: Path) -> sqlite3.Connection:
 
 
 def _open(path: Path, *, create: bool) -> sqlite3.Connection:
-    check_served(path)
+    files.check_served(path)
     if create:
-        check_absence(path)
+        files.check_absence(path)
         _create_file(path)
-    check_names(path)
+    files.check_names(path)
     # mode=rw: SQLite itself must not make the file, its mode would follow the umask.
     return sqlite3.connect(
         path.absolute().as_uri() + "?mode=rw",
@@ -123,9 +114,9 @@ def _open(path: Path, *, create: bool) -> sqlite3.Connection:
 
 def check_file(path: Path) -> bool:
     """Check that the file can be used; return whether a gateway serves from it. Raises LedgerError."""
-    if obstacle := find_access_obstacle(path):
+    if obstacle := files.find_access_obstacle(path):
         raise LedgerError(f"{path}: {obstacle}")
-    check_absence(path)
+    files.check_absence(path)
     if not path.exists():
         return False
     try:
@@ -133,8 +124,8 @@ def check_file(path: Path) -> bool:
             set_busy_timeout(connection, BUSY_MS)
             _check_version(connection, path)
     except (OSError, sqlite3.Error) as error:
-        raise explain(path, error) from error
-    return is_served(path)
+        raise files.explain(path, error) from error
+    return files.is_served(path)
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
@@ -149,7 +140,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         )
         set_busy_timeout(connection, BUSY_MS)
     except sqlite3.Error as error:
-        raise explain(path, error) from error
+        raise files.explain(path, error) from error
     return connection
 
 
@@ -185,7 +176,7 @@ def _create_file(path: Path) -> None:
     of this process has on it.
     """
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE_MODE))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, files.FILE_MODE))
     except FileExistsError:
         return
 
@@ -294,7 +285,7 @@ def _find_free_name(wanted: Path) -> Path:
 
 def _lock_out_servers(path: Path) -> int:
     try:
-        return take_lock(path)
+        return files.take_lock(path)
     except LedgerLocked as error:
         raise LedgerError(
             f"{path}: a gateway of an older version serves from it; restart that one first"
