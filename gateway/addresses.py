@@ -24,11 +24,7 @@ def join_address(host: str, port: int) -> str:
 
 def make_origin(host: str, port: int) -> str:
     """Return the origin of an http address, as in a browser's Origin header."""
-    return (
-        f"http://{_bracket(host)}"
-        if port == _DEFAULT_PORT
-        else f"http://{join_address(host, port)}"
-    )
+    return "http://" + (_bracket(host) if port == _DEFAULT_PORT else join_address(host, port))
 
 
 def make_local_url(host: str, port: int) -> str:

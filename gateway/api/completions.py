@@ -127,18 +127,16 @@ class Relay:
 
     async def _read_upstream(self) -> tuple[lifecycle.Ending, GatewayError | None]:
         """Try the routes and pass on the reply of the first that works."""
-        error: GatewayError | None = None
+        completion, error = self._completion, None
         try:
-            await try_routes(
-                self._completion.candidates, self._try, self._completion.call.note_failure
-            )
+            await try_routes(completion.candidates, self._try, completion.call.note_failure)
         except CallerLeft as left:
             drop_frames(left)
             return lifecycle.Ending.ABANDONED, None
         except GatewayError as failure:
             error = failure
         except Exception:
-            log.exception("%s: the relay failed", self._completion.call.request_id)
+            log.exception("%s: the relay failed", completion.call.request_id)
             error = InternalError()
         try:
             # Events that came in one read with the end of the body, or with its failure, have not been

@@ -179,10 +179,8 @@ class ConnectionWatch:
 
     def is_idle(self) -> bool:
         """Return whether no request is being served and all replies have been read."""
-        return not any(
-            insides.is_serving(connection) or has_unread_bytes(connection)
-            for connection in self._server.connections
-        )
+        present = self._server.connections
+        return not any(insides.is_serving(one) or has_unread_bytes(one) for one in present)
 
     def close_idle(self) -> None:
         """Close connections that idle between two requests; the others close after their reply."""

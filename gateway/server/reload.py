@@ -13,7 +13,7 @@ providers they began with: they hold the records, and nobody cuts their connecti
 settings are the same keeps its connections, breakers and pauses.
 
 Everything else reads `Gateway.config` and `Gateway.routes` when it needs them, and keeps nothing
-beyond one request. The settings that cannot change so are named by `keep_fixed`.
+beyond one request. The settings that cannot change so are named by `FIXED`.
 
 At each start and reload a model's prices are compared with those seen last; a change is an event.
 """

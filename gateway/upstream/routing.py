@@ -77,14 +77,11 @@ class ProviderState:
     def keys(self) -> Sequence[ProviderKey]:
         return self.forwarder.keys
 
-    def is_open(self, upstream_model: str) -> bool:
-        """Return whether a breaker says that a model should not be tried before others."""
-        now = time.monotonic()
-        return any(one.wait_seconds(now) > 0 for one in self._list_breakers(upstream_model))
-
-    def is_resting(self, upstream_model: str) -> bool:
-        """Return whether the provider asked for a pause that is not over."""
-        return self._rests_until.get(upstream_model, 0.0) > time.monotonic()
+    def comes_last(self, upstream_model: str) -> bool:
+        """Return whether a breaker is open, or a pause that the provider asked for is not over."""
+        now, breakers = time.monotonic(), self._list_breakers(upstream_model)
+        is_open = any(one.wait_seconds(now) > 0 for one in breakers)
+        return is_open or self._rests_until.get(upstream_model, 0.0) > now
 
     def enter(self, upstream_model: str) -> None:
         """Count a request that begins. Raises UpstreamUnavailable at `max_concurrency`."""
@@ -325,9 +322,4 @@ def order_routes(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
     So the last remaining route is always tried.
     """
     # `sorted` is stable: within each group the order of gateway.toml stays.
-    return sorted(candidates, key=_comes_last)
-
-
-def _comes_last(candidate: Candidate) -> bool:
-    provider, upstream_model = candidate.provider, candidate.target.upstream_model
-    return provider.is_open(upstream_model) or provider.is_resting(upstream_model)
+    return sorted(candidates, key=lambda one: one.provider.comes_last(one.target.upstream_model))

@@ -155,7 +155,7 @@ class Scene:
             state, wait, rest = troubled.get(model, ("closed", 0, 0))
             words = [f"{state} {wait} s"] if state != "closed" else []
             words += [f"rests {rest} s"] if rest else []
-            last = provider.is_open(model) or provider.is_resting(model)
+            last = provider.comes_last(model)
             words += ["last"] if last else []
             told += [f"{model} {', '.join(words)}"] if words else []
         return f"{name}: {'; '.join(told) or 'well'}"
