@@ -37,7 +37,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.slow
 
 COMPLETED = "checkout.session.completed"
-KILLS = 6
+KILLS = 4
 
 
 @pytest.fixture

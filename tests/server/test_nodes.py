@@ -46,7 +46,7 @@ async def test_killed_nodes_lose_and_double_nothing(tmp_path: Path, postgres_url
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     async with run_fleet(tmp_path, postgres_url, (RICH,)) as fleet:
-        figures = await play_kills(fleet, kills=KILLS, seed=seed)
+        figures = await play_kills(fleet, kills=KILLS, seed=seed, streams=8, others=8)
         print(figures)
     assert figures.ok, figures.problems
     assert figures.faults == KILLS
@@ -59,7 +59,9 @@ async def test_a_database_that_is_away_delays_charges_and_loses_none(
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     async with run_fleet(tmp_path, own_postgres.make_database(), (RICH,)) as fleet:
-        figures = await play_outages(fleet, own_postgres, away_seconds=OUTAGES, seed=seed)
+        figures = await play_outages(
+            fleet, own_postgres, away_seconds=OUTAGES, seed=seed, streams=6, others=6
+        )
         print(figures)
         assert fleet.list_alive() == {node.pid for node in fleet.nodes}, "none is taken over"
     assert figures.ok, figures.problems
@@ -68,15 +70,15 @@ async def test_a_database_that_is_away_delays_charges_and_loses_none(
     assert figures.slowest_return_seconds < 1
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-async def test_a_burst_over_three_nodes_spends_no_more_than_there_is(
-    tmp_path: Path, postgres_url: str, seed: int
+async def test_bursts_over_three_nodes_spend_no_more_than_there_is(
+    tmp_path: Path, postgres_url: str
 ) -> None:
     async with run_fleet(tmp_path, postgres_url, (RICH,)) as fleet:
-        burst = await play_burst(fleet, seed)
-    print(burst)
-    assert burst.is_plain
-    assert 0 < burst.peak <= HELD_AT_ONCE
+        for number in (1, 2):
+            burst = await play_burst(fleet, number)
+            print(burst)
+            assert burst.is_plain
+            assert 0 < burst.peak <= HELD_AT_ONCE
 
 
 SEEDS = (
@@ -105,7 +107,7 @@ async def ask(fleet: Fleet, node: Node, name: str = "rich") -> Reply:
 
 
 async def test_a_frozen_node_is_taken_over_and_charges_nothing_more(fleet: Fleet) -> None:
-    frozen, *others = await fleet.start_nodes(3)
+    frozen, *others = await fleet.start_nodes(2)
     go_on, key = asyncio.Event(), fleet.callers["rich"].key
     usage = replies.usage(5, 7)
     chunks = list(replies.sse_reply(replies.stream_chunks(["a"], usage)))
@@ -150,7 +152,7 @@ async def test_a_frozen_node_is_taken_over_and_charges_nothing_more(fleet: Fleet
 async def test_a_node_that_is_stopped_ends_its_row_and_interrupts_nothing(fleet: Fleet) -> None:
     leaving, *others = await fleet.start_nodes(3)
     figures = Figures()
-    async with running_load(fleet, figures, 1, streams=10, others=10) as load:
+    async with running_load(fleet, figures, 1, streams=6, others=6) as load:
         await until(lambda: figures.looks > 2, "the load")
         leaving.dead = True  # it gets no new calls
         await asyncio.to_thread(leaving.stop)
