@@ -19,6 +19,7 @@ from gateway.dialects.base import Caller
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
+from gateway.dialects.wire.billed import check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import UpstreamError
@@ -171,6 +172,7 @@ class EmbeddingsUpstream(ServiceUpstream):
     def ask(self, body: Json, target: Target) -> Json:
         """Address a request; base64 is made here where the provider cannot."""
         asked = super().ask(body, target)
+        check_tools(body, target)
         if body.get(_FORMAT) == "base64" and not target.embeddings_base64:
             asked[_FORMAT] = "float"
         return asked

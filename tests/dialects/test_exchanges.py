@@ -8,11 +8,19 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects.exchanges import CALLERS, EXCHANGES, UPSTREAMS
-from gateway.dialects.records import DIALECTS, LIMITED, OPENAI_LIKE, ListedModel, RateLimit
+from gateway.dialects.exchanges import (
+    CALLERS,
+    COMPLETIONS,
+    EMBEDDINGS,
+    EXCHANGES,
+    SPEECH,
+    UPSTREAMS,
+    Exchange,
+)
+from gateway.dialects.records import DIALECTS, LIMITED, OPENAI_LIKE, ListedModel, RateLimit, Target
 from gateway.errors import BadRequest
 from tests import streams
-from tests.dialects.chat.kit import Played, each_byte, make_context, play, read_chunks
+from tests.dialects.chat.kit import Played, dump, each_byte, make_context, play, read_chunks
 from tests.streams import Stream, drop_comments
 from tests.support.messages import read_events
 from tests.support.rows import each_row
@@ -62,6 +70,18 @@ def test_a_failing_stream_hands_on_its_text_and_fails_with_its_message(
     assert played.delivered
     assert b"[DONE]" not in played.out
     assert b"message_stop" not in played.out
+
+
+@each_row("service", [COMPLETIONS, EMBEDDINGS, SPEECH])
+def test_services_refuse_tools_that_cost_and_read_no_conversation(service: Exchange) -> None:
+    """A caller's `messages` are nothing to them, so they pass as they came."""
+    asked = {"model": "m", "input": "a", "prompt": "a"}
+    target = Target("theirs", unit="character")
+    request = service.caller.parse_request(dump(asked | {"messages": ["x"]}))
+    assert json.loads(service.write_request(request, target).data)["messages"] == ["x"]
+    request = service.caller.parse_request(dump(asked | {"tools": [{"type": "web_search"}]}))
+    with pytest.raises(BadRequest, match="run this tool itself"):
+        service.write_request(request, target)
 
 
 def test_the_names_of_dialects_are_known_without_importing_them() -> None:

@@ -180,7 +180,8 @@ class ChatUpstream(Upstream):
         if has_tools:
             check_tools(body, target)
         body = {**body, "model": target.upstream_model}
-        if "messages" in body:
+        # Callers of other services have no conversation; what they call one was not checked.
+        if self.name == "chat" and "messages" in body:
             body["messages"] = write_history(body["messages"], target, has_tools=has_tools)
         if not target.ask_usage:
             body.pop("stream_options", None)  # this upstream would refuse it
