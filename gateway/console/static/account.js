@@ -38,7 +38,7 @@ export async function account(context) {
   ];
 }
 
-const none = (name) => (name === "concurrency" ? "its share" : "no limit");
+const none = (name) => (name === "concurrency" ? "account_in_flight" : "no limit");
 
 const showLimit = (name, value) => (value === null ? dim(none(name)) : value === 0 ? "no limit" : count(value));
 

@@ -37,8 +37,8 @@ export const alertSection = (view, reload) => section("Alerts",
 /** For holders, where the operator allows webhooks. */
 export function ownAlerts(view, { reload }) {
   if (!view.available) return null;
-  return section("Low balance",
-    h("p", { class: "dim" }, "The gateway posts a JSON message to your webhook when your balance falls below the threshold, and again only after it was above."),
+  return section("Alerts",
+    h("p", { class: "dim" }, "The gateway posts a JSON message to your webhook when your balance falls below the threshold (again only after it was above), a budget is spent to 80 or 100 %, a password or one-time codes change, or a card payment is taken back."),
     form({
       fields: [
         { name: "webhook", label: "Webhook", type: "url", value: view.webhook ?? "", maxlength: 500,

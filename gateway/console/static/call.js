@@ -48,7 +48,7 @@ export async function call({ name: id, session, signal, reload }) {
       ["Provider", one.provider, one.attempts === null ? null : `attempts: ${one.attempts}`],
       ["Reply", one.stream ? "a stream" : "in one piece"],
     ])),
-    section("Tokens and prices", h("p", null, one.tokens), priceTable(one), priceRule(one)),
+    section("Tokens and prices", priceTable(one), priceRule(one)),
     section("Money", moneyFigures(one), one.corrections.length > 0 && correctionTable(one.corrections)),
   ];
 }

@@ -9,6 +9,9 @@ import { badge, code, copyButton, dim, empty, head, table } from "./ui.js";
 const OTHERS = [["cache_write", "Cache write"], ["cache_write_1h", "Cache write, 1 h"], ["request", "Per call"], ["web_search", "1,000 searches"],
   ["audio_input", "Audio in"], ["image_input", "Images in"], ["audio_output", "Audio out"], ["image_output", "Images out"]];
 
+/** Behind a number of input that is no tokens. */
+const UNITS = { character: " characters", second: " s" };
+
 export async function models({ signal, session }) {
   const list = await get("/models", signal);
   const price = (label, name) => ({ label, exact: true, money: (model) => (applies(model, name) ? model.price[name] : null) });
@@ -17,11 +20,11 @@ export async function models({ signal, session }) {
     { label: "Model", cell: (model) => (model.rule ? dim("when ", model.why) : name(model)) },
     price("Input", "input"), price("Cached", "cached_input"), price("Output", "output"),
     rows.some((row) => others(row).length) && { label: "Other prices", cell: showOthers },
-    { label: "Tokens at most", right: true, cell: (model) => !model.rule && [h("small", null, "in ", count(model.max_input_tokens)), model.max_output_tokens > 0 && h("small", null, "out ", count(model.max_output_tokens))] },
+    { label: "Tokens at most", right: true, cell: (model) => !model.rule && [h("small", null, "in ", count(model.max_input_tokens), UNITS[model.unit]), model.max_output_tokens > 0 && h("small", null, "out ", count(model.max_output_tokens))] },
   ];
   return [
     head("Models"),
-    h("p", { class: "dim" }, "Prices per million tokens.", session.account.operator && " They are set in gateway.toml."),
+    h("p", { class: "dim" }, "Prices per million tokens, or per million characters where input is counted in them.", session.account.operator && " They are set in gateway.toml."),
     list.count ? table({ caption: "Models and prices", columns: columns.filter(Boolean), rows })
       : empty("No models are offered at the moment. Providers and models are set in gateway.toml."),
   ];

@@ -37,7 +37,7 @@ export async function providers({ params, signal, reload }) {
   const rows = list.providers.flatMap((one) => one.upstream_models.map((model) => ({ ...model, name: one.name })));
   return [
     head("Providers", h("button", { type: "button", onclick: reload }, "Refresh")),
-    h("p", { class: "dim" }, "They are set in gateway.toml.", list.node && ` What rests and what is in flight is of ${list.node}.`),
+    h("p", { class: "dim" }, "They are set in gateway.toml. A key from the environment is the one that the gateway started with.", list.node && ` What rests and what is in flight is of ${list.node}.`),
     list.count ? providerTable(list.providers) : empty("No providers are set in gateway.toml."),
     rows.length > 0 && section("How they answer",
       h("p", { class: "dim" }, "Completions and embeddings by model: the last 50 to 60 minutes, this UTC day, and the last failure within 31 days."),

@@ -22,10 +22,10 @@ export async function health({ signal, reload }) {
     section(view.node ? `Gateway: ${view.node}` : "Gateway", figures([
       ["Up for", duration(view.uptime_seconds), ["since ", time(view.started)]],
       ["In flight", count(view.in_flight), `of ${count(view.max_in_flight)}`],
-      ["Loop lag", view.loop_lag_ms === null ? "–" : `${view.loop_lag_ms.toFixed(1)} ms`],
+      ["Loop lag", view.loop_lag_ms === null ? "–" : `${view.loop_lag_ms.toFixed(1)} ms`, "the longest in a minute"],
       ["Version", view.version],
-      ["Configuration", view.reload ? (view.reload.ok ? "read again" : badge("refused", "bad")) : "as at the start", view.reload && [time(view.reload.at), view.reload.ok && h("small", null, view.reload.words)]],
-    ])),
+      ["Configuration", view.reload ? (view.reload.ok ? "read again" : badge("refused", "bad")) : "as at the start", view.reload && time(view.reload.at)],
+    ]), view.reload?.ok && h("p", { class: "dim" }, `Last reload: ${view.reload.words}.`)),
     section("Ledger", figures([
       ["Start-up check", "balances and entries agree", ["of what was new at ", time(view.startup_check.at)]],
       ["Full audit", AUDITS[view.full_audit.ok], view.full_audit.at ? time(view.full_audit.at) : link("Run it", "/console/audit")],
