@@ -319,12 +319,16 @@ COSTS: Final = Fields[call_records.ProviderCosts](
 """The bills of providers, for operators alone; null where they are unknown."""
 
 
+KEY_LABEL: Final = Fields[call_records.KeyLabel](
+    ("key", "id"), ("key_name", "name"), ("key_display", "display")
+)
+
+
 def describe_call_detail(
     detail: call_records.CallDetail, currency: str, *, for_operator: bool
 ) -> dict[str, object]:
-    key = {"key": detail.key.id, "key_name": detail.key.name, "key_display": detail.key.display}
     receipt = call_records.describe_receipt(detail.receipt, currency, for_operator=for_operator)
-    members = {"account": detail.account, **key, **receipt}
+    members = {"account": detail.account, **KEY_LABEL.describe(detail.key), **receipt}
     if for_operator:
         members["failures"] = [ATTEMPT.describe(one) for one in detail.failures]
     return members

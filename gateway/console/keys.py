@@ -47,20 +47,12 @@ MAX_UNUSED_DAYS: Final = 36_500
 def list_keys(books: Books, request: ConsoleRequest) -> Answer:
     """List keys, the newest first. `live` are those not ended, even if their cap is spent."""
     is_live = request.query.choice("status", ("live", "all"), "live") == "live"
-    page, account_id = read_page(request, int, str), request.account.id
+    page, live_at_ms = read_page(request, int, str), books.clock() if is_live else None
+    describe, locate = make_describer(books, request.account.id), attrgetter("created_ms", "id")
     count, found = books.keys.read_page(
-        account_id,
-        live_at_ms=books.clock() if is_live else None,
-        after=page.after,
-        limit=page.wanted,
+        request.account.id, live_at_ms=live_at_ms, after=page.after, limit=page.wanted
     )
-    return page.answer(
-        "keys",
-        found,
-        make_describer(books, account_id),
-        attrgetter("created_ms", "id"),
-        count=count,
-    )
+    return page.answer("keys", found, describe, locate, count=count)
 
 
 @route("GET", "/accounts/keys", "operator", EVERY_TOKEN)

@@ -270,16 +270,12 @@ def show_latency(books: Books, request: ConsoleRequest) -> Answer:
     scope: LatencyScope = "account" if by == "account" else "route"
     rows, total = observations.list_latencies(books, scope, day, account_id)
     names = ("account",) if by == "account" else ("provider", "model")
-    return Answer(
-        {
-            "day": format_day(day),
-            "rows": [
-                dict(zip(names, row.name, strict=True)) | observations.describe_latencies(row)
-                for row in rows
-            ],
-            "totals": observations.describe_latencies(total),
-        }
-    )
+    described = [
+        dict(zip(names, row.name, strict=True)) | observations.describe_latencies(row)
+        for row in rows
+    ]
+    totals = observations.describe_latencies(total)
+    return Answer({"day": format_day(day), "rows": described, "totals": totals})
 
 
 @route("GET", "/refusals", "operator", READERS)
@@ -288,14 +284,11 @@ def list_refusals(books: Books, request: ConsoleRequest) -> Answer:
     period = query.choice("period", tuple(PERIODS), "7d")
     since_ms = (books.clock() // DAY_MS - PERIODS[period] + 1) * DAY_MS
     found = observations.list_refusals(books, query.text("account"), since_ms)
-    return Answer(
-        {
-            "since": format_iso(since_ms),
-            "count": sum(one.count for one in found),
-            "refusals": [observations.REFUSAL.describe(one) for one in found],
-            "latest": [
-                observations.REFUSED.describe(one)
-                for one in observations.list_refused(books, query.text("account"), since_ms)
-            ],
-        }
-    )
+    latest = observations.list_refused(books, query.text("account"), since_ms)
+    body = {
+        "since": format_iso(since_ms),
+        "count": sum(one.count for one in found),
+        "refusals": [observations.REFUSAL.describe(one) for one in found],
+        "latest": [observations.REFUSED.describe(one) for one in latest],
+    }
+    return Answer(body)

@@ -60,7 +60,7 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         needs_link = not session.by_proxy and books.people.find_hash(session.signin) is None
         refused = books.observations.read_refusals(account.id, today * DAY_MS)
         low_nano = observations.find_low_balance_nano(books, account.id, billing)
-    spent_7d_nano = _sum_days(view, today, WEEK)
+    spent_7d_nano, nothing = _sum_days(view, today, WEEK), call_records.Usage()
     billing = replace(billing, low_balance_nano=low_nano)
     notices = _find_notices(account, view, billing, needs_link=needs_link)
     body = {
@@ -71,10 +71,7 @@ def show_overview(books: Books, request: ConsoleRequest) -> Answer:
         **describe_amount("spent_30d", _sum_days(view, today, SPENT_DAYS)),
         "days_left": count_days_left(account.balance_nano, account.available_nano, spent_7d_nano),
         "days": [
-            {
-                "day": format_day(day),
-                **views.USAGE.describe(view.days.get(day, call_records.Usage())),
-            }
+            {"day": format_day(day), **views.USAGE.describe(view.days.get(day, nothing))}
             for day in range(today - SPENT_DAYS + 1, today + 1)
         ],
         "refused_today": [describe(one, "code", "model", "count", "last_ms") for one in refused],

@@ -235,12 +235,7 @@ def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport
     """List usage by time, or by another group with the most expensive first."""
     if by == "key":
         return [
-            {
-                "key": key.id,
-                "key_name": key.name,
-                "key_display": key.display,
-                **views.USAGE.describe(usage),
-            }
+            {**views.KEY_LABEL.describe(key), **views.USAGE.describe(usage)}
             for key, usage in report.keys
         ]
     if by == "hour":
