@@ -1,11 +1,11 @@
 """OpenAI's API of audio: transcripts, the text of a recording; and speech, a text read aloud.
 
-A recording comes as the file of a form. Its model is priced by the minute or by its tokens. The charge is
-for the seconds, or for the tokens, that the provider tells; the hold, and the charge where nothing is
-told, for the seconds that the file may have. Replies and events pass as they are.
+A recording arrives as the file of a form. Its model is priced by the minute or by tokens. The charge is
+for the seconds or tokens that the provider reports. The hold, and the charge without a report, are for
+the seconds that the file may have. Replies and events pass unchanged.
 
-Speech passes as it comes, but for its last byte, which waits for the charge. That is by the characters of
-the text, whatever the provider says: only its streams of events report a usage.
+Speech passes as it arrives, except for its last byte, which waits for the charge. The charge is by the
+characters of the text, whatever the provider reports: only its event streams report a usage.
 
 Errors and models are written as for chat.
 """
@@ -43,30 +43,30 @@ from gateway.prices import BillOptions
 from gateway.usage import Expected, Metered, Reported, count_text
 
 BYTES_PER_SECOND: Final = 2000
-"""Speech of 16 kbit/s, as phones record voice messages. Few files are smaller for their length, so few
+"""Bytes of a second at 16 kbit/s, as phones record voice messages. Few files have a lower rate, so few
 holds are too small."""
 TOKENS_PER_SECOND: Final = 10
 """Tokens of a second of audio at OpenAI."""
 _WAVE: Final = struct.Struct("<4s4x8s4xHHI6xH")
-"""The beginning of a WAV file: `RIFF`, `WAVEfmt `, the form, channels, samples a second, bits of a sample. What
-is left out follows from these, and a false value of it would change no transcript."""
+"""The beginning of a WAV file: `RIFF`, `WAVEfmt `, the form, channels, samples a second, bits of a
+sample. The fields left out follow from these; wrong values in them would not change the transcript."""
 _PCM: Final = 1
-"""The form of samples that are not compressed."""
+"""The format number of uncompressed samples."""
 MAX_SECONDS: Final = 86_400
-"""Seconds that a provider can say a recording has. More comes from a broken one."""
+"""The most seconds that a provider can report. More comes from a broken provider."""
 _TEXT_DONE: Final = "transcript.text.done"
 """The type of the last event of a stream."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]+)?")
 _UNTIMED: Final = frozenset({"text", "srt", "vtt"})
-"""The formats of replies that tell neither seconds nor tokens."""
+"""Reply formats that report neither seconds nor tokens."""
 _ELSEWHERE: Final = ("url", "file_url", "file_id", "cloud_storage_url", "source_url")
-"""Fields by which some providers take a recording from somewhere else: from an address, so that its size is
-not known, or from the operator's own account."""
+"""Fields that make some providers fetch a recording elsewhere: from an address, so its size is unknown,
+or from the operator's own account."""
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False, "": False}
 
 
 class TranscriptsCaller(Caller):
-    """A `Caller` of the transcriptions API. `data` are the fields of its form, as JSON."""
+    """A `Caller` of the transcriptions API. `data` holds the form's fields as JSON."""
 
     name = "transcripts"
     path = "/audio/transcriptions"
@@ -111,7 +111,7 @@ _FIELDS: Final = {
 
 
 def add_upload(request: CompletionRequest, upload: Upload, unit: InputUnit) -> None:
-    """Note the recording of a request, and how much of the model's unit it may have."""
+    """Note the recording of a request, and its possible seconds or tokens."""
     seconds = estimate_seconds(upload)
     request.upload = upload
     request.inputs = Inputs(1, seconds)
@@ -120,7 +120,7 @@ def add_upload(request: CompletionRequest, upload: Upload, unit: InputUnit) -> N
 
 
 def estimate_seconds(upload: Upload) -> int:
-    """Return how many seconds a recording may have: as a WAV file tells, or by its size."""
+    """Return how many seconds a recording may have, by a WAV file's head or by its size."""
     rate = BYTES_PER_SECOND
     if len(upload.head) >= _WAVE.size:
         riff, wave, form, channels, samples, bits = _WAVE.unpack_from(upload.head)
@@ -130,7 +130,7 @@ def estimate_seconds(upload: Upload) -> int:
 
 
 class TranscriptsUpstream(ServiceUpstream):
-    """An `Upstream` that writes down what is said."""
+    """An `Upstream` that transcribes recordings."""
 
     name = "transcripts"
     path = "/audio/transcriptions"
@@ -143,7 +143,7 @@ class TranscriptsUpstream(ServiceUpstream):
                 param="model",
                 code="unsupported_value",
             )
-        # SDKs write a member of an object so: `provider[order]`.
+        # SDKs write an object's member as `provider[order]`.
         check_fields({name.partition("[")[0]: value for name, value in body.items()}, target)
         return {**body, "model": target.upstream_model}
 
@@ -174,7 +174,7 @@ def _report(usage: Any, duration: Any, expected: Expected) -> Reported:
     told = usage if type(usage) is dict else {}
     seconds = _read_seconds(told.get("seconds")) or _read_seconds(duration)
     if not expected.options.by_tokens:
-        # A second is a token of input. Nothing that is made has a price.
+        # A second counts as a token of input. Output has no price.
         bill = read_bill_nano(told)
         return Reported(Tokens(seconds), seconds > 0, has_output=True, cost_nano=bill)
     report = read_openai_usage(told, None, expected)
@@ -186,25 +186,25 @@ def _report(usage: Any, duration: Any, expected: Expected) -> Reported:
 
 
 def _read_seconds(told: object) -> int:
-    """Read seconds, rounded up: a number, or its text as at older servers; 0 if they are not told."""
+    """Read seconds, rounded up: a number, or a text from older servers; 0 if not reported."""
     number = float(told) if type(told) is str and _NUMBER.fullmatch(told) else told
-    # Not isinstance: true is no number.
+    # Not isinstance, for which true is a number.
     if (type(number) is float or type(number) is int) and 0 < number <= MAX_SECONDS:
         return math.ceil(number)
     return 0
 
 
 class TranscriptReader(EventReader):
-    """An `EventReader` of pieces of text. Nothing but the body's end is terminal."""
+    """An `EventReader` of pieces of text. Only the body's end is terminal."""
 
     __slots__ = ("has_done", "is_done")
 
     def __init__(self) -> None:
         super().__init__()
         self.is_done = False
-        """The event with the whole text came, which is OpenAI's last."""
+        """The event with the whole text was read, which is OpenAI's last."""
         self.has_done = False
-        """`[DONE]` came."""
+        """`[DONE]` was read."""
 
     @property
     def finished(self) -> bool:
@@ -222,7 +222,7 @@ class TranscriptReader(EventReader):
         return body
 
     def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - the usage is all
-        """Read the end of an event too large to hold, which only the last one can be: it has all text."""
+        """Read the end of an event too large to keep. Only the last can be: it has the whole text."""
         self.begun = self.is_done = True
         self.usage = usage or self.usage
 
@@ -231,7 +231,7 @@ class TranscriptReader(EventReader):
 
 
 class TranscriptStream(LastEventStream):
-    """A `Pipeline`: the upstream's events as they are; vLLM's have the form of chat."""
+    """A `Pipeline` that passes events unchanged; vLLM's have the form of chat."""
 
     __slots__ = ()
 
@@ -304,7 +304,7 @@ class SpeechUpstream(ChatUpstream):
 
 
 class AudioStream:
-    """A `Pipeline`: bytes that nobody reads, of which the last one waits for the charge."""
+    """A `Pipeline` that passes bytes unread; the last byte waits for the charge."""
 
     __slots__ = ("_chars", "_last", "begun", "complete")
 
@@ -323,7 +323,7 @@ class AudioStream:
 
     @property
     def mid_event(self) -> bool:
-        """An error has no place in audio: what fails is cut off."""
+        """Audio has no place for an error: the connection is cut."""
         return self.begun
 
     @property

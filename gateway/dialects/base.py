@@ -3,13 +3,13 @@
     Caller       the wire format that a caller speaks: validation, errors, keep-alives
     Upstream     the wire format that a provider speaks: asking, reading, metering
     EventReader  reads an upstream's stream, for the stream that passes and for translations
-    EventWriter  writes a caller's stream from what a reader gives
+    EventWriter  writes a caller's stream from a reader's events
     Translation  between a caller's format and an upstream's: requests, replies, events
     Pipeline     one stream under way: bytes of the upstream in, bytes for the caller out
 
-Dialects derive from `Caller`, `Upstream` and `EventReader`, whose methods do what OpenAI's APIs do where
-they are not abstract. An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation if
-they differ.
+Dialects derive from `Caller`, `Upstream` and `EventReader`, whose methods do what OpenAI's APIs do,
+unless they are abstract. An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation
+if they differ.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from gateway.usage import Expected, Metered, Reported
 class Pipeline(Protocol):
     """One stream. All properties can be read at any time.
 
-    An instance belongs to one attempt; after `failure` is set nothing more is fed.
+    An instance serves one attempt. After `failure` is set, `feed` is not called again.
     """
 
     @property
@@ -61,7 +61,7 @@ class Pipeline(Protocol):
 
     @property
     def failure(self) -> GatewayError | None:
-        """The upstream said in its stream that it failed, or sent something that is no stream."""
+        """The upstream reported a failure in its stream, or sent bytes that are no stream."""
 
     @property
     def mid_event(self) -> bool:
@@ -98,7 +98,7 @@ class Pipeline(Protocol):
         """Take bytes from the upstream, return whole events for the caller."""
 
     def end(self) -> bytes:
-        """Note the upstream's clean end, return what was left over; may set `complete`."""
+        """Note the upstream's clean end; return the remaining output. May set `complete`."""
 
     def finish(self) -> bytes:
         """Return the last bytes (`data: [DONE]`, `message_stop`): they wait for the charge."""
@@ -114,17 +114,17 @@ class Caller(ABC):
 
     name: str
     path: str
-    """The path of its completions behind `/v1`, with its slash."""
+    """The path of its completions after `/v1`, with the slash."""
     kind: ModelKind = DEFAULT_KIND
-    """The kind of the models that it asks."""
+    """The kind of models that it uses."""
     operation = "chat"
-    """What it asks of a model, as OpenTelemetry names it; the names for ranks and audio are ours."""
+    """Its operation, as OpenTelemetry names it; the names for rerank and audio are our own."""
     marker: str | None = None
-    """A header that its SDKs alone send: by it, requests to paths of all dialects are told apart."""
+    """A header that only its SDKs send. It decides the dialect on paths that all dialects share."""
     sends_form = False
     """Its requests are forms with a file; `parse_request` gets their fields as JSON."""
     keep_alive = b": keep-alive\n\n"
-    """The bytes that are sent into a silent stream, so that proxies keep the connection."""
+    """The bytes sent into a silent stream, so that proxies keep the connection."""
 
     @abstractmethod
     def parse_request(self, data: bytes) -> CompletionRequest:
@@ -150,7 +150,7 @@ class Caller(ABC):
         return {"x-request-id": request_id}
 
     def limit_headers(self, limits: Sequence[RateLimit], now_ms: int) -> dict[str, str]:  # noqa: ARG002 - durations only
-        """Return the headers that tell the limits of the key; `now_ms` is the wall clock's."""
+        """Return the headers with the key's limits; `now_ms` is the wall clock's time."""
         headers: dict[str, str] = {}
         for one in limits:
             headers[f"x-ratelimit-limit-{one.name}"] = str(one.limit)
@@ -179,15 +179,15 @@ class EventReader(ABC):
     __slots__ = ("begun", "ended", "usage")
 
     counted = True
-    """The usage covers the whole reply, given that the stream is complete."""
+    """The usage covers the whole reply, if the stream is complete."""
     keeps_comments = True
-    """Translations pass comments on, since providers show by them that they are alive."""
+    """Translations pass comments on: they show that the provider is alive."""
 
     def __init__(self) -> None:
         self.usage: Json | None = None
         """The last usage reported."""
         self.begun = False
-        """The reply has begun, so that a terminal event ends something."""
+        """The reply has begun, so a terminal event has a reply to end."""
         self.ended = False
         """The terminal event was read."""
 
@@ -197,9 +197,9 @@ class EventReader(ABC):
         """Every choice has its finish reason: a clean end may stand for the terminal event."""
 
     def read_event(self, event: Event) -> Json | None:
-        """Read an event as the object it holds; None for one that says nothing.
+        """Read an event's object; None for an event without content.
 
-        Raises UpstreamError for an error, and for data that is no event of this dialect.
+        Raises UpstreamError for an error, and for data that are no event of this dialect.
         """
         data = (event.data or b"").strip()
         if data == DONE_DATA:
@@ -216,34 +216,34 @@ class EventReader(ABC):
         """Note `[DONE]`."""
 
     def read(self, event: Event) -> Sequence[Json]:
-        """Read an event as none, one or several in the shape of the dialect's schema."""
+        """Read an event as none, one or several events of the dialect's schema."""
         body = self.read_event(event)
         return [] if body is None else [body]
 
     def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: B027 - most take them for nothing
-        """Read the last bytes of an event too large to hold, and the usage among them, if any."""
+        """Read the last bytes of an event too large to keep, and the usage in them, if any."""
 
     def close(self) -> Sequence[Json]:
-        """Return the events that are missing before the terminal one, which was read.
+        """Return the events that are missing before the terminal event, which was read.
 
         Raises UpstreamError for a reply that is cut short.
         """
         return ()
 
     def is_end(self, rest: bytes) -> bool:  # noqa: ARG002 - a terminal event has to be whole
-        """Return whether bytes that are not a whole event yet end the stream all the same."""
+        """Return whether bytes that are no whole event yet end the stream already."""
         return False
 
     @abstractmethod
     def read_report(self, expected: Expected) -> Reported:
-        """Read `usage` and the terms on which the reply was served."""
+        """Read `usage` and the terms that the reply was served on."""
 
 
 class EventWriter(ABC):
     """Writes one stream in the caller's dialect from the events that an `EventReader` gives.
 
-    The order is `open`, any number of `write`, `flush`, `close`, `finish`; each but the last adds
-    events that `take` gives out. `write`, `flush` and `close` raise UpstreamError.
+    The order is `open`, any number of `write`, `flush`, `close`, `finish`; each but `finish` adds events
+    that `take` returns. `write`, `flush` and `close` raise UpstreamError.
     """
 
     __slots__ = ("_out", "text_bytes")
@@ -266,17 +266,17 @@ class EventWriter(ABC):
 
     @abstractmethod
     def open(self, usage: ReplyUsage) -> None:
-        """Begin the reply; `usage` is what has been reported by now."""
+        """Begin the reply; `usage` is the report so far."""
 
     @abstractmethod
     def write(self, event: Json) -> None: ...
 
     def flush(self) -> None:  # noqa: B027 - not all hold something back
-        """Write what was held back: nothing more will come."""
+        """Write the events kept back, as nothing more will come."""
 
     @abstractmethod
     def close(self, usage: ReplyUsage) -> None:
-        """Write the last events but the terminal one."""
+        """Write the last events except the terminal one."""
 
     @abstractmethod
     def finish(self) -> bytes:
@@ -296,31 +296,31 @@ class Upstream(ABC):
 
     name: str
     path: str
-    """The path behind the provider's base URL, with its slash."""
+    """The path after the provider's base URL, with the slash."""
     models_path = "/models"
     """The path of the provider's list of models, with a query where that is needed; "" if it has none."""
     default_reasoning: Reasoning = "none"
-    """How its models take a reasoning effort, unless the configuration says otherwise."""
+    """How its models accept a reasoning effort, unless the configuration says otherwise."""
     reply_name: str
     """The name of a JSON reply in errors, with its article."""
     makes_audio = False
-    """Its replies are bytes with a type of their own, in place of JSON and events."""
+    """Its replies are bytes of another type, not JSON or events."""
     passed_headers: tuple[str, ...] = ()
-    """Headers of callers of the same dialect that go on to the upstream, in lower case."""
+    """Headers that callers of the same dialect may send on to the upstream, in lower case."""
 
     def find_path(self, upstream_model: str, *, stream: bool) -> str:  # noqa: ARG002 - Vertex needs them
         """Return the path of a request, where it depends on the model."""
         return self.path
 
     def auth_headers(self, api_key: str) -> Mapping[str, str]:
-        """Return the headers that carry the provider's key; without a key, those needed anyway."""
+        """Return the headers with the provider's key; without a key, the other required headers."""
         return {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
     @abstractmethod
     def ask(self, body: Json, target: Target) -> Json:
         """Address a request in this dialect to the upstream's model, and ask for the usage.
 
-        Raises BadRequest for what changes the provider's bill and has no price.
+        Raises BadRequest for options that change the provider's bill and have no price.
         """
 
     read_bill_options: Callable[[Json, bytes, Target], BillOptions] = staticmethod(
@@ -330,7 +330,7 @@ class Upstream(ABC):
     Raises BadRequest for what has no price."""
 
     def read_reply(self, text: bytes) -> Json:
-        """Parse a JSON reply. Raises UpstreamError if it is no reply, or an error with status 200."""
+        """Parse a JSON reply. Raises UpstreamError for an error with status 200 or any other body."""
         reply = maybe_loads(text)
         if type(reply) is dict and self.check_reply(reply):
             return reply
@@ -348,31 +348,31 @@ class Upstream(ABC):
 
     @abstractmethod
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        """Read a reply's usage, and the terms on which it was served."""
+        """Read a reply's usage and the terms it was served on."""
 
     @abstractmethod
     def is_whole(self, reply: Json) -> bool:
-        """Return whether a reply says why it ended: one that does not is cut short."""
+        """Return whether a reply says why it ended; if not, it was cut short."""
 
     @abstractmethod
     def has_content(self, reply: Json) -> bool:
-        """Return whether the model made anything, be it a call without arguments."""
+        """Return whether the model made any output, even a call without arguments."""
 
     @abstractmethod
     def count_text(self, reply: Json) -> int:
         """Count the UTF-8 bytes of text, reasoning and arguments in a reply."""
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - chat tells them
-        """Write a reply for a caller of the same dialect: its own bytes, but for what must change."""
+        """Write a reply for a caller of the same dialect: its own bytes except for required edits."""
         return edit_model(text, reply, context.request.model)
 
     @abstractmethod
     def replay_reply(self, reply: Json) -> bytes:
-        """Write a reply as the stream it should have been: some upstreams ignore `stream`."""
+        """Write a reply as a stream, as requested: some upstreams ignore `stream`."""
 
     @abstractmethod
     def open_stream(self, context: ReplyContext) -> Pipeline:
-        """Begin a stream to a caller of the same dialect, which passes but for edits."""
+        """Begin a stream to a caller of the same dialect, which passes except for edits."""
 
     @abstractmethod
     def open_reader(self, context: ReplyContext) -> EventReader:
@@ -384,11 +384,11 @@ class Translation:
     """A translation between a caller's dialect and an upstream's: two functions, and streams."""
 
     translate_request: Callable[[CompletionRequest, Target], Json]
-    """Writes the upstream's request. Raises BadRequest for what cannot be carried over."""
+    """Writes the upstream's request. Raises BadRequest for content that cannot be carried over."""
     translate_reply: Callable[[Json, ReplyContext, ReplyUsage], Json]
-    """Writes the caller's reply. Raises UpstreamError for what no reply can hold."""
+    """Writes the caller's reply. Raises UpstreamError for content that no reply can hold."""
     open_writer: Callable[[ReplyContext], EventWriter]
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The caller's names of the upstream's fields, where they differ: of several the first that is there."""
+    """The caller's names of the upstream's fields, if they differ. Of several, the first present one."""
     item_name: str = "[{}]"
     """How the caller's errors name an item of an array."""

@@ -1,12 +1,12 @@
-"""Two translations in a row, for a pair of dialects that has no direct one.
+"""Two translations in a row, for pairs of dialects without a direct translation.
 
 A caller's dialect is translated to the pivot's, and that to the upstream's: requests twice, replies
 back twice. In streams, the bytes that the inner translation writes are fed to the outer one. The tokens
 are those that the upstream reported, or an estimate of what the inner translation wrote.
 
-The second translation knows the pivot's fields alone, so its refusals are renamed to the caller's. A
-part of the conversation is found by asking again for less and less of it: a refusal is rare, and each
-step halves what is left, so this takes about as long as the request itself.
+The second translation knows only the pivot's fields, so its refusals are renamed to the caller's. To
+find the refused part of a conversation, ever smaller parts are translated again. Refusals are rare, and
+each step halves the rest, so this takes about as long as the request itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HELD: Final = ("content", "output")
 def rename(
     error: BadRequest, body: Json, outer: Translation, ask: Callable[[Json], object]
 ) -> BadRequest:
-    """Make the same refusal in the words of the caller, whose request `outer` translated.
+    """Rewrite a refusal with the caller's field names; `outer` translated the caller's request.
 
     `ask` translates a body for the upstream and raises BadRequest.
     """
@@ -57,7 +57,7 @@ def rename(
 
 
 def _refuses(ask: Callable[[Json], object], error: BadRequest, name: str, part: object) -> bool:
-    """Return whether a part of a field is refused for the same reason, wherever it is."""
+    """Return whether a part of a field alone is refused for the same reason."""
     try:
         ask({name: part})
     except BadRequest as other:
@@ -70,7 +70,7 @@ def _give_reason(error: BadRequest) -> str:
 
 
 def _find(value: object, refuses: Callable[[object], bool]) -> list[str | int]:
-    """Return the path to the least part of a value that is refused alone."""
+    """Return the path to the smallest part of a value that is refused by itself."""
     if not value:
         return []
     if type(value) is list:
@@ -97,7 +97,7 @@ def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstrea
     caller, upstream = pivot
 
     def translate_request(request: CompletionRequest, target: Target) -> Json:
-        # How much the upstream's model reasons is said in its dialect alone; to the pivot, whether.
+        # The pivot is told only whether to reason; how much is written in the upstream's dialect.
         reasoning = target.reasoning if target.reasoning == "none" else "effort"
         outer_target = replace(
             target, reasoning=reasoning, takes=PIVOT_TAKES, leading_system=False, is_pivot=True
@@ -172,15 +172,15 @@ class _ComposedWriter(EventWriter):
         return self._stream.finish()
 
     def _pass_on(self, write: Callable[..., None], *what: Json | ReplyUsage) -> None:
-        """Feed what the inner writer writes to the outer stream."""
+        """Feed the inner writer's events to the outer stream."""
         try:
             write(*what)
-        finally:  # what was made counts even if it cannot be written
+        finally:  # output counts even if it cannot be written
             self.text_bytes = self._writer.text_bytes
         self._feed(self._writer.take())
 
     def _feed(self, data: bytes) -> None:
         self._out.append(self._stream.feed(data))
-        # What the outer translation cannot write is as undeliverable as if the inner one could not.
+        # Content that the outer translation cannot write is undeliverable, too.
         if self._stream.failure is not None:
             raise self._stream.failure

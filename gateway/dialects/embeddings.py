@@ -1,8 +1,7 @@
 """The embeddings API (OpenAI's), which providers of the chat and responses dialects serve.
 
-A reply has megabytes of vectors. They are never parsed where they pass: a reply is read without what
-lies between the beginning of its first vector and the end of its last one. Errors and models are written
-as for chat.
+A reply has megabytes of vectors. Vectors that pass are never parsed: a reply is read without the bytes
+from the beginning of its first vector to the end of its last. Errors and models are written as for chat.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from gateway.usage import Expected, Reported, count_text, estimate_tokens
 MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes of a reply without its vectors, which are read as JSON: replies have some hundred."""
 MAX_VECTOR_BYTES: Final = 1 << 20
-"""Bytes of a vector: 40,000 floats, ten times as many as the largest models make. It bounds how long
-one is read, while no other thread runs."""
+"""Bytes of a vector: 40,000 floats, ten times as many as the largest models make. The limit bounds the
+time to read one, while no other thread runs."""
 STAND_IN: Final = "(vectors)"
-"""The value of `embedding` in a reply without its vectors."""
+"""The stand-in for `embedding` in a reply without its vectors."""
 
 _KEY: Final = b'"embedding"'
 _VECTOR: Final = re.compile(_KEY + rb'\s*:\s*(?=[\["])')
 """The key of a vector: `object` is "embedding", too. Inside a string its quotes would be escaped."""
 _CLOSING: Final = {b"[": b"]", b'"': b'"'}
 _MAX_HITS: Final = 4
-"""Occurrences of the word that are tried: an item has two."""
+"""Occurrences of the word that are tried; an item has two."""
 
 
 def maybe_find_vectors(text: bytes) -> tuple[int, int] | None:
@@ -130,7 +129,7 @@ def read_inputs(name: str, value: object, *, may_be_empty: bool = False) -> Inpu
         if type(item) is not kind:
             expected = "a string" if kind is str else "an array of integers"
             raise fields.wrong_type(f"{name}[{index}]", expected, item)
-        if kind is str and item:  # 2,000 texts on the loop: only what is wrong needs its name
+        if kind is str and item:  # 2,000 texts on the loop: only a wrong item needs its name
             tokens += estimate_tokens(count_text(item))
         else:
             tokens += _count_tokens(f"{name}[{index}]", item, may_be_empty=may_be_empty)
@@ -178,7 +177,7 @@ class EmbeddingsUpstream(ServiceUpstream):
         return asked
 
     def _parse(self, text: bytes) -> object:
-        """Parse a reply without its vectors; `data` has one item that stands for all."""
+        """Parse a reply without its vectors; `data` has one item in place of all."""
         found = maybe_find_vectors(text)
         frame = text if found is None else _cut(text, *found)
         return maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
@@ -191,7 +190,7 @@ class EmbeddingsUpstream(ServiceUpstream):
                 return False
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        """Read the input; some providers report only the total, which is the same."""
+        """Read the input. Some providers report only the total, which is the same number."""
         usage = self.find_usage(reply) or {}
         total = usage.get("total_tokens")
         given = usage.get("prompt_tokens") or usage.get("input_tokens") or total
@@ -199,12 +198,12 @@ class EmbeddingsUpstream(ServiceUpstream):
         return read_openai_usage(told, reply.get("service_tier"), expected)
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
-        """Edit the model; without a usage, tell `tokens`; pack floats if the caller wants base64.
+        """Edit the model; add `tokens` if there is no usage; pack floats if the caller wants base64.
 
-        What is missing is written at the end, as the last of duplicate keys counts.
+        Missing members are appended: of duplicate keys the last counts.
         """
         found = maybe_find_vectors(text)
-        if found is None:  # it has the stand-in itself, under an escaped name
+        if found is None:  # the reply contains the stand-in itself, under an escaped name
             raise UpstreamError(f"The upstream's reply is not {self.reply_name}.")
         begin, end = found
         vectors: bytes | memoryview = memoryview(text)[begin:end]
@@ -212,7 +211,7 @@ class EmbeddingsUpstream(ServiceUpstream):
             vectors = pack_vectors(text[begin:end])
         frame, model, ours = _cut(text, begin, end), reply.get("model"), context.request.model
         shown = hide_bill(reply, frame)
-        if shown is not reply:  # written anew, as the bill may stand on either side of the vectors
+        if shown is not reply:  # written anew, as the bill may be before or after the vectors
             frame = dumps_lenient(shown)
         edited = maybe_splice(frame, "model", model, ours) if type(model) is str else None
         missing: Json = {} if edited else {"model": ours}
@@ -229,5 +228,5 @@ _MARK: Final = orjson.dumps(STAND_IN)
 
 
 def _cut(text: bytes, begin: int, end: int) -> bytes:
-    """Return a reply as if it had one item, which begins like the first and ends like the last."""
+    """Return a reply with one item, which begins like the first and ends like the last."""
     return text[:begin] + _MARK + text[end:]

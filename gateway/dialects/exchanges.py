@@ -1,4 +1,4 @@
-"""The tables of callers, upstreams and translations, and their product: who is served over whom."""
+"""The tables of callers, upstreams and translations, and the exchanges made from them."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.usage import meter
 
 SMALL_BYTES: Final = 1 << 16
-"""Bytes of a reply whose values need no counting: each takes a byte at least, so a dozen readings of
-all of them stay below `MAX_REPLY_ELEMENTS`."""
+"""Bytes of a reply whose values need not be counted: each value takes at least a byte, so even a dozen
+readings stay below `MAX_REPLY_ELEMENTS`."""
 SLOWEST: Final = (750, 900)
 """The rates of a pair that is not in `RATES`."""
 
@@ -83,18 +83,18 @@ Exchanges = Mapping[str, Mapping[str, "Exchange"]]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A caller's dialect over an upstream's. Equal ones pass bytes; others are translated."""
+    """A caller's dialect over an upstream's. Equal dialects pass bytes; others are translated."""
 
     caller: Caller
     upstream: Upstream
     translation: Translation | None = None
     """None between equal dialects."""
     max_elements: int = MAX_REPLY_ELEMENTS
-    """JSON values of the largest reply."""
+    """The most JSON values of a reply."""
     request_rate: int = SLOWEST[0]
-    """JSON values of a caller's request that are written for the upstream in a millisecond."""
+    """How many JSON values of a request are written for the upstream in a millisecond."""
     reply_rate: int = SLOWEST[1]
-    """JSON values of a reply that are read and written for the caller in a millisecond."""
+    """How many JSON values of a reply are read and written for the caller in a millisecond."""
 
     @property
     def passed_headers(self) -> tuple[str, ...]:
@@ -104,11 +104,11 @@ class Exchange:
     def write_request(self, request: CompletionRequest, target: Target) -> Payload:
         """Write the upstream's request.
 
-        Raises BadRequest for what cannot be carried over, and for what has no price.
+        Raises BadRequest for content that cannot be carried over or has no price.
         """
         if self.translation is None:
             return self._write_request(request, target)
-        # The body took its part of the budget; arguments and other JSON in its strings take the rest.
+        # The body has used a part of the budget; JSON in its strings, such as arguments, uses the rest.
         with limit_elements(MAX_ELEMENTS - request.elements, refuse_elements):
             return self._write_request(request, target)
 
@@ -146,13 +146,13 @@ class Exchange:
         expected, whole = context.expected, upstream.is_whole(reply)
         report = upstream.read_report(reply, expected)
         metered = meter(report, 0, expected, complete=whole)
-        if not whole or metered.tokens.output == 0:  # the report alone does not decide
+        if not whole or metered.tokens.output == 0:  # the report alone is not enough
             text_bytes, made = upstream.count_text(reply), upstream.has_content(reply)
             metered = meter(report, text_bytes, expected, complete=whole, delivered=made)
-            # Nothing was made and nothing reported, so another route may be tried and nobody pays.
+            # There is neither output nor a report, so another route may be tried and nobody pays.
             if not (whole or made) and upstream.find_usage(reply) is None:
                 raise UpstreamError("The upstream provider's reply is empty.")
-        # The provider charges for a reply that is cut short, so the caller pays and is told.
+        # The provider charges for a reply that is cut short, so the caller pays and gets an error.
         if not whole:
             failure = UndeliverableReply("The upstream provider's reply is cut short.")
             return Reply(b"", metered, failure)
@@ -167,7 +167,7 @@ class Exchange:
         return Reply(out, metered)
 
     def replay_reply(self, body: bytes) -> bytes:
-        """Write a JSON reply as the upstream's stream it should have been. Raises UpstreamError."""
+        """Write a JSON reply as the upstream's stream, as requested. Raises UpstreamError."""
         with limit_elements(self.max_elements, refuse_reply):
             return self.upstream.replay_reply(self.upstream.read_reply(body.strip()))
 
@@ -193,7 +193,7 @@ CALLERS: Final[Mapping[str, Caller]] = {
     "messages": MessagesCaller(),
     "responses": ResponsesCaller(),
 }
-"""The first answers on paths of all dialects where no `marker` tells who calls."""
+"""On shared paths the first answers requests without a `marker`."""
 
 UPSTREAMS: Final[Mapping[str, Upstream]] = {
     "chat": ChatUpstream(),
@@ -248,7 +248,7 @@ results, on a busy virtual core.
 """
 
 PIVOT: Final = "chat"
-"""The dialect through which pairs without a translation of their own are joined."""
+"""The dialect through which pairs without a direct translation are joined."""
 
 
 def make_exchanges(
@@ -280,14 +280,14 @@ EXCHANGES: Final = make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)
 
 @dataclass(frozen=True, slots=True)
 class CountPath:
-    """A path on which callers have the tokens of a request counted, free of charge."""
+    """A path that counts the tokens of a request, free of charge."""
 
     path: str
     """Behind `/v1`, with its slash."""
     exchanges: Mapping[str, Exchange]
     """The exchanges with upstreams that count tokens themselves, by a provider's `dialect`."""
     frame: Json
-    """The fields that a reply has besides the count."""
+    """The fields of a reply besides the count."""
 
     @property
     def exchange(self) -> Exchange:
@@ -317,7 +317,7 @@ COUNTERS: Final = (
 
 _join = partial(Exchange, request_rate=2_500, reply_rate=1_100)
 """Joins what is as quick as chat."""
-# What is large in these replies is not parsed, so their bytes alone are bounded.
+# The large parts of these replies are not parsed, so only their bytes are limited.
 _join_large = partial(Exchange, max_elements=MAX_REPLY_BYTES, request_rate=4_000, reply_rate=20_000)
 
 EMBEDDINGS: Final = _join_large(EmbeddingsCaller(), EmbeddingsUpstream())
@@ -327,7 +327,7 @@ IMAGES: Final = _join_large(ImagesCaller(), ImagesUpstream())
 RERANK: Final = _join(RerankCaller(), RerankUpstream())
 TRANSCRIPTS: Final = _join(TranscriptsCaller(), TranscriptsUpstream())
 SERVICES: Final = (EMBEDDINGS, COMPLETIONS, IMAGES, RERANK, SPEECH, TRANSCRIPTS)
-"""The exchanges of models that hold no conversation, for providers with OpenAI's paths."""
+"""The exchanges of models without conversations, for providers with OpenAI's paths."""
 EVERY_CALLER: Final = (*CALLERS.values(), *(one.caller for one in SERVICES))
 """The callers of all dialects and services, each with its path."""
 

@@ -1,6 +1,6 @@
 """The image generation API (OpenAI's). Providers' replies and events pass as they are.
 
-A reply has megabytes of base64, which are never parsed: they are cut out before the rest is read. A
+A reply has megabytes of base64. They are never parsed, but cut out before the rest is read. A
 stream has a partial picture in each event, and the usage in its last one.
 """
 
@@ -29,7 +29,7 @@ from gateway.usage import Expected, Reported, count_text, estimate_tokens
 MAX_N: Final = 10
 """Images of a request: OpenAI's own limit."""
 MAX_CUTS: Final = 1000
-"""Images of a reply, which are looked for one by one."""
+"""Images of a reply. They are searched one by one."""
 MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes of a reply without its images, which are read as JSON: replies have some hundred."""
 _KEY: Final = b'"b64_json"'
@@ -38,7 +38,7 @@ _CONTENT: Final = re.compile(_KEY + rb'\s*:\s*"')
 _EMPTY: Final = b'"b64_json":""'
 _PARTIAL: Final = b".partial_image"
 _HEAD_BYTES: Final = 256
-"""Bytes of an event that tell its type, if it is too large to be read."""
+"""The first bytes of an event, which show its type if it is too large to be read."""
 _SERVED: Final = re.compile(rb'"(size|quality)"\s*:\s*"([a-z0-9]{1,64})"')
 _SIZE: Final = re.compile(r"[0-9]+x[0-9]+")
 
@@ -94,7 +94,8 @@ class ImagesUpstream(ServiceUpstream):
                 param="size" if image[0] else "quality",
                 code="unsupported_value",
             )
-        # Held is the dearest that the provider may choose, and the reply is charged no more.
+        # The hold is for the dearest image that the provider may choose, and the charge never exceeds
+        # it.
         dearest = max(fit, key=tools.__getitem__)
         prices = tuple(one for one in named if tools[one[0]] <= tools[dearest])
         calls = {dearest: body.get("n") or 1}
@@ -119,7 +120,7 @@ class ImagesUpstream(ServiceUpstream):
         return PICTURE_BYTES * len(reply["data"])
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002
-        """Return the provider's bytes, unless they tell a model or a bill."""
+        """Return the provider's bytes, edited if they contain a model or a bill."""
         shown = hide_bill(reply, dumps_lenient(reply))
         if type(shown.get("model")) is str:
             shown = {**shown, "model": context.request.model}
@@ -137,7 +138,7 @@ class ImagesUpstream(ServiceUpstream):
 
 
 def cut_images(text: bytes) -> tuple[bytes, list[bytes]]:
-    """Return a reply without the base64 of its images, and that. Raises UpstreamError for too many."""
+    """Return a reply without its images' base64, and the base64. Raises UpstreamError for too many."""
     pieces: list[bytes] = []
     contents: list[bytes] = []
     begin = at = keys = 0
@@ -177,9 +178,10 @@ def fits(image: tuple[str, str], its_size: str, its_quality: str) -> bool:
 
 
 def choose_image(options: BillOptions, served: tuple[str, str]) -> str:
-    """Choose the price of an image by what the reply says of it, and else by the request.
+    """Choose the price of an image by the reply's size and quality, or else by the request's.
 
-    Of those that fit, it is the one that tells most, or the first; if none fits, the one that is held.
+    Of the matching prices the most specific applies, of several the first; if none matches, the held
+    price.
     """
     size, quality = image = served[0] or options.image[0], served[1] or options.image[1]
     fit = [
@@ -193,7 +195,7 @@ def choose_image(options: BillOptions, served: tuple[str, str]) -> str:
 
 
 def read_image(body: Json) -> tuple[str, str]:
-    """Return the size and the quality that a request or a reply names; "" where it names none."""
+    """Return the size and the quality in a request or a reply; "" if not stated."""
     size, quality = get_text(body, "size"), get_text(body, "quality")
     return "" if size == "auto" else size, "" if quality == "auto" else quality
 
@@ -204,7 +206,7 @@ def _report(
     """Report images where they have prices, else the tokens."""
     options = expected.options
     if options.image_prices:
-        # Tokens have no price then; nothing is guessed if they are not told.
+        # Tokens have no price then, so unreported ones are not estimated.
         tokens = Tokens(max(expected.input_tokens, 1))
         calls = {**dict.fromkeys(options.tool_calls, 0), choose_image(options, served): images}
         return Reported(tokens, True, True, calls)
@@ -221,9 +223,9 @@ class ImageReader(EventReader):
         self._images = 0
         """Whole images."""
         self._served = ("", "")
-        """The size and the quality of the latest."""
+        """The size and the quality of the latest image."""
         self.is_partial = False
-        """The event that passes unread has a partial image."""
+        """The event passing unread has a partial image."""
 
     @property
     def finished(self) -> bool:
@@ -244,7 +246,7 @@ class ImageReader(EventReader):
         self.begun = True
         if not self.is_partial:
             self._images += 1
-            # Both stand behind the image, if they are told; within a string the quotes are escaped.
+            # Both are after the image, if stated. Inside a string their quotes would be escaped.
             self._served = read_image({k.decode(): v.decode() for k, v in _SERVED.findall(end)})
         self._note_usage(usage)
 
@@ -268,7 +270,7 @@ class ImageStream(LastEventStream):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context, ImageReader())
         self._is_within = False
-        """An event passes whose head was seen."""
+        """An event is passing whose head was read."""
 
     def _pass_oversized(self, piece: bytes) -> bytes:
         if not self._is_within:

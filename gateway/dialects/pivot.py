@@ -1,7 +1,7 @@
-"""Chat as one side of a translation: what the two from it share, and what the two to it share.
+"""Chat as one side of a translation: code shared by the two from chat and by the two to chat.
 
-From chat callers, a request has older forms of several things (functions beside tools, calls without
-ids), which both translations take. Of a chat upstream's reply both read the first choice alone.
+Chat callers' requests may have older forms (functions beside tools, calls without ids), which both
+translations accept. Of a chat upstream's reply both read only the first choice.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ REFUSED: Final[Mapping[str, tuple[Any, ...]]] = {
     "modalities": (["text"],),
     "n": (1,),
 }
-"""Fields without a counterpart, each with the values that ask for nothing, as null always does. A web
-search has one, which is carried over where the model has a price for it."""
+"""Fields without a counterpart, each with the values that have no effect; null never has. Web search has
+a counterpart, used if the model has a price for it."""
 
 DEFAULT_EFFORT: Final = "medium"
 TEXT_PARTS: Final = frozenset({"text"})
@@ -51,10 +51,10 @@ ALL_PARTS: Final = frozenset({"text", "image_url", "file"})
 """The parts that a user message or a tool's result may hold."""
 
 DEFAULT_FILENAME: Final = "document.pdf"
-"""The name of a document without one: a chat upstream requires it."""
+"""The name for a document without one, as chat upstreams require a name."""
 MAX_BUFFERED_CHARS: Final = 8 << 20
-"""Characters held of one stream, such as text that its last event repeats, or arguments that wait. It is
-the length of the largest event."""
+"""Characters buffered for one stream, such as text that its last event repeats, or waiting arguments. As
+many as the largest event has."""
 
 Kind = Literal["reasoning", "text", "refusal"]
 
@@ -66,7 +66,7 @@ def open_request(
     refused: Mapping[str, tuple[Any, ...]],
 ) -> Field:
     """Return the body without nulls, its history opened. Raises BadRequest for unknown fields."""
-    # Null is absence in chat, while other dialects refuse it in many fields.
+    # In chat null means absent; other dialects refuse it in many fields.
     given = {name: value for name, value in request.body.items() if value is not None}
     body = Field({**given, "messages": open_history(given["messages"], target.provider_tag)})
     body.check_fields(known | open_fields(target), refused)
@@ -84,13 +84,13 @@ def read_parts(content: Field, kinds: frozenset[str]) -> Iterator[tuple[str, Fie
 
 
 def copy_mark(name: str, source: Field, made: Json) -> Json:
-    """Copy the mark for the upstream's prompt cache, a field of this name, if there is one."""
+    """Copy the mark for the upstream's prompt cache (the field of this name), if there is one."""
     mark = source.get(name)
     return made if mark is None else {**made, name: mark}
 
 
 class Conversation(ABC):
-    """Takes the messages of a chat conversation one by one, once subclasses can write them."""
+    """Takes the messages of a chat conversation one by one. Subclasses write them."""
 
     __slots__ = ("_function_ids",)
 
@@ -131,7 +131,7 @@ class Conversation(ABC):
 
     @abstractmethod
     def _add_result(self, identity: str, message: Field) -> None:
-        """Add what the tool of a call returned."""
+        """Add the result of a call."""
 
 
 def read_function_call(function: Field) -> tuple[str, str]:
@@ -143,7 +143,7 @@ def read_function_call(function: Field) -> tuple[str, str]:
 def read_tools(
     body: Field, read_tool: Callable[[Field], Json], read_function: Callable[[Field], Json]
 ) -> list[Json]:
-    """Read `tools`, and `functions` as chat had them before."""
+    """Read `tools`, and `functions`, their older form."""
     readers = (("tools", read_tool), ("functions", read_function))
     return [
         read(one) for name, read in readers if body.get(name) for one in body[name].read_items()
@@ -165,19 +165,19 @@ def read_function(function: Field, parameters_key: str) -> Json:
 
 
 def find_choice(body: Field) -> Field:
-    """Return `tool_choice`, or `function_call` as chat had it before."""
+    """Return `tool_choice`, or `function_call`, its older form."""
     choice = body["tool_choice"]
     return body["function_call"] if choice.value is None else choice
 
 
 def check_no_choice(choice: Field) -> None:
-    """Refuse a choice that no tools are there for."""
+    """Refuse a tool choice in a request without tools."""
     if choice.value not in (None, "auto", "none"):
         raise choice.refuse("There are no tools in the request to choose from.")
 
 
 def read_parallel(body: Field) -> bool | None:
-    """Read `parallel_tool_calls`; functions were called one at a time."""
+    """Read `parallel_tool_calls`; the older functions were called one at a time."""
     parallel: bool | None = body.get("parallel_tool_calls")
     if parallel is not None and not isinstance(parallel, bool):
         raise body["parallel_tool_calls"].wrong_type("a boolean")
@@ -195,7 +195,7 @@ def check_no_effort(effort: Field) -> None:
 
 
 def make_usage(usage: ReplyUsage, reasoning_key: str) -> Json:
-    """Write the usage object for the caller: the very tokens that are charged.
+    """Write the usage object for the caller: exactly the charged tokens.
 
     `reasoning_key` is the upstream's name in its details.
     """
@@ -223,7 +223,7 @@ def make_file(name: str, data: str) -> Json:
 
 @dataclass(slots=True)
 class Contents:
-    """The contents of a message, or of a delta, in the order in which models make them."""
+    """The contents of a message or a delta, in the order in which models make them."""
 
     reasoning: str
     text: str
@@ -249,7 +249,7 @@ def read_contents(message: Json) -> Contents:
 
 
 def read_call(call: Any) -> tuple[str, str, object]:
-    """Read the id, the name and the arguments of a whole call, which may lack all but the name."""
+    """Read the id, the name and the arguments of a whole call. Only the name is required."""
     match call:
         case {"function": {"name": str(name)} as function} if name:
             return get_text(call, "id"), name, function.get("arguments")
@@ -262,7 +262,7 @@ def unnamed_call() -> UndeliverableReply:
 
 
 class FirstChoiceWriter(EventWriter):
-    """The part of an `EventWriter` that reads chunks: the first choice alone, as callers ask for one."""
+    """The part of an `EventWriter` that reads chunks: only the first choice, as callers ask for one."""
 
     __slots__ = (
         "_buffered_chars", "_content_chars", "_context", "_index", "_next_index", "_sources",
@@ -280,7 +280,7 @@ class FirstChoiceWriter(EventWriter):
         self._content_chars = 0
         self._buffered_chars = 0
         self._sources: list[Json] = []
-        """Sources that wait for the text that they are about."""
+        """Sources that wait for their text."""
 
     @property
     def delivered(self) -> bool:
@@ -310,11 +310,11 @@ class FirstChoiceWriter(EventWriter):
             if isinstance(call, dict):
                 function = get_object(call, "function")
                 arguments = read_arguments(function.get("arguments"))
-                # Arguments count when they come: those that still wait were made, too.
+                # Arguments count when they arrive: waiting arguments were made, too.
                 self.text_bytes += count_text(arguments)
                 name = get_text(function, "name")
                 self._add_call(call["index"], get_text(call, "id"), name, arguments)
-        if choice.get("finish_reason") is not None:  # fragments behind it are too late
+        if choice.get("finish_reason") is not None:  # later fragments are dropped
             check_finish(choice["finish_reason"])
             self._finish(choice)
             self.flush()
@@ -346,4 +346,4 @@ class FirstChoiceWriter(EventWriter):
 
     @abstractmethod
     def _finish(self, choice: Json) -> None:
-        """Note the choice as it is when it has its finish reason."""
+        """Note the finished choice."""

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 Query = Mapping[str, Sequence[str]]
 """The parameters of a URL, each with all its values."""
 Reasoning = Literal["effort", "budget", "none"]
-"""How an upstream's model takes a reasoning effort that comes from another dialect."""
+"""How an upstream's model accepts a reasoning effort from another dialect."""
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 """A chat upstream's name for the output limit."""
 Taken = Literal[
@@ -34,18 +34,20 @@ Taken = Literal[
 ]
 """A field, or a part of earlier turns, that some chat upstreams take and others refuse."""
 History = Literal["any", "mistral", "openai"]
-"""The earlier turns that a chat upstream takes: all, or such as a strict vendor could have made."""
+"""The earlier turns that a chat upstream accepts: all, or only turns that a strict vendor could have
+made."""
 DEMO: Final = "demo"
 """The `dialect` of the embedded provider, which speaks chat."""
 DIALECTS: Final = ("chat", "messages", "responses", "vertex", DEMO)
 """The values of a provider's `dialect`, and the keys of `exchanges.UPSTREAMS`.
 
-They stand here since commands that read the configuration need no dialect, which take 0.1 s to import.
+They are here so that commands that read the configuration need not import the dialects, which takes 0.1
+s.
 """
 OPENAI_LIKE: Final = ("chat", "responses", DEMO)
-"""Those of providers that have OpenAI's other paths under the same base URL, for models of other kinds."""
+"""Dialects of providers with OpenAI's other paths under the same base URL, for models of other kinds."""
 LIMITED: Final = frozenset({"messages", "vertex"})
-"""Those of providers that have to be told the most output tokens of each request."""
+"""Dialects of providers that require a limit of output tokens in each request."""
 ModelKind = Literal["chat", "completion", "embedding", "image", "rerank", "audio"]
 """The product of a model: the reply to a conversation, the text behind a prompt, vectors, pictures, an order of
 documents, or audio. Each kind is served on paths of its own, so that nothing is served by accident."""
@@ -56,7 +58,7 @@ InputUnit = Literal["token", "character", "second"]
 
 @dataclass(slots=True)
 class Inputs:
-    """The texts of a request that is no conversation: a model reads each by itself."""
+    """The texts of a request that is not a conversation: a model reads each by itself."""
 
     count: int
     tokens: int
@@ -70,7 +72,7 @@ class Upload(Protocol):
     content_type: str
     size: int
     head: bytes
-    """Its first bytes."""
+    """The file's first bytes."""
 
     async def read(self, at: int, most: int) -> bytes:
         """Return bytes from a position, at least one before the file's end."""
@@ -78,7 +80,7 @@ class Upload(Protocol):
 
 @dataclass(slots=True)
 class CompletionRequest:
-    """A validated request body and what the gateway has to know of it."""
+    """A validated request body and the facts that the gateway needs about it."""
 
     body: Json
     model: str
@@ -87,24 +89,24 @@ class CompletionRequest:
     """The caller asked for the usage chunk of a stream."""
     n: int = 1
     max_tokens: int | None = None
-    """The largest limit that the caller gave; 0 means that it gave none."""
+    """The largest limit that the caller stated; 0 if it stated none."""
     base64_chars: int = 0
-    """The part of the body that is the content of files: all else is text."""
+    """Characters of the body that are the content of files; the rest is text."""
     file_tokens: int = 0
-    """The estimate for pictures, recordings and documents."""
+    """The estimated tokens of pictures, recordings and documents."""
     audio_tokens: int = 0
-    """The part of it that is recordings."""
+    """The part of `file_tokens` that is recordings."""
     audio: str = ""
     """The name of the first recording; "" for none."""
     inputs: Inputs | None = None
     """None for a conversation."""
     elements: int = 0
-    """The JSON values of a large body, without those in its strings; 0 for another one."""
+    """The JSON values of a large body, without those in its strings; 0 for other bodies."""
     upload: Upload | None = None
     """The file of a form, whose fields are `body`."""
 
     def add_file(self, kind: str, content: object, where: str) -> None:
-        """Count a `picture`, an `audio` or a `document`; `content` is its base64, if it is here."""
+        """Count a `picture`, an `audio` or a `document`; `content` is its base64, if included."""
         chars = len(content) if isinstance(content, str) else 0
         tokens = estimate_file(kind, chars)
         self.base64_chars += chars
@@ -129,9 +131,9 @@ class Target:
 
     upstream_model: str
     ask_usage: bool = True
-    """A stream's usage may be asked for (a provider's `stream_usage`)."""
+    """A stream's usage may be requested (a provider's `stream_usage`)."""
     max_output_tokens: int = 128_000
-    """The model's cap, sent as the limit where the upstream requires one and the caller gave none."""
+    """The model's cap, sent as the limit if the upstream requires one and the caller stated none."""
     reasoning: Reasoning = "effort"
     max_tokens_field: MaxTokensField = "max_tokens"
     leading_system: bool = False
@@ -145,20 +147,22 @@ class Target:
     """Fields that the upstream's model refuses."""
     prices: PriceList = FREE_OF_CHARGE
     allow: frozenset[str] = frozenset()
-    """Fields and tools that callers may ask for although they have no price: see `BILLED_NAMES`."""
+    """Fields and tools that callers may use although they have no price: see `BILLED_NAMES`."""
     unit: InputUnit = "token"
     provider_tag: str = ""
-    """Marks what only this provider can read, such as encrypted reasoning: see `tag_provider`."""
+    """Marks content that only this provider can read, such as encrypted reasoning: see
+    `tag_provider`."""
     is_pivot: bool = False
-    """The request is translated once more: it may say things that no provider of its dialect takes."""
+    """The request will be translated again, so it may have fields that no provider of its dialect
+    accepts."""
 
 
 @dataclass(slots=True)
 class Payload:
-    """An upstream's request, and what in it changes the bill."""
+    """An upstream's request, and its options that change the bill."""
 
     data: bytes
-    """Its body; of a form the fields, as JSON."""
+    """The body; for a form, its fields as JSON."""
     options: BillOptions
     effort_sent: bool = True
     """The request says how much to reason. If a caller's effort was left out, the reply does not show it either."""
@@ -166,13 +170,13 @@ class Payload:
 
 @dataclass(slots=True)
 class ReplyContext:
-    """The request's part in turning an upstream's answer into the caller's."""
+    """The facts of a request that are needed to write its reply."""
 
     request: CompletionRequest
     request_id: str
     expected: Expected
     created: int = field(default_factory=lambda: int(time.time()))
-    """Epoch seconds that a translated reply carries: when the request came."""
+    """The `created` time of a translated reply, in epoch seconds: when the request arrived."""
     provider_tag: str = ""
     """See `Target`."""
     effort_sent: bool = True
@@ -208,7 +212,7 @@ class Event:
     data: bytes | None
     comments: tuple[bytes, ...]
     canonical: bool
-    """Exactly one line `data: …`: such an event may be passed on as it is."""
+    """The event is exactly one line `data: …`, so it may pass unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +236,7 @@ class RateLimit:
     limit: int
     remaining: int
     reset_seconds: float
-    """The time until all of it is there again."""
+    """The time until the limit is fully available again."""
 
     @property
     def reset(self) -> str:

@@ -1,12 +1,11 @@
-"""The APIs of single texts: completions (OpenAI's old one), and ranks of documents (Cohere's, Jina's).
+"""The APIs of single texts: completions (OpenAI's older API) and rerank (Cohere's, Jina's).
 
-A completion is the text behind a prompt, or between a prompt and a suffix; editors complete code by it. A
-provider's replies and events keep their form, which at Mistral is that of chat; only the model's name is
+A completion continues a prompt, or fills in between a prompt and a suffix; editors complete code with
+it. A provider's replies and events keep their form (Mistral's is that of chat); only the model's name is
 edited.
 
-Ranks are documents in the order of what they say about a query. Providers report what they charge for in
-three ways: tokens, search units, or nothing. Replies pass as they are, but for the model's name; an array
-of results, as TEI writes it, too.
+Rerank orders documents by their relevance to a query. Providers report tokens, search units, or nothing.
+Replies pass unchanged except for the model's name, also TEI's plain array of results.
 
 Errors and models are written as for chat.
 """
@@ -32,9 +31,10 @@ from gateway.prices import BillOptions
 from gateway.usage import MAX_PLAUSIBLE_CALLS, Expected, Reported, count_text, estimate_tokens
 
 MAX_BEST_OF: Final = 20
-"""Texts of which the best are returned; all are charged. OpenAI's own limit."""
+"""Texts generated to return the best of them. All are charged. OpenAI's own limit."""
 UNIT_DOCUMENTS: Final = 100
-"""Documents of a search unit, as Cohere counts them; it cuts long ones, and counts the parts."""
+"""Documents of a search unit, as Cohere counts them. Cohere splits long documents and counts the
+parts."""
 MAX_DOCUMENTS: Final = 10_000
 """Documents of a request: Cohere's own limit."""
 _LISTS: Final = ("documents", "texts")
@@ -51,7 +51,7 @@ class CompletionsCaller(Caller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _FIELDS, ("model", "prompt"))
-        # An editor asks with an empty prompt at the beginning of a file.
+        # Editors send an empty prompt at the beginning of a file.
         inputs = read_inputs("prompt", body["prompt"], may_be_empty=True)
         inputs.tokens += estimate_tokens(count_text(body.get("suffix")))
         options = body.get("stream_options") or {}
@@ -104,7 +104,7 @@ class CompletionsUpstream(ChatUpstream):
 
 
 class CompletionReader(ChatReader):
-    """An `EventReader` of chunks. What is missing in them stays missing."""
+    """An `EventReader` of chunks. Missing members stay missing."""
 
     __slots__ = ()
 
@@ -148,7 +148,7 @@ class CompletionStream(ChatStream):
     def _learn_text(self, block: bytes, chunk: Json, choice: Json) -> None:
         """Learn the template of a chunk whose one text may be any other."""
         if chunk.get("usage") is not None:
-            return  # a usage has to be read each time
+            return  # usages have to be read each time
         self._may_learn -= 1
         probed = {**chunk, "choices": [{**choice, "text": PROBE}]}
         if cut := maybe_cut(block, probed, "text", choice["text"]):
@@ -236,7 +236,7 @@ class RerankUpstream(ServiceUpstream):
         return type(results) is list and all(type(one) is dict for one in results)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        """Read tokens and search units. Units that are not told are those of the documents."""
+        """Read tokens and search units. Unreported units are computed from the documents."""
         meta = get_object(reply, "meta")
         billed, usage = get_object(meta, "billed_units"), self.find_usage(reply) or {}
         given = usage.get("prompt_tokens") or usage.get("input_tokens") or usage.get("total_tokens")
@@ -251,13 +251,13 @@ class RerankUpstream(ServiceUpstream):
             report.guessed = units is None
             report.tool_calls = asked if units is None else {SEARCH_UNIT: units}
         if not (report.has_input or expected.options.by_tokens):
-            # Nothing is guessed if tokens are not told that have no price.
+            # Unreported tokens without a price are not estimated.
             report.tokens, report.has_input = Tokens(max(expected.input_tokens, 1)), True
         return report
 
 
 def _read_units(told: object) -> int | None:
-    """Read search units, which Cohere writes as a float; None if they are not told."""
+    """Read search units, which Cohere writes as a float; None if not reported."""
     if isinstance(told, int | float) and 0 < told <= MAX_PLAUSIBLE_CALLS:
         return math.ceil(told)
     return None

@@ -1,6 +1,6 @@
-"""Fields and tools that change a provider's bill, and which of them a request may use.
+"""Fields and tools that change a provider's bill, and the checks whether a request may use them.
 
-One table for the upstreams of all dialects, as many providers take another vendor's fields. A model
+One table serves the upstreams of all dialects, as many providers accept other vendors' fields. A model
 opens a field by a price (a rule of `price_when`, `web_search`, `tool_prices`, a price of its media),
 or by its name in `allow`.
 """
@@ -36,27 +36,27 @@ class Billed:
     """A field that changes the provider's bill."""
 
     asks: Callable[[object], bool] = _asks
-    """Returns whether a value asks for something that costs."""
+    """Returns whether a value requests something that costs."""
     is_priced: Callable[[object, Target], bool] = lambda _value, _target: False
     """Returns whether the model has a price for the value."""
 
 
 def _among(*free: object) -> Callable[[object], bool]:
-    """Make a test for values that ask for more than the standard, which is `free`."""
+    """Make a test for values that differ from the `free` ones."""
     return lambda value: value not in (None, *free)
 
 
 def _has_rule(
     condition: str, rename: Callable[[object], str] = str
 ) -> Callable[[object, Target], bool]:
-    """Make a test whether a rule of the model's prices is about the value of a condition."""
+    """Make a test whether a rule of the model's prices covers the value of a condition."""
     return lambda value, target: (
         isinstance(value, str) and target.prices.has_rule(condition, rename(value))
     )
 
 
 def _are_modes_priced(value: object, target: Target) -> bool:
-    """Return whether all media that are asked for have a price."""
+    """Return whether all requested media have a price."""
     modes = value if isinstance(value, list) else []
     prices = (
         getattr(target.prices.base, f"{mode}_output", None) for mode in modes if mode != "text"
@@ -65,7 +65,7 @@ def _are_modes_priced(value: object, target: Target) -> bool:
 
 
 def _names_a_cache(value: object) -> bool:
-    """Return whether Gemini's own options name a cache that is kept on the operator's account."""
+    """Return whether Gemini's options name a cache stored on the operator's account."""
     held = value if isinstance(value, dict) else {}
     both = (held, get_object(held, "google"))
     return any(_asks(one.get(name)) for one in both for name in _CACHES)
@@ -103,9 +103,9 @@ BILLED: Final[Mapping[str, Billed]] = {
     "container": Billed(),
     MCP_SERVERS: Billed(),
 }
-"""The fields that cost, by name. A value that asks for nothing is accepted everywhere."""
+"""The fields that cost, by name. Values without effect are accepted everywhere."""
 _LATER: Final = ("background", "deferred")
-"""Fields that ask for a reply to be fetched later: the work would be done and nobody charged."""
+"""Fields that request a reply to be fetched later: the work would be done and nobody charged."""
 
 BILLED_TOOLS: Final = frozenset(
     {ANY_TOOL, WEB_SEARCH, "advisor", "code_execution", "file_search", "google_maps"}
@@ -118,11 +118,11 @@ _FREE_TOOLS: Final = frozenset(
     # Tools that the caller runs itself.
     {"apply_patch", "bash", "computer", "computer_use", "custom", "function", "local_shell"}
     | {"memory", "namespace", "text_editor"}
-    # These cost the tokens that the usage reports, and nothing else.
+    # These cost only the tokens in the usage.
     | {"tool_search", "tool_search_tool_bm25", "tool_search_tool_regex"}
 )
 _FUNCTION: Final = frozenset({"function", "name"})
-"""A function without a type has one of these. Gemini's tools have neither: `{"google_search": {}}`."""
+"""Members that mark a function without a type. Gemini's tools have neither: `{"google_search": {}}`."""
 _GEMINI_TOOLS: Final = frozenset(
     {"code_execution", "computer_use", "enterprise_web_search", "file_search", "google_maps"}
     | {"google_search", "google_search_retrieval", "retrieval", "url_context"}
@@ -177,7 +177,7 @@ def is_open(family: str, target: Target) -> bool:
 
 
 def list_families(tool: object) -> list[str]:
-    """Return the names of the tools in one declaration that the provider runs, without versions."""
+    """Return the names of the provider-run tools in one declaration, without versions."""
     if not isinstance(tool, dict):
         return []
     kind, named = tool.get("type"), sorted(_GEMINI_TOOLS & tool.keys())
@@ -195,7 +195,7 @@ def list_families(tool: object) -> list[str]:
 
 
 def check_state(tool: Json, where: str) -> None:
-    """Refuse a tool that names what is kept on the operator's account. Raises BadRequest."""
+    """Refuse a tool that names something stored on the operator's account. Raises BadRequest."""
     for held in (tool, get_object(tool, "container"), get_object(tool, "environment")):
         for name in _STATE:
             if isinstance(held.get(name), str) or held.get("file_ids"):
@@ -219,8 +219,8 @@ def _count_uses(tool: Json, where: str) -> int:
 
 
 def read_bill_options(body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG001 - see `Upstream`
-    """Read what changes the bill in a request as it is sent: the object, and its bytes."""
-    # The bytes tell of marks at any depth without a walk through the whole request.
+    """Read the options that change the bill from a request as it is sent: the object and its bytes."""
+    # Searching the bytes finds marks at any depth without a walk through the request.
     cache = "" if _CACHE_MARK not in data else "1h" if _HOUR_MARK in data else "5m"
     if _MAY_COST.isdisjoint(body) and not cache:
         return NOTHING_SPECIAL
@@ -244,7 +244,7 @@ def check_audio(where: str, target: Target) -> None:
 
 
 _WORD: Final = re.compile(r"[\w.-]{1,64}")
-"""A value that an error may quote; anything else may be content."""
+"""Values that an error may quote; other values may be content."""
 
 
 def refuse(name: str, value: object, why: str) -> BadRequest:

@@ -1,7 +1,7 @@
 """Fields of a request: checks of single ones, and typed access that names the field in its errors.
 
-Texts and codes are OpenAI's own where those are known (API reference, "Error codes"); a dialect with
-other names and words derives its own `Field`.
+Texts and codes are OpenAI's, where known (API reference, "Error codes"). A dialect with other names and
+texts derives its own `Field`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Check = Callable[[str, Any], None]
 
 
 def read_body(data: bytes, checks: Mapping[str, Check], required: Collection[str]) -> Json:
-    """Parse a request's body and check the fields that are there; null is absence. Raises BadRequest."""
+    """Parse a request's body and check its fields; null means absent. Raises BadRequest."""
     try:
         body = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -70,7 +70,7 @@ def read_body(data: bytes, checks: Mapping[str, Check], required: Collection[str
 
 
 def dump_request(value: Any) -> bytes:
-    """Write JSON for the upstream. Raises BadRequest for what can be read but not written."""
+    """Write JSON for the upstream. Raises BadRequest for values that can be read but not written."""
     try:
         return orjson.dumps(value)
     # orjson reads 1,024 levels and writes 254; its error is a TypeError.
@@ -83,7 +83,7 @@ def too_deep() -> BadRequest:
 
 
 class Field:
-    """A value in a request and the name by which errors speak of it: `messages[0].content`.
+    """A value in a request and its name in errors: `messages[0].content`.
 
     The methods `read_…` raise BadRequest for a value of another type, and so do the members of
     what is no object.
@@ -98,7 +98,7 @@ class Field:
 
     @property
     def name(self) -> str:
-        """Made when an error asks for it: most fields are well, and there are many."""
+        """Made only for an error: most of the many fields are valid."""
         outer = self._parent.name if self._parent is not None else ""
         if isinstance(self._key, int):
             return self.name_item(outer, self._key)
@@ -109,7 +109,7 @@ class Field:
         return self.__class__(self.get(key), key, self)
 
     def get(self, key: str) -> Any:
-        """Return the value of a member, for a look that needs no name."""
+        """Return the value of a member, if its name in errors is not needed."""
         if type(self.value) is not dict:
             raise self.wrong_type("an object")
         return self.value.get(key)
@@ -132,7 +132,7 @@ class Field:
         return self.value
 
     def read_text(self) -> str:
-        """Return a string that is there and not empty."""
+        """Return a string, which must be present and not empty."""
         if self.value is None or self.value == "":
             raise missing(self.name)
         return self.read_string()
@@ -140,7 +140,7 @@ class Field:
     def check_fields(self, known: Container[str], refused: Mapping[str, tuple[Any, ...]]) -> None:
         """Check the fields of a request against a translation's tables.
 
-        Those of `refused` have the values that ask for nothing. Raises BadRequest for others.
+        `refused` lists the values without effect; other values raise BadRequest.
         """
         for name, value in self.read_object().items():
             if name not in known and value not in refused.get(name, ()):
@@ -271,7 +271,7 @@ def too_long(name: str, most: int, length: int) -> BadRequest:
 
 
 def refuse_stream(why: str) -> Check:
-    """Make the check of `stream` where there are no streams."""
+    """Make the check of `stream` for APIs without streams."""
 
     def check(name: str, value: Any) -> None:
         check_boolean(name, value)
@@ -282,7 +282,7 @@ def refuse_stream(why: str) -> Check:
 
 
 def unsupported(name: str, why: str) -> BadRequest:
-    """Make the error for a field that may not be sent; `why` continues the sentence behind its name."""
+    """Make the error for a field that may not be sent; `why` continues the sentence after its name."""
     text = f"Unsupported parameter: '{name}'{why}"
     return BadRequest(text, param=name, code="unsupported_parameter")
 

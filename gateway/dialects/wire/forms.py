@@ -1,7 +1,7 @@
 """Forms with a file (multipart/form-data, RFC 7578): read piece by piece, and written again for the upstream.
 
-What is sent is written anew, with names, order and boundary of ours, so the provider reads no other
-fields than those that were checked here.
+The form for the upstream is written anew, with our own names, order and boundary, so the provider can
+read only fields that were checked here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CODED: Final = re.compile(
     r"content-transfer-encoding:(?!\s*(?:7bit|8bit|binary)\s*$)", re.IGNORECASE
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\[\]-]{1,128}")
-"""The name of a field. Any other may be read by a provider as one that was checked."""
+"""The name of a field. A provider might read other names as a field that was checked."""
 _TYPED: Final = "content-type"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -74,26 +74,26 @@ class FormReader:
                 "Send the body as a form, with 'Content-Type: multipart/form-data; boundary=...'."
             )
         self._delimiter = b"\r\n--" + boundary.encode("utf-8", "surrogateescape")
-        self._buffer = b"\r\n"  # the first delimiter has no line before it
+        self._buffer = b"\r\n"  # no line end precedes the first delimiter
         self._is_head = False
         self._part: _Part | None = None
         self._field: list[bytes] = []
         self._field_bytes = self._parts = 0
         self._ended = False
         self.fields: dict[str, str | list[str]] = {}
-        """The fields that are no file, by name. One that comes twice, or ends in `[]`, has an array."""
+        """The fields except the file, by name. A repeated field, or one ending in `[]`, has an array."""
         self.file_name = ""
         self.content_type = ""
-        """Those of the file; "" until its head was read."""
+        """The file's name and type; "" until its head was read."""
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes of the body; return those of the file among them."""
+        """Take bytes of the body; return the file's bytes among them."""
         self._buffer += data
         file: list[bytes] = []
         while not self._ended and (self._read_head() if self._is_head else self._read_part(file)):
             pass
         if self._ended:
-            self._buffer = b""  # what follows the end means nothing
+            self._buffer = b""  # bytes after the end are ignored
         return b"".join(file)
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class FormReader:
             raise missing(FILE)
 
     def _read_part(self, file: list[bytes]) -> bool:
-        """Read content up to a boundary; return whether there is one."""
+        """Read content up to a boundary; return whether it was found."""
         buffer, delimiter = self._buffer, self._delimiter
         at = buffer.find(delimiter)
         if at < 0:
@@ -225,14 +225,14 @@ class Form:
     def __init__(self, data: bytes, upload: Upload) -> None:
         """`data`: the fields as JSON, each a text or an array of texts. The file comes last."""
         fields: Json = orjson.loads(data)
-        # Of each request another one, as whoever knew it could end the file with fields of their own.
+        # Random per request: a caller who knew it could end the file and add fields.
         boundary = secrets.token_hex(16)
         parts = [
             f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
             for name, told in fields.items()
             for value in (told if isinstance(told, list) else [told])
         ]
-        # As httpx and browsers escape it.
+        # Escaped as httpx and browsers do.
         file_name = upload.name.replace("\\", "\\\\").replace('"', "%22")
         parts.append(
             f'--{boundary}\r\nContent-Disposition: form-data; name="{FILE}";'

@@ -1,7 +1,7 @@
 """JSON at the byte level: tolerant reading, bounds on its size, and edits that leave all other bytes alone.
 
-A text of tiny values takes gigabytes once it is parsed, so their number is bounded before that. A
-request, or a reply, has one budget for all that is parsed of it, also for JSON in its strings.
+A text of tiny values takes gigabytes once parsed, so their number is limited first. Each request or
+reply has one budget for everything parsed of it, including JSON in its strings.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from gateway.errors import BadRequest, GatewayError, UndeliverableReply
 from gateway.usage import count_text
 
 MAX_ELEMENTS: Final = 300_000
-"""JSON values of a request: six times a long conversation with many tools. orjson, which lets no other
-thread run, reads the slowest of so many in 14 ms and writes them in 6. A stream's event may have as
-many."""
+"""JSON values of a request: six times a long conversation with many tools. orjson, which holds the GIL,
+reads this many of the slowest in 14 ms and writes them in 6. A stream's event may have as many."""
 
 MAX_ESCAPES: Final = 2_000_000
-"""Backslashes of a text: more than one of two million tokens has. orjson reads so many in 8 ms and
+"""Backslashes of a text: more than a text of two million tokens has. orjson reads this many in 8 ms and
 writes them in 11."""
 
 STEP_BYTES: Final = 1 << 16
-"""Bytes of a string that one call looks at: no other thread runs meanwhile, which is below 1 ms."""
+"""Bytes of a string that one call scans while holding the GIL, for less than 1 ms."""
 
 PIECE_BYTES: Final = 1 << 14
 """Bytes whose strings one call cuts out: at most 0.5 ms."""
@@ -43,14 +42,14 @@ _BACKSLASH: Final = ord("\\")
 
 
 def bound_elements(data: bytes | bytearray) -> int:
-    """Return at least how many values a JSON text has, fast: a member has a mark and two strings."""
+    """Return quickly an upper bound of a JSON text's values: at most a member (two strings) per mark."""
     return 3 * len(data.translate(None, _NO_MARKS)) + 1
 
 
 def has_more_elements(data: bytes | bytearray, most: int) -> bool:
     """Return whether there are more than `most` strings, commas and opening brackets.
 
-    What is in strings does not count. No value is without one of these, but a single number.
+    Contents of strings do not count. Every value has one of these marks, except a single number.
     """
     return len(data) > most and count_elements(data, most) > most  # each takes a byte at least
 
@@ -74,29 +73,29 @@ def has_more_escapes(data: bytes | bytearray, most: int) -> bool:
 
 
 def cut_strings(data: bytes | bytearray) -> Iterator[tuple[int, bytes]]:
-    """Cut the strings out of a JSON text, piece by piece: yield how many there were, and the rest.
+    """Cut the strings out of a JSON text, piece by piece: yield their number and the rest.
 
-    The lock that lets one thread run at a time is free between pieces.
+    The GIL is released between pieces.
     """
     position = 0
     while position < len(data):
         stop = min(position + PIECE_BYTES, len(data))
         closed = _CLOSED.match(data, position, stop)
         assert closed is not None  # it matches nothing, too
-        # Strings are sought where all are closed: behind a quote without its end, the search would
-        # begin anew at each escaped quote, and take the square of the time.
+        # Only closed strings are searched: after an unclosed quote, the search would start again at each
+        # escaped quote and take quadratic time.
         rest, strings = _STRINGS.subn(b"", closed[0])
         position = closed.end()
-        if position < stop:  # at a string that goes on behind the piece
+        if position < stop:  # at a string that continues after the piece
             position = _find_string_end(data, position + 1)
             strings += 1
         yield strings, rest
 
 
 class limit_elements:  # noqa: N801 - a context, as contextlib's are
-    """Gives everything that is parsed in a context one budget of values.
+    """Gives everything parsed in a context one shared budget of values.
 
-    What exceeds it raises the error that `refuse` makes.
+    Exceeding it raises the error that `refuse` makes.
     """
 
     __slots__ = ("_token", "left", "refuse")
@@ -117,14 +116,14 @@ _budget: ContextVar[limit_elements | None] = ContextVar("elements", default=None
 
 
 def spend_elements(data: bytes) -> None:
-    """Take the values of a text that is about to be parsed from the budget, or else hold it to the most.
+    """Subtract a text's values from the budget before parsing it; without a budget, check the limit.
 
-    Raises the budget's error, and UndeliverableReply where there is none, as in a stream; also for a
+    Raises the budget's error, or UndeliverableReply if there is no budget, as in a stream; also for a
     text of more than `MAX_ESCAPES`.
     """
     budget = _budget.get()
     if budget is None and len(data) <= MAX_ELEMENTS:
-        return  # each value takes a byte at least, and so does each escape
+        return  # each value and each escape takes at least a byte
     if has_more_escapes(data, MAX_ESCAPES):
         raise budget.refuse() if budget else refuse_reply()
     if budget is None:
@@ -152,11 +151,11 @@ def refuse_elements() -> BadRequest:
 
 
 def _find_string_end(data: bytes | bytearray, start: int) -> int:
-    """Return the index behind the quote that ends a string; escaped quotes are in it."""
+    """Return the index after a string's closing quote; escaped quotes belong to the string."""
     quote = data.find(b'"', start)
     if quote < 0:
         return len(data)
-    # Nearly all strings end so; only a quote that may be escaped needs the pattern.
+    # Nearly all strings end this way; only a quote that may be escaped needs the pattern.
     if data[quote - 1] != _BACKSLASH:
         return quote + 1
     end = start
@@ -174,13 +173,13 @@ _ESCAPE: Final = rb'\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})'
 STRING: Final = rb'[^"\\\x00-\x1f]*+(?:' + _ESCAPE + rb'[^"\\\x00-\x1f]*+)*+'
 """The inside of a JSON string."""
 STRING_REST: Final = re.compile(STRING + b'"')
-"""From inside a JSON string to its closing quote; no match when it is cut or no JSON."""
+"""From inside a JSON string to its closing quote; no match if the string is cut or invalid."""
 
 MAX_DEPTH: Final = 200
 """Levels of nesting in an upstream's JSON: Python's recursion ends at about five times that."""
 
 MAX_HITS: Final = 4
-"""Occurrences that are tried. If none of them fits, the text is parsed and written anew."""
+"""Occurrences that are tried. If none matches, the text is parsed and written anew."""
 _NO_BRACKETS: Final = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 """How far each bracket goes down, or up."""
@@ -189,12 +188,12 @@ _FORMS: Final = (b'"%b":%b', b'"%b": %b')
 
 
 def loads_lenient(data: bytes) -> Any:
-    """Read what an upstream sent; broken UTF-8 and lone surrogates do not matter.
+    """Read an upstream's JSON, tolerating broken UTF-8 and lone surrogates.
 
-    Raises ValueError for what is no JSON, or nested beyond `MAX_DEPTH`, and as `spend_elements`.
+    Raises ValueError for invalid JSON and nesting beyond `MAX_DEPTH`, and as `spend_elements`.
     """
     spend_elements(data)
-    # A text with fewer brackets cannot nest so deep, and counting them is cheap.
+    # Counting brackets is cheap, and a text with fewer cannot nest that deep.
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(data):
         raise ValueError("nested too deeply")
     try:
@@ -205,7 +204,7 @@ def loads_lenient(data: bytes) -> Any:
 
 
 def maybe_loads(data: bytes) -> Any:
-    """Read what an upstream sent; None when `loads_lenient` cannot."""
+    """Read an upstream's JSON; None if `loads_lenient` cannot."""
     try:
         return loads_lenient(data)
     except ValueError:
@@ -225,7 +224,7 @@ def _is_too_deep(data: bytes) -> bool:
 
 
 def dumps_lenient(value: Any) -> bytes:
-    """Write what `loads_lenient` gave, lone surrogates as escapes."""
+    """Write the result of `loads_lenient`, lone surrogates as escapes."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -258,7 +257,7 @@ def get_text(body: Mapping[str, Any], key: str) -> str:
 
 
 def maybe_splice(text: bytes, key: str, old: str, new: str) -> bytes | None:
-    """Change the top-level string `key` from `old` to `new`, and leave all else untouched.
+    """Change the top-level string `key` from `old` to `new`, and leave all other bytes as they are.
 
     `text` holds one JSON object (SSE framing around it does no harm). Whether an occurrence stands
     at the top level is proven: either it is the only one and no inner object opened before it, or
@@ -273,7 +272,7 @@ def maybe_splice(text: bytes, key: str, old: str, new: str) -> bytes | None:
         needle = form % (name, was)
         head, found, rest = text.partition(needle)
         is_top_level = head.count(b"{") == 1 and head[-1:] != b"\\"  # else it ends another key
-        # The usual case needs no parsing: one hit, and no inner object before it.
+        # The usual case needs no parsing: one occurrence, and no inner object before it.
         if found and is_top_level and needle not in rest:
             return head + form % (name, is_now) + rest
     edits = _iter_edits(text, key, old, new)

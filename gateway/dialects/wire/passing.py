@@ -1,4 +1,4 @@
-"""A stream between equal dialects: its events pass but for edits, most of them by templates."""
+"""A stream between equal dialects: events pass except for edits, most of them by templates."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from gateway.dialects.wire.templates import PROBE_BYTES, Template, maybe_cut, ma
 from gateway.dialects.wire.usage import hide_bill
 
 MAX_FRUITLESS: Final = 8
-"""Templates learned in a row without a match, after which the events differ too much to learn."""
+"""Templates learned in a row without a match. After that the events differ too much to go on
+learning."""
 _MAX_TEMPLATES: Final = 4
-"""Templates of one stream, each tried on an event: it mixes text, reasoning and arguments."""
+"""Templates of one stream. Each is tried on an event, as streams mix text, reasoning and arguments."""
 _END_BYTES: Final = 4096
 """Bytes at the end of an oversized chunk that are searched for its usage and finish reason."""
 
 
 class PassingStream(EventStream):
-    """The part of a passing `Pipeline` that does not depend on what an event says."""
+    """The part of a passing `Pipeline` that does not depend on the content of events."""
 
     __slots__ = (
         "_begun", "_between_events", "_carried", "_last", "_may_learn", "_may_pass_many",
@@ -39,15 +40,15 @@ class PassingStream(EventStream):
         self._between_events = False
         """The next byte begins an event."""
         self._may_pass_many = True
-        """`pass_many` passed something, or was not tried yet in this read. It looks at all that is
-        left, so it must not be tried in vain for each event."""
+        """`pass_many` passed something, or was not tried yet in this read. It scans all remaining bytes,
+        so it must not fail for each event anew."""
         self._carried = False
-        """Something that is no text passed, such as a tool's name."""
+        """Output other than text passed, such as a tool's name."""
         self._templates: list[Template] = []
         self._may_learn = MAX_FRUITLESS
         """Templates that may still be learned before one matches."""
         self._passed_bytes = 0
-        """Part of `_text_bytes`: all but the oversized events."""
+        """The part of `_text_bytes` without oversized events."""
         self._oversized_end = b""
 
     @property
@@ -84,7 +85,7 @@ class PassingStream(EventStream):
 
     def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:
         for template in self._templates:
-            # Cheap enough to ask of each template; the rest is not.
+            # A cheap test for each template; the next steps are not cheap.
             if not buffer.startswith(template.head, position):
                 continue
             after, many_bytes = position, 0
@@ -106,7 +107,7 @@ class PassingStream(EventStream):
     def _learn(
         self, head: bytes, behind: bytes, converted: bytes, tool: tuple[int, int] | None = None
     ) -> None:
-        """Keep the template of an event cut at its text, given what became of it with the probe."""
+        """Keep the template of an event cut at its text, given its conversion with the probe."""
         self._keep(maybe_learn(head, behind, converted, tool))
 
     def _learn_as_is(self, block: bytes, probed: Json, key: str, text: str) -> None:
@@ -136,7 +137,7 @@ class PassingStream(EventStream):
         return out + self._end_oversized() if self._framer.mid_event else out
 
     def _pass_oversized(self, piece: bytes) -> bytes:
-        """Pass a piece of an event; its last bytes wait, as they may have the provider's bill."""
+        """Pass a piece of an event; its last bytes wait, as they may contain the provider's bill."""
         held = self._oversized_end + piece
         out, self._oversized_end = held[:-_END_BYTES], held[-_END_BYTES:]
         return out if self._framer.mid_event else out + self._end_oversized()
@@ -158,25 +159,25 @@ class PassingStream(EventStream):
     _write_event = staticmethod(render_event)
 
     def _is_canonical(self, event: Event, block: bytes, body: Json) -> bool:
-        """Return whether a block can pass as it is, since all SDKs read it."""
+        """Return whether a block can pass unchanged, as all SDKs can read it."""
         return is_canonical(block, event, body["type"])
 
     @abstractmethod
     def _edit_event(self, block: bytes, body: Json) -> bytes:
-        """Return what goes out for one whole event that fits no template."""
+        """Return the output for one whole event that matches no template."""
 
     def _continue_tool(self, tool: tuple[int, int]) -> None:
-        """Note that arguments of a call passed by a template."""
+        """Note that a template passed arguments of a call."""
 
 
 def maybe_find_end_usage(end: bytes) -> tuple[int, int, Json] | None:
-    """Find the usage in the last bytes of an event too large to hold: where it is, and what it is."""
-    # The last one counts: a text before it may hold a usage, too.
+    """Find the usage in the last bytes of an event too large to keep: its position and its value."""
+    # The last match counts: a text before it may contain a usage, too.
     for found in reversed([*_END_USAGE.finditer(end)]):
-        # The event was cut anywhere, so bytes that are no UTF-8 must come back as they were.
+        # The event may be cut within a character, so invalid UTF-8 must be restored unchanged.
         text = end[found.end() - 1 :].decode("utf-8", "surrogateescape")
         try:
-            # Not orjson, which refuses what follows an object.
+            # Not orjson, which refuses bytes after an object.
             usage, chars = _DECODER.raw_decode(text)
         except ValueError:
             continue
@@ -192,9 +193,9 @@ _DECODER: Final = json.JSONDecoder()
 
 
 class LastEventStream(PassingStream):
-    """The part of a passing `Pipeline` whose reply is whole with its last event, such as an image.
+    """The part of a passing `Pipeline` whose last event completes the reply, such as an image.
 
-    The blank line behind that waits for the charge, so that no client reads the event before.
+    The blank line after that event waits for the charge, so that no client reads the event before.
     """
 
     __slots__ = ("_unsent",)

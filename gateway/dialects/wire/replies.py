@@ -1,8 +1,8 @@
-"""Upstream replies that come whole: replies held back until they are charged, and errors, mapped for callers.
+"""Upstream replies that come whole: JSON replies, kept until charged, and errors, mapped for callers.
 
-An upstream's fault never looks like the caller's: only 400, 413 and 422 are passed on as the
-caller's, with their message. What else an upstream says of an error is withheld, since it may echo
-our key or speak of our account there.
+An upstream's fault never looks like the caller's: only 400, 413 and 422 are passed on as the caller's,
+with their message. Other texts of an upstream's errors are withheld, since they may repeat our key or
+mention our account there.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from gateway.errors import (
 from gateway.usage import Expected, Metered, Reported, meter
 
 MAX_MESSAGE_CHARS: Final = 1000
-"""Characters of an upstream's text that are passed on: more than this helps nobody."""
+"""Characters of an upstream's text that are passed on; more would help nobody."""
 
 _CODE: Final = re.compile(r"[a-z_]{1,40}")
-"""A word such as `overloaded_error`: no text that could say what was asked or by which key."""
+"""A word such as `overloaded_error`, as opposed to a text, which could quote the request or a key."""
 _NAME: Final = re.compile(r"[!-~]{1,64}")
-"""The name of a kind of error or of a field: no text either, as it has no space and is short."""
+"""The name of a kind of error or of a field: short and without spaces, so it is no text either."""
 _QUOTA_CODES: Final = frozenset({"insufficient_quota", "credit_balance_exhausted", "billing_error"})
 
 
@@ -77,19 +77,19 @@ def read_error(body: object) -> ErrorText:
 
 
 def make_failure(body: object, unavailable: Collection[str] = ()) -> UpstreamError:
-    """Make the error for one within a reply, in any envelope; `unavailable` are codes of a rush."""
+    """Make the error for an error inside a reply, in any envelope; `unavailable`: codes for overload."""
     fault = read_error(body)
     kind = UpstreamUnavailable if fault.code in unavailable else UpstreamError
     error = kind(fault.message or "The upstream answered with an error.")
     error.provider_error = fault.names
-    # Codes that speak of our funds are for the operator alone.
+    # Codes about our funds are only for the operator.
     if fault.code and _CODE.fullmatch(fault.code) and fault.code not in _QUOTA_CODES:
         error.provider_code = fault.code
     return error
 
 
 def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> GatewayError:
-    """Make the error for an upstream's answer that is no 200."""
+    """Make the error for an upstream's answer with a status other than 200."""
     fault = read_error(maybe_loads(body))
     error = _choose_error(status, fault, retry_after_seconds)
     error.provider_error = fault.names
@@ -146,7 +146,7 @@ _ALARMS: Final = {
 
 
 def _flatten(message: object) -> str:
-    """Make one text of the lists of findings that FastAPI and Mistral send."""
+    """Join the lists of findings that FastAPI and Mistral send into one text."""
     match message:
         case str():
             return message
@@ -161,7 +161,7 @@ def _flatten(message: object) -> str:
 
 
 def _find_name(value: object) -> str:
-    """Return a value if it is a name, or else ""."""
+    """Return a value if it is a name, else ""."""
     return value if isinstance(value, str) and _NAME.fullmatch(value) else ""
 
 
@@ -175,25 +175,25 @@ def _clean(text: str) -> str:
 
 
 MAX_REPLY_BYTES: Final = 64 << 20
-"""Bytes of the largest JSON reply: it is held back whole until it is charged. Replies with base64
-audio have some MiB."""
+"""Bytes of the largest JSON reply, which is kept whole until it is charged. Replies with base64 audio
+have some MiB."""
 MAX_REPLAYED_BYTES: Final = 8 << 20
 """Bytes of a JSON reply that is sent as a stream, as many as a translated event."""
 
 MAX_REPLY_ELEMENTS: Final = 1_000_000
-"""JSON values of a JSON reply: 3,400 tokens with 20 alternatives each have 1,000,000, and orjson,
-which lets no other thread run, reads them in 40 ms."""
+"""JSON values of a JSON reply: 3,400 tokens with 20 alternatives each have 1,000,000. orjson reads them
+in 40 ms while holding the GIL."""
 
 _TOO_LARGE: Final = "The upstream provider's reply is too large."
 
 
 def looks_like_json(data: bytes) -> bool:
-    """Return whether a body's first bytes begin a JSON object or array: no line of a stream does."""
+    """Return whether a body's first bytes begin a JSON object or array, as no line of a stream does."""
     return data.lstrip()[:1] in (b"{", b"[")
 
 
 class _BufferedBody:
-    """The part of a `Pipeline` that holds a JSON body back until all of it is here."""
+    """The part of a `Pipeline` that collects a whole JSON body."""
 
     __slots__ = (
         "_body", "_expected", "begun", "buffered_bytes", "buffered_elements", "complete",
@@ -221,13 +221,13 @@ class _BufferedBody:
         return b""
 
     def _take(self) -> bytes:
-        # No copy: to join 40 MiB of pieces holds the GIL, and so the loop, for 25 ms.
+        # Without a copy: joining 40 MiB of pieces would hold the GIL, and so block the loop, for 25 ms.
         body, self._body = self._body.getvalue(), BytesIO()
         self.buffered_bytes = 0
         return body
 
     def _measure_unread(self) -> Metered:
-        """Estimate a reply of which nothing was read: one too large counts for a picture."""
+        """Estimate a reply that was not read: one that is too large counts as a picture."""
         too_large = isinstance(self.failure, UndeliverableReply)
         text_bytes = PICTURE_BYTES if too_large else 0
         return meter(Reported(), text_bytes, self._expected, complete=False)
@@ -267,7 +267,7 @@ class CollectedReply(_BufferedBody):
 
 
 class ReplayedReply(_BufferedBody):
-    """A `Pipeline` around another one, which gets a JSON reply as the events of a stream.
+    """A `Pipeline` that feeds a JSON reply to another one as the events of a stream.
 
     Some providers ignore `stream`.
     """
@@ -304,6 +304,6 @@ class ReplayedReply(_BufferedBody):
 
 
 def check_error(body: Json, name: str = "") -> None:
-    """Raise UpstreamError for an error, in any envelope, where a reply or a chunk should be."""
+    """Raise UpstreamError for an error, in any envelope, in place of a reply or a chunk."""
     if name == "error" or body.get("error") or body.get("object") == "error":
         raise make_failure(body)

@@ -1,8 +1,8 @@
-"""Server-sent events as bytes: where one ends, what it holds, and whole ones out of any slicing.
+"""Server-sent events as bytes: finding their ends, reading them, and whole events from any slicing.
 
-The rules are those of the WHATWG HTML standard: lines end in LF, CR or CRLF; a blank line ends an
-event; fields are split at the first colon, one space after it removed. What is passed on is the
-raw block, so reading changes no bytes.
+The rules are those of the WHATWG HTML standard: lines end in LF, CR or CRLF; a blank line ends an event;
+fields are split at the first colon, one space after it removed. The raw block is passed on, so reading
+changes no bytes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
 from gateway.errors import UpstreamError
 
 MAX_EVENT_BYTES: Final = 1 << 20
-"""Bytes of an event that is handed on whole; a longer one (base64 audio) passes in pieces."""
+"""Bytes of an event that is handed on whole; longer events (base64 audio) pass in pieces."""
 
 MAX_LINES: Final = 5_000
-"""Lines of an event, which take 2 ms to read: JSON is in one, or some hundred where it is indented."""
+"""Lines of an event, which take 2 ms to read. JSON has one line, or some hundred if it is indented."""
 
 SHORT_BYTES: Final = 64
 """Bytes up to which pieces are joined at once: some terminal events need no blank line."""
@@ -28,10 +28,10 @@ BOM: Final = b"\xef\xbb\xbf"
 _FIELD: Final = re.compile(rb"(?:data|event|id|retry)?:")
 """The beginning of an event, or of a comment."""
 DONE_DATA: Final = b"[DONE]"
-"""The only data of an event that is no JSON: it ends chat streams."""
+"""The only event data that is no JSON: it ends chat streams."""
 
-# A CR at the very end may be the first half of a CRLF, so it ends no line yet. The groups are
-# atomic: CRLF must never be read as two line ends.
+# A final CR may be the first half of a CRLF, so it does not end a line yet. The groups are atomic, so
+# that CRLF is never read as two line ends.
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r(?!\Z))")
 _LINE_END: Final = rb"(?>\r\n|\n|\r(?!\Z))"
 _COMMENT: Final = re.compile(rb"(?:(?<=[\r\n])|\A):[^\r\n]*+")
@@ -47,8 +47,8 @@ _PING_BEGINNINGS: Final = (b"event: ping", b"event:ping")
 
 
 def find_event_end(buffer: bytes, start: int) -> int:
-    """Find the index behind the blank line that ends the block at `start`, or -1."""
-    # Nearly all providers end lines in LF alone, and `find` is many times faster than the pattern.
+    """Find the index after the blank line that ends the block at `start`, or -1."""
+    # Nearly all providers end lines with LF, and `find` is many times faster than the pattern.
     if b"\r" not in buffer:
         at = buffer.find(b"\n\n", start)
         return -1 if at < 0 else at + 2
@@ -57,22 +57,22 @@ def find_event_end(buffer: bytes, start: int) -> int:
 
 
 def find_idle_end(buffer: bytes, start: int) -> int:
-    """Find the index behind all comments, blank lines and events without data at `start`, or `start`.
+    """Find the index after all comments, blank lines and events without data at `start`, or `start`.
 
-    A provider that sends nothing else must not cost a step for each.
+    If a provider sends nothing else, this takes one step instead of one each.
     """
     match = _IDLE.match(buffer, start) if buffer.startswith(_IDLE_BEGINNINGS, start) else None
     return match.end() if match else start
 
 
 def find_pings_end(buffer: bytes, start: int) -> int:
-    """Find the index behind all events `ping` at `start`, or `start`."""
+    """Find the index after all `ping` events at `start`, or `start`."""
     match = _PINGS.match(buffer, start) if buffer.startswith(_PING_BEGINNINGS, start) else None
     return match.end() if match else start
 
 
 def list_comments(idle: bytes, most: int) -> list[bytes]:
-    """Return the first comments, with their colons, of what `find_idle_end` found."""
+    """Return the first comments, with colons, in a span that `find_idle_end` found."""
     return [match[0] for match in islice(_COMMENT.finditer(idle), most)]
 
 
@@ -81,13 +81,13 @@ def parse_event(block: bytes) -> Event:
 
     Raises UpstreamError for a block of very many lines.
     """
-    # Counted first: splitting makes an object of each line.
+    # Counted first, as splitting makes an object of each line.
     if len(block) > MAX_LINES and block.count(b"\n") + block.count(b"\r") > 2 * MAX_LINES:
         raise UpstreamError("The upstream provider sent an event of too many lines.")
     name = ""
     data: list[bytes] = []
     comments: list[bytes] = []
-    # Bytes are split at LF, CR and CRLF alone, as the standard asks; a str at more.
+    # bytes.splitlines splits at LF, CR and CRLF, as the standard requires; str.splitlines at more.
     lines = [line for line in block.splitlines() if line]
     for line in lines:
         field, _, value = line.partition(b":")
@@ -115,7 +115,7 @@ def render_data(event: Json) -> bytes:
 
 
 def render_event(event: Json) -> bytes:
-    """Write one event with its type as its name: the SDKs drop events that have none."""
+    """Write one event with its type as its name: SDKs drop events without a name."""
     return b"event: %b\ndata: %b\n\n" % (
         event["type"].encode("utf-8", "replace"),
         dumps_lenient(event),
@@ -123,7 +123,7 @@ def render_event(event: Json) -> bytes:
 
 
 def is_canonical(block: bytes, event: Event, kind: str) -> bool:
-    """Return whether a block is an `event:` and a `data:` line alone: SDKs stumble on others."""
+    """Return whether a block has just an `event:` and a `data:` line: SDKs stumble over others."""
     lines = [line for line in block.splitlines() if line]
     return (
         len(lines) == 2  # noqa: PLR2004 - the two lines
@@ -134,10 +134,10 @@ def is_canonical(block: bytes, event: Event, kind: str) -> bool:
 
 
 class Carry:
-    """The pieces of an event that is not whole yet.
+    """The pieces of an incomplete event.
 
-    They are joined only when an event may have ended, so one that arrives in small pieces costs its
-    length once, not its square.
+    They are joined only when the event may have ended, so an event in small pieces takes linear, not
+    quadratic time.
     """
 
     __slots__ = ("_pieces", "_tail", "size")
@@ -145,17 +145,17 @@ class Carry:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._tail = b""
-        """The last bytes: a blank line may have begun in them."""
+        """The last bytes, in which a blank line may have begun."""
         self.size = 0
 
     def join(self, data: bytes) -> bytes | None:
-        """Take all pieces with `data` behind them; keep them all (None) when no event can end here."""
+        """Return all pieces joined with `data`; if no event can end here, keep them all and return None."""
         if not self._pieces:
             return data
         self._pieces.append(data)
         self.size += len(data)
         end = self._tail + data
-        # A short rest is joined in any case: `[DONE]` counts with its line, before any blank line.
+        # Short pieces are always joined: `[DONE]` counts at the end of its line, before any blank line.
         if self.size > SHORT_BYTES and find_event_end(end, 0) < 0:
             # A blank line has up to four bytes (CRLF CRLF), so up to three of them may be here.
             self._tail = end[-3:]
@@ -176,10 +176,10 @@ class Carry:
 
 
 class Framer:
-    """Whole events out of a stream's bytes; an event beyond `most_bytes` passes in pieces, unread.
+    """Makes whole events from a stream's bytes; an event beyond `most_bytes` passes in pieces, unread.
 
-    `push` gives what passes as it is and a buffer to take whole events from; what is left of the
-    buffer goes to `keep`.
+    `push` returns bytes that pass unread and a buffer with whole events; the buffer's rest goes to
+    `keep`.
     """
 
     __slots__ = ("_carry", "_most_bytes", "_started", "_tail", "mid_event", "oversized_events")
@@ -189,7 +189,7 @@ class Framer:
         self._carry = Carry()
         self._started = False
         self._tail = b""
-        """The last bytes that passed unread: the blank line may have begun in them."""
+        """The last bytes that passed unread, in which the blank line may have begun."""
         self.mid_event = False
         """An oversized event is passing."""
         self.oversized_events = 0
@@ -205,7 +205,7 @@ class Framer:
         return self._carry.size
 
     def push(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take bytes; give what passes unread, and a buffer that begins with an event (or is empty).
+        """Take bytes; return bytes that pass unread, and a buffer that begins with an event (or is empty).
 
         Raises UpstreamError for a large block that is no event.
         """
@@ -221,7 +221,7 @@ class Framer:
         if buffer is None:
             return passed + self._check_size(), b""
         if not self._started:
-            # The mark itself may come in pieces.
+            # The byte order mark itself may come in pieces.
             if len(buffer) < len(BOM) and BOM.startswith(buffer):
                 self._carry.keep(buffer)
                 return passed, b""
@@ -230,7 +230,7 @@ class Framer:
         return passed, buffer
 
     def keep(self, rest: bytes) -> bytes:
-        """Keep what is not a whole event yet; give what of it passes, being too large to keep.
+        """Keep an incomplete event; return the part that passes because the event is too large to keep.
 
         Raises UpstreamError for a large block that is no event.
         """
@@ -238,7 +238,7 @@ class Framer:
         return self._check_size()
 
     def take_last(self) -> bytes:
-        """Return, at the clean end, a last block that lacks only its blank line, or b""."""
+        """At the clean end, return a last block that lacks only its blank line, or b""."""
         rest = self._carry.take()
         # A connection that breaks in the middle of an event leaves half of its JSON, which is no event.
         is_event = not self.mid_event and rest.count(b"\n") <= MAX_LINES
@@ -251,7 +251,7 @@ class Framer:
         if self._carry.size <= self._most_bytes:
             return b""
         block = self._carry.take()
-        # A page of HTML, say, is no event that was delivered: it must neither pass nor be charged.
+        # A page of HTML, for example, is no event: it must neither pass nor be charged.
         if not _FIELD.match(block.lstrip(b"\r\n")):
             raise UpstreamError("The upstream provider's reply is no stream of events.")
         self.mid_event = True
@@ -260,7 +260,7 @@ class Framer:
         return passed
 
     def _pass_oversized(self, data: bytes) -> tuple[bytes, bytes]:
-        """Divide `data` at the oversized event's end: what passes, and what is behind it."""
+        """Divide `data` at the oversized event's end: the passing bytes and the rest."""
         tail = self._tail
         end = find_event_end(tail + data, 0)
         if end < 0:

@@ -20,18 +20,18 @@ from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
-"""Bytes of an event to translate, which has to be whole; no upstream writes one this long."""
+"""Bytes of an event to translate, which has to be whole. No upstream writes one this long."""
 MAX_IDLE_BYTES: Final = 1 << 20
-"""Bytes of comments, pings and events without data in a row, after which a stream is cut: an hour of
-ten comments a second."""
+"""Bytes of comments, pings and events without data in a row, after which a stream is cut: as many as ten
+comments a second for an hour."""
 MAX_IDLE_PASSED: Final = 64
-"""Comments and pings of such a row that are passed on; the gateway breaks silences itself."""
+"""How many comments and pings of such a row are passed on. The gateway fills silences itself."""
 PICTURE_BYTES: Final = TOKENS_PER_PICTURE * BYTES_PER_TOKEN
-"""UTF-8 bytes that a picture, a recording or an event too large to read counts for."""
+"""UTF-8 bytes that count for a picture, a recording or an event too large to read."""
 
 
 class EventStream(ABC):
-    """The part of a `Pipeline` that does not depend on what becomes of an event."""
+    """The part of a `Pipeline` that does not depend on how events are written."""
 
     __slots__ = (
         "_context", "_framer", "_idle_bytes", "_idle_left", "_reader", "complete", "failure",
@@ -48,7 +48,7 @@ class EventStream(ABC):
         self._idle_bytes = 0
         """Bytes of comments, pings and events without data since the last other event."""
         self._idle_left = MAX_IDLE_PASSED
-        """Comments and pings of them that are still passed on."""
+        """How many more comments and pings of this row are passed on."""
 
     @property
     def buffered_bytes(self) -> int:
@@ -77,7 +77,7 @@ class EventStream(ABC):
         try:
             is_passing = self._framer.mid_event
             passed, buffer = self._framer.push(data)
-            # Also without bytes: the event may have ended, and its last bytes wait there.
+            # Also without bytes: the event may have ended, and its last bytes may be waiting.
             if passed or is_passing:
                 out.append(self._pass_oversized(passed))
             position = self._scan(buffer, out)
@@ -85,7 +85,7 @@ class EventStream(ABC):
                 passed = self._framer.keep(buffer[position:])
                 if passed:
                     out.append(self._pass_oversized(passed))
-        # Kept, not raised, so that what came before it still goes to the caller.
+        # Kept, not raised, so that earlier events still go to the caller.
         except UpstreamError as error:
             self.failure = error
         return b"".join(out)
@@ -97,8 +97,7 @@ class EventStream(ABC):
             self._take_block(last, out)
         if not self.complete and self.failure is None and not self._framer.mid_event:
             reader = self._reader
-            # Some providers leave the terminal event out; a
-            # clean end behind all finish reasons stands for it.
+            # Some providers omit the terminal event; a clean end after all finish reasons replaces it.
             if reader.begun and reader.finished:
                 self._end(out)
         return b"".join(out)
@@ -118,7 +117,7 @@ class EventStream(ABC):
         """Pass the whole events of `buffer`; return the index of the first byte not used."""
         position, size = 0, len(buffer)
         while position < size:
-            # Templates come first, as nearly all events of a long stream fit one.
+            # Templates come first, as nearly all events of a long stream match one.
             matched = self._match(buffer, position, out)
             if matched > position:
                 position = matched
@@ -138,13 +137,13 @@ class EventStream(ABC):
             self._take_block(buffer[position:end], out)
             position = end
             self._idle_bytes, self._idle_left = 0, MAX_IDLE_PASSED
-            # Nothing behind the end is read or passed: the charge is measured there.
+            # Nothing after the end is read or passed: the charge is measured there.
             if self.complete or self.failure is not None:
                 break
         return position
 
     def _pass_idle(self, buffer: bytes, position: int, out: list[bytes]) -> int:
-        """Pass the first of comments and pings, drop the others; return the index behind them all."""
+        """Pass the first comments and pings, drop the others; return the index after them all."""
         end = find_idle_end(buffer, position)
         if end > position:
             if self._idle_left:
@@ -164,7 +163,7 @@ class EventStream(ABC):
         return end
 
     def _match(self, buffer: bytes, position: int, out: list[bytes]) -> int:  # noqa: ARG002
-        """Pass events that need no look inside; return the index behind them, or `position`."""
+        """Pass events that match templates; return the index after them, or `position`."""
         return position
 
     def _take_block(self, block: bytes, out: list[bytes]) -> None:
@@ -177,9 +176,10 @@ class EventStream(ABC):
                 self._end(out)
 
     def _end(self, out: list[bytes]) -> None:
-        """End the stream: the terminal event was seen, or a clean end stands for it."""
+        """End the stream after the terminal event, or after a clean end that replaces it."""
         reader, oversized = self._reader, self._framer.oversized_events
-        # A terminal event alone, or behind roles alone, ends nothing: no caller owes for it.
+        # A terminal event without output before it (roles do not count) ends nothing: no caller owes for
+        # it.
         made = self.delivered or reader.finished or reader.usage is not None
         if not made or not (reader.begun or oversized):
             self.failure = UpstreamError("The upstream's stream ended before it began.")
@@ -199,19 +199,19 @@ class EventStream(ABC):
 
     @abstractmethod
     def _add(self, event: Json, out: list[bytes]) -> None:
-        """Add to `out` what goes out for an event that the upstream left out."""
+        """Add to `out` the output for an event that the upstream left out."""
 
     @abstractmethod
     def _pass_event(self, event: Event, block: bytes, out: list[bytes]) -> None:
-        """Read one whole event and add to `out` what goes out for it. Raises UpstreamError."""
+        """Read one whole event and add its output to `out`. Raises UpstreamError."""
 
     @abstractmethod
     def _pass_oversized(self, piece: bytes) -> bytes:
-        """Return what goes out for a piece of an event that is too large to hold."""
+        """Return the output for a piece of an event that is too large to keep."""
 
 
 class TranslatedStream(EventStream):
-    """A `Pipeline` from one dialect to another: a reader's events in, a writer's out."""
+    """A `Pipeline` from one dialect to another: it reads with a reader and writes with a writer."""
 
     __slots__ = ("_owed", "_writer", "begun")
 
@@ -221,7 +221,7 @@ class TranslatedStream(EventStream):
         super().__init__(context, reader, Framer(MAX_TRANSLATED_EVENT_BYTES))
         self._writer = writer
         self._owed: UndeliverableReply | None = None
-        """The error that ends what the caller gets. The rest is read for its usage alone."""
+        """The error that ends the caller's stream. The rest is read only for its usage."""
         self.begun = False
 
     @property
@@ -261,7 +261,7 @@ class TranslatedStream(EventStream):
         self._pass_comments(event.comments, out)
         events = self._reader.read(event)
         if self._owed is not None:
-            # The charge is known now, so there is nothing left to read for.
+            # The charge is known now, so no more has to be read.
             if self._reader.finished and self._reader.usage is not None:
                 raise self._owed
             return
@@ -272,7 +272,7 @@ class TranslatedStream(EventStream):
         try:
             for one in events:
                 self._writer.write(one)
-        # The provider works on and charges for it, so the stream is read until its usage comes.
+        # The provider goes on working and charging, so the stream is read until its usage comes.
         except UndeliverableReply as error:
             self._owed = error
 
@@ -290,7 +290,8 @@ class TranslatedStream(EventStream):
         return b""
 
     def _close(self) -> None:
-        # What was held back counts as delivered, so it is written before the measure that is told.
+        # Buffered output counts as delivered, so it is written before the usage is measured for the
+        # caller.
         self._writer.flush()
         self.complete = True
         metered = self.measure()

@@ -1,9 +1,9 @@
-"""Templates: events of a stream that pass without a look inside, as nearly all of a stream are alike.
+"""Templates: they let events of a stream pass without being parsed, as nearly all events are alike.
 
-They differ in a few *holes*: the text fragment; at OpenAI also a random `obfuscation`, and in its Responses
-API a `sequence_number`. A template is such an event cut at its holes. It is proven when it is learned:
-the event with *probes* in its holes reads as the same object with those values, and what becomes of it
-was computed by the ordinary way. So whatever matches later needs no look inside.
+They differ in a few *holes*: the text fragment; at OpenAI also a random `obfuscation`, and in its
+Responses API a `sequence_number`. A template is such an event cut at its holes. It is proven when it is
+learned: the event with *probes* in its holes parses as the same object with those values, and its
+conversion was computed in the ordinary way. So later matches need not be parsed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from gateway.dialects.wire.jsonbytes import (
 )
 
 PROBE: Final = "\x00probe\x00"
-"""The text in the hole while the conversion is computed; no provider writes NULs."""
+"""The text in the hole while the conversion is computed. No provider writes NULs."""
 PROBE_BYTES: Final = orjson.dumps(PROBE)[1:-1]
 _OBFUSCATION: Final = b'"obfuscation":"'
 
 _Hole = Literal["text", "number", "noise"]
-# Atomic and of at most 18 digits: neither half a number nor one beyond 64 bits may match.
+# Atomic, with at most 18 digits: neither half a number nor one beyond 64 bits may match.
 _NUMBER: Final = rb"(?>0|[1-9][0-9]{0,17})(?![0-9])"
 _INSIDES: Final[dict[_Hole, bytes]] = {"text": STRING, "number": _NUMBER, "noise": STRING}
 _FIND: Final[dict[_Hole, re.Pattern[bytes]]] = {
@@ -44,9 +44,9 @@ _PROBES: Final[dict[_Hole, tuple[str, object]]] = {
     "number": ("sequence_number", 271828182845904523),
     "noise": ("obfuscation", "\x00noise\x00"),
 }
-"""The key of each hole, and the value that stands in it while an event is learned."""
+"""The key of each hole, and the value in it while an event is learned."""
 _OF_CHAT: Final[tuple[_Hole, ...]] = ("text", "noise")
-"""The holes of an event whose text was found by its reading, in order."""
+"""The holes of an event whose text was found by parsing, in order."""
 _NUMBERS: Final = re.compile(rb'"sequence_number": ?([0-9]+)')
 
 
@@ -55,17 +55,17 @@ class _Patterns:
     """Patterns of events, for an order of holes and the lengths around them."""
 
     rest: re.Pattern[bytes]
-    """One event from behind its head. Each hole has three groups: what is in it; the part of that from the
-    first byte on that may not stand for itself (of a text; else empty); and what follows the hole."""
+    """One event after its head. Each hole has three groups: its content; for a text, the part of the
+    content from the first byte that needs decoding (else empty); and the bytes after the hole."""
     run: re.Pattern[bytes]
-    """Any number of events that are equal around their holes, and what that is."""
+    """Any number of events that are equal around their holes."""
     event: re.Pattern[bytes]
-    """One event: its holes."""
+    """The holes of one event."""
 
 
 @functools.lru_cache(maxsize=256)
 def _compile(holes: tuple[_Hole, ...], sizes: tuple[int, ...]) -> _Patterns:
-    """Compile events of these holes; `sizes` are the lengths of the head and of what follows each hole.
+    """Compile events with these holes; `sizes` are the lengths of the head and of the text after each.
 
     Events of a provider differ in their ids but hardly in these lengths, so few patterns are compiled.
     """
@@ -74,7 +74,7 @@ def _compile(holes: tuple[_Hole, ...], sizes: tuple[int, ...]) -> _Patterns:
         inside = _INSIDES[hole]
         counted = rb"[ !#-\[\]-\x7f]*+(%b)" if hole == "text" else b"%b()"
         rest += b"(%b)(.{%d})" % (counted % inside, size)
-        # The first event is captured around its holes, and backreferences hold all others to it.
+        # The first event is captured around its holes; backreferences require the others to be equal.
         first += b"%b(.{%d})" % (inside, size)
         again += rb"%b\%d" % (inside, group)
         event += b"(%b).{%d}" % (inside, size)
@@ -84,27 +84,27 @@ def _compile(holes: tuple[_Hole, ...], sizes: tuple[int, ...]) -> _Patterns:
 
 @dataclass(slots=True)
 class Template:
-    """An event of the upstream around its holes, and what goes out around the same holes."""
+    """An event of the upstream around its holes, and its output around the same holes."""
 
     head: bytes
     head_bytes: int
     """The length of `head`."""
     around: tuple[bytes, ...]
-    """The bytes behind each hole."""
+    """The bytes after each hole."""
     form: bytes
-    """The event that goes out, with `%b` for each hole; b"" where it is the one that came."""
+    """The output event, with `%b` for each hole; b"" if it equals the input."""
     at_text: int
     """The number of holes before the text."""
     patterns: _Patterns
     tool: tuple[int, int] | None = None
-    """The choice and the tool call whose arguments the text is."""
+    """The choice and the tool call that the text is arguments of."""
     last: bytes = b""
-    """The bytes that passed last: their numbers are read only when someone asks for them."""
+    """The bytes that passed last. Their sequence number is read only on demand."""
 
     def maybe_pass_whole(self, data: bytes) -> tuple[bytes, int] | None:
-        """Convert one event of this shape that is all of `data`: the hot path.
+        """Convert `data` if it is exactly one event of this shape: the hot path.
 
-        Returns what goes out and the UTF-8 bytes of its text.
+        Returns the output and the UTF-8 bytes of its text.
         """
         if not data.startswith(self.head):
             return None
@@ -121,7 +121,7 @@ class Template:
     def pass_run(self, buffer: bytes, position: int, out: list[bytes]) -> tuple[int, int]:
         """Convert the events of this shape from `position` on into `out`, one by one.
 
-        Returns the index behind them and the UTF-8 bytes of their texts.
+        Returns the index after them and the UTF-8 bytes of their texts.
         """
         at, start, text_bytes = 3 * self.at_text, position, 0
         while buffer.startswith(self.head, position):
@@ -142,10 +142,10 @@ class Template:
         return position, text_bytes
 
     def pass_many(self, buffer: bytes, position: int, out: list[bytes]) -> tuple[int, int]:
-        """Convert all events of a run but its last, or none if any of them is in doubt.
+        """Convert all events of a run except its last, or none if any is in doubt.
 
         Returns what `pass_run` returns. It takes the same few steps for any number of events, and a
-        third of the time. The proof is that all events are equal around their holes.
+        third of the time. Correct because all events are equal around their holes.
         """
         tail = self.around[-1]
         stop = buffer.rfind(tail + self.head, position + 1) + len(tail)
@@ -156,11 +156,11 @@ class Template:
         self.last = buffer[position:stop]
         out += map(self.form.__mod__, rows) if self.form else (self.last,)
         texts = rows if len(self.around) == 1 else [row[self.at_text] for row in rows]
-        joined = b" ".join(texts)  # the spaces keep halves of surrogates apart
+        joined = b" ".join(texts)  # the spaces keep surrogate halves apart
         return stop, count_text_bytes(joined) - len(texts) + 1
 
     def read_number(self) -> int:
-        """Read the last number that passed; -1 where none did."""
+        """Read the last sequence number that passed; -1 if none did."""
         numbers = _NUMBERS.findall(self.last)
         return int(numbers[-1]) if numbers else -1
 
@@ -179,7 +179,7 @@ def _make(
 def maybe_cut(
     block: bytes, probed: dict[str, object], key: str, text: str
 ) -> tuple[bytes, bytes] | None:
-    """Cut `block` before and behind the inside of its text, proven by reading it with the probe."""
+    """Cut `block` before and after its text's content; parsing it with the probe proves the place."""
     for separator in (b'":"', b'": "'):
         needle = b'"' + key.encode() + separator
         at = block.find(needle)
@@ -187,7 +187,7 @@ def maybe_cut(
             if at < 0:
                 break
             start = at + len(needle)
-            # Another member may have the same key and text, so the place is proven by reading the probe.
+            # Another member may have the same key and text, so parsing the probe proves the place.
             rest = STRING_REST.match(block, start)
             if rest and maybe_loads(b'"' + block[start : rest.end()]) == text:
                 head, behind = block[:start], block[rest.end() - 1 :]
@@ -203,7 +203,7 @@ def maybe_learn(
 ) -> Template | None:
     """Make the template of a cut block and of its conversion with the probe in the hole."""
     out_head, probe, out_behind = converted.partition(PROBE_BYTES)
-    # The text must go out exactly once, or a later one could not take its place.
+    # The text must occur in the output exactly once, so that a later text can replace it.
     if not probe or PROBE_BYTES in out_behind:
         return None
     around, out = _cut_noise(behind), _cut_noise(out_behind)
@@ -218,16 +218,16 @@ def maybe_learn(
 
 
 def _cut_noise(behind: bytes) -> tuple[bytes, ...]:
-    """Cut what is behind a text at its obfuscation, if there is any."""
+    """Cut the bytes after a text at the obfuscation, if there is any."""
     middle, key, rest = behind.partition(_OBFUSCATION)
     noise = STRING_REST.match(rest) if key else None
     return (middle + key, rest[noise.end() - 1 :]) if noise else (behind,)
 
 
 def maybe_learn_numbered(block: bytes, body: Json) -> Template | None:
-    """Make the template of an event that is `body` and passes unchanged, its number as it is.
+    """Make the template of an event (`body`) that passes unchanged, including its number.
 
-    None if its text cannot be told from the rest.
+    None if its text cannot be located.
     """
     found = []
     for hole, pattern in _FIND.items():
