@@ -1,0 +1,96 @@
+"""Limits on a request's way, in figures: what is at one is served, and one more is not.
+
+Here are those that no other test of their folder is at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Final
+
+import pytest
+
+from gateway.api.admission import find_similar
+from gateway.api.front import clean_path
+from gateway.dialects.chat.state import StateCollector
+from gateway.dialects.exchanges import RERANK
+from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
+from gateway.ledger.serving.memory import check_admission
+from gateway.upstream.http1 import BadResponse, ResponseReader
+from gateway.upstream.rests import Breaker, KeyRing
+from tests.ledger.contract.kit import admission
+from tests.support.rows import each_row
+
+
+def rank(documents: int) -> None:
+    body = {"model": "m", "query": "q", "documents": ["d"] * documents}
+    RERANK.caller.parse_request(json.dumps(body).encode())
+
+
+def read_chunk_line(size: int) -> None:
+    reader = ResponseReader()
+    reader.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    reader.feed(b"1;".ljust(size, b"x"))
+
+
+def collect_reasoning(chars: int) -> None:
+    StateCollector("tag").add({"reasoning_details": ["x" * (chars - len('[""]'))]})
+
+
+def log_path(chars: int) -> None:
+    assert clean_path("/" * chars) == "/" * chars
+
+
+def suggest_name(chars: int) -> None:
+    assert find_similar("m" * 99, ["m" * chars])
+
+
+def compare_names(number: int) -> None:
+    """Those before the last have its letters, and are another word."""
+    assert find_similar("abcdef", [*("fedcba" + "f" * one for one in range(1, number)), "abcdefa"])
+
+
+LIMITS: Final[list[tuple[int, Callable[[int], None], type[Exception]]]] = [
+    (10_000, rank, BadRequest),
+    (16 << 10, read_chunk_line, BadResponse),
+    (8 << 20, collect_reasoning, UndeliverableReply),
+    (500, lambda chars: check_admission(replace(admission(), model="m" * chars)), ValueError),
+    (500, lambda chars: check_admission(replace(admission(), provider="p" * chars)), ValueError),
+    (80, log_path, AssertionError),
+    (100, suggest_name, AssertionError),
+    (16, compare_names, AssertionError),
+]
+
+
+@each_row(("most", "use", "refused"), LIMITS)
+def test_the_limit_is_served_and_one_more_is_not(
+    most: int, use: Callable[[int], None], refused: type[Exception]
+) -> None:
+    use(most)
+    with pytest.raises(refused):
+        use(most + 1)
+
+
+def test_a_breaker_is_open_for_thirty_seconds_after_five_failures() -> None:
+    breaker = Breaker()
+    assert [breaker.fail(7.0) for _ in range(5)] == [False] * 4 + [True]
+    assert [breaker.wait_seconds(now) for now in (36.75, 37.0)] == [0.25, 0]
+
+
+def test_broken_replies_within_a_tenth_of_a_second_are_one_failure() -> None:
+    breaker = Breaker()
+    for now, failures in ((0.0, 1), (0.099, 1), (0.1, 2)):
+        breaker.fail(now, at_once=True)
+        assert breaker.failures == failures
+
+
+def test_a_limited_key_rests_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=lambda: 7.0)
+    monkeypatch.setattr("gateway.upstream.rests.time", clock)
+    ring, error = KeyRing("p", ["a", "b"]), UpstreamError("m")
+    error.upstream_status = 429
+    assert ring.let_rest(ring.keys[0], "a", error)
+    assert [key.rest_seconds for key in ring.keys] == [60, 0]
