@@ -103,12 +103,10 @@ class PriceRule:
         if self.input_above is not None and tokens.all_input * _MARGIN <= self.input_above:
             return False
         # A provider may serve less than was asked for, so the standard terms count, too.
-        tiers = {None, STANDARD, options.terms.service_tier or STANDARD}
-        return (
-            self.window.has(at_ms)
-            and (options.any_tier or self.service_tier in tiers)
-            and self.speed in (None, STANDARD, options.terms.speed or STANDARD)
-            and self.inference_geo in (None, STANDARD, options.terms.inference_geo or STANDARD)
+        return self.window.has(at_ms) and all(
+            getattr(self, name) in (None, STANDARD, getattr(options.terms, name) or STANDARD)
+            or (name == "service_tier" and options.any_tier)
+            for name in CONDITIONS
         )
 
     def meets(self, other: Self) -> bool:

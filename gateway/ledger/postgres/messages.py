@@ -81,16 +81,12 @@ def write_settlements(items: Iterable[Item], now_ms: int) -> bytes:
 
 def write_raises(items: Iterable[Item]) -> bytes:
     """Write holds that are raised to their present amounts."""
-    return orjson.dumps(
-        [
-            {
-                "id": item.request_id,
-                "account_id": item.hold.account.id,
-                "amount_nano": item.hold.amount_nano,
-            }
-            for item in items
-        ]
-    )
+    raises = []
+    for item in items:
+        hold = item.hold
+        ids = {"id": item.request_id, "account_id": hold.account.id}
+        raises.append({**ids, "amount_nano": hold.amount_nano})
+    return orjson.dumps(raises)
 
 
 def write_admissions(items: Iterable[Item], in_doubt: Container[str], now_ms: int) -> bytes:

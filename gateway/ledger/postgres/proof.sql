@@ -1,5 +1,20 @@
--- Checks of an audit in PostgreSQL, behind those of both databases: what SQLite's rules refuse, and here
--- would cost each round the time to verify. `sql.audit.Check` says how a check is written.
+-- Checks of an audit in PostgreSQL, behind those of both databases: what is in flight, and what SQLite's
+-- rules refuse, and here would cost each round the time to verify. `sql.audit.Check` says how a check is
+-- written.
+
+--: account {0}: it has {1} in flight, and {2} requests pending
+SELECT accounts.id, in_flight, coalesce(pending.requests, 0)
+FROM accounts LEFT JOIN (
+    SELECT account_id, count(*) AS requests FROM requests WHERE state = 'pending' GROUP BY 1
+) AS pending ON pending.account_id = accounts.id
+WHERE in_flight <> coalesce(pending.requests, 0);
+
+--: key {0}: it has {1} in flight, and {2} requests pending
+SELECT keys.id, in_flight, coalesce(pending.requests, 0)
+FROM keys LEFT JOIN (
+    SELECT key_id, count(*) AS requests FROM requests WHERE state = 'pending' GROUP BY 1
+) AS pending ON pending.key_id = keys.id
+WHERE in_flight <> coalesce(pending.requests, 0);
 
 --: request {0}: {1}, {2}: its end, status or costs are another state's
 SELECT id, state, outcome FROM requests

@@ -182,13 +182,6 @@ _HELD: Final = """
     ) AS pending ON pending.{column} = {table}.id
     WHERE {table}.{sum} <> coalesce(pending.amount_nano, 0)
 """
-_IN_FLIGHT: Final = """
-    SELECT {table}.id, in_flight, coalesce(pending.requests, 0)
-    FROM {table} LEFT JOIN (
-        SELECT {column}, count(*) AS requests FROM requests WHERE state = 'pending' GROUP BY 1
-    ) AS pending ON pending.{column} = {table}.id
-    WHERE in_flight <> coalesce(pending.requests, 0)
-"""
 _SUMS: Final = (
     ("held_nano", "hold_nano", "held is {1}, its pending requests hold {2} nano-units"),
     ("unheld_nano", "unheld_nano", "not held is {1}, its pending requests say {2} nano-units"),
@@ -199,7 +192,6 @@ _SCOPES: Final = (
     ("key", "keys", "origin_id"),
     ("budget", "budgets", "budget_id"),
 )
-_COUNT_MESSAGE: Final = "{what} {{0}}: it has {{1}} in flight, and {{2}} requests pending"
 
 
 CHECKS: Final = (
@@ -210,13 +202,6 @@ CHECKS: Final = (
         )
         for what, table, column in _SCOPES
         for total, amount, complaint in _SUMS
-    ),
-    audit.Check(
-        _IN_FLIGHT.format(table="accounts", column="account_id"),
-        _COUNT_MESSAGE.format(what="account"),
-    ),
-    audit.Check(
-        _IN_FLIGHT.format(table="keys", column="key_id"), _COUNT_MESSAGE.format(what="key")
     ),
     *audit.read_checks(__file__),
 )

@@ -40,7 +40,7 @@ from gateway.ledger.sql.alerts import AlertBook, ObservationBook
 from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.calls import CallBook
 from gateway.ledger.sql.codes import CodeBook
-from gateway.ledger.sql.database import Connection, Database, Part, Value, Values, read_script
+from gateway.ledger.sql.database import Connection, Database, Part, Value, read_script
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
 from gateway.ledger.sql.orders import OrderBook
@@ -141,13 +141,11 @@ class EventBook(Part):
 
     def read_after(self, action: str, after_id: int, since_ms: int) -> list[EventView]:
         """Return the events of an action behind an id and from a time on, the earliest first."""
-        wanted: Values = {
-            "action": action,
-            "after": after_id,
-            "since": since_ms,
-            "limit": MAX_AT_ONCE,
-        }
-        return [EventView(*row) for row in self._database.fetch(_SQL["events after"], wanted)]
+        rows = self._database.fetch(
+            _SQL["events after"],
+            {"action": action, "after": after_id, "since": since_ms, "limit": MAX_AT_ONCE},
+        )
+        return [EventView(*row) for row in rows]
 
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
         """Note what a process did to itself, and when. It must not contain a secret."""
