@@ -1,9 +1,9 @@
 """Both sides of the chat dialect: callers' requests checked; upstreams asked, and their JSON replies.
 
-OpenAI's other services are asked in much the same way, so what they share is here, too.
+OpenAI's other services are requested in much the same way, so the shared parts are here, too.
 
-Only what the gateway prices or the schema bounds is checked before money is held; everything else
-passes through, known or not. Texts and codes are OpenAI's own where those are known.
+Before money is held, only fields that are priced or limited by the schema are checked. All others pass,
+known or not. Texts and codes are OpenAI's own where known.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ChatCaller(Caller):
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, FIELDS, ("model", "messages"))
         options = body.get("stream_options") or {}
-        # A provider may heed either of them, and the hold has to cover both.
+        # A provider may obey either limit, and the hold has to cover both.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
         request = CompletionRequest(
             body,
@@ -76,7 +76,7 @@ def _check_messages(messages: object, request: CompletionRequest) -> None:
     if type(messages) is not list:
         raise fields.wrong_type("messages", "an array of objects", messages)
     # Conversations have thousands of messages, so these checks make no `Field` of each.
-    for index, message in enumerate(messages):  # names are made for errors alone: most are well
+    for index, message in enumerate(messages):  # names are made only for errors
         if type(message) is not dict:
             raise fields.wrong_type(f"messages[{index}]", "an object", message)
         role, content = message.get("role"), message.get("content")
@@ -112,7 +112,7 @@ def _check_content(where: str, content: object, request: CompletionRequest) -> N
 
 
 def _add_file(where: str, kind: str, part: Json, request: CompletionRequest) -> None:
-    """Add the file of a part. Raises BadRequest for one that is named by its id."""
+    """Add the file of a part. Raises BadRequest for a file named by its id."""
     held = part.get(kind)
     file = held if isinstance(held, dict) else {"url": held}
     if part.get("file_id") is not None:
@@ -208,7 +208,7 @@ class ChatUpstream(Upstream):
         return count_choices_text(reply["choices"], "message")
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
-        """Edit model and id, and repair what breaks the schema; without a usage, tell `tokens`."""
+        """Edit model and id, repair what breaks the schema, and add `tokens` if there is no usage."""
         shown = hide_bill(reply, text)
         repaired = _maybe_repair(shown, tokens, context) or (None if shown is reply else shown)
         wanted, model = repaired or reply, reply.get("model")
@@ -259,7 +259,7 @@ class ServiceUpstream(ChatUpstream):
         raise UpstreamError(f"The upstream's reply is not {self.reply_name}.")
 
     def _parse(self, text: bytes) -> object:
-        """Parse a reply, or what of it is read; None if it is not JSON."""
+        """Parse a reply, or the part of it that is read; None if it is not JSON."""
         return maybe_loads(text)
 
     def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
@@ -288,7 +288,7 @@ def _maybe_repair(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | 
         fixes["id"] = ID_PREFIX + context.request_id
     if type(usage) is not dict:
         fixes["usage"] = make_chat_usage(tokens)
-    # What is charged agrees with the report in nearly all replies, which then is read only once.
+    # In nearly all replies the charge agrees with the report, which is then read only once.
     elif not tells(usage, tokens) and (sums := maybe_repair_chat_usage(usage)) is not None:
         fixes["usage"] = sums
     choices = [*map(_repair_choice, count(), lifted["choices"])]

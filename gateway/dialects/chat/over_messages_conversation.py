@@ -1,4 +1,4 @@
-"""A chat conversation as messages turns: who said what, in which order, and the blocks of it."""
+"""A chat conversation as messages turns: their roles, order and blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url
 
 CACHE_MARK: Final = "cache_control"
-"""The upstream's own mark of what to cache, which chat callers may use as well."""
+"""The upstream's cache mark, which chat callers may use, too."""
 _MEDIA_TYPES: Final = {
     **{name: name for name in ("image/jpeg", "image/png", "image/gif", "image/webp")},
     "image/jpg": "image/jpeg",
@@ -20,7 +20,7 @@ _MEDIA_TYPES: Final = {
 """The pictures that the upstream takes; `image/jpg` is a common slip."""
 _PDF: Final = "application/pdf"
 _PDF_BEGIN: Final = "JVBERi"
-"""The base64 of `%PDF`, by which a document without a media type is known."""
+"""The base64 of `%PDF`, which identifies a document without a media type."""
 
 
 class Turns(pivot.Conversation):
@@ -48,7 +48,7 @@ class Turns(pivot.Conversation):
         self._unanswered: set[str] = set()
         """Calls of the last turn that wait for a result."""
         self._late: list[Json] = []
-        """Instructions that wait for those results, which come right behind their calls."""
+        """Instructions that wait for the results of calls, which must directly follow the calls."""
         super().__init__(messages)
         self._add_late()
         if not self.turns:
@@ -104,7 +104,7 @@ class Turns(pivot.Conversation):
         return {"type": "tool_use", "id": identity, "name": name, "input": read_input(arguments)}
 
     def _add_result(self, identity: str, message: Field) -> None:
-        identity = shape_id(identity)  # as the call's id was: they must stay equal
+        identity = shape_id(identity)  # rewritten like the call's id, so that they stay equal
         result: Json = {"type": "tool_result", "tool_use_id": identity}
         content = message.get("content")
         if not isinstance(content, str):
@@ -122,7 +122,7 @@ class Turns(pivot.Conversation):
             self._add_late()
 
     def _append(self, role: str, blocks: list[Json]) -> None:
-        """Append a turn, unless nothing is in it: the upstream refuses empty ones."""
+        """Append a turn unless it is empty: the upstream refuses empty turns."""
         if blocks:
             self.turns.append({"role": role, "content": blocks})
             self._results = 0

@@ -1,7 +1,7 @@
 """A message, or a stream of one, as a chat completion: its blocks, its ending and its usage.
 
-In a stream, the finish reason waits for the end, since a later `message_delta` may revise it, and the
-last chunk of a choice must be its last.
+In a stream, the finish reason waits for the end: a later `message_delta` may revise it, and no chunk of
+a choice may follow it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FRAGMENTS: Final = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
 def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
-    """Write a chat completion of what the upstream said."""
+    """Write a chat completion from a message."""
     functions = writer.uses_functions(context.request.body)
     blocks = read_blocks(reply)
     calls = [_make_call(block) for block in blocks if block.get("type") == "tool_use"]
@@ -106,9 +106,9 @@ class _Call:
     """A tool's block while it is open."""
 
     number: int
-    """Its number among the tools' blocks alone, which are what chat counts."""
+    """Its number among the tools' blocks, as chat counts only these."""
     input: object
-    """The start's arguments: none, unless the upstream sends them in one piece."""
+    """The arguments in the start event: empty, unless the upstream sends them in one piece."""
     has_arguments: bool = False
     """A fragment of arguments has come."""
 
@@ -123,12 +123,12 @@ class ChunkWriter(writer.ChoiceWriter):
         self._block_start = 0
         """Characters of content before the latest block of text."""
         self._citations: list[Json] = []
-        """The citations of that block: they are about the whole of it, and may come first."""
+        """The citations of that block. They concern the whole block and may come before its text."""
         self._calls: dict[int, _Call] = {}
         self._thinking: dict[int, tuple[Json, dict[str, list[str]]]] = {}
         """The blocks of thinking that are open, and the fragments of their texts."""
         self._ending: tuple[str, Json] = "", {}
-        """The stop reason, and what is told of it."""
+        """The stop reason, and its explanation."""
 
     def write(self, event: Json) -> None:
         write = self._WRITERS.get(event["type"])
@@ -189,7 +189,7 @@ class ChunkWriter(writer.ChoiceWriter):
         if call is None or call.has_arguments:
             return
         self._add_arguments(call, dump_arguments(call.input))
-        if not call.has_arguments:  # not counted as text: the model made nothing of it
+        if not call.has_arguments:  # not counted as text: the model made none
             self._write_call(call.number, {}, "function", {"arguments": writer.NO_ARGUMENTS})
 
     def _cite(self) -> None:
@@ -214,7 +214,7 @@ class ChunkWriter(writer.ChoiceWriter):
         "content_block_stop": _close_block,
         "message_delta": _note_stop,
     }
-    """Keys are event types; what is not here says nothing to a chat caller."""
+    """Keys are event types; other events mean nothing to a chat caller."""
 
 
 def _read_index(event: Json) -> int:

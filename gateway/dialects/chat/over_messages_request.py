@@ -3,7 +3,7 @@
 Every field of the chat schema is in one of the tables below, so that none is lost silently.
 
 Schemas are adapted as Anthropic's own SDKs do: every object is closed, `oneOf` becomes `anyOf`, and
-what the upstream refuses (such as `minimum`) is told in the description instead. A malformed schema is
+keywords that the upstream refuses (such as `minimum`) move to the description. A malformed schema is
 left to the upstream to refuse.
 """
 
@@ -24,17 +24,17 @@ _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _FORCING: Final = frozenset({"any", "tool"})
 
 _SEARCH: Final[Json] = {"type": "web_search_20250305", "name": WEB_SEARCH}
-"""The version of the tool that all of the upstream's models take."""
+"""The version of the search tool that all of the upstream's models accept."""
 _SEARCH_FIELDS: Final = frozenset({"allowed_domains", "blocked_domains", "max_uses"})
 _KNOWN_OF_SEARCH: Final = _SEARCH_FIELDS | {"search_context_size", "user_location"}
-"""The upstream decides itself how much of what it found the model reads."""
+"""The upstream itself decides how much of its findings the model reads."""
 
 
 def translate_tools(body: Field, called: Sequence[str]) -> Json:
     """Write `tools` and `tool_choice`. Raises BadRequest for tools that are no functions.
 
-    Tools that were called earlier and are offered no more are still declared, since the upstream
-    refuses a conversation with calls and no tools; `none` keeps them from being called.
+    Tools that were called earlier and are no longer offered are still declared, since the upstream
+    refuses calls without tools; `none` prevents further calls.
     """
     tools = pivot.read_tools(body, _read_tool, _read_function)
     choice, search = pivot.find_choice(body), _read_search(body[SEARCH_OPTIONS])
@@ -57,7 +57,7 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
 
 
 def is_forced(made: Json) -> bool:
-    """Return whether the upstream's request leaves the model no reply but a call."""
+    """Return whether the upstream's request forces the model to call a tool."""
     return made.get("tool_choice", {}).get("type") in _FORCING
 
 
@@ -126,7 +126,7 @@ _UNIONS: Final = ("anyOf", "allOf")
 
 
 def adapt_schema(schema: Any) -> Any:
-    """Return a schema that the upstream takes; what is no object is returned as it is."""
+    """Return a schema that the upstream accepts; values other than objects are returned unchanged."""
     if type(schema) is not dict:
         return schema
     if "$ref" in schema:  # nothing but definitions may stand beside it
@@ -158,7 +158,7 @@ def _read_kinds(schema: Json) -> list[Any]:
 
 
 def _describe(left: Json, description: Any) -> Json:
-    """Say in words what cannot be enforced, so that the model may follow it all the same."""
+    """Describe in words what cannot be enforced, so that the model may still follow it."""
     said = "{" + ", ".join(f"{key}: {value}" for key, value in left.items()) + "}"
     return {"description": f"{description}\n\n{said}" if description is not None else said}
 
@@ -219,14 +219,14 @@ the bill unseen (`speed`, `inference_geo`, `container`) or contradict what is ma
 _KNOWN: Final = CARRIED | DROPPED | PASSED
 
 MAX_TEMPERATURE: Final = 1
-"""The upstream's own limit; the chat dialect's is 2. What is above is sent as this."""
+"""The upstream's limit; chat's is 2. Higher values are sent as this one."""
 SERVICE_TIERS: Final = {
     **dict.fromkeys(("auto", "priority", "fast"), "auto"),
     **dict.fromkeys(("default", "standard"), "standard_only"),
 }
 
 _CONTACT = re.compile(r"[^@\s]+@[^@\s]+|\+[\d\s().-]{7,}")
-"""An e-mail address or a telephone number: the upstream wants no such thing as a user's id."""
+"""An e-mail address or a telephone number, which the upstream refuses as a user's id."""
 
 JSON_INSTRUCTION: Final = "Reply with one JSON object and nothing else."
 EFFORTS: Final = {
@@ -243,7 +243,7 @@ MIN_BUDGET_TOKENS: Final = 1024
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the messages request. Raises BadRequest, naming the field that cannot be carried over."""
     body = pivot.open_request(request, target, _KNOWN, REFUSED)
-    # The upstream requires a limit; without one from the caller it is the model's own.
+    # The upstream requires a limit; if the caller states none, the model's cap is sent.
     max_tokens = target.max_output_tokens if request.max_tokens is None else request.max_tokens
     conversation = Turns(body["messages"], leading_system=target.leading_system)
     made: Json = {"model": request.model, "max_tokens": max_tokens}
@@ -267,7 +267,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
 
 
 def _has_marks(made: Json) -> bool:
-    """Return whether the caller has marked what is to be cached."""
+    """Return whether the caller has set cache marks."""
     said = (block for turn in made["messages"] for block in turn["content"])
     return any(
         CACHE_MARK in one for one in (*made.get("system", ()), *made.get("tools", ()), *said)
@@ -336,7 +336,7 @@ def _translate_reasoning(field: Field, max_tokens: int, target: Target, *, force
             thinking = {} if forced else {"thinking": {"type": "adaptive"}}
             return {**thinking, "output_config": {"effort": EFFORTS[word]}}
         case "budget" if forced or word == "none":
-            return {}  # such models think only when they are told to
+            return {}  # such models think only on request
         case "budget":
             return _make_budget(field, max_tokens)
         case "none":

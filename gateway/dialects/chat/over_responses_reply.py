@@ -1,8 +1,8 @@
 """A response, or a stream of one, as a chat completion: its items, its ending and its usage.
 
-Only the items count: some upstreams leave the shortcuts beside them (`output_text`) empty. In a stream,
-text goes out as it comes. An item is complete in its `output_item.done`; what of it came in no event
-before is written then, since some upstreams leave the deltas out, or the item's announcement.
+Only the items count: some upstreams leave shortcuts such as `output_text` empty. In a stream, text is
+written as it arrives. `output_item.done` has the complete item; parts that no earlier event had are
+written then, since some upstreams omit the deltas or the item's announcement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PARTS: Final = {
     "summary_text": ("reasoning_content", "text"),
     "reasoning_text": ("reasoning_content", "text"),
 }
-"""The key of a chat message, and that of the part's text, by the type of a part."""
+"""By the type of a part: the key of the chat message, and the key of the part's text."""
 REASONING: Final = "reasoning_tokens"
 """The detail of the usage that says how long the model thought."""
 _TEXTS: Final = {
@@ -58,7 +58,7 @@ class Part(NamedTuple):
     """A text within an item."""
 
     key: str
-    """The member of a chat message that it goes to."""
+    """The member of a chat message that the text goes to."""
     place: tuple[str, int]
     """Its place in the item: the array and the index."""
     text: str
@@ -67,7 +67,7 @@ class Part(NamedTuple):
 
 
 def read_parts(item: Json) -> Iterator[Part]:
-    """Read the texts of an item; what calls a tool, or was run by the upstream, has none."""
+    """Read the texts of an item. Calls, and tools that the upstream ran, have none."""
     if item.get("type") not in _SPEAKING:
         return
     for name in ("summary", "content"):
@@ -93,7 +93,7 @@ class Paragraphs:
         self._last: dict[str, Hashable] = {}
 
     def separate(self, part: Part, item: Hashable) -> str:
-        """Return a fragment of a text, behind a blank line if it begins a paragraph."""
+        """Return a fragment of a text, after a blank line if it begins a paragraph."""
         if not part.text:
             return ""
         paragraph = (item, part.place) if part.key == "reasoning_content" else item
@@ -129,7 +129,7 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
 
 
 def maybe_image(item: Json) -> Json | None:
-    """Write the picture that an item brings; None for one that brings none."""
+    """Write the picture of an item; None for items without a picture."""
     if item.get("type") != "image_generation_call" or not (data := get_text(item, "result")):
         return None
     url = f"data:image/{get_text(item, 'output_format') or 'png'};base64,{data}"
@@ -163,7 +163,7 @@ def to_finish_reason(reply: Json, *, called: bool, functions: bool) -> str:
             raise UpstreamError(message or "The upstream ended its reply with an error.")
         case "incomplete":
             reason = get_object(reply, "incomplete_details").get("reason")
-            # Chat has one word for all that cuts a reply short but the filter.
+            # Chat has one word for all reasons to cut a reply short, except the filter.
             return "content_filter" if reason == "content_filter" else "length"
         case _:
             if not called:
@@ -245,7 +245,7 @@ class ChunkWriter(writer.ChoiceWriter):
             self._find_call(item, kind, _find_item(event))
 
     def _find_call(self, item: Json, kind: writer.ToolKind, where: int | str) -> _Call:
-        """Return an item's call, which is begun if it is new."""
+        """Return an item's call; begin it if it is new."""
         call = self._calls.get(where)
         if call is None:
             number = self._begin_call(item.get("call_id"), item.get("name"), kind)
@@ -306,7 +306,7 @@ class ChunkWriter(writer.ChoiceWriter):
 
 
 def _find_item(event: Json) -> int | str:
-    """Return what tells an item from the others: its index, else its id."""
+    """Return what identifies an item: its index, else its id."""
     index = event.get("output_index")
     if isinstance(index, int):
         return index

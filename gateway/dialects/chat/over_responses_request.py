@@ -28,10 +28,10 @@ _INSTRUCTING: Final = frozenset({"system", "developer"})
 
 
 def lift_instructions(items: list[Json], *, everywhere: bool) -> tuple[str, list[Json]]:
-    """Take the leading instructions out, or all of them, as one text; give it and what is left.
+    """Take out the leading instructions, or all of them; return them as one text, and the other items.
 
-    They stay where they are if nothing else is in the conversation, since the upstream refuses an
-    empty one, and from the first one on that has cache marks, which a text has no place for.
+    They stay if the conversation has nothing else, since the upstream refuses an empty one. From the
+    first instruction with cache marks on they stay, too, as a text has no place for marks.
     """
     if everywhere:
         lifted = [item for item in items if item.get("role") in _INSTRUCTING]
@@ -74,7 +74,7 @@ class _Items(pivot.Conversation):
         self._add_message("user", _translate_content(message["content"], pivot.ALL_PARTS))
 
     def _add_assistant(self, message: Field) -> None:
-        """Add the reasoning that the upstream encrypted, what was said, then the calls."""
+        """Add the reasoning that the upstream encrypted, then the texts, then the calls."""
         begin = len(self.items)
         content = _translate_spoken(message["content"])
         if (refusal := message["refusal"]).value is not None:
@@ -97,7 +97,7 @@ class _Items(pivot.Conversation):
             output = ""
         elif not isinstance(output, str):
             output = _translate_content(message["content"], pivot.ALL_PARTS)
-        # The type of a result has to be that of its call.
+        # A result has to have the type that belongs to its call.
         kind = "custom_tool_call" if identity in self._custom_ids else "function_call"
         self.items.append({"type": f"{kind}_output", "call_id": identity, "output": output})
 
@@ -136,7 +136,7 @@ def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
 
 
 def _translate_spoken(content: Field) -> list[Json]:
-    """Write what an assistant said as output parts, empty text left out."""
+    """Write an assistant's content as output parts, empty text left out."""
     if content.value is None:
         return []
     if isinstance(content.value, str):
@@ -191,7 +191,7 @@ _KNOWN: Final = CARRIED | DROPPED | PASSED
 _COPIED: Final = SHARED | PASSED - {"reasoning"}
 
 MIN_OUTPUT_TOKENS: Final = 16
-"""Tokens of the least limit that OpenAI takes."""
+"""The least token limit that OpenAI accepts."""
 _KINDS: Final = ("custom", "function")
 """Tools that the caller runs itself."""
 _KNOWN_OF_SEARCH: Final = frozenset(
@@ -227,7 +227,7 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
 
 
 def _translate_text(body: Field) -> Json:
-    """Write the form that the reply is to have, and how long it is to be."""
+    """Write the requested form and verbosity of the reply."""
     made: Json = {}
     form = body["response_format"]
     if form.value is not None:
@@ -324,7 +324,7 @@ def _read_search(options: Field) -> list[Json]:
 
 def _read_choice(choice: Field) -> object:
     match choice.value:
-        case {"type": "web_search"}:  # the upstream has no word for it but this
+        case {"type": "web_search"}:  # the upstream's only word for it
             return {"type": "allowed_tools", "mode": "required", "tools": [SEARCH_CHOICE]}
         case "auto" | "required" | "none" as word:
             return word

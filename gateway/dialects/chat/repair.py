@@ -1,11 +1,11 @@
-"""Chat replies: the tokens they report, their text to estimate from, and repairs of broken chunks.
+"""Chat replies: reported tokens, text to estimate from, and repairs of broken chunks.
 
 README.md has who breaks OpenAI's schema and how.
 
-`ChunkRepair` sees every parsed chunk of a stream once, in order, and answers None for one that
-conforms (its bytes pass untouched) or the chunks that should stand in its place. A choice has three
-parts: its first chunk (role and empty content), its content, and its last chunk (empty delta and
-finish_reason). What an upstream merges is split into these parts.
+`ChunkRepair` sees every parsed chunk of a stream once, in order. It returns None for a chunk that
+conforms (its bytes pass untouched), or the chunks to send instead. A choice has three parts: its first
+chunk (role and empty content), its content, and its last chunk (empty delta and finish_reason). Merged
+chunks are split into these parts.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _MEDIA: Final = frozenset({"image", "image_url", "audio", "input_audio"})
 
 
 def count_choices_text(choices: list[object], key: Literal["message", "delta"]) -> int:
-    """Count the UTF-8 bytes that the choices of a reply or of a chunk bring."""
+    """Count the UTF-8 bytes of output in the choices of a reply or a chunk."""
     found = (choice.get(key) for choice in choices if isinstance(choice, dict))
     return sum(count_message_text(message) for message in found if isinstance(message, dict))
 
 
 def count_message_text(message: Json) -> int:
-    """Count the UTF-8 bytes that a message or a delta brings: text, reasoning and arguments."""
+    """Count the UTF-8 bytes of output in a message or a delta: text, reasoning and arguments."""
     content = message.get("content")
     thinking, text = read_content(content)
     reasoning = read_reasoning(message) or thinking
@@ -45,7 +45,7 @@ def count_message_text(message: Json) -> int:
 
 
 def carries(choice: object, key: Literal["message", "delta"]) -> bool:
-    """Return whether a choice brings anything that the model made, text or not."""
+    """Return whether a choice contains any output of the model."""
     delta = choice.get(key) if isinstance(choice, dict) else None
     if not isinstance(delta, dict):
         return False
@@ -87,14 +87,14 @@ def _count_call(call: Json) -> int:
 
 
 def list_media(message: Json) -> list[object]:
-    """List the pictures and recordings that the model made, as they came."""
+    """List the pictures and recordings that the model made, unchanged."""
     parts, audio = get_list(message, "content"), get_object(message, "audio")
     inline = [part for part in parts if isinstance(part, dict) and get_text(part, "type") in _MEDIA]
     return [*get_list(message, "images"), *inline, *([audio] if audio else [])]
 
 
 def _count_media(message: Json) -> int:
-    """Count pictures, each as much text as a picture is, and what is said in a recording."""
+    """Count pictures, each as a fixed number of text bytes, and the transcripts of recordings."""
     audio = get_object(message, "audio")
     pictures = len(list_media(message)) - bool(audio)
     return pictures * PICTURE_BYTES + count_text(audio.get("transcript"))
@@ -119,7 +119,7 @@ class _Tools:
     by_id: dict[str, int] = field(default_factory=dict)
     ids: dict[int, str] = field(default_factory=dict)
     moved: dict[int, int] = field(default_factory=dict)
-    """The latest call at an index of the upstream's that came again for another one."""
+    """For each upstream's index used again by another call: the latest call at it."""
 
 
 class ChunkRepair:
@@ -139,8 +139,8 @@ class ChunkRepair:
 
     @property
     def moves(self) -> int:
-        """Grows with each call that comes at the index of another one."""
-        if not self._tools:  # as in most streams, whose every event asks
+        """Grows with each call that reuses another call's index."""
+        if not self._tools:  # the usual case, tested first: each event comes here
             return 0
         return sum(sum(tools.moved.values()) for tools in self._tools.values())
 
@@ -159,11 +159,11 @@ class ChunkRepair:
                 for number, part in self._split(choice, position):
                     split[number].append(part)
         used = [parts for parts in split if parts] or [[]]
-        # What conforms was split into nothing but itself.
+        # A conforming chunk was split into just itself.
         is_whole = len(used) == 1 and len(used[0]) == len(choices)
         if chunk is given and is_whole and all(map(is_, used[0], choices)):
             return None
-        # The usage stays with the last of them, so that a client that adds usages up reads it once.
+        # Only the last chunk keeps the usage, so that clients that add up usages count it once.
         early = {**chunk, "usage": None} if "usage" in chunk else chunk
         chunks = [{**early, "choices": parts} for parts in used]
         chunks[-1] = {**chunk, "choices": used[-1]}
@@ -181,7 +181,7 @@ class ChunkRepair:
         self._tools[choice].latest = tool
 
     def _split(self, choice: Json, position: int) -> list[tuple[int, Json]]:
-        """Split one choice of a chunk into its parts; one that conforms is its only part."""
+        """Split one choice of a chunk into its parts; a conforming choice is its only part."""
         index, delta = choice.get("index"), choice.get("delta")
         if not isinstance(index, int) or isinstance(index, bool):
             index = position
@@ -220,7 +220,7 @@ class ChunkRepair:
 
 
 def _carries(delta: Json) -> bool:
-    """Return whether a delta brings anything but its role."""
+    """Return whether a delta contains more than its role."""
     return any(value not in _EMPTY for key, value in delta.items() if key != "role")
 
 
@@ -235,10 +235,10 @@ def _repair_envelope(chunk: Json) -> Json:
 
 
 def _repair_tool_call(call: Json, state: _Tools) -> Json:
-    """Add the index of a call, or give one of its own to a call that has another's.
+    """Add a missing index to a call, or replace an index that belongs to another call.
 
-    A fragment with a known id continues its call, one without id and name the latest; any other one
-    begins the next.
+    A fragment with a known id continues that call, a fragment without id and name the latest call; any
+    other begins a new call.
     """
     told, identity = call.get("index"), get_text(call, "id")
     is_named = bool(get_text(get_object(call, "function"), "name"))
@@ -247,7 +247,7 @@ def _repair_tool_call(call: Json, state: _Tools) -> Json:
         if identity and is_named and state.ids.get(index, identity) != identity:
             index = state.moved[told] = state.highest + 1  # Gemini's and Ollama's are all 0
     else:
-        # Without an index, only an id or a name can say that another call begins.
+        # Without an index, only an id or a name shows that another call begins.
         begins = bool(identity) or is_named
         following = state.latest + 1 if begins or state.latest < 0 else state.latest
         index = state.by_id.get(identity, following)
@@ -266,7 +266,7 @@ def _repair_tool_call(call: Json, state: _Tools) -> Json:
 def _split_role(
     choice: Json, delta: Json, parts: list[tuple[int, Json]], *, may_merge: bool
 ) -> Json:
-    """Append a choice's first chunk; give the rest of its delta.
+    """Append a choice's first chunk; return the rest of its delta.
 
     A delta that holds only role, content and empty values is the first chunk itself.
     """
@@ -284,7 +284,7 @@ def _split_role(
 
 
 def _split_last(choice: Json, delta: Json, parts: list[tuple[int, Json]]) -> None:
-    """Append a choice's last chunk, what it carries split off."""
+    """Append a choice's last chunk, after splitting off its content."""
     payload = {key: value for key, value in delta.items() if value not in _EMPTY}
     if payload:
         parts.append((_BODY, {**choice, "delta": payload, "finish_reason": None}))

@@ -1,13 +1,13 @@
-"""Earlier turns as chat upstreams want them back, and how callers of other dialects carry them.
+"""Earlier turns as chat upstreams want them back, and seals in which callers of other dialects carry them.
 
 Gemini signs calls (`extra_content`), OpenRouter gives `reasoning_details`, DeepSeek and Kimi want their
-`reasoning_content` again. A `StateCollector` seals the first two for the caller. On the way back an
-assistant's message has seals behind the ids of its calls, or in a member of its own, where a
-translation puts what its caller carried.
+`reasoning_content` again. A `StateCollector` seals the first two for the caller. On the way back, an
+assistant's message has the seals after its calls' ids, or in a separate member, in which a translation
+puts the seals that its caller sent.
 
-A seal travels where SDKs return a text untouched: in the signature of a thinking block, in the encrypted
-content of a reasoning item, behind the id of a tool call. It has the tag of its provider, and goes
-back to that one alone. It keeps nothing secret, and proves nothing.
+A seal travels in texts that SDKs return unchanged: the signature of a thinking block, the encrypted
+content of a reasoning item, or after the id of a tool call. It carries its provider's tag, and goes back
+only to that provider. It keeps nothing secret, and proves nothing.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from gateway.errors import UndeliverableReply
 ANY_TAG: Final = "gw1."
 """The beginning of all tags."""
 _TAG_HEX_CHARS: Final = 8
-"""Hex characters in a tag: they tell a few providers apart."""
+"""Hex characters in a tag: enough to distinguish a few providers."""
 _OURS: Final = "~"
-"""Stands between a tag and what the gateway sealed itself: no provider's own seal begins with it."""
+"""Separates a tag from the gateway's own seals: no provider's seal begins with it."""
 _SEPARATOR: Final = ","
-"""Stands between the seals of one text."""
+"""Separates the seals of one text."""
 _LEAST_ELEMENTS: Final = 100
 """Values that a state of any length may have."""
 _BYTES_PER_ELEMENT: Final = 16
 """Bytes of a state for each further value, as nearly all of it is text."""
 _ID_MARK: Final = "-gw1-"
-"""Stands between an id and a seal."""
+"""Separates an id from a seal."""
 _SEALED: Final = re.compile(r"([0-9a-f]{8})-([A-Za-z0-9_-]+)")
 
 
@@ -86,13 +86,13 @@ def open_seals(sealed: object, tag: str) -> list[Any]:
 
 
 def seal_id(identity: str, sealed: str) -> str:
-    """Put a seal behind an id, in characters that ids may have everywhere."""
+    """Append a seal to an id, in characters that all ids may have."""
     tag, _, packed = sealed.partition(_OURS)
     return f"{identity}-{tag.replace('.', '-')}{packed}" if packed else identity
 
 
 def split_id(identity: str) -> tuple[str, str]:
-    """Return a provider's own id, and the seal behind it or ""."""
+    """Return a provider's own id and the seal after it, or ""."""
     own, _, behind = identity.partition(_ID_MARK)
     found = _SEALED.fullmatch(behind)
     return (own, f"{ANY_TAG}{found[1]}.{_OURS}{found[2]}") if found else (identity, "")
@@ -107,7 +107,7 @@ def _maybe_unpack(packed: str) -> Any:
     # A caller may forge a seal, so its values count like those of the request.
     spend_elements(text)
     dense = has_more_elements(text, _LEAST_ELEMENTS + len(text) // _BYTES_PER_ELEMENT)
-    try:  # what the request cannot be written with, such as half a character, is no state either
+    try:  # values that cannot be written, such as half a character, are no state either
         return None if dense else orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
@@ -135,14 +135,14 @@ class State:
 
 
 def add_state(message: Json, sealed: list[str], reasoning: list[str]) -> None:
-    """Add to a message what its caller carried; a message may be made of many turns."""
+    """Add the seals that the caller sent to a message, which may be made of many turns."""
     held = message.setdefault(STATE, {"sealed": [], "reasoning": []})
     held["sealed"] += sealed
     held["reasoning"] += reasoning
 
 
 class StateCollector:
-    """Collects from a reply or its deltas what the upstream wants back."""
+    """Collects the state that the upstream wants back from a reply or its deltas."""
 
     __slots__ = ("_chars", "_details", "_extras", "_seals", "_tag")
 
@@ -154,11 +154,11 @@ class StateCollector:
         self._chars = 0
 
     def add(self, held: Json) -> None:
-        """Read a message or a delta; of calls without an id nothing can be brought back.
+        """Read a message or a delta. Calls without an id cannot bring state back.
 
-        Raises UndeliverableReply for more than a caller could send again.
+        Raises UndeliverableReply for more state than a caller could send again.
         """
-        # A translation before this one sealed it already, for its own provider.
+        # The inner translation has sealed it already, for its own provider.
         if STATE in held:
             self._seals.append(get_text(get_object(held, STATE), "sealed"))
         if details := get_list(held, "reasoning_details"):
@@ -175,7 +175,7 @@ class StateCollector:
             raise UndeliverableReply("The upstream's reasoning is too large.")
 
     def take(self) -> str:
-        """Return the seals of what came since the last call; "" for nothing."""
+        """Return the seals of the state collected since the last call; "" if there is none."""
         if self._details or self._extras:
             state = {"details": _merge_details(self._details), "calls": self._extras}
             self._seals.append(seal(state, self._tag))
@@ -223,7 +223,7 @@ def _texts(held: Json, name: str) -> list[str]:
 
 
 def _cut_id(call: Any, found: list[Any], tag: str) -> Any:
-    """Return a call with its own id; what is sealed behind that is added to `found`."""
+    """Return a call with its own id; the states sealed after the id are added to `found`."""
     identity = call.get("id") if isinstance(call, dict) else None
     own, sealed = split_id(identity) if isinstance(identity, str) else ("", "")
     if not sealed:
@@ -245,7 +245,7 @@ def read_state(message: Json, read: Callable[[Any], Json | None]) -> list[Json]:
 
 
 def write_history(messages: list[Json], target: Target, *, has_tools: bool) -> list[Json]:
-    """Return a conversation as a chat upstream takes it back."""
+    """Return a conversation as a chat upstream accepts it back."""
     wants_reasoning = has_tools and "reasoning_content" in target.takes
     return [
         one
@@ -301,7 +301,7 @@ def _drop_thinking(message: Json) -> Json:
 
 
 def _drop_members(message: Json) -> Json:
-    """Leave out members that strict vendors refuse: those of other vendors, and null ones."""
+    """Leave out members that strict vendors refuse: other vendors' members and nulls."""
     kept = {
         name: value
         for name, value in message.items()
@@ -347,7 +347,7 @@ def _write_calls(calls: list[Any], states: list[Json], target: Target) -> list[A
 
 
 def _shape_id(identity: str, taken: History) -> str:
-    """Return an id that the upstream takes: for one call always the same."""
+    """Return an id that the upstream accepts, always the same for one call."""
     pattern, chars = _IDS[taken]
     if pattern.fullmatch(identity):
         return identity
@@ -360,7 +360,7 @@ _IDS: Final[dict[History, tuple[re.Pattern[str], int]]] = {
     "mistral": (re.compile(r"[a-zA-Z0-9]{9}"), 9),
     "openai": (re.compile(r".{1,40}", re.DOTALL), 40),
 }
-"""The ids that pass, and the characters of one in the place of another."""
+"""The pattern of ids that pass, and the characters of a replaced id."""
 _FRAGMENTS: Final = ("text", "summary", "data", "signature")
 """Members of a detail that a stream gives piece by piece."""
 

@@ -1,6 +1,6 @@
 """Chat streams: reading a chat upstream's chunks (and JSON replies), and the stream that passes.
 
-For a chat caller the bytes of a chat upstream pass, but for edits and repairs.
+For a chat caller the bytes of a chat upstream pass, except for edits and repairs.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ChatReader(EventReader):
         return len(self.repair.finished) >= max(self._n, len(self.repair.started))
 
     def read(self, event: Event) -> list[Json]:
-        """Read the chunks that should stand for an event; one without choices brings none."""
+        """Read the chunks that replace an event; an event without choices has none."""
         chunk = self.read_event(event)
         if chunk is None or not get_list(chunk, "choices"):
             return []
@@ -86,7 +86,7 @@ class ChatReader(EventReader):
         return chunk
 
     def read_end(self, end: bytes, usage: Json | None) -> None:
-        """Read the end of a chunk too large to hold: the finish reason, and the usage in it."""
+        """Read the end of a chunk too large to keep: the finish reason and the usage."""
         if usage is not None:
             self.usage = merge_reports(self.usage, usage)
         # With several choices the bytes do not tell whose finish reason it is.
@@ -96,7 +96,7 @@ class ChatReader(EventReader):
             self.repair.finished.add(0)
 
     def close(self) -> list[Json]:
-        """Return a last chunk with the finish reasons that are missing: `[DONE]` says it is done."""
+        """Return a last chunk with the missing finish reasons, as `[DONE]` says the reply is done."""
         choices: list[Json] = [
             {"index": index, "delta": {}, "logprobs": None, "finish_reason": reason}
             for index, reason in self.repair.finish()
@@ -135,7 +135,7 @@ class ChatStream(PassingStream):
         super().__init__(context, self._open_reader(context), DONE)
         self._id = ""
         self._held_usage = b""
-        """A chunk of usage alone that came before a finish reason: it has to be the last chunk."""
+        """A usage chunk that came before a finish reason. It has to be sent as the last chunk."""
 
     def _add(self, event: Json, out: list[bytes]) -> None:
         out.append(render_data(self._edit(event)))
@@ -167,7 +167,7 @@ class ChatStream(PassingStream):
         if text_bytes == 0 and not self._carried:
             self._carried = any(carries(choice, "delta") for choice in choices)
         converted = self._convert(block, chunk)
-        # Clients take a chunk of usage alone for the last one.
+        # Clients take a usage chunk for the last chunk.
         if choices or not self._reader.repair.is_open:
             return converted
         self._held_usage = converted
@@ -193,7 +193,7 @@ class ChatStream(PassingStream):
         return self._render(block, chunk, chunks)
 
     def _render(self, block: bytes, chunk: Json, chunks: list[Json] | None) -> bytes:
-        """Write what the caller gets: `block` with the edits made, or the repaired chunks."""
+        """Write the caller's bytes: `block` with edits, or the repaired chunks."""
         if chunks is None and isinstance(identity := chunk.get("id"), str) and identity:
             out: bytes | None = block
             model = chunk.get("model")
@@ -221,7 +221,7 @@ class ChatStream(PassingStream):
         self._may_learn -= 1
         probed, key, text = probe
         if count_choices_text(probed["choices"], "delta") != len(PROBE):
-            return  # there is more to count than the text in the hole
+            return  # more than the text in the hole has to be counted
         if key == "arguments" and read_tool(chunk) is None:
             return  # the event does not say which call the next fragment belongs to
         if (cut := maybe_cut(block, probed, key, text)) is None:

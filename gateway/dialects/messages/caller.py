@@ -1,7 +1,7 @@
 """Messages callers (Anthropic's API): their requests, errors and list of models, and typed access.
 
-Only what the gateway prices or the schema bounds is checked before money is held; everything else
-passes through, known or not.
+Before money is held, only fields that are priced or limited by the schema are checked. All others pass,
+known or not.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ROLES: Final = frozenset({"user", "assistant", "system"})
 _FILE_BLOCKS: Final = {"image": "picture", "document": "document"}
 """Kinds of files, by the type of block."""
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""A name that a type or a field can have; anything else is content and belongs in no error."""
+"""A possible name of a type or a field. Anything else is content, which errors must not quote."""
 
 
 class MessagesCaller(Caller):
@@ -110,7 +110,7 @@ class MessagesCaller(Caller):
         limit = _read_limit(query.get("limit"))
         wanted = [*query.get("lifecycle", ()), *query.get("lifecycle[]", ())]
         if wanted and "active" not in wanted:
-            models = ()  # all that is served is active
+            models = ()  # all served models are active
         after, before = query.get("after_id"), query.get("before_id")
         if after:
             models = models[_find(models, "after_id", after[0]) + 1 :]
@@ -145,7 +145,7 @@ class MessagesCaller(Caller):
 def _check_messages(messages: list[Any], request: CompletionRequest) -> None:
     if not messages:
         raise BadRequest("messages: at least one message is required.", param="messages")
-    for index, message in enumerate(messages):  # names are made for errors alone: most are well
+    for index, message in enumerate(messages):  # names are made only for errors
         if type(message) is not dict:
             raise fields.wrong_type(f"messages.{index}", "an object", message)
         role, content = message.get("role"), message.get("content")
@@ -258,7 +258,7 @@ class MessagesField(Field):
         return self.refuse_field(f"{what} of type '{kind}'" if is_word else f"{what} of this type")
 
     def check_known(self, known: Container[str]) -> None:
-        """Refuse fields that nobody here knows: one dropped unseen might be one that matters."""
+        """Refuse unknown fields: a field dropped silently might matter."""
         for name, value in self.read_object().items():
             if name not in known and not is_default(value):
                 raise self[name if _WORD.fullmatch(name) else "(a field)"].refuse_field()
@@ -276,5 +276,5 @@ class MarkedField(MessagesField):
 
 
 def is_default(value: Any) -> bool:
-    """Return whether a field of this value asks for nothing: null, or empty."""
+    """Return whether a field of this value has no effect: null, or empty."""
     return value is None or value in ([], {})

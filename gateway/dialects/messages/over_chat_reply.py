@@ -1,7 +1,7 @@
 """A chat completion, or a stream of one, as a message: its blocks, its ending and its usage.
 
-What a chat upstream cannot tell is null, or 0 where a number stands: strict readers of Anthropic's
-published schema want the keys all the same.
+Values that a chat upstream does not have are null, or 0 for numbers: strict readers of Anthropic's
+schema require the keys.
 
 Blocks have contiguous indexes and never overlap, while a chat upstream may mix the fragments of
 several tool calls. So blocks wait in a queue in the order of their first fragment; only the head
@@ -49,7 +49,7 @@ MAX_CITED_CHARS: Final = 150
 
 
 def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
-    """Write a message of what the upstream said."""
+    """Write a message from a chat completion."""
     choice, message = read_choice(reply)
     content = _read_blocks(message, choice.get("finish_reason"), context)
     stop = map_stop(
@@ -82,10 +82,10 @@ def _read_blocks(message: Json, finish: object, context: ReplyContext) -> list[J
 
 
 def _read_arguments(given: object, *, cut: bool) -> Json:
-    """Read the arguments as an object; none at all is an empty one.
+    """Read the arguments as an object; no arguments are an empty object.
 
-    A call that the token limit cut off has none that can be read. It gets none: the stop reason
-    tells the caller, and the reply before it, which is paid for, is not lost.
+    If the token limit cut a call off, its arguments cannot be read and are left empty: the stop reason
+    tells the caller, and the rest of the reply, which is paid for, is not lost.
     """
     if not isinstance(given, str):
         return wrap_arguments(given) if given else {}
@@ -132,7 +132,7 @@ def _make_citation(source: Json, text: str) -> Json:
     return {
         "type": "web_search_result_location",
         "cited_text": text[begin : min(end, begin + MAX_CITED_CHARS)],
-        "encrypted_index": "",  # nobody but the vendor has the index that it would encrypt
+        "encrypted_index": "",  # only the vendor could encrypt its index
         "title": source["title"],
         "url": source["url"],
     }
@@ -157,7 +157,7 @@ def make_tool_use(identity: str, name: str, arguments: Json) -> Json:
 
 
 def make_tool_use_id(context: ReplyContext, position: int) -> str:
-    """Make an id for a call whose upstream gives none: for one call always the same."""
+    """Make an id for a call without one: always the same for one call."""
     return f"{TOOL_USE_PREFIX}{context.request_id}_{position}"
 
 
@@ -189,7 +189,7 @@ _DELTAS: Final[dict[BlockKind, tuple[str, str]]] = {
 class _Block:
     kind: BlockKind
     pending: list[str] = field(default_factory=list)
-    """Fragments that have come and were not sent."""
+    """Fragments received and not sent yet."""
     sent: list[str] = field(default_factory=list)
     """Fragments of text or arguments that were sent."""
     identity: str = ""
@@ -202,7 +202,7 @@ class _Block:
 
 
 class MessageWriter(FirstChoiceWriter):
-    """An `EventWriter` of messages events. It raises UndeliverableReply for calls that cannot be told apart."""
+    """Writes messages events. Raises UndeliverableReply for calls that cannot be told apart."""
 
     __slots__ = ("_last", "_queue", "_refusal", "_tools")
 
@@ -284,7 +284,7 @@ class MessageWriter(FirstChoiceWriter):
         self._advance(begins=begins)
 
     def _add_state(self) -> None:
-        """Let what the upstream wants back go out with the thinking that is open, else by itself."""
+        """Send the state that the upstream wants back with the open thinking block, else by itself."""
         last = self._queue[-1] if self._queue else None
         if (last is None or last.kind != "thinking") and (signature := self._state.take()):
             self._queue.append(_Block("thinking", signature=signature))
@@ -301,7 +301,7 @@ class MessageWriter(FirstChoiceWriter):
             self._close_head()
 
     def _write_block(self, block: _Block, *, closing: bool = False) -> None:
-        """Open the block if enough is known of it, and write what is pending.
+        """Open the block if enough is known about it, and write its pending fragments.
 
         Arguments that begin no object wait until they are whole: then they are put into one.
         """
@@ -365,7 +365,7 @@ class MessageWriter(FirstChoiceWriter):
 
 
 def _is_over(block: _Block) -> bool:
-    """Return whether nothing more can come for a block that something else follows."""
+    """Return whether a block is complete when another block follows it."""
     if block.kind != "tool_use":
         return True
     if block.index < 0:

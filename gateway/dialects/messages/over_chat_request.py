@@ -33,7 +33,7 @@ DROPPED: Final = frozenset(
         *("service_tier", "thread"),
     }
 )
-"""Advice to the upstream, accepted and left out. Of `thread` only the wish for a new one is."""
+"""Advice to the upstream, accepted and dropped; of `thread` only the request for a new one."""
 
 REFUSED: Final = {
     "container": ("a container", None),
@@ -41,8 +41,8 @@ REFUSED: Final = {
     "speed": ("a speed other than 'standard'", "standard"),
     "top_k": ("this sampling field", None),
 }
-"""Fields without a counterpart: what they are, and the value that asks for nothing, as null and what
-is empty always do."""
+"""Fields without a counterpart: what they are, and the value without effect; null and empty values never
+have any."""
 
 NAMES: Final = {
     "max_completion_tokens": ("max_tokens",),
@@ -60,7 +60,7 @@ BUDGET_STEPS: Final = ((4096, "high"), (2048, "medium"), (1024, "low"))
 """The least tokens of a budget for each effort; Anthropic's smallest budget is 1,024."""
 LEAST_EFFORT: Final = "minimal"
 ADAPTIVE_EFFORT: Final = "medium"
-"""The effort of a model that thinks as it sees fit, where the caller named none."""
+"""The effort for adaptive thinking, if the caller named none."""
 
 
 def translate_request(request: CompletionRequest, target: Target) -> Json:
@@ -164,7 +164,7 @@ def _check_thread(thread: MessagesField) -> None:
 
 
 def _translate_reasoning(thinking: MessagesField, config: MessagesField) -> Json:
-    """Write `reasoning_effort`: by the budget where there is one, else the effort that was named."""
+    """Write `reasoning_effort`: by the budget if there is one, else the named effort."""
     effort = None if config.value is None else config.get("effort")
     if effort is not None and (not isinstance(effort, str) or effort not in EFFORTS):
         raise config["effort"].refuse(f"must be one of {', '.join(sorted(EFFORTS))}.")

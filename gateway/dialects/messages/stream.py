@@ -1,8 +1,8 @@
 """Messages replies and streams read: usage, text to estimate tokens from, and the stream that passes.
 
-For a messages caller bytes pass, but for edits: the stream edits `message.model` in message_start, and
-adds the `event:` line, which the SDKs need and some imitations of the API leave out. `message_stop` is
-held back until the charge is committed.
+For a messages caller bytes pass, except for edits: the stream edits `message.model` in message_start,
+and adds the `event:` line, which the SDKs need and some imitations of the API leave out. `message_stop`
+is held back until the charge is committed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _read_all_tokens(usage: Json, *, hour: bool) -> Reported:
     if not parts:
         return _read_tokens(usage, hour=hour)
     found = [_read_tokens({**_NOTHING, **_drop_nulls(one)}, hour=hour) for one in (usage, *parts)]
-    # With compaction the figures beside leave some iterations out: the larger count is right.
+    # With compaction the plain counts leave some iterations out, so the larger count is right.
     top, total = found[0].tokens, _add([one.tokens for one in found[1:]])
     writes = max(top, total, key=lambda one: one.cache_write + one.cache_write_1h)
     tokens = Tokens(
@@ -99,7 +99,7 @@ def _read_all_tokens(usage: Json, *, hour: bool) -> Reported:
 
 
 _NOTHING: Final[Json] = {"input_tokens": 0, "output_tokens": 0}
-"""The counts of an iteration that leaves them out."""
+"""The counts of an iteration without any."""
 
 
 def _read_tokens(usage: Json, *, hour: bool) -> Reported:
@@ -133,7 +133,7 @@ def _add(counts: list[Tokens]) -> Tokens:
 
 
 def find_tool(block: object) -> str | None:
-    """Return the tool of the provider that a block is the result of; errors are not charged."""
+    """Return the provider's tool whose result a block is; errors are not charged."""
     kind = block.get("type") if type(block) is dict else None
     if type(block) is not dict or type(kind) is not str or not kind.endswith(_RESULT):
         return None
@@ -164,7 +164,7 @@ _FILLED_LATER: Final = frozenset({"text", "thinking"})
 
 
 def make_usage(usage: ReplyUsage) -> Json:
-    """Write a message's usage: the caller is told what is charged."""
+    """Write a message's usage as it is charged."""
     creation = {
         "ephemeral_5m_input_tokens": usage.tokens.cache_write,
         "ephemeral_1h_input_tokens": usage.tokens.cache_write_1h,
@@ -213,7 +213,7 @@ class MessagesReader(EventReader):
     def __init__(self) -> None:
         super().__init__()
         self.counted = False
-        """A `message_delta` counted the output: `message_start` only begins to."""
+        """A `message_delta` counted the output; `message_start` counts only its beginning."""
         self._came: Counter[str] = Counter()
         """Results of the provider's tools."""
         self._stop_reason: str | None = None
@@ -247,7 +247,7 @@ class MessagesReader(EventReader):
                 reason = get_object(body, "delta").get("stop_reason")
                 self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
             case _:
-                pass  # pings, and events that later versions of the API add
+                pass  # pings, and events of later API versions
         return body
 
     def close(self) -> list[Json]:
@@ -260,7 +260,7 @@ class MessagesReader(EventReader):
         return read_messages_usage(self.usage, expected, self._came, counted=self.counted)
 
     def _note_usage(self, usage: object) -> bool:
-        """Take over a report, and tell whether it counts the output.
+        """Take over a report; return whether it counts the output.
 
         Counts are cumulative (Anthropic API reference, "Streaming Messages"): a later one
         overwrites, an absent one stays, and a zero replaces no count.

@@ -1,7 +1,7 @@
 """Messages upstreams (Anthropic's API): asking them, earlier turns as they take them, JSON replies.
 
-Thinking goes back to its provider as it signed it; ids have characters that Anthropic takes; the
-arguments of a call, from other dialects, become the input of a tool, which is an object.
+Thinking goes back to its provider as signed. Ids get characters that Anthropic accepts. Arguments of
+calls from other dialects become a tool's input, which is an object.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from gateway.errors import BadRequest, UpstreamError
 from gateway.usage import Expected, Reported
 
 WRAPPED_KEY: Final = "arguments"
-"""The key of arguments that are no object, in the object that a tool's input has to be."""
+"""The key for arguments that are no object: a tool's input has to be an object."""
 
 
 def read_input(arguments: str) -> Json:
-    """Read arguments as an object; none at all is an empty one."""
+    """Read arguments as an object; no arguments are an empty object."""
     if not arguments.strip():
         return {}
     read = read_arguments(arguments)
@@ -56,7 +56,7 @@ def read_arguments(text: str) -> object:
 
 
 def wrap_arguments(given: object) -> Json:
-    """Put arguments that are no object into one: a model wrote them, so nobody can mend them."""
+    """Put arguments that are no object into an object. The model wrote them, so they cannot be fixed."""
     return given if isinstance(given, dict) else {WRAPPED_KEY: given}
 
 
@@ -64,7 +64,7 @@ THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 def maybe_thinking(block: Any) -> Json | None:
-    """Return a block of thinking as its provider takes it back; None for what nobody signed."""
+    """Return a thinking block as its provider accepts it back; None if it is not signed."""
     match block:
         case {"type": "thinking", "thinking": str(text), "signature": str(signature)} if signature:
             return {"type": "thinking", "thinking": text, "signature": signature}
@@ -86,7 +86,7 @@ def may_think(turns: Sequence[Any]) -> bool:
 
 
 def write_history(body: Json) -> Json:
-    """Return a request whose earlier turns Anthropic takes, whoever made them.
+    """Return a request whose earlier turns Anthropic accepts, whoever made them.
 
     Thinking that other providers made or nobody signed is left out, as are pages that they found, and
     ids of calls have characters that it takes.
@@ -103,7 +103,7 @@ def write_history(body: Json) -> Json:
 
 
 def _forbid_thinking(body: Json) -> Json:
-    """Leave thinking out, and the edits of the context that are refused without it."""
+    """Leave out thinking, and context edits that are refused without it."""
     edited = {name: body[name] for name in body if name != "thinking"}
     context = get_object(body, "context_management")
     kept = [one for one in get_list(context, "edits") if "clear_thinking" not in str(one)]
@@ -271,7 +271,7 @@ def check_container(body: Json) -> None:
 
 
 def edit_count(body: bytes, model: str) -> bytes:
-    """Return a count of tokens as it came, but for a model it may name.
+    """Return a count of tokens unchanged, except for the model's name.
 
     Raises UpstreamError if it is something else.
     """

@@ -1,7 +1,7 @@
 """Responses callers (OpenAI's Responses API): the validation of their requests, and errors.
 
-Only what the gateway prices or cannot do is checked before money is held; everything else passes
-through, known or not. The gateway keeps no state, so whatever refers to some is refused by name.
+Before money is held, only fields that are priced or not supported are checked. All others pass, known or
+not. The gateway keeps no state, so fields that refer to stored state are refused by name.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _make_response(request_id: str) -> Json:
 
 
 def choose_code(error: GatewayError, number: int, *, replays: bool) -> str:
-    """Choose the code of a failure: a word of the provider's, or one that says whose fault it is.
+    """Choose the code of a failure: the provider's own, or one that says who is at fault.
 
     A client that `replays` sends the whole turn again on nearly any code. So it gets a final one
     where that turn is charged: `number` events went out, or the reply was made.

@@ -35,7 +35,7 @@ DROPPED_ITEMS: Final = frozenset(
 )
 """Items that only the vendor's servers can use, and calls of tools that are left out."""
 DETAILS: Final = ("auto", "high", "low")
-"""How closely a model looks at a picture. Responses has `original` too, which chat has not."""
+"""How closely a model looks at a picture. Chat lacks Responses' `original`."""
 SEALS: Final = (ANY_TAG, "gAAAA")
 """The beginnings of sealed content: a tag of this gateway, and OpenAI's own."""
 _TEXT_KEYS: Final = {
@@ -67,7 +67,7 @@ def translate_conversation(body: Field, target: Target) -> list[Json]:
 
 @dataclass(slots=True)
 class _Turn:
-    """A message, and what stands behind it whenever it comes."""
+    """A message, and the messages that must follow it, whenever they arrive."""
 
     message: Json
     results: list[Json] = field(default_factory=list)
@@ -125,7 +125,7 @@ class _Conversation:
             case "assistant":
                 self._say("".join(_read_texts(content)))
             case "user":
-                self._state.clear()  # it was about a turn that did not come
+                self._state.clear()  # its turn did not come
                 parts = pack_parts(self._translate(content))
                 self.turns.append(_Turn({"role": "user", "content": parts}))
             case _:
@@ -243,7 +243,7 @@ def _translate_part(part: Field, *, is_pivot: bool) -> Json:
 
 
 def _is_sealed(part: Field) -> bool:
-    """Return whether a part is for those alone who sealed it.
+    """Return whether a part can be read only by whoever sealed it.
 
     Coding agents call what one of them says to another sealed even where nobody sealed it.
     """
@@ -304,7 +304,7 @@ REFUSED: Final = frozenset(
         *("store", "top_logprobs"),
     }
 )
-"""Fields without a counterpart. Null, false, 0 and what is empty ask for nothing."""
+"""Fields without a counterpart. Null, false, 0 and empty values have no effect."""
 NAMES: Final = {
     "max_completion_tokens": ("max_output_tokens",),
     "max_tokens": ("max_output_tokens",),
@@ -367,7 +367,7 @@ def _translate_format(form: Field) -> Json:
 
 
 def _translate_reasoning(reasoning: Field) -> Json:
-    """Write the effort; whether and how reasoning is told is the upstream's affair."""
+    """Write the effort. The upstream decides whether and how it shows its reasoning."""
     effort = None if reasoning.value is None else reasoning["effort"]
     if effort is None or effort.value is None:
         return {}

@@ -28,7 +28,7 @@ class Form:
     """The names in the events of one kind of part."""
 
     prefix: str
-    """The prefix of the item's id, which tells the kinds of items apart."""
+    """The prefix of the item's id, which distinguishes the kinds of items."""
     index: str
     part: str
     """The events of the part, between `response.` and `.added` or `.done`."""
@@ -83,7 +83,7 @@ class _Call:
     fragments: list[str] = field(default_factory=list)
     """The arguments, or the input of the custom tool call in progress."""
     item: Json = field(default_factory=dict)
-    """The head of the item, once it is open: the name was told."""
+    """The head of the item, once it is open: its name is known."""
     index: int = -1
     decoder: InputDecoder | None = None
     """The decoder of a custom tool's input; None for a function."""
@@ -127,7 +127,7 @@ class ResponseWriter(FirstChoiceWriter):
 
     def flush(self) -> None:
         """Close everything that is open: no fragment is missing, unless the last item is cut off."""
-        # Checked first, so that no item is told to be complete before the stream fails.
+        # Checked first, so that no item is reported as complete before the stream fails.
         if not all(call.name for call in self._unfinished):
             raise unnamed_call()
         items: list[_OpenItem | _Call] = [*self._unfinished, *([self._item] if self._item else [])]
@@ -181,7 +181,7 @@ class ResponseWriter(FirstChoiceWriter):
         self._sources.clear()
 
     def _add_media(self, media: object) -> None:
-        """Write an image, of which chat tells nothing before it is whole."""
+        """Write an image, which chat sends only as a whole."""
         form, data = reply.read_image(media)
         self.text_bytes += PICTURE_BYTES
         self._count_buffered(data)
@@ -213,7 +213,7 @@ class ResponseWriter(FirstChoiceWriter):
                 self._open_call(call)
 
     def _begin_part(self, kind: Kind, form: Form) -> _OpenItem:
-        """Open a part; in the item that is open if it is one of the same kind."""
+        """Open a part, in the open item if that is of the same kind."""
         item = self._item
         if item is not None and FORMS[item.kind].prefix == form.prefix:
             self._close_part(item)
@@ -247,7 +247,7 @@ class ResponseWriter(FirstChoiceWriter):
             self._end_item(item.index, item.render(status))
 
     def _add_state(self) -> None:
-        """Give what the upstream wants back an item of its own, unless reasoning carried it."""
+        """Send the state that the upstream wants back as a separate item, unless reasoning carried it."""
         if sealed := self._state.take():
             index = self._next_index
             item = reply.make_reasoning(reply.make_item_id("rs", self._context, index), [], sealed)

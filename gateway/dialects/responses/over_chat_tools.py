@@ -1,8 +1,8 @@
 """Responses tools as chat functions, which of them may be called, and their names on the way back.
 
-A custom tool takes free text: it becomes a function with one string argument. The tools of a
-namespace have the name of it in front. Hosted tools, which a vendor's own servers run, are left out:
-coding agents declare them always. Only a web search is carried over, where the model has a price for it.
+A custom tool takes free text: it becomes a function with one string argument. The tools of a namespace
+have the name of it in front. Hosted tools, which a vendor's servers run, are left out: coding agents
+always declare them. Only web search is carried over, if the model has a price for it.
 
 The free text of a custom tool is decoded while the function's arguments come: a patch of a thousand
 lines takes minutes, and callers give up a stream in which nothing happens.
@@ -25,7 +25,7 @@ from gateway.dialects.wire.jsonbytes import maybe_loads
 MAX_NAME_CHARS: Final = 64
 """Characters of a function's name: OpenAI's own limit, which a namespace in front may exceed."""
 _DIGEST_CHARS: Final = 8
-"""Characters of the digest that tells names apart whose ends are cut: enough for one request's."""
+"""Characters of the digest that keeps shortened names distinct: enough for one request."""
 
 INPUT_KEY: Final = "input"
 """The argument of a custom tool's function."""
@@ -38,7 +38,7 @@ _INPUT_SCHEMA: Final[Json] = {
 _KINDS: Final = ("function", "custom")
 _WORDS: Final = ("auto", "none", "required")
 MAX_OPENING_CHARS: Final = 64
-"""Characters before the text: braces, the key and white space have some ten."""
+"""Characters before the text: some ten for braces, the key and white space."""
 
 _OPENING: Final = re.compile(r'\s*\{\s*"' + INPUT_KEY + r'"\s*:\s*"')
 _DECODABLE: Final = re.compile(
@@ -56,12 +56,12 @@ class ToolName:
 
     name: str
     namespace: str = ""
-    """Empty for a tool that is in none."""
+    """Empty for a tool without a namespace."""
     is_custom: bool = False
 
 
 def translate_tools(body: Field, target: Target) -> Json:
-    """Write `tools`, and `tool_choice` and `parallel_tool_calls`, which make no sense without."""
+    """Write `tools`, and with them `tool_choice` and `parallel_tool_calls`."""
     choice = body["tool_choice"]
     tools, search = list(_iter_tools(body)), _maybe_search(body, target)
     if isinstance(choice.value, dict) and choice.get("type") == "allowed_tools":
@@ -94,7 +94,7 @@ def read_tool_names(body: Json) -> dict[str, ToolName]:
 
 
 def flatten_name(namespace: str, name: str) -> str:
-    """Return the name of a function: for one tool always the same, and never too long."""
+    """Return the name of a function: always the same for one tool, and never too long."""
     flat = f"{namespace}__{name}" if namespace else name
     if len(flat) <= MAX_NAME_CHARS:
         return flat
@@ -164,7 +164,7 @@ def _describe_format(form: Field) -> str:
 
 
 def _keep_allowed(allowed: Field, tools: list[tuple[str, Field]]) -> list[tuple[str, Field]]:
-    """Keep the tools that may be called, as few chat upstreams know such a choice."""
+    """Keep only the tools that may be called, as few chat upstreams support such a choice."""
     wanted = {read_flat_name(one) for one in allowed.read_items() if one.get("type") in _KINDS}
     return [(namespace, tool) for namespace, tool in tools if _flatten(namespace, tool) in wanted]
 
@@ -205,7 +205,7 @@ def read_input(arguments: str) -> str:
 
 
 class InputDecoder:
-    """Takes fragments of arguments, gives the text as far as it can be told."""
+    """Takes fragments of arguments; returns the text as far as it can be decoded."""
 
     __slots__ = ("_buffer", "_buffered_chars", "_ended", "_half", "_opened")
 
@@ -240,7 +240,7 @@ class InputDecoder:
         return self._join(_decode(found[0]))
 
     def close(self) -> str:
-        """Return the rest; all of it, read as JSON if it is any, where no text was found."""
+        """Return the rest; if no text was found, all of it, parsed if it is JSON."""
         text = "".join(self._buffer)
         if self._opened:
             return self._half + ("" if self._ended else _decode(text))

@@ -1,9 +1,9 @@
 """Responses replies and streams read: usage, text to estimate tokens from, and the stream that passes.
 
-For a Responses caller bytes pass, but for edits: the stream edits `response.model` in the events that
-have a response, tags sealed content, and adds what is missing: the `event:` line, and the items of the
-terminal event, whose `output` some upstreams leave empty and SDKs take for the reply. That event is held
-back until the charge is committed.
+For a Responses caller bytes pass, except for edits: the stream edits `response.model` in the events that
+have a response, tags sealed content, and adds missing parts: the `event:` line, and the items of the
+terminal event, whose `output` SDKs take for the reply although some upstreams leave it empty. The
+terminal event waits until the charge is committed.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _CALLERS_CALLS: Final = frozenset(
     {f"{name}_call" for name in ("apply_patch", "computer", "custom_tool", "function")}
     | {"local_shell_call", "shell_call", "tool_search_call"}
 )
-"""Types of items by which the caller is asked to run a tool, or that cost tokens alone."""
+"""Types of items that ask the caller to run a tool, or that cost only tokens."""
 _FILLED_LATER: Final = frozenset({"message", "reasoning"})
-"""Types of items that bring nothing but their text."""
+"""Types of items that have only text."""
 
 
 def read_responses_usage(
@@ -49,7 +49,7 @@ def read_responses_usage(
     What the usage counts is right: items may tell of calls that are free.
     """
     reported = read_openai_usage(usage, tier, expected)
-    none = dict.fromkeys(expected.options.tool_calls, 0)  # the items tell of what was run
+    none = dict.fromkeys(expected.options.tool_calls, 0)  # the items show which tools ran
     reported.tool_calls = {**none, **calls, **(reported.tool_calls or {})}
     return reported
 
@@ -91,7 +91,7 @@ def find_tool(item: Json) -> str | None:
 
 
 def is_made(item: Json) -> bool:
-    """Return whether an item brings something by itself, such as a function's name."""
+    """Return whether an item has output besides text, such as a function's name."""
     return get_text(item, "type") not in _FILLED_LATER
 
 
@@ -108,7 +108,7 @@ def count_item_text(item: Json) -> int:
 
 
 def make_usage(usage: ReplyUsage) -> Json:
-    """Write a response's usage: the caller is told what is charged."""
+    """Write a response's usage as it is charged."""
     tokens = usage.tokens
     details = get_object(usage.reported or {}, "completion_tokens_details")
     return {
@@ -134,7 +134,7 @@ _PASSED: Final = frozenset({"context_length_exceeded", "cyber_policy", "invalid_
 
 
 def make_error(body: Json) -> UpstreamError:
-    """Make the error of what failed: the message of any envelope, and a code that may pass."""
+    """Make the error of a failed response: the message from any envelope, and a code that may pass."""
     error = make_failure(body if body.get("error") else {**body, "error": None}, _UNAVAILABLE)
     if error.provider_code in _PASSED:
         error.code = error.provider_code
@@ -176,7 +176,7 @@ class ResponsesReader(EventReader):
         return body
 
     def read_end(self, end: bytes, usage: Json | None) -> None:  # noqa: ARG002 - chat looks for a finish reason
-        """Read the usage of an event too large to hold: with one it is the terminal event."""
+        """Read the usage of an event too large to keep: only the terminal event has one."""
         self.begun = True
         if usage is not None:
             self.usage = merge_reports(self.usage, usage)
@@ -189,7 +189,7 @@ class ResponsesReader(EventReader):
         if (told := find_usage(response)) is not None:
             self.usage = merge_reports(self.usage, told)
         self._tier = response.get("service_tier") or self._tier
-        # The larger count of each tool: the items came one by one before, or come here alone.
+        # The larger count per tool: items came one by one before, or come only here.
         self._calls |= count_tool_calls(read_items(response))
 
 

@@ -1,6 +1,6 @@
 """Usage objects in OpenAI's shape, and in those of providers who imitate it.
 
-README.md has who sends what. The provider's own bill and its calls of tools are read here, too.
+README.md lists the vendors' shapes. The provider's bill and its calls of tools are read here, too.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
     writes = _read_writes(usage, told, within)
     has_input = are_counts(given, cached, writes[0])
     written = writes[0] if has_input else 0
-    # One count that cannot be spoils the half it belongs to; the estimate stands for all of it.
+    # An impossible count invalidates its half of the usage, which is estimated instead.
     if not has_input:
         given = cached = 0
     total = read_count(told.get("total")) if has_input else None
@@ -104,7 +104,7 @@ def _read_counts(usage: Json, *, hour: bool = False) -> tuple[Reported, bool]:
 
 
 def _sort(holder: Json) -> Json:
-    """Return the members by their roles; of several with one role the first of `_NAMES`, but zeros."""
+    """Return the members by role; of several with one role the first in `_NAMES` that is not zero."""
     found: Json = {}
     for name, value in holder.items():
         if value is None or name not in _ROLES:
@@ -118,7 +118,7 @@ def _sort(holder: Json) -> Json:
 
 
 def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
-    """Read the tokens that were written to a cache: all of them, and those for 5 minutes and an hour."""
+    """Read the tokens written to a cache: in all, for 5 minutes, and for an hour."""
     if _WRITES.isdisjoint(told) and _WRITES.isdisjoint(within) and "x_details" not in usage:
         return 0, None, None
     lasting = _sort(get_object(told, "lifetimes") or get_object(within, "lifetimes")) or told
@@ -132,7 +132,7 @@ def _read_writes(usage: Json, told: Json, within: Json) -> tuple[Any, Any, Any]:
 
 
 def _sum_qwen_writes(usage: Json) -> int:
-    """Sum the cache writes of a reply's turns, of which Qwen tells there alone."""
+    """Sum the cache writes of a reply's turns, where Qwen alone reports them."""
     turns = (one for one in get_list(usage, "x_details") if type(one) is dict)
     found = (_sort(get_object(turn, _DETAILS)).get("written") for turn in turns)
     return sum(read_count(one) or 0 for one in found)
@@ -167,7 +167,7 @@ def _find_beside(
 
 def _split_written(written: int, short: Any, long: Any, *, hour: bool) -> tuple[int, int, bool]:
     """Divide cache writes by how long they last; tell whether that is a guess."""
-    # The request asked for an hour, which costs more, and nobody says that it was less.
+    # The request asked for an hour, which costs more, and the reply does not say less.
     if hour and short is None and long is None:
         return 0, written, True
     lasting = min(read_count(long) or 0, written)
@@ -186,7 +186,7 @@ def _read_media(details: Json, names: Mapping[str, str], most: int) -> dict[str,
 
 
 def read_tool_calls(usage: Json) -> dict[str, int] | None:
-    """Read the calls of the provider's tools by name, zeros too; None if it tells of none."""
+    """Read the calls of the provider's tools by name, zeros included; None if not reported."""
     if _TELLS_TOOLS.isdisjoint(usage):
         return None
     told: dict[str, int] = {}
@@ -226,7 +226,7 @@ _CALLS: Final = ("num_requests", "count", "invocation")
 
 
 def read_bill_nano(usage: Json) -> int | None:
-    """Read what the provider says it charged, in dollars; None if it does not say."""
+    """Read the charge that the provider reports, in dollars; None if it reports none."""
     if _TELLS_BILL.isdisjoint(usage):
         return None
     ticks: Any = usage.get("cost_in_usd_ticks")
@@ -254,7 +254,7 @@ def make_cache_details(tokens: Tokens) -> Json:
 
 
 def hide_bill(told: Json, text: bytes) -> Json:
-    """Return a reply, a chunk or an event without its provider's bill, which is the operator's affair.
+    """Return a reply, a chunk or an event without its provider's bill, which only operators may see.
 
     The same object if it has none; `text` are its bytes.
     """
@@ -266,9 +266,9 @@ def hide_bill(told: Json, text: bytes) -> Json:
 
 
 def edit_model(text: bytes, reply: Json, ours: str) -> bytes:
-    """Write a reply with our name of the model and without its bill: its own bytes, where that can be."""
+    """Write a reply with our name of the model and without the bill, keeping its bytes if possible."""
     shown = hide_bill(reply, text)
-    # Bytes are edited only where no bill has to be hidden: for that, all is written anew.
+    # Bytes are edited only if there is no bill to hide; otherwise the reply is written anew.
     model = reply.get("model") if shown is reply else None
     out = maybe_splice(text, "model", model, ours) if type(model) is str else None
     return out or dumps_lenient({**shown, "model": ours})
@@ -279,7 +279,7 @@ _MAY_TELL: Final = (b"cost", b"Cost", b"pric", b"Pric", b"byok", rb"\u00")
 _TELLS: Final = re.compile(r"[Cc]ost|[Pp]ric|byok")
 """Names of members, such as `total_cost`, `marketCost`, `request_pricing`."""
 _DEEP: Final = frozenset({"usage", "provider_metadata", "providerMetadata", "_hidden_params"})
-"""Members in which nothing else has such names, however deep."""
+"""Members in which only bills have such names, at any depth."""
 _OUTER: Final = frozenset({"choices", "delta", "message", "response", "x_groq"})
 
 

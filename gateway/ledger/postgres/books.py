@@ -43,13 +43,13 @@ TABLES: Final = (
     "tokens", "refusals", "refused", "model_prices", "upstream_calls", "latencies",
     "upstream_failures", "alert_hooks", "alert_conditions", "alerts",
 )  # fmt: skip
-"""The tables that move, each behind those that it refers to.
+"""The tables that move, each after the tables that it refers to.
 
 `retention` has a row only if months of requests were dropped. It is the first, so that a ledger that
 needs all requests refuses it before it reads them.
 """
 OF_NODES: Final = frozenset({"held_nano", "unheld_nano", "in_flight", "node_id", "expected_tokens"})
-"""Columns that only several nodes need."""
+"""Columns used only with several nodes."""
 _COLUMNS: Final = (
     "SELECT column_name FROM information_schema.columns"
     " WHERE table_schema = current_schema() AND table_name = ? ORDER BY ordinal_position"
@@ -63,7 +63,7 @@ _DOUBLED: Final = {
         GROUP BY account_id, idempotency_key HAVING count(*) > 1 LIMIT 1
     """,
 }
-"""Doubles that no index of a partitioned table can forbid."""
+"""Duplicates that no index of a partitioned table can prevent."""
 ROWS_AT_ONCE: Final = 500
 """Rows of one COPY, of millions that need not be in memory together."""
 LATEST_MS: Final = 253_402_300_800_000
@@ -101,7 +101,7 @@ def make_ledger(url: str, version: int, records: Iterable[MoveRecord], now_ms: i
             session.run("SET CONSTRAINTS ALL DEFERRED")
             _require_none(session, url)
             _insert_all(session, records)
-            session.run("ANALYZE")  # the proof of many rows is planned by what they are
+            session.run("ANALYZE")  # the planner needs statistics for the proof of many rows
             report = schema.prove_books(session, 0, full=True)
             if report.ok:
                 write_checkpoint(session, read_last_entry(session), now_ms)

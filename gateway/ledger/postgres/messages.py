@@ -1,8 +1,8 @@
-"""A round's items as the JSON that `run_round` takes, what it answers, and how that is asked for.
+"""A round's items as the JSON that `run_round` takes, its answer, and the call on the event loop.
 
-The event loop itself runs the statement, since a round has no thread to wake, twice. See "Asynchronous
-Command Processing" in PostgreSQL's documentation of libpq. Each call is one look at what has come; the loop
-says when there is more.
+The event loop itself runs the statement, which saves waking a thread twice per round. See "Asynchronous
+Command Processing" in PostgreSQL's documentation of libpq. Each call handles the bytes received so far;
+the loop calls again when there are more.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class RoundAnswer:
     """The states of requests to settle that were settled before."""
     admitted: set[str] = field(default_factory=set)
     in_full: set[str] = field(default_factory=set)
-    """Those of them that hold all that they may cost."""
+    """Admitted requests that hold all that they may cost."""
     declined: dict[str, Declined] = field(default_factory=dict)
     balances_nano: dict[int, int] = field(default_factory=dict)
     spent_nano: dict[str, int] = field(default_factory=dict)
     budgets: list[tuple[int, int, int]] = field(default_factory=list)
     """Id, first day of the period, spent."""
     locked: AbstractSet[int] = frozenset()
-    """Accounts whose items were left out, as another program has locked rows of theirs."""
+    """Accounts whose items were left out because another program has locked their rows."""
     doubted: AbstractSet[str] = frozenset()
     """Requests of an earlier round without an answer, which may have ended them."""
 
@@ -128,7 +128,7 @@ def read_answer(text: str | bytes, *, doubted: AbstractSet[str] = frozenset()) -
 
 
 def _join(parts: Iterable[Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
-    """Join what is told of some accounts each; all of it is lists."""
+    """Join the answers for single accounts; all fields are lists."""
     # `run_round_apart` answers account by account, so a locked account does not affect the others.
     joined: dict[str, list[Any]] = {}
     for part in parts:
@@ -276,7 +276,7 @@ class _Exchange:
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         os.close(self._socket)
-        if self.answer.done():  # nobody waits any more
+        if self.answer.done():  # the waiter is gone
             return
         if isinstance(result, Exception):
             self.answer.set_exception(result)

@@ -50,7 +50,7 @@ _REGISTER: Final = (
     " clock_timestamp()) FROM nodes"
     " WHERE ended_at IS NULL AND seen_at > clock_timestamp() - INTERVAL '2 s' RETURNING id, epoch"
 )
-"""A node that joins others knows from them since when the database could be reached."""
+"""A node that joins others learns from them since when the database has been reachable."""
 _BEAT: Final = "SELECT beat(?)"
 _RENEW: Final = "SELECT renew_epoch(?, ?)"
 _LOOK_AROUND: Final = "SELECT * FROM look_around(?, ?, make_interval(secs => ?))"
@@ -109,10 +109,10 @@ def renew(session: Session, node: Node) -> None:
 
 
 def look_around(session: Session, node: Node, silence_seconds: float) -> Iterator[DeadNode]:
-    """Say that this node lives, and interrupt the requests of those that died.
+    """Note that this node lives, and interrupt the requests of dead nodes.
 
-    Nodes that died are found for as long as this one was seen without a break. What another program
-    has locked is left to the next look.
+    Nodes that died are found for as long as this one was seen without a break. Rows that another program
+    has locked are left for the next time.
     """
     values = (node.id, node.epoch, f"{silence_seconds:f}")
     for (silent_id,) in session.execute(_LOOK_AROUND, values):
@@ -128,7 +128,7 @@ def leave(session: Session, node: Node) -> None:
 
 
 def list_nodes(session: Session) -> list[NodeView]:
-    """Return the nodes that have not left, and that nobody has taken for dead yet."""
+    """Return the nodes that have neither left nor been taken for dead."""
     return [NodeView(*row) for row in session.execute(_LIST)]
 
 
@@ -216,7 +216,7 @@ class ChangeFeed:
         if fresh:
             with commit_at_end(session, f"SET LOCAL lock_timeout = {WAIT_MS}"):
                 found = read_changed(session, fresh)
-        # Only now: after a failure the next look begins where this one did.
+        # Set only now, so that after a failure the next look begins at the same place.
         self._oldest, self._seen = oldest, frozenset(seq for seq, _, _ in changed)
         return found
 
@@ -224,8 +224,8 @@ class ChangeFeed:
 class Listener:
     """A thread that calls `tell` after changes; it connects again when its connection breaks.
 
-    LISTEN needs a session that lasts, which PgBouncer does not give in transaction mode. Where nothing
-    is heard, the node's polls find the changes all the same.
+    LISTEN needs a session that lasts, which PgBouncer does not give in transaction mode. Without
+    notifications, the node's polls find the changes.
     """
 
     def __init__(self, url: str, tell: Callable[[], None]) -> None:

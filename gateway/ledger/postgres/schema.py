@@ -1,6 +1,6 @@
 """The tables and functions of a database: made, checked, and migrated to this version; and its audit.
 
-The audit is the proof of the books, and of what is held, when several nodes share the database.
+The audit proves the books, and the holds, while several nodes share the database.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ table that is not there any more, and takes a person's password for the account'
 SHAPE: Final = 15
 """The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
 SILENCE_SECONDS: Final = 5
-"""A node that was not seen for so long is dead. It says that it lives twice a second."""
+"""A node that was not seen for this long is dead. Nodes report twice a second."""
 NOTICE_SECONDS: Final = SILENCE_SECONDS / 2
 """A node gives a round up after this time and connects again, so that it is seen in the other half."""
 OLDEST_SERVER: Final = 130_000
@@ -227,7 +227,7 @@ _KEPT_FROM: Final = "SELECT coalesce(max(kept_from_ms), 0) FROM retention"
 
 
 def prove_books(session: Session, since: int, *, full: bool) -> AuditReport:
-    """Prove what came after an entry, or everything, in the caller's transaction."""
+    """Prove the entries after one, or everything, in the caller's transaction."""
     (kept_from_ms,) = session.execute(_KEPT_FROM).fetchone() or (0,)
     return audit.prove(
         session, since, full=full, kept_from_ms=int(kept_from_ms), more_checks=CHECKS

@@ -98,7 +98,7 @@ def _load(
         session.execute("SELECT interrupt_requests(NULL, ?)", (now_ms,))
         begin("reading accounts, budgets and keys")
         snapshot = feed.read_all(session, now_ms)
-        # The last: from now on it must be heard of.
+        # The last step: from now on the node must report that it lives.
         return session, register(session), snapshot
     except psycopg.Error as error:
         session.close()
@@ -119,7 +119,7 @@ def _prove(session: Session, url: str, now_ms: int) -> None:
 class PostgresReader(Lookups):
     """Reads one after the other on a thread; connects when it first reads, and after a break.
 
-    A read that hangs is broken off, so that those behind it go on.
+    A read that hangs is broken off, so that later reads go on.
     """
 
     def __init__(self, url: str) -> None:

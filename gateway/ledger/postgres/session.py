@@ -29,7 +29,7 @@ from gateway.ledger.records import DatabaseUrl, LedgerError
 from gateway.ledger.sql.database import Values
 
 CONNECT_SECONDS: Final = 5
-"""How long a connection may take to come about."""
+"""The time-out for making a connection."""
 SETTINGS: Final[Mapping[str, str | int]] = {
     "application_name": "gateway",
     "connect_timeout": CONNECT_SECONDS,
@@ -106,7 +106,7 @@ Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 
 class _TruthDumper(Dumper):
-    """Truth is 0 or 1 in every column, as in SQLite."""
+    """Booleans are 0 or 1 in every column, as in SQLite."""
 
     def dump(self, obj: bool) -> bytes:
         return b"1" if obj else b"0"
@@ -143,7 +143,7 @@ class DatabaseClock:
 
     def __init__(self) -> None:
         self._ahead_us: int | None = None
-        """How far the database's time is ahead of the monotonic clock, which nobody sets."""
+        """How far the database's time is ahead of the monotonic clock, which is never adjusted."""
 
     def __call__(self) -> int:
         assert self._ahead_us is not None
@@ -244,7 +244,7 @@ def connect(url: str) -> Session:
 
 
 def explain(url: str, error: Exception) -> LedgerError:
-    """Say what is wrong with the database; the text has no password."""
+    """Describe what is wrong with the database; the text has no password."""
     return LedgerError(f"{DatabaseUrl(url)}: {describe(error)}")
 
 
@@ -290,7 +290,7 @@ def commit_at_end(session: Session, settings: str) -> Iterator[None]:
         session.run(f"{BEGIN}; {settings}")
         yield
         if session.driver.info.transaction_status == TransactionStatus.INERROR:
-            # COMMIT would undo all, and say nothing.
+            # COMMIT would silently roll back.
             raise psycopg.errors.InFailedSqlTransaction("a statement failed: nothing is changed")
         session.run("COMMIT")
     finally:

@@ -99,7 +99,7 @@ class PostgresStore:
         self._session.break_off()
 
     async def close(self, last: Callable[[Session, nodes.Node], None]) -> None:
-        """Do what is last, if the database can be reached, and end the connection."""
+        """Do the final work if the database can be reached, and end the connection."""
         async with self._turn:
             closed = spawn(self._block(self._close, last), name="closing")
             # A server that hangs must not hold up the end of the process.
@@ -123,7 +123,7 @@ class PostgresStore:
         report(result)
 
     async def _block(self, work: Callable[[*Arguments], Result], *arguments: *Arguments) -> Result:
-        """Do on the thread what blocks."""
+        """Do blocking work on the thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
 
     def _close(self, last: Callable[[Session, nodes.Node], None]) -> None:
@@ -166,13 +166,13 @@ class PostgresStore:
         return report
 
     def _look(self) -> Snapshot | None:
-        """Connect if need be, and see what others did."""
+        """Connect if necessary, and read other processes' changes."""
         session = self._connect()
         self._upkeep.run(session)
         return self._feed.poll(session)
 
     async def _commit_all(self, items: Sequence[Item], report: Report) -> None:
-        """Commit what is free together, then what was locked when it was last tried."""
+        """Commit free accounts' items together, then items that were locked at the last try."""
         locked = [item for item in items if item.hold.account in self._locked]
         if locked:
             items = [item for item in items if item.hold.account not in self._locked]
@@ -352,12 +352,12 @@ class PostgresStore:
             isinstance(error, psycopg.Error) and error.sqlstate == nodes.BOOKS_KEPT
         )
         if not report.is_brief:
-            # A connection whose answer may still come would be asked in the middle of it.
+            # The old answer may still arrive on this connection, so it cannot be used again.
             self._session.close()
 
 
 def _free(items: Sequence[Item], report: Report) -> Sequence[Item]:
-    """Leave out the items of accounts that are locked."""
+    """Leave out the items of locked accounts."""
     if not report.locked:
         return items
     return [item for item in items if item.hold.account not in report.locked]

@@ -1,6 +1,6 @@
 """Accounts: created, edited, suspended, and looked up by id, by name and by a part of the name.
 
-Their statement of a time: opening balances, what moved them, closing balances. Charges are read from
+The statement of a period: opening balances, movements, closing balances. Charges are read from
 the sums by day, so they belong to the day on which their request ended, and a time is of whole days.
 All other entries are few, and are summed one by one.
 """
@@ -85,7 +85,7 @@ RANKS: Final[Mapping[str, str]] = {
 """SQL of the amount by which accounts are ranked."""
 _ALL_BALANCES: Final = f"SELECT {sum_parts('balance_nano')} FROM accounts"  # noqa: S608
 MAX_DAYS: Final = 1_000_000
-"""The rank of a balance from which nothing is spent; all others are before it."""
+"""The rank of a balance that nothing is spent from, after all others."""
 _OTHER_OPERATORS: Final = "SELECT 1 FROM accounts WHERE operator = 1 AND suspended = 0 AND id <> ?"
 _NO_TERMS: Final = Terms()
 
@@ -153,7 +153,7 @@ class AccountBook(Part):
 
     def read_standings(self, account_ids: Sequence[int], *, today: int) -> list[StandingView]:
         """Return the accounts of these ids in their order; unknown ids are left out."""
-        # Sums are made for these alone, so a page costs the same however many accounts there are.
+        # Only these are summed, so a page costs the same however many accounts exist.
         ids, now_ms = orjson.dumps(account_ids).decode(), self._database.clock()
         rows = self._database.read_rows(_STANDINGS, {"ids": ids, "today": today, "now": now_ms})
         found = {view.account.id: view for view in map(_make_standing, rows)}
@@ -207,7 +207,7 @@ class AccountBook(Part):
             said = describe_changes(changes)
             if operator is not None and operator != account.operator:
                 self._require_operators(account)
-                # A session of the other role would live by the other role's limits.
+                # A session made in the other role would keep that role's limits.
                 self._signins.end_all(account.id)
                 self._database.update("accounts", account.id, {"operator": operator})
                 said.append("made an operator" if operator else "no longer an operator")
@@ -277,5 +277,5 @@ class StatementBook(Part):
             (StatementLine(name, *(sums[id_, kind] for kind in _KINDS)), created_ms)
             for id_, name, created_ms in accounts
         ]
-        # One made later may have charges: it is the day on which a request ended that counts.
+        # An account made later may have charges: the day on which a request ended counts.
         return [line for line, made_ms in lines if made_ms < until_ms or any(line.amounts_nano)]

@@ -42,9 +42,9 @@ from gateway.money import format_amount
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 MAX_AT_ONCE: Final = 500
-"""Alerts about balances that one look raises: a new threshold may be above every balance."""
+"""How many alerts about balances are raised at a time: a new threshold may be above every balance."""
 PER_RECEIVER: Final = 4
-"""Alerts of one receiver that are due at once: one that hangs holds no others up."""
+"""How many alerts of one receiver are due at once, so that a hanging receiver does not delay others."""
 
 KEPT_MS: Final = 31 * DAY_MS
 """How long alerts and counts are kept: "the last 30 days", and the day that goes on."""
@@ -61,7 +61,7 @@ others."""
 _SQL: Final = read_script(__file__)
 Row = tuple[int | str | None, ...]
 InsertRows = Callable[[Connection, str, Sequence[Row]], None]
-"""Puts rows in behind the VALUES of a statement; each database has its own quick way for many."""
+"""Inserts rows after the VALUES of a statement; each database has its own quick way for many rows."""
 _FORGET_REFUSED: Final = "DELETE FROM refused WHERE request_id < ?"
 _LIMIT_REFUSED_OF_ACCOUNT: Final = _SQL["limit refused"].format(chosen="account_id = :account")
 _LIMIT_REFUSED_OF_ALL: Final = _SQL["limit refused"].format(chosen="TRUE")
@@ -97,10 +97,10 @@ class AlertBook(Part):
         channels: Collection[Channel],
         unknown: Collection[str] = (),
     ) -> None:
-        """Raise what stands and was not told yet; tell the end of what was told and has ended.
+        """Raise new problems, and send the end of raised problems that are over.
 
         Both are texts by subject; an end with the text "" is not told. Subjects that this process
-        cannot judge are `unknown`: they stay as they are. What is in none of them is forgotten.
+        cannot judge are `unknown`: they stay as they are. Subjects in none of them are forgotten.
         """
         # Read outside a change, which would wait for others: nearly every look finds nothing new.
         told = set(self._database.read_rows(_SQL["conditions"], (kind,)))
@@ -169,7 +169,7 @@ class AlertBook(Part):
         self._database.change(_SQL["delivered"], (self._database.clock(), alert_id))
 
     def note_failure(self, alert_id: str, reason: str, next_try_ms: int | None) -> None:
-        """Keep why a try failed, and when the next one is; None: it was the last.
+        """Store why a try failed, and when the next one is due; None if it was the last.
 
         It changes nothing if another process delivered the alert meanwhile.
         """
@@ -198,7 +198,7 @@ class AlertBook(Part):
             self._database.note("alerts.edit", account=name, detail=said)
 
     def _begin(self, kind: AlertKind, subject: str) -> int:
-        """Begin a condition; return since when it stands, or 0 if it does already."""
+        """Begin a condition; return since when it lasts, or 0 if it had begun before."""
         now_ms = self._database.clock()
         return now_ms if self._database.change(_SQL["begin"], (kind, subject, now_ms)) else 0
 

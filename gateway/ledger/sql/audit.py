@@ -24,9 +24,9 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class Check(NamedTuple):
     """A query for violations, and a text for each of its rows, which says what is wrong.
 
-    `:since` is the last entry already proven, `:kept_from` the time since which all requests are
-    kept, a midnight, and `:kept_id` the least id of its requests. What came before it is proven by
-    the sums by hour, and a charge of that time may be without its request.
+    `:since` is the last entry already proven. All requests since `:kept_from`, a midnight, are kept;
+    `:kept_id` is their least id. Earlier times are proven by the sums by hour, and charges of those
+    times may lack their requests.
 
     In a script the text is in lines that begin with `--:` above the query. `{0}` is the first column
     of a row; one with a format, such as `{1:%Y-%m-%d}`, is a time in Unix milliseconds.
@@ -58,7 +58,7 @@ class _Formatter(Formatter):
 _FORMATTER: Final = _Formatter()
 
 MAX_PROBLEMS: Final = 20
-"""Problems listed of each kind: broken books have thousands that say no more."""
+"""Problems listed of each kind: broken books have thousands of similar ones."""
 MAX_TO_SETTLE: Final = 100
 """The most interrupted requests listed; settling them brings up the next."""
 
@@ -136,7 +136,7 @@ def _find(connection: Connection, check: Check, values: Mapping[str, int | str])
 
 
 def _find_wrong_costs(connection: Connection) -> Iterator[str]:
-    """Compute each charge again, by the very function that made it; tell of those that differ."""
+    """Compute each charge again by the function that made it; report those that differ."""
     prices: dict[int, Price] = {}
     for price_id, text in connection.execute("SELECT id, price FROM prices"):
         if (applied := _maybe_read_price(text)) is not None and applied.id == price_id:

@@ -1,4 +1,4 @@
-"""The operator's books: what the command line and the console ask of a ledger.
+"""The operator's books: the ledger's operations for the command line and the console.
 
 Each part has the verbs of one thing: `books.keys.revoke(key_id)`. A call is one short transaction
 and blocks until it is committed. What it changes is also noted as an event, under `books.actor`.
@@ -7,8 +7,8 @@ Every call may raise LedgerError when the ledger cannot be used. Besides that, r
 for what does not exist, and changes raise Refused or one of its kinds.
 
 Small parts follow. Events: who did what, apart from requests. Replies to requests that are made once.
-One-time codes of holders, and tokens of scripts: what is to be used once is compared and noted in one
-statement, so that of two requests with the same code one is let in. The rows of revoked tokens stay.
+One-time codes of holders, and tokens of scripts: things that work once are compared and marked in one
+statement, so that of two requests with the same code only one succeeds. The rows of revoked tokens stay.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Books(Database):
 
 
 MAX_AT_ONCE: Final = 500
-"""Events that are read at once; the rest is behind them."""
+"""Events of one page."""
 
 
 class EventBook(Part):
@@ -148,7 +148,7 @@ class EventBook(Part):
         return [EventView(*row) for row in rows]
 
     def append(self, action: str, *, target: str, detail: str, at_ms: int) -> None:
-        """Note what a process did to itself, and when. It must not contain a secret."""
+        """Note an action of a process on itself. It must not contain a secret."""
         self._database.note(action, account=None, target=target, detail=detail, at_ms=at_ms)
 
     def read_prices(self) -> dict[str, str]:
@@ -163,7 +163,7 @@ def _make_pattern(part: str | None) -> str | None:
     """Return a LIKE pattern with wildcards escaped; LIKE ignores the case of ASCII letters."""
     if part is None:
         return None
-    # The backslash first, as it is what escapes the other two.
+    # The backslash first, as it escapes the other two.
     literal = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{literal}%"
 
@@ -245,7 +245,7 @@ class TotpBook(Part):
             return True
 
     def remove(self, signin: SignIn) -> None:
-        """Ask for no codes any more. Raises NotFound if there is no set-up."""
+        """Stop asking for codes. Raises NotFound if there is no set-up."""
         with self._database.changing():
             if not self._people.delete(signin, "recovery_codes", "totp"):
                 raise NotFound(f"account '{signin.name}' has no one-time codes")

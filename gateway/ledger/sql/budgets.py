@@ -1,4 +1,4 @@
-"""Budgets of accounts: created, edited and ended; a key's own goes along with the key."""
+"""Budgets of accounts: created, edited and ended. A key's own budget is changed with the key."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class BudgetBook(Part):
         with self._database.changing():
             budget = self.read(budget_id, account_id=account_id)
             _require_own_name(budget)
-            # To end it would lift a limit that somebody relies on.
+            # Ending it would lift a limit that somebody relies on.
             if budget.keys:
                 keys = "1 key spends" if budget.keys == 1 else f"{budget.keys} keys spend"
                 raise Conflict(
@@ -117,7 +117,7 @@ class BudgetBook(Part):
             self._note("budget.remove", budget, f"'{budget.name}'")
 
     def insert(self, account_id: int, name: str | None, allowance: Allowance) -> int:
-        """Insert a budget of which nothing is spent; return its id."""
+        """Insert an unspent budget; return its id."""
         now_ms = self._database.clock()
         first_day = find_span(allowance.period, now_ms).first_day
         row = {"account_id": account_id, "name": name, **asdict(allowance)}

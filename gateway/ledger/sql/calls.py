@@ -2,7 +2,7 @@
 
 Request ids begin with the time of the request, so a time is a range of ids, and each index has the
 calls of a range in their order. In SQLite some indexes are tables, which are written behind the
-calls (see `sqlite.folds`). What is chosen decides which index is used:
+calls (see `sqlite.folds`). The filter decides which index is used:
 
     calls that failed, or are pending   an index of those alone
     one model of all accounts           the index by model
@@ -38,7 +38,7 @@ from gateway.money import Tokens
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
 
 LAST_MS: Final = 3_000_000 * DAY_MS
-"""Later than the year 9999, the last that can be asked for."""
+"""Later than the year 9999, the last that filters accept."""
 COMPLETE_STATUS: Final = 200
 """The status of every complete call, and of streams that broke later."""
 
@@ -118,7 +118,7 @@ def _write_chosen(index: Index) -> str:
 
 
 def _write_slowest(index: Index) -> str:
-    # Only those that are shown are joined with their key and account.
+    # Only the shown calls are joined with their key and account.
     order = "ORDER BY ended_ms - started_ms DESC, requests.id DESC LIMIT :limit"
     slowest = f"SELECT requests.id {_write_chosen(index)} {order}"
     calls = _CALL.format(source="requests", first=f"requests.id IN ({slowest})")
@@ -191,7 +191,7 @@ def make_parameters(chosen: CallFilter, **others: Value) -> dict[str, Value]:
 
 
 MAX_COUNTED: Final = 10_000
-"""Calls that are counted one by one: so many take some 10 ms."""
+"""The most calls that are counted one by one, which takes some 10 ms."""
 
 _Columns = tuple[
     str, str, int, int | None, str, str, str, str, str,
@@ -255,7 +255,7 @@ class CallBook(Part):
         statement, count = COUNT_FEW[choose_index(chosen)], 0
         with self._database.reading():  # SQLite folds once, not for each range
             for low, high in self.find_ranges(chosen, None):
-                # One more than the most tells that there are too many.
+                # A result above the limit means too many.
                 left = MAX_COUNTED + 1 - count
                 values = make_parameters(chosen, low=low, high=high, limit=left)
                 count += self._database.read_number(statement, values)
@@ -277,7 +277,7 @@ class CallBook(Part):
         return CallDetail(account, key, receipt, failures)
 
     def measure_pending(self) -> tuple[int, int]:
-        """Return how many requests are pending, and what they hold in nano-units."""
+        """Return how many requests are pending, and the sum of their holds in nano-units."""
         count, *parts = self._database.read_one(_PENDING_HOLDS)
         return int(count), join_parts(*parts)
 

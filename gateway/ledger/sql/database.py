@@ -1,10 +1,10 @@
 """The connection of the books, as both drivers offer it, and the statements that several parts use.
 
-The statements of this folder are written in the SQL that both databases understand. Parameters are `?` or
-`:name`. Rows may come as one JSON array, by `json_group_array(json_array(...))`; a list is passed as
-JSON and read by `SELECT CAST(value AS BIGINT) FROM json_each(:ids)`. Truth is 0 or 1, and a subquery
-in FROM has a name. `postgres.session` tells what is written in other words for PostgreSQL. Statements
-that need nothing put in are in a script beside their module, such as `orders.sql`.
+The statements of this folder are written in the SQL that both databases understand. Parameters are `?`
+or `:name`. Rows may come as one JSON array, by `json_group_array(json_array(...))`; a list is passed as
+JSON and read by `SELECT CAST(value AS BIGINT) FROM json_each(:ids)`. Truth is 0 or 1, and a subquery in
+FROM has a name. `postgres.session` translates what PostgreSQL writes differently. Statements without
+substitutions are in a script beside their module, such as `orders.sql`.
 
 The books' connection is synchronous, and each change is a short transaction of its own. The command line
 uses it beside the gateways that serve, and the console uses it inside one. So every change is also
@@ -34,8 +34,8 @@ Rows = list[Any]
 """Rows as a driver gives them."""
 Columns = list[list[Any]]
 PART: Final = 10**9
-"""Sums of amounts may be beyond 64 bits, at which SQLite's `sum` fails, so each is made of two: how often
-the amounts have this many nano-units, and what they have beyond."""
+"""Sums of amounts may exceed 64 bits, at which SQLite's `sum` fails. So each has two parts: the sum of
+the amounts' whole multiples of this many nano-units, and the sum of their remainders."""
 MAX_ROWS: Final = 2**62
 """A LIMIT without effect."""
 
@@ -98,7 +98,7 @@ _STATEMENT: Final = re.compile(r"((?:^--: .+\n)+)([^;]+);", re.MULTILINE)
 
 
 def read_script(module: str, name: str = "") -> dict[str, str]:
-    """Return the statements of a script by what stands above each, in lines that begin with `--:`.
+    """Return the statements of a script by their names, in lines above that begin with `--:`.
 
     The script is beside a module and has its name, unless another is given.
     """

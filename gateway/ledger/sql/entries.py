@@ -78,7 +78,7 @@ RUNS: Final[Mapping[EntryKind | None, str]] = {
 RUNS_OF_ALL: Final[Mapping[EntryKind | None, str]] = {
     None: _write_run("entries", "TRUE", "id"),
     "charge": _write_run("entries", "kind = 'charge'", "id"),
-    # A sum is in no order, so that SQLite takes the index `entries_moves` instead of all charges.
+    # Sums need no order, so SQLite uses the index `entries_moves` and not all charges.
     **dict.fromkeys(_ACTIONS, _write_run("entries", f"{_MOVES} AND {_ANY}", "id", "id + 0")),
 }
 COUNT: Final = _SQL["count"]
@@ -126,10 +126,10 @@ class EntryBook(Part):
     def refund(
         self, request_id: str, amount_nano: int | None = None, *, note: str, force: bool = False
     ) -> EntryView:
-        """Give back the cost of a request, or a part of it: by default what is left of it.
+        """Refund the cost of a request or a part of it; by default all that was not refunded yet.
 
-        The same amount of a request is given back once: a repeated call returns that entry. Raises
-        Refused for more than is left, unless forced.
+        The same amount of a request is refunded once: a repeated call returns the first entry. Raises
+        Refused above the rest, unless forced.
         """
         checks.require_text("the note of a refund", note, checks.MAX_NOTE_CHARS, "note")
         with self._database.changing():
@@ -138,7 +138,7 @@ class EntryBook(Part):
                 *self._database.read_one(_SQL["given back"], (request_id,))
             )
             if amount_nano is None:
-                # A repeated call finds nothing left, and what the first one gave.
+                # A repeated call finds no rest, but the first call's entry.
                 amount_nano = left_nano if left_nano > 0 else cost_nano
             key = f"refund {request_id} {amount_nano}"
             earlier = self._find_by_idempotency_key(account_id, key)

@@ -1,8 +1,8 @@
-"""Orders of credit that are paid by card: each is credited once, and what is taken back is corrected.
+"""Orders of credit paid by card: each is credited once, and refunds and disputes are corrected.
 
-What the payment provider tells comes late, twice, in any order or never, so nothing here depends on
-what came before: a page that was paid is credited whatever the order's state, and what was taken back
-is computed from all refunds and disputes that are known.
+The payment provider's messages may come late, twice, in any order or never. So nothing depends on
+earlier messages: a paid page is credited whatever the order's state, and the amount taken back is
+computed from all known refunds and disputes.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class OrderBook(Part):
             return None
 
     def keep_fee(self, order_id: str, fee: Fee) -> None:
-        """Keep what the provider took for an order, once."""
+        """Store the provider's fee for an order, once."""
         with self._database.changing():
             self._keep_fee(self.read(order_id), fee)
 
@@ -196,7 +196,7 @@ class OrderBook(Part):
         )
 
     def _correct(self, order: OrderView, reversal: Reversal) -> None:
-        """Post what is missing between what was taken back and what should be."""
+        """Post the difference between the amount taken back so far and the amount due."""
         reversals = self._database.read_one(_SQL["sum reversals"], (order.id,))
         disputed, refunded, failed, told = map(int, reversals)
         # What is told of a charge has the refunds that failed later, and may be older than others.

@@ -67,9 +67,9 @@ class PeopleBook(Part):
             return list(self._read_views(account_id, account).values())
 
     def find(self, name: str) -> SignIn | None:
-        """Return whom a typed name such as `alice/dana` is of, with a password or without."""
+        """Return the sign-in that a typed name such as `alice/dana` means, with or without a password."""
         for signin in self._find_meant(name):
-            # An account's own is there without a look: known names take no longer than others.
+            # An account's own sign-in needs no query: known names take no longer than unknown ones.
             people = self._read_views(signin.account_id, signin.account) if signin.person else {""}
             if signin.person in people:
                 return signin

@@ -1,7 +1,6 @@
-"""Columns and the records made of them: entries, receipts, what budgets were charged, costs.
+"""Columns and the records made of them: entries, receipts, charges of budgets, costs.
 
-At the end, the reads of a serving process: what it keeps in memory; receipts, spending and keys that
-ended.
+At the end, the reads of a serving process: for its memory; receipts, spending and ended keys.
 """
 
 from __future__ import annotations
@@ -292,7 +291,7 @@ class Lookups(ABC):
     async def read_receipt(self, request_id: str) -> Receipt | None:
         wanted = {"id": request_id}
         rows = await self._fetch(_RECEIPT, wanted)
-        # The corrections are read behind it: none is older than what it corrects.
+        # Corrections are read after the request: none is older than its request.
         return (
             make_receipt(rows[0], await self._fetch(SQL["corrections"], wanted)) if rows else None
         )
