@@ -55,19 +55,14 @@ MAX_COUNT_BYTES: Final = 4 << 20
 ESTIMATED_HEADER: Final = "x-gateway-estimated"
 
 
-def make_counting(counter: CountPath) -> Handler:
-    """Make the handler of a counter's path.
+async def count_tokens(counter: CountPath, http: web.Request, call: Call) -> web.Response:
+    """Reply with the provider's count of a request's tokens.
 
-    It replies with the provider's count, or with an estimate where no provider of the dialect serves
-    the model.
+    It is an estimate where no provider of the dialect serves the model.
     """
-
-    async def count_tokens(http: web.Request, call: Call) -> web.Response:
-        assert call.key is not None
-        with call.gateway.counting.admit(call.key.account.id):
-            return await _count(http, call, counter)
-
-    return count_tokens
+    assert call.key is not None
+    with call.gateway.counting.admit(call.key.account.id):
+        return await _count(http, call, counter)
 
 
 async def _count(http: web.Request, call: Call, counter: CountPath) -> web.Response:
@@ -186,7 +181,9 @@ def make_routes(callers: Mapping[str, Caller]) -> list[Endpoint]:
         for one in (*everybody, *(service.caller for service in SERVICES))
     ]
     counts = [
-        Endpoint("POST", f"/v1{one.path}", "free", make_counting(one), (one.exchange.caller,))
+        Endpoint(
+            "POST", f"/v1{one.path}", "free", partial(count_tokens, one), (one.exchange.caller,)
+        )
         for one in COUNTERS
     ]
     ranks = (RERANK.caller,)

@@ -14,7 +14,7 @@ import math
 import os
 import shlex
 import socket
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -291,16 +291,10 @@ def take_manager(environ: MutableMapping[str, str]) -> Manager:
 def take_sockets(environ: MutableMapping[str, str]) -> tuple[socket.socket, ...]:
     """Take the listening stream sockets that were passed. Raises BadSocket."""
     taken = {name: environ.pop(f"LISTEN_{name}", "") for name in ("PID", "FDS", "FDNAMES")}
-    return tuple(
-        _take_socket(FIRST_DESCRIPTOR + number) for number in range(_count_descriptors(taken))
-    )
-
-
-def _count_descriptors(taken: Mapping[str, str]) -> int:
-    """Return the number of passed sockets; 0 if they are meant for another process."""
     # A parent may have left the variables of its own in the environment (sd_listen_fds(3)).
     is_meant = taken["PID"] == str(os.getpid()) and taken["FDS"].isdecimal()
-    return int(taken["FDS"]) if is_meant else 0
+    count = int(taken["FDS"]) if is_meant else 0
+    return tuple(_take_socket(FIRST_DESCRIPTOR + number) for number in range(count))
 
 
 def _take_socket(descriptor: int) -> socket.socket:

@@ -238,7 +238,9 @@ class HttpForwarder(Forwarder):
                 cause=f"TLS: {error}",
             ) from error
         except LocalFault as error:
-            raise _lack_resources(error) from error
+            lack = OutOfResources("The gateway cannot make connections. Try again shortly.")
+            lack.cause = f"not tried: this machine: {error}"
+            raise lack from error
 
     def _write_request(
         self, upstream: Upstream, path: str, key: ProviderKey, body: Body, passed: Mapping[str, str]
@@ -344,12 +346,6 @@ async def _replace_key(
     is_renewed = await key.renewing.replace(refused, lambda: attempt.error is not None)
     attempt.check()
     return is_renewed
-
-
-def _lack_resources(error: LocalFault) -> OutOfResources:
-    failure = OutOfResources("The gateway cannot make connections. Try again shortly.")
-    failure.cause = f"not tried: this machine: {error}"
-    return failure
 
 
 def read_retry_after(value: str) -> float | None:
