@@ -57,8 +57,7 @@ class Completion:
     place: Place
     """The place in which the request is written."""
 
-    @property
-    def affinity(self) -> str:
+    def find_affinity(self) -> str:
         """Cache-affinity key: the caller's conversation id, or else the id of its key."""
         assert self.call.key is not None
         named = self.request.body.get("prompt_cache_key")

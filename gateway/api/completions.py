@@ -170,7 +170,7 @@ class Relay:
             on_refused=partial(life.advance, lifecycle.Phase.ADMITTED),
             is_wanted=lambda: not life.caller_gone,
             path=candidate.paths[completion.request.stream],
-            affinity=completion.affinity,
+            find_affinity=completion.find_affinity,
             loop=completion.call.gateway.ticker.loop,
             began=began,
         )

@@ -36,8 +36,9 @@ class Attempt:
     """Returns whether a declined request may be sent again by another key: its caller may have left."""
     path: str = ""
     """The path of the request if it depends on the model; else the upstream's path is used."""
-    affinity: str = ""
-    """Requests with the same affinity go out by the same key of the provider, if that key can serve."""
+    find_affinity: Callable[[], str] = str
+    """Asked where the provider has several keys: requests of the same affinity go out by the same one, if it
+    can serve."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     """Passed by callers that know it: looking it up is a system call in Python 3.11."""
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())

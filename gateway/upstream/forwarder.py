@@ -149,7 +149,7 @@ class HttpForwarder(Forwarder):
     ) -> Response:
         keys = self.keys
         if len(keys) > 1:
-            keys = self._ring.line_up(attempt.affinity)
+            keys = self._ring.line_up(attempt.find_affinity())
         place, may_replace = 0, True
         while True:
             key = keys[place]

@@ -98,7 +98,7 @@ def test_what_is_hashed_to_choose_a_key_is_short(named: object, affinity: str) -
     call = make_call(key=Key("k", Account(1, "a", False, 5), KeyTerms(), Line("k")))
     nothing = cast("Any", None)
     work = Completion(call, request, MODEL, (), nothing, CIMultiDict(), nothing, place=Place.NOW)
-    assert work.affinity == affinity
+    assert work.find_affinity() == affinity
 
 
 class Threads(LargeBodies):

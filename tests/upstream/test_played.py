@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -149,7 +150,10 @@ class Player:
         before = len(self.scripted.exchanges)
         async with asyncio.timeout(ASK_SECONDS):
             if words[1:] == ("callers",):
-                ends = {await self.ask(affinity=str(number)) for number in range(int(words[0]))}
+                ends = {
+                    await self.ask(find_affinity=partial(str, number))
+                    for number in range(int(words[0]))
+                }
                 await self.do_wait()
             else:
                 count = int(words[0]) if words else 1
@@ -166,7 +170,7 @@ class Player:
 
     async def do_open(self) -> str:
         """Ask for one caller, and read the head of the reply."""
-        self.opened.append(await self.way.open(self.way.make_attempt(affinity="a")))
+        self.opened.append(await self.way.open(self.way.make_attempt(find_affinity=lambda: "a")))
         return ""
 
     async def do_close(self, number: str) -> str:
