@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import pytest
-
 from gateway.dialects.exchanges import RERANK
 from gateway.dialects.records import Inputs, ReplyContext, Target
-from gateway.errors import BadRequest
 from gateway.money import SEARCH_UNIT
 from gateway.prices import BillOptions
 from gateway.usage import Expected, UsageLimits
@@ -53,8 +50,3 @@ def test_a_request_expects_units_and_the_query_with_each_document(
         assert request.inputs == Inputs(len(documents), 3 * len(documents))
         asked = RERANK.upstream.read_bill_options(body, b"", Target("theirs"))
         assert asked.tool_calls == {SEARCH_UNIT: units}
-
-
-def test_documents_are_no_more_than_so_many() -> None:
-    with pytest.raises(BadRequest, match="'documents'"):
-        RERANK.caller.parse_request(dump(ASKED | {"documents": ["a"] * 10_001}))
