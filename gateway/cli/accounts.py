@@ -313,7 +313,7 @@ def account_end_sessions(command: Command, name: str) -> None:
     "refund",
     'refund req_0123456789abcdef --note "the answer was cut off"',
     'refund req_0123456789abcdef 0.25 --note "half of it was wrong"',
-    arg("request", "REQUEST", "the id of the request"),
+    arg("request", "REQUEST", "the id of the request, as `calls` lists it"),
     arg(
         "amount", read.amount_above_zero, "how much (default: what is left of its cost)", nargs="?"
     ),

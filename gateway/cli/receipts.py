@@ -10,6 +10,7 @@ from gateway.cli.command import Command
 from gateway.cli.verbs import arg, verb
 from gateway.ledger.alert_records import RefusedView, UpstreamFailure
 from gateway.ledger.call_records import OUTCOME_WORDS, CallDetail, Correction, Receipt
+from gateway.ledger.records import NotFound
 from gateway.money import PRICES, format_amount, format_factor, format_tokens
 from gateway.times import format_moment
 
@@ -24,7 +25,10 @@ _UNITS: Final = {"request": "each", "web_search": "per thousand"}
     arg("id", "ID", "the request id, from the reply's x-request-id"),
 )
 def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argument's name
-    found = observations.find_call(command.open_books(), id)
+    try:
+        found = observations.find_call(command.open_books(), id)
+    except NotFound as error:
+        raise NotFound(f"{error}; `calls` and `refusals --each` list them") from error
     if isinstance(found, RefusedView):
         command.show(observations.REFUSED.describe(found), page_refused(found))
     else:

@@ -42,7 +42,7 @@ async function allKeys({ params, signal, reload }) {
     filters([
       { name: "unused_days", label: "Show", type: "select", value: days ?? "", options: UNUSED },
     ], reload),
-    list.keys.length ? keyTable(list.keys, (key) => accountLink(key.account), "Account") : empty("No key is that long unused."),
+    list.keys.length ? keyTable(list.keys, (key) => accountLink(key.account), "Account") : empty("No key was unused for that long."),
     pager(list.count, "key", list.next_cursor),
   ];
 }

@@ -71,9 +71,9 @@ const costTable = ({ by, rows, totals, unknown }, hasReports) => [
 
 /** The parts of a bar. Together they are what was charged, and the loss. */
 const PARTS = [
-  ["Provider’s cost, up to the charge", ({ known, cost }) => (cost < known ? cost : known)],
+  ["Provider’s cost, covered", ({ known, cost }) => (cost < known ? cost : known)],
   ["Margin", ({ known, cost }) => (cost < known ? known - cost : 0n)],
-  ["Loss, its cost above the charge", ({ known, cost }) => (cost > known ? cost - known : 0n)],
+  ["Loss", ({ known, cost }) => (cost > known ? cost - known : 0n)],
   ["Charged, cost unknown", ({ charged, known }) => charged - known],
 ];
 

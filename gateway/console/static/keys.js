@@ -48,7 +48,7 @@ function keyFields({ session, budgets }, key) {
   const models = [...new Set([...session.models, ...(key?.models ?? [])])];
   return [
     { name: "name", label: "Name", value: key?.name, maxlength: 100, hint: "What uses it: “CI”, “notebook”." },
-    { name: "cap", label: `Cap, ${unit()}`, value: key?.cap, inputmode: "decimal", placeholder: "none", hint: "The most it may ever spend. Empty: no cap." },
+    { name: "cap", label: `Cap, ${unit()}`, value: key?.cap, inputmode: "decimal", placeholder: "none", hint: "It begins no call once it has spent this much. Empty: no cap." },
     ...budgetFields(budgets, key),
     { name: "expires", label: "Expires", type: "date", value: key?.expires?.slice(0, 10), min: utcDay(1), hint: "At 00:00 UTC of that day. Empty: never." },
     ...limitFields(key, (name) => (session.key_limits[name] ? count(session.key_limits[name]) : "no limit"), session.account.operator),

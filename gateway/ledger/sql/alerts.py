@@ -304,8 +304,7 @@ class ObservationBook(Part):
         for one in self._read_refused(request_id, request_id, account_id, 1):
             return one
         raise NotFound(
-            "there is no call of that request id, and no request that was refused in the last 7 days;"
-            " `calls` and `refusals --each` list them"
+            "there is no call of that request id, and no request that was refused in the last 7 days"
         )
 
     def _read_refused(

@@ -232,9 +232,7 @@ class EntryBook(Part):
 
     def _read_cost(self, request_id: str) -> tuple[str, int, int]:
         """Return name and id of a request's account, and what it was charged. Raises NotFound, Refused."""
-        missing = NotFound(
-            f"there is no request '{request_id}'; `calls` lists them", field="request_id"
-        )
+        missing = NotFound(f"there is no request '{request_id}'", field="request_id")
         name, account_id, cost_nano = self._database.require_one(
             _SQL["cost"], (request_id,), missing
         )
