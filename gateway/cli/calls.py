@@ -16,14 +16,7 @@ from gateway.cli.command import Command
 from gateway.cli.receipts import describe_failure
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
 from gateway.config.load import load_config
-from gateway.ledger.alert_records import (
-    Alert,
-    CallSums,
-    Latency,
-    UpstreamFailure,
-    UpstreamView,
-    make_alert_id,
-)
+from gateway.ledger.alert_records import Alert, UpstreamFailure, UpstreamView, make_alert_id
 from gateway.ledger.call_records import (
     CallFilter,
     CallView,
@@ -202,7 +195,7 @@ LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than"
 
 
 def _describe_latency(row: LatencyRow, span: str, name: str) -> str:
-    latency: Latency = getattr(row, span)
+    latency = row.hour if span == "hour" else row.day
     if name == "calls":
         return str(latency.calls)
     p50_ms, p95_ms = (getattr(latency, f"{name}_{part}_ms") for part in ("p50", "p95"))
@@ -216,8 +209,8 @@ _PROVIDERS: Final[Columns[UpstreamView]] = (
     ("PROVIDER", lambda seen: seen.provider),
     ("MODEL THERE", lambda seen: seen.upstream_model),
     ("STATE", lambda seen: observations.judge([seen]).words),
-    (">LAST HOUR", lambda seen: _describe_sums(seen.hour)),
-    (">TODAY", lambda seen: _describe_sums(seen.today)),
+    (">LAST HOUR", lambda seen: str(seen.hour)),
+    (">TODAY", lambda seen: str(seen.today)),
     ("LAST FAILURE", lambda seen: _describe_last(seen.failure)),
 )
 
@@ -286,10 +279,6 @@ def refusals(command: Command, account: str | None, since: int | None, *, each: 
             command.say("Models that are not configured have no name here; `--each` shows it.")
     if each or (account is not None and not command.as_json):
         command.show_list(observations.list_refused(books, account, since_ms), observations.REFUSED)
-
-
-def _describe_sums(sums: CallSums) -> str:
-    return f"{sums.calls}, {sums.failures} failed" if sums.failures else str(sums.calls)
 
 
 def _describe_last(failure: UpstreamFailure | None) -> str:

@@ -115,9 +115,8 @@ async def run_audit(request: ConsoleRequest) -> Answer:
     """Run the full audit, in a thread and connection of its own as it may take minutes."""
     process = request.console.process
     if process.is_auditing:
-        raise ConsoleError(
-            409, "audit_running", "An audit is already running. Wait for its report to appear here."
-        )
+        message = "An audit is already running. Wait for its report to appear here."
+        raise ConsoleError(409, "audit_running", message)
     cancelled = threading.Event()
     process.is_auditing = True
     try:

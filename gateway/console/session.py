@@ -58,11 +58,8 @@ async def sign_in(request: ConsoleRequest) -> Answer:
     await _note_failure(request, name, "code" if answer == "wrong" else "password")
     if answer == "wrong":
         raise wrong_code(401)
-    raise ConsoleError(
-        401,
-        "wrong_credentials",
-        "Name or password is wrong. Try again, or ask the operator for a sign-in link.",
-    )
+    message = "Name or password is wrong. Try again, or ask the operator for a sign-in link."
+    raise ConsoleError(401, "wrong_credentials", message)
 
 
 async def _try_password(

@@ -172,6 +172,9 @@ class CallSums:
     calls: int = 0
     failures: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.calls}, {self.failures} failed" if self.failures else str(self.calls)
+
 
 @dataclass(frozen=True, slots=True)
 class UpstreamView:
