@@ -7,12 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from gateway.dialects.audio import (
-    SpeechCaller,
-    SpeechUpstream,
-    TranscriptsCaller,
-    TranscriptsUpstream,
-)
+from gateway.dialects import audio, embeddings, images, texts
 from gateway.dialects.base import Caller, Pipeline, Translation, Upstream
 from gateway.dialects.chat import (
     over_messages_reply,
@@ -22,8 +17,6 @@ from gateway.dialects.chat import (
 )
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
 from gateway.dialects.composed import compose
-from gateway.dialects.embeddings import EmbeddingsCaller, EmbeddingsUpstream
-from gateway.dialects.images import ImagesCaller, ImagesUpstream
 from gateway.dialects.messages import over_chat_reply as message_reply
 from gateway.dialects.messages import over_chat_request as message_request
 from gateway.dialects.messages.caller import MessagesCaller
@@ -43,12 +36,6 @@ from gateway.dialects.responses import over_chat_request as responses_request
 from gateway.dialects.responses import over_chat_stream as responses_stream
 from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.dialects.responses.upstream import ResponsesUpstream
-from gateway.dialects.texts import (
-    CompletionsCaller,
-    CompletionsUpstream,
-    RerankCaller,
-    RerankUpstream,
-)
 from gateway.dialects.wire.billed import check_audio
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (
@@ -320,12 +307,12 @@ _join = partial(Exchange, request_rate=2_500, reply_rate=1_100)
 # The large parts of these replies are not parsed, so only their bytes are limited.
 _join_large = partial(Exchange, max_elements=MAX_REPLY_BYTES, request_rate=4_000, reply_rate=20_000)
 
-EMBEDDINGS: Final = _join_large(EmbeddingsCaller(), EmbeddingsUpstream())
-COMPLETIONS: Final = _join(CompletionsCaller(), CompletionsUpstream())
-SPEECH: Final = _join(SpeechCaller(), SpeechUpstream())
-IMAGES: Final = _join_large(ImagesCaller(), ImagesUpstream())
-RERANK: Final = _join(RerankCaller(), RerankUpstream())
-TRANSCRIPTS: Final = _join(TranscriptsCaller(), TranscriptsUpstream())
+EMBEDDINGS: Final = _join_large(embeddings.EmbeddingsCaller(), embeddings.EmbeddingsUpstream())
+COMPLETIONS: Final = _join(texts.CompletionsCaller(), texts.CompletionsUpstream())
+SPEECH: Final = _join(audio.SpeechCaller(), audio.SpeechUpstream())
+IMAGES: Final = _join_large(images.ImagesCaller(), images.ImagesUpstream())
+RERANK: Final = _join(texts.RerankCaller(), texts.RerankUpstream())
+TRANSCRIPTS: Final = _join(audio.TranscriptsCaller(), audio.TranscriptsUpstream())
 SERVICES: Final = (EMBEDDINGS, COMPLETIONS, IMAGES, RERANK, SPEECH, TRANSCRIPTS)
 """The exchanges of models without conversations, for providers with OpenAI's paths."""
 EVERY_CALLER: Final = (*CALLERS.values(), *(one.caller for one in SERVICES))

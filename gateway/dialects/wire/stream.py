@@ -8,14 +8,7 @@ from typing import Final
 
 from gateway.dialects.base import EventReader, EventWriter
 from gateway.dialects.records import Event, Json, ReplyContext, ReplyUsage
-from gateway.dialects.wire.sse import (
-    Framer,
-    find_event_end,
-    find_idle_end,
-    find_pings_end,
-    list_comments,
-    parse_event,
-)
+from gateway.dialects.wire import sse
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 
@@ -39,7 +32,7 @@ class EventStream(ABC):
 
     buffered_elements: Final = 0
 
-    def __init__(self, context: ReplyContext, reader: EventReader, framer: Framer) -> None:
+    def __init__(self, context: ReplyContext, reader: EventReader, framer: sse.Framer) -> None:
         self.complete = False
         self.failure: UpstreamError | None = None
         self._context = context
@@ -129,7 +122,7 @@ class EventStream(ABC):
                 if self.complete or self.failure is not None:
                     break
                 continue
-            end = find_event_end(buffer, position)
+            end = sse.find_event_end(buffer, position)
             if end < 0:
                 if self._reader.is_end(buffer[position:]):
                     self._end(out)
@@ -144,17 +137,17 @@ class EventStream(ABC):
 
     def _pass_idle(self, buffer: bytes, position: int, out: list[bytes]) -> int:
         """Pass the first comments and pings, drop the others; return the index after them all."""
-        end = find_idle_end(buffer, position)
+        end = sse.find_idle_end(buffer, position)
         if end > position:
             if self._idle_left:
-                comments = list_comments(buffer[position:end], self._idle_left)
+                comments = sse.list_comments(buffer[position:end], self._idle_left)
                 self._idle_left -= len(comments)
                 self._pass_comments(comments, out)
         else:
-            at, end = position, find_pings_end(buffer, position)
+            at, end = position, sse.find_pings_end(buffer, position)
             while at < end and self._idle_left and self.failure is None:
                 self._idle_left -= 1
-                ping_end = find_event_end(buffer, at)
+                ping_end = sse.find_event_end(buffer, at)
                 self._take_block(buffer[at:ping_end], out)
                 at = ping_end
         self._idle_bytes += end - position
@@ -168,7 +161,7 @@ class EventStream(ABC):
 
     def _take_block(self, block: bytes, out: list[bytes]) -> None:
         try:
-            self._pass_event(parse_event(block), block, out)
+            self._pass_event(sse.parse_event(block), block, out)
         except UpstreamError as error:
             self.failure = error
         else:
@@ -218,7 +211,7 @@ class TranslatedStream(EventStream):
     mid_event: Final = False
 
     def __init__(self, context: ReplyContext, reader: EventReader, writer: EventWriter) -> None:
-        super().__init__(context, reader, Framer(MAX_TRANSLATED_EVENT_BYTES))
+        super().__init__(context, reader, sse.Framer(MAX_TRANSLATED_EVENT_BYTES))
         self._writer = writer
         self._owed: UndeliverableReply | None = None
         """The error that ends the caller's stream. The rest is read only for its usage."""
