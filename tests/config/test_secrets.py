@@ -70,7 +70,9 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
     return make_cli(tmp_path, capsys)
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "step", [7, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.no_cover])]
+)
 @each_row("name", SECRETS)
 def test_no_error_repeats_a_secret(tmp_path: Path, name: str, step: int) -> None:
     secret, path = SECRETS[name], tmp_path / "gateway.toml"
