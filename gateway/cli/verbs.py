@@ -45,7 +45,7 @@ WORDS: Final[Mapping[str, str]] = {
     "reload": (
         "Make the process that serves on this machine read the configuration again. It checks the"
         " whole file before anything changes, with the variables of its own environment, and says"
-        " what changed, or why nothing did."
+        " what changed and which providers are off, or why nothing changed."
         f" Exits {ExitCode.CONFIG} if the file is invalid, {ExitCode.UNAVAILABLE} if nothing serves,"
         f" {ExitCode.NOT_FOUND} if there is no database."
     ),
