@@ -58,7 +58,6 @@ LIMITS: Final[list[tuple[int, Callable[[int], None], type[Exception]]]] = [
     (16 << 10, read_chunk_line, BadResponse),
     (8 << 20, collect_reasoning, UndeliverableReply),
     (500, lambda chars: check_admission(replace(admission(), model="m" * chars)), ValueError),
-    (500, lambda chars: check_admission(replace(admission(), provider="p" * chars)), ValueError),
     (80, log_path, AssertionError),
     (100, suggest_name, AssertionError),
     (16, compare_names, AssertionError),
