@@ -164,7 +164,7 @@ async def find_model(call: Call, model_id: str, kind: ModelKind = DEFAULT_KIND) 
 
 
 def _refuse_kind(model: Model) -> errors.BadRequest:
-    paths = " or ".join(f"/v1{one.path}" for one in EVERY_CALLER if one.kind == model.kind)
+    paths = " or ".join(f"/v1{caller.path}" for caller in EVERY_CALLER if caller.kind == model.kind)
     return errors.BadRequest(
         f"The model '{model.id}' is served at {paths} alone.",
         param="model",
@@ -174,11 +174,11 @@ def _refuse_kind(model: Model) -> errors.BadRequest:
 
 def pick_headers(headers: MultiMapping[str], names: Iterable[str]) -> dict[str, str]:
     """Select the caller's headers that go upstream; repeated lines are joined (RFC 9110 §5.3)."""
-    found = {}
+    picked = {}
     for name in names:
         if value := ", ".join(filter(None, headers.getall(name, ()))):
-            found[name] = value
-    return found
+            picked[name] = value
+    return picked
 
 
 def _choose_writable(
@@ -228,7 +228,7 @@ def find_problem(gateway: Gateway, key: Key, name: str) -> str:
     models = gateway.routes.models
     if name not in models and name in gateway.config.models and key.allows(name):
         return "is switched off here: its provider is not set up."
-    known = [one for one in models if key.allows(one)] if len(name) <= MAX_COMPARED_CHARS else []
+    known = [id_ for id_ in models if key.allows(id_)] if len(name) <= MAX_COMPARED_CHARS else []
     similar = find_similar(name, known)
     return f"does not exist here; did you mean '{similar}'?" if similar else "does not exist here."
 

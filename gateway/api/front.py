@@ -56,7 +56,7 @@ def make_front(
             if hdrs.TRANSFER_ENCODING in http.headers:
                 check_framing(http)
             response = await handler(http, call)
-        except Exception as error:  # noqa: BLE001 - it is told apart there
+        except Exception as error:  # noqa: BLE001 - `_answer` distinguishes
             response = _answer(call, error)
         except asyncio.CancelledError:  # the gateway stops
             if logged:
@@ -214,9 +214,9 @@ def explain_path(path: str, served: Iterable[str] = ()) -> str:
     if path == "/":
         return f"The API is under /v1, the console under /console/: {_TEXT}."
     meant = "/v1/" + "/".join(part for part in path.split("/") if part not in ("", "v1"))
-    for one in served:
-        fixed, brace, _ = one.partition("{")
-        if meant == one or (brace and meant.startswith(fixed)):
+    for template in served:
+        fixed, brace, _ = template.partition("{")
+        if meant == template or (brace and meant.startswith(fixed)):
             return (
                 f"Unknown URL. Use {fixed}{'...' if brace else ''}: an OpenAI SDK's base address"
                 " ends in /v1, an Anthropic SDK's does not, and no path ends in a slash."
@@ -347,9 +347,9 @@ def choose_caller(head: bytes) -> Caller:
 
 def _find_problem(message: str) -> str:
     """Return our own message in place of the parser's, which quotes the request."""
-    for words, told in _PROBLEMS:
+    for words, reply in _PROBLEMS:
         if words in message:
-            return told
+            return reply
     return "The request is not valid HTTP/1.1."
 
 

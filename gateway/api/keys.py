@@ -146,17 +146,17 @@ def read_key(http: web.Request) -> str:
         secret = bearers[0][7:].strip()
         if secret:
             return secret
-    found = {value.strip() for value in keys}
+    secrets = {value.strip() for value in keys}
     for value in bearers:
         scheme, _, secret = value.partition(" ")
         # Names of schemes are case-insensitive (RFC 9110 §11.1).
         if scheme.lower() == "bearer":
-            found.add(secret.strip())
-    found.discard("")
-    if len(found) > 1:
+            secrets.add(secret.strip())
+    secrets.discard("")
+    if len(secrets) > 1:
         raise BadRequest("The request carries two different API keys; send one.")
-    if found:
-        return found.pop()
+    if secrets:
+        return secrets.pop()
     if ids.PREFIX in http.query_string:
         raise InvalidKey(
             "It is in the address, where logs keep it: send it in the header Authorization or"

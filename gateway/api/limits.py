@@ -141,13 +141,13 @@ class Rates:
 
     def list_limits(self, now: float) -> list[RateLimit]:
         """Return the limits in force. Where key and account both have one, the tighter counts."""
-        found: dict[str, RateLimit] = {}
+        limits: dict[str, RateLimit] = {}
         for level in self._levels:
             if level.requests is not None:
-                _keep_tighter(found, level.requests.describe("requests", now))
+                _keep_tighter(limits, level.requests.describe("requests", now))
             if level.tokens is not None:
-                _keep_tighter(found, level.tokens.describe("tokens", now))
-        return list(found.values())
+                _keep_tighter(limits, level.tokens.describe("tokens", now))
+        return list(limits.values())
 
     def _refuse_concurrency(self) -> RateLimited:
         if self.is_share:
@@ -163,10 +163,10 @@ def _renew(bucket: Bucket | None, limit: int, now: float) -> Bucket | None:
     return Bucket(limit, now) if limit else None
 
 
-def _keep_tighter(found: dict[str, RateLimit], limit: RateLimit) -> None:
-    known = found.get(limit.name)
+def _keep_tighter(limits: dict[str, RateLimit], limit: RateLimit) -> None:
+    known = limits.get(limit.name)
     if known is None or limit.remaining < known.remaining:
-        found[limit.name] = limit
+        limits[limit.name] = limit
 
 
 class Counting:

@@ -134,10 +134,10 @@ class Exchange:
         report = upstream.read_report(reply, expected)
         metered = meter(report, 0, expected, complete=whole)
         if not whole or metered.tokens.output == 0:  # the report alone is not enough
-            text_bytes, made = upstream.count_text(reply), upstream.has_content(reply)
-            metered = meter(report, text_bytes, expected, complete=whole, delivered=made)
+            text_bytes, has_output = upstream.count_text(reply), upstream.has_content(reply)
+            metered = meter(report, text_bytes, expected, complete=whole, delivered=has_output)
             # There is neither output nor a report, so another route may be tried and nobody pays.
-            if not (whole or made) and upstream.find_usage(reply) is None:
+            if not (whole or has_output) and upstream.find_usage(reply) is None:
                 raise UpstreamError("The upstream provider's reply is empty.")
         # The provider charges for a reply that is cut short, so the caller pays and gets an error.
         if not whole:
@@ -254,11 +254,11 @@ def make_exchanges(
     for name, caller in callers.items():
         for provider, upstream in upstreams.items():
             rates = RATES.get((caller.name, upstream.name), SLOWEST)
-            made = partial(Exchange, caller, upstream, request_rate=rates[0], reply_rate=rates[1])
+            make = partial(Exchange, caller, upstream, request_rate=rates[0], reply_rate=rates[1])
             if caller.name == upstream.name:
-                exchanges[name][provider] = made()
+                exchanges[name][provider] = make()
             elif translation := find_translation(caller.name, upstream.name):
-                exchanges[name][provider] = made(translation)
+                exchanges[name][provider] = make(translation)
     return exchanges
 
 

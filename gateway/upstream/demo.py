@@ -159,8 +159,12 @@ def _count_usage(body: Json, answered: int) -> Json:
     return _make_usage(prompt, answered * (body.get("n") or 1))
 
 
-def _make_usage(prompt: int, made: int) -> Json:
-    return {"prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made}
+def _make_usage(prompt: int, completion: int) -> Json:
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
 
 
 def _read_text(message: Json) -> str:

@@ -171,17 +171,17 @@ async def race(addresses: Sequence[Address]) -> socket.socket:
             done, pending = await asyncio.wait(
                 pending, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
-            for one in done:
-                if (error := one.exception()) is None:
+            for task in done:
+                if (error := task.exception()) is None:
                     # The winner's socket must not be closed below.
-                    tries.remove(one)
-                    return one.result()
+                    tries.remove(task)
+                    return task.result()
                 errors.append(error)
     finally:
         # If two tries succeed in the same turn, the second socket has no owner to close it.
-        for one in tries:
-            one.cancel()
-            one.add_done_callback(_close)
+        for task in tries:
+            task.cancel()
+            task.add_done_callback(_close)
     # A lack on this machine says nothing about the provider, so any other error is preferred.
     raise next((error for error in errors if not _is_own(error)), errors[0])
 
@@ -210,11 +210,11 @@ async def _open_socket(family: int, address: tuple[object, ...]) -> socket.socke
     return peer
 
 
-def _close(one: asyncio.Task[socket.socket]) -> None:
+def _close(task: asyncio.Task[socket.socket]) -> None:
     """Close the socket of a try that lost the race."""
     # Asking for the exception also keeps asyncio from logging it as never retrieved.
-    if not one.cancelled() and one.exception() is None:
-        one.result().close()
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
 
 
 def _is_own(error: BaseException) -> bool:

@@ -94,9 +94,9 @@ def read_output(output: bytes, now: float) -> tuple[str, float | None]:
             raise ValueError("the command printed broken JSON") from None  # which it quotes
         # kubectl's ExecCredential has a `status`, gcloud's config-helper a `credential`.
         inner = printed.get("status") or printed.get("credential")
-        found = inner if isinstance(inner, dict) else printed
-        key = _find(found, "access_token", "accessToken", "token")
-        ends = _find_end(found, now)
+        fields = inner if isinstance(inner, dict) else printed
+        key = _find(fields, "access_token", "accessToken", "token")
+        ends = _find_end(fields, now)
     else:
         key = text.decode("ascii", "replace")
     if not key or not isinstance(key, str):
@@ -107,14 +107,14 @@ def read_output(output: bytes, now: float) -> tuple[str, float | None]:
         raise ValueError("the command printed more than one word of ASCII") from None
 
 
-def _find(found: Mapping[str, object], *names: str) -> object:
-    return next((found[name] for name in names if found.get(name)), None)
+def _find(printed: Mapping[str, object], *names: str) -> object:
+    return next((printed[name] for name in names if printed.get(name)), None)
 
 
-def _find_end(found: Mapping[str, object], now: float) -> float | None:
+def _find_end(printed: Mapping[str, object], now: float) -> float | None:
     """Find when a key ends. Raises ValueError for what is no time."""
-    lasts, ends = found.get("expires_in"), found.get("expires_on")
-    moment = _find(found, "expirationTimestamp", "token_expiry", "expiresOn")
+    lasts, ends = printed.get("expires_in"), printed.get("expires_on")
+    moment = _find(printed, "expirationTimestamp", "token_expiry", "expiresOn")
     try:
         if lasts is not None:
             return now + float(str(lasts))
@@ -155,10 +155,10 @@ class KeyFile:
 
 def _mark(path: Path) -> tuple[int, ...] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None  # reading the file will say why
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 class Renewal:

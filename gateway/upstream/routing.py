@@ -65,13 +65,13 @@ class ProviderState:
     def list_troubled(self) -> list[tuple[str, BreakerState, int, int]]:
         """Return the models that have an open breaker or rest: name, state, seconds of breaker and rest."""
         now = time.monotonic()
-        found = []
+        troubled = []
         for model in sorted({*self._breakers, *self._rests_until} - {WHOLE}):
             state, seconds = self._breakers.get(model, UNBROKEN).describe(now)
             rest = math.ceil(max(self._rests_until.get(model, 0.0) - now, 0.0))
             if state != "closed" or rest:
-                found.append((model, state, seconds, rest))
-        return found
+                troubled.append((model, state, seconds, rest))
+        return troubled
 
     @property
     def keys(self) -> Sequence[ProviderKey]:

@@ -8,11 +8,11 @@ from typing import Any, Final
 import pytest
 
 from tests.agents.vendors.base import OPENING, STEPS, TOOL, Thinking
+from tests.support.accumulated import accumulate
+from tests.support.content import Content, ToolCall, of_completion, read_blocks, read_items
 from tests.support.pairs import CHAT_CALLER, MESSAGES_CALLER, RESPONSES_CALLER, Caller, Clients
 from tests.support.process import GatewayProcess
 from tests.support.replies import Json
-from tests.support.said import accumulate
-from tests.support.told import Told, ToolCall, of_completion, read_blocks, read_items
 
 SCHEMA: Final = {
     "type": "object",
@@ -49,7 +49,7 @@ class Agent:
     def ask(self, text: str) -> None:
         self.history.append({"role": "user", "content": text})
 
-    def answer(self, told: Told) -> None:
+    def answer(self, told: Content) -> None:
         """Append the results of all calls."""
         self.history += [self.make_result(call.id, run_tool(call)) for call in told.calls]
 
@@ -65,11 +65,11 @@ class Agent:
         whole = await self.caller.send(self.clients, body, stream=self.stream)
         return getattr(whole, self.part)
 
-    def keep(self, given: Any) -> Told:
+    def keep(self, given: Any) -> Content:
         """Append that part, an object of the SDK or JSON, to the history."""
         raise NotImplementedError
 
-    def go_on(self, given: Any) -> Told:
+    def go_on(self, given: Any) -> Content:
         """Keep a reply's part, and answer its calls or ask another question."""
         told = self.keep(given)
         if told.calls:
@@ -106,7 +106,7 @@ class WholeChatAgent(Agent):
             return (await create(**body)).choices[0].message
         return gather([dump(chunk) async for chunk in await create(**body, stream=True)])
 
-    def keep(self, given: Any) -> Told:
+    def keep(self, given: Any) -> Content:
         self.history.append(given)
         return of_completion({"choices": [{"index": 0, "message": dump(given)}]})
 
@@ -118,7 +118,7 @@ class ChatAgent(WholeChatAgent):
         super().__init__(gateway, key, stream=stream)
         self.keeps = False
 
-    def keep(self, given: Any) -> Told:
+    def keep(self, given: Any) -> Content:
         return super().keep(gather([{"choices": [{"index": 0, "delta": dump(given)}]}]))
 
 
@@ -141,7 +141,7 @@ class MessagesAgent(Agent):
     caller = MESSAGES_CALLER
     part = "content"
 
-    def answer(self, told: Told) -> None:
+    def answer(self, told: Content) -> None:
         self.history.append({"role": "user", "content": []})
         for call in told.calls:
             result = {"type": "tool_result", "tool_use_id": call.id, "content": run_tool(call)}
@@ -154,9 +154,9 @@ class MessagesAgent(Agent):
             return body | {"thinking": {"type": "enabled", "budget_tokens": MAX_TOKENS // 2}}
         return body | {"thinking": {"type": "adaptive"}, "output_config": {"effort": EFFORT}}
 
-    def keep(self, given: Any) -> Told:
+    def keep(self, given: Any) -> Content:
         self.history.append({"role": "assistant", "content": given})
-        return Told(*read_blocks([*map(dump, given)]))
+        return Content(*read_blocks([*map(dump, given)]))
 
 
 class ResponsesAgent(Agent):
@@ -178,9 +178,9 @@ class ResponsesAgent(Agent):
             "tools": [{"type": "function", "strict": True, **FUNCTION}],
         }
 
-    def keep(self, given: Any) -> Told:
+    def keep(self, given: Any) -> Content:
         self.history += given
-        return Told(*read_items(map(dump, given)))
+        return Content(*read_items(map(dump, given)))
 
 
 AGENTS: Final[tuple[type[Agent], ...]] = (ChatAgent, WholeChatAgent, MessagesAgent, ResponsesAgent)
@@ -214,7 +214,7 @@ def each_agent(name: str, values: Sequence[str]) -> pytest.MarkDecorator:
     )
 
 
-async def converse(agent: Agent, turns: Sequence[tuple[str, Thinking]]) -> list[Told]:
+async def converse(agent: Agent, turns: Sequence[tuple[str, Thinking]]) -> list[Content]:
     """Play a conversation: each turn is asked of a model, which is made to think in its way."""
     agent.ask(QUESTIONS[0])
     return [
@@ -222,7 +222,7 @@ async def converse(agent: Agent, turns: Sequence[tuple[str, Thinking]]) -> list[
     ]
 
 
-def check_told(told: Sequence[Told]) -> None:
+def check_told(told: Sequence[Content]) -> None:
     """Check that each call arrived whole, and each result where it belongs."""
     assert [[call.arguments for call in one.calls] for one in told] == [
         *([{"city": city} for city in step] for step in STEPS),

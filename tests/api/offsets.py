@@ -21,9 +21,9 @@ from tests.api.scene import ASKS, Settled, at_most, read_all_settled, set_stage
 from tests.streams import get_stream
 from tests.support.chat import NOTHING, Used, estimate, estimate_sent
 from tests.support.config import Dialect, Kind
+from tests.support.content import read_usage
 from tests.support.pairs import Clients
 from tests.support.replies import LAST_CHUNK, chunked, stream_head
-from tests.support.told import read_usage
 from tests.support.upstream import End, Exchange, Script
 
 CALLS_PER_MODEL: Final = 4

@@ -11,6 +11,7 @@ from tests.support import chat
 from tests.support.chat import Used, say, split_events
 from tests.support.client import Call, request
 from tests.support.config import Kind
+from tests.support.content import Content, of_events
 from tests.support.messages import ask, read_events
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Provider
 from tests.support.process import CHAT, MESSAGES
@@ -30,7 +31,6 @@ from tests.support.replies import (
 from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
-from tests.support.told import Told, of_events
 from tests.support.upstream import Script, Wait
 
 
@@ -84,7 +84,7 @@ each_provider = each_row("provider", PROVIDERS)
 async def test_stream_is_passed_on_as_it_comes(stage: Stage, provider: Provider, path: str) -> None:
     """No event waits for the next one."""
     go_on = asyncio.Event()
-    *events, last = provider.events(Told("Hello"))
+    *events, last = provider.events(Content("Hello"))
     head, tail = (map(chunked, part) for part in (events[:3], [*events[3:], last]))
     stage.alpha.play([stream_head(), *head, Wait(go_on), *tail, LAST_CHUNK])
     body = (ask if path == MESSAGES else say)(stage.fresh(provider.kind), stream=True)
@@ -102,7 +102,7 @@ PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 def speak_slowly(provider: Provider, first: asyncio.Event, second: asyncio.Event) -> Script:
     """Be silent before the first event and in the middle, until the test has seen enough."""
-    pieces = [chunked(event) for event in provider.events(Told("Hello!"))]
+    pieces = [chunked(event) for event in provider.events(Content("Hello!"))]
     return [stream_head(), Wait(first), *pieces[:3], Wait(second), *pieces[3:], LAST_CHUNK]
 
 
@@ -134,6 +134,6 @@ async def test_silent_streams_are_kept_alive(launch: Launch, stage: Stage) -> No
             async with quiet.gateway.chatting(key, body, path) as call:
                 heard = await listen(call, mark, first, second)
             if path == MESSAGES:
-                assert of_events(read_events(heard)) == Told("Hello!")
+                assert of_events(read_events(heard)) == Content("Hello!")
             else:
                 assert chat.read_stream(heard, model).text == "Hello!"

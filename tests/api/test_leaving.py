@@ -17,6 +17,7 @@ from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, 
 from tests.support import pairs, responses
 from tests.support.chat import Used, estimate, estimate_sent, say, split_events
 from tests.support.client import Call, Reply, request
+from tests.support.content import USED, Content
 from tests.support.messages import STOP, frame, read_events
 from tests.support.pairs import Provider, each_pair
 from tests.support.process import CHAT
@@ -32,7 +33,6 @@ from tests.support.replies import (
     text_chunks,
 )
 from tests.support.stage import Stage
-from tests.support.told import USED, Told
 from tests.support.upstream import End, Step, Wait
 
 PROMPT = "Wie spät ist es?"
@@ -131,7 +131,7 @@ async def converse(
     stage: Stage, caller: pairs.Caller, provider: Provider, place: str, all_junk: list[bytes]
 ) -> None:
     model = stage.fresh(provider.kind)
-    *events, last = provider.events(Told("Hello."))
+    *events, last = provider.events(Content("Hello."))
     start: list[Step] = [stream_head(), *map(chunked, events)]
     async with stage.gateway.connect() as call:
         conversation = Conversation(stage, call, caller.dialect, model)

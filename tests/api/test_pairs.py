@@ -12,28 +12,28 @@ import pytest
 
 from tests.support.chat import Used
 from tests.support.config import UPSTREAM_NAME
+from tests.support.content import Content, ToolCall
 from tests.support.pairs import PAIRS, Caller, Clients, Provider, each_pair
 from tests.support.replies import LAST_CHUNK, chunked, json_reply, stream_head
 from tests.support.rows import each_row, told_together
 from tests.support.stage import Stage
-from tests.support.told import Told, ToolCall
 from tests.support.upstream import End, Exchange, Script
 
 COLOGNE = ToolCall("call_1", "weather", {"city": "Köln", "days": [1, 2.5, None]})
 BONN = ToolCall("toolu_2", "weather", {"city": 'Bonn "am" \\Rhein\n🎉'})
 SAID = {
-    "text": Told('Grüße, "Welt"!\n🎉'),
-    "thinking": Told("42", thinking="Let me\nthink."),
-    "cut": Told("Once upon", finish="length"),
-    "filtered": Told("I will", finish="content_filter"),
-    "call": Told(calls=[COLOGNE], finish="tool_calls"),
-    "text and calls": Told("Both.", calls=[COLOGNE, BONN], finish="tool_calls"),
-    "call without arguments": Told(calls=[ToolCall("call_3", "now", {})], finish="tool_calls"),
-    "cached": Told("Hi", used=Used(1000, 50, 900)),
-    "written": Told("Hi", used=Used(1000, 50, 300, 600)),
-    "all cached": Told("Hi", used=Used(1000, 1, 1000)),
-    "nearly all written": Told("Hi", used=Used(1000, 50, 0, 999)),
-    "large": Told("Hi", used=Used(999_999, 4096, 333_333, 333_334)),
+    "text": Content('Grüße, "Welt"!\n🎉'),
+    "thinking": Content("42", thinking="Let me\nthink."),
+    "cut": Content("Once upon", finish="length"),
+    "filtered": Content("I will", finish="content_filter"),
+    "call": Content(calls=[COLOGNE], finish="tool_calls"),
+    "text and calls": Content("Both.", calls=[COLOGNE, BONN], finish="tool_calls"),
+    "call without arguments": Content(calls=[ToolCall("call_3", "now", {})], finish="tool_calls"),
+    "cached": Content("Hi", used=Used(1000, 50, 900)),
+    "written": Content("Hi", used=Used(1000, 50, 300, 600)),
+    "all cached": Content("Hi", used=Used(1000, 1, 1000)),
+    "nearly all written": Content("Hi", used=Used(1000, 50, 0, 999)),
+    "large": Content("Hi", used=Used(999_999, 4096, 333_333, 333_334)),
 }
 HELLO = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 100}
 
@@ -119,8 +119,8 @@ async def test_streams_at_once_do_not_mix(stage: Stage, clients: Clients) -> Non
         for number in range(10)
     }
 
-    def tell(name: str) -> Told:
-        return Told(f"I am {name}. " * 20, thinking=f"Who am I? {name}")
+    def tell(name: str) -> Content:
+        return Content(f"I am {name}. " * 20, thinking=f"Who am I? {name}")
 
     def answer(exchange: Exchange) -> Script:
         asked = exchange.json
@@ -186,7 +186,7 @@ FORMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 async def test_sdks_parse_what_a_schema_asked_for(
     stage: Stage, clients: Clients, caller: Caller, provider: Provider
 ) -> None:
-    told = Told('{"x": 1, "y": 2}')
+    told = Content('{"x": 1, "y": 2}')
     stage.alpha.play(provider.reply(told), provider.stream(told))
     options = HELLO | {"model": stage.fresh(provider.kind)}
     assert await PARSERS[caller.dialect](clients, options) == [POINT, POINT]

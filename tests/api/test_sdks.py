@@ -16,12 +16,12 @@ import pytest
 
 from tests.support.chat import Used
 from tests.support.config import KINDS
+from tests.support.content import Content, ToolCall
 from tests.support.messages import make_message
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, Clients, Provider
 from tests.support.replies import completion, error_reply, json_reply
 from tests.support.rows import each_row
 from tests.support.stage import Stage
-from tests.support.told import Told, ToolCall
 from tests.support.upstream import End, Script, Wait
 
 HELLO: Final[Any] = [{"role": "user", "content": "Say hello."}]
@@ -150,7 +150,7 @@ async def test_a_rejection_comes_back_with_its_words_and_details(
 async def test_raw_response_tells_request_id_and_cost(
     stage: Stage, clients: Clients, provider: Provider
 ) -> None:
-    stage.alpha.play(provider.reply(Told("Hi")), provider.stream(Told("Hi")))
+    stage.alpha.play(provider.reply(Content("Hi")), provider.stream(Content("Hi")))
     options: Any = {"model": stage.fresh(provider.kind), "messages": HELLO, "max_tokens": 10}
     messages = clients.messages.messages
     raw = await messages.with_raw_response.create(**options)
@@ -202,7 +202,7 @@ async def test_tool_runner_runs(
 
     calls = [ToolCall(f"toolu_{city}", "weather", {"city": city}) for city in ("Rome", "Oslo")]
     say = provider.stream if stream else provider.reply
-    stage.alpha.play(say(Told(calls=calls, finish="tool_calls")), say(Told("Sunny.")))
+    stage.alpha.play(say(Content(calls=calls, finish="tool_calls")), say(Content("Sunny.")))
     runner: Any = clients.messages.beta.messages.tool_runner(
         model=stage.fresh(provider.kind),
         max_tokens=99,

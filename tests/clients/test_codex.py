@@ -10,13 +10,13 @@ import pytest
 
 from tests.clients import kit
 from tests.support.config import Kind
+from tests.support.content import Content, ToolCall
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER, Provider
 from tests.support.process import GatewayProcess
 from tests.support.replies import LAST_CHUNK, chunked, stream_head
 from tests.support.rows import each_row
 from tests.support.running import Launch
 from tests.support.stage import Stage
-from tests.support.told import Told, ToolCall
 from tests.support.upstream import End, ScriptedUpstream
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -56,7 +56,7 @@ async def ask(
 @each_provider
 async def test_a_text(stage: Stage, tmp_path: Path, provider: Provider) -> None:
     stage.alpha.exchanges.clear()
-    stage.alpha.play(provider.stream(Told("Hello from afar!")))
+    stage.alpha.play(provider.stream(Content("Hello from afar!")))
     told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind))
     assert told.code == 0, told.out
     assert "Hello from afar!" in told.out
@@ -69,8 +69,8 @@ async def test_a_shell_call_and_its_result(
 ) -> None:
     """The provider sees its own call and the output of the command."""
     call = ToolCall("call_1", "exec_command", {"cmd": "echo made-$((40+2)) | tee made.txt"})
-    first = Told("I look.", calls=[call], finish="tool_calls")
-    stage.alpha.play(provider.stream(first), provider.stream(Told("It is 42.")))
+    first = Content("I look.", calls=[call], finish="tool_calls")
+    stage.alpha.play(provider.stream(first), provider.stream(Content("It is 42.")))
     told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind))
     assert told.code == 0, told.out
     assert (tmp_path / "work" / "made.txt").read_text() == "made-42\n"
@@ -86,7 +86,7 @@ async def test_a_stream_that_fails_is_not_replayed(
 ) -> None:
     """A delivered part is charged; Codex would send the whole turn again up to five times."""
     stage.alpha.exchanges.clear()
-    events = provider.events(Told("Hello from afar!"))
+    events = provider.events(Content("Hello from afar!"))
     stage.alpha.play([stream_head(), *map(chunked, events[:-3]), End.FIN])
     told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind))
     assert told.code != 0
@@ -114,8 +114,8 @@ async def test_a_patch_by_the_custom_tool(
     gateway.start()
     patch = "*** Begin Patch\n*** Add File: made.txt\n+Grüße\n*** End Patch\n"
     call = ToolCall("call_1", "apply_patch", {"input": patch})
-    first = CHAT_PROVIDER.stream(Told(calls=[call], finish="tool_calls"))
-    alpha.play(first, CHAT_PROVIDER.stream(Told("Done.")))
+    first = CHAT_PROVIDER.stream(Content(calls=[call], finish="tool_calls"))
+    alpha.play(first, CHAT_PROVIDER.stream(Content("Done.")))
     told = await ask(gateway, running.callers["rich"].key, tmp_path, MODEL_WITH_PATCHES)
     assert told.code == 0, told.out
     assert (tmp_path / "work" / "made.txt").read_text(encoding="utf-8") == "Grüße\n"
@@ -124,7 +124,7 @@ async def test_a_patch_by_the_custom_tool(
 
 async def test_a_silent_end_is_a_failure(stage: Stage, tmp_path: Path) -> None:
     """A provider that ends its stream cleanly, but early, is as bad as one that breaks off."""
-    events = CHAT_PROVIDER.events(Told("Hello from afar!"))
+    events = CHAT_PROVIDER.events(Content("Hello from afar!"))
     stage.alpha.play([stream_head(), *map(chunked, events[:2]), LAST_CHUNK])
     told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh("plain"))
     assert told.code != 0

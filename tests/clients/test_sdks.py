@@ -10,16 +10,16 @@ import pytest
 
 from tests.clients import kit
 from tests.clients.test_codex import PROVIDERS, each_provider
+from tests.support.content import Content, ToolCall
 from tests.support.embeddings import VECTORS, embeddings, round_trip
 from tests.support.pairs import Provider
 from tests.support.replies import json_reply, sse_reply
 from tests.support.rows import each_row
 from tests.support.stage import Stage
-from tests.support.told import Told, ToolCall
 
 TOOL_LOOP: Final = (
-    Told(calls=[ToolCall("call_1", "weather", {"city": "Köln"})], finish="tool_calls"),
-    Told("It is sunny."),
+    Content(calls=[ToolCall("call_1", "weather", {"city": "Köln"})], finish="tool_calls"),
+    Content("It is sunny."),
 )
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -30,7 +30,7 @@ async def run(stage: Stage, folder: Path, script: str, model: str, **more: str) 
 
 @each_provider
 async def test_openai_responds(stage: Stage, tmp_path: Path, provider: Provider) -> None:
-    plain, place = Told("It is sunny."), Told('{"city": "Köln"}')
+    plain, place = Content("It is sunny."), Content('{"city": "Köln"}')
     stage.alpha.play(
         provider.reply(plain), provider.reply(place), provider.stream(plain), provider.stream(place)
     )

@@ -22,10 +22,10 @@ from gateway.errors import BadRequest
 from tests import streams
 from tests.dialects.chat.kit import Played, dump, each_byte, make_context, play, read_chunks
 from tests.streams import Stream, drop_comments
+from tests.support.accumulated import accumulate
+from tests.support.content import of_events
 from tests.support.messages import read_events
 from tests.support.rows import each_row
-from tests.support.said import accumulate
-from tests.support.told import of_events
 
 READ: Final[dict[str, Callable[[list[Any]], str]]] = {
     "chat": lambda chunks: accumulate(chunks).text,

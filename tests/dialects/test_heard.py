@@ -59,9 +59,9 @@ from tests.dialects.chat.kit import (
 from tests.dialects.messages.kit import STOP, finish, frame, start
 from tests.dialects.rules import add_up, check_rules, read_events
 from tests.dialects.rules import check_reply as check_caller_reply
+from tests.support.accumulated import accumulate
 from tests.support.messages import make_message
 from tests.support.rows import told_together
-from tests.support.said import accumulate
 
 PATH: Final = Path(__file__).with_name("heard.txt")
 SECTIONS: Final = PATH.read_text(encoding="utf-8").split("== ")[1:]

@@ -38,11 +38,11 @@ from tests.dialects.chat.kit import (
 )
 from tests.dialects.rules import check_message_events, check_response_events
 from tests.streams import Stream, drop_comments, get_stream
+from tests.support.accumulated import StreamContent, accumulate
 from tests.support.chat import Used
+from tests.support.content import Content, of_chat, of_events, of_response
 from tests.support.messages import read_events
 from tests.support.rows import each_row
-from tests.support.said import Said, accumulate
-from tests.support.told import Told, of_chat, of_events, of_response
 
 PLAYS: Final = [
     (caller, stream)
@@ -71,7 +71,7 @@ def play_in(caller: str, stream: Stream, *pieces: bytes) -> Played:
     return play(open_stream(caller, stream), pieces or [stream.body])
 
 
-def read_sent(stream: Stream) -> Told:
+def read_sent(stream: Stream) -> Content:
     match stream.dialect:
         case "chat":
             return of_chat(accumulate(stream.objects))
@@ -82,7 +82,7 @@ def read_sent(stream: Stream) -> Told:
             return of_response(stream.objects[-1]["response"] | {"output": items})
 
 
-def read_heard(caller: str, stream: Stream, out: bytes) -> Told:
+def read_heard(caller: str, stream: Stream, out: bytes) -> Content:
     """Read what a caller heard, and check its dialect's rules where the gateway wrote the events."""
     out = drop_comments(out)
     if caller == "chat":
@@ -176,7 +176,7 @@ def open_unasked(stream: Stream) -> ChatStream:
     return ChatStream(make_context(n=len(accumulate(stream.objects).choices)))
 
 
-def report(said: Said) -> Tokens:
+def report(said: StreamContent) -> Tokens:
     assert said.usage is not None
     prompt, output, _ = said.usage
     cached, written = said.cached_tokens, said.written_tokens

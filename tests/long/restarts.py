@@ -162,7 +162,7 @@ class Load:
 async def restart(one: Service, draw: random.Random, figures: Figures) -> None:
     """Stop the gateway and start the next one."""
     await asyncio.sleep(draw.uniform(*LIFE_SECONDS))
-    begin = len(one.ear.told)
+    begin = len(one.ear.notices)
     await one.end()
     stopping = await one.ear.wait_for("STOPPING", begin)
     ready = await one.start_ready()

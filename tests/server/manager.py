@@ -47,7 +47,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[2 + count:]])
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Notice:
     """A message to the manager, and when it was sent."""
 
     at_seconds: float
@@ -55,7 +55,7 @@ class Told:
     fields: Mapping[str, str]
 
     @classmethod
-    def parse(cls, message: bytes, at_seconds: float) -> Told:
+    def parse(cls, message: bytes, at_seconds: float) -> Notice:
         pairs = (line.partition("=") for line in message.decode().split("\n"))
         return cls(at_seconds, {name: value for name, _, value in pairs})
 
@@ -66,7 +66,7 @@ class Ear:
     def __init__(self, address: str = "") -> None:
         """Bind to this address, or to an abstract one if there is none."""
         self.address = address or f"@gateway-test-{secrets.token_hex(8)}"
-        self.told: list[Told] = []
+        self.notices: list[Notice] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -98,13 +98,13 @@ class Ear:
         message, ancillary, *_ = self._socket.recvmsg(4096, 128)
         ((_, _, data),) = ancillary
         seconds, nanoseconds = TIMESPEC.unpack(data)
-        self.told.append(Told.parse(message, seconds + nanoseconds / 1e9))
+        self.notices.append(Notice.parse(message, seconds + nanoseconds / 1e9))
         self._came.set()
 
-    def find(self, name: str, begin: int = 0) -> list[Told]:
-        return [one for one in self.told[begin:] if name in one.fields]
+    def find(self, name: str, begin: int = 0) -> list[Notice]:
+        return [one for one in self.notices[begin:] if name in one.fields]
 
-    async def wait_for(self, name: str, begin: int = 0) -> Told:
+    async def wait_for(self, name: str, begin: int = 0) -> Notice:
         """Return the first message from this position on that has the field."""
         async with asyncio.timeout(WAIT_SECONDS):
             while not (found := self.find(name, begin)):
@@ -116,7 +116,7 @@ class Ear:
         """Return the times between successive pings of one process."""
         times: list[float] = []
         gaps: list[float] = []
-        for one in self.told:
+        for one in self.notices:
             if "WATCHDOG" not in one.fields:
                 times = []
                 continue
@@ -162,9 +162,9 @@ class Service:
         assert self.gateway.process is not None
         return self.gateway.process
 
-    async def start_ready(self) -> Told:
+    async def start_ready(self) -> Notice:
         """Start the gateway and return when it reports that it is ready."""
-        begin = len(self.ear.told)
+        begin = len(self.ear.notices)
         self.start()
         return await self.ear.wait_for("READY", begin)
 

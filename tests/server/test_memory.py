@@ -30,6 +30,7 @@ from tests.api.scene import ASKS, PATHS
 from tests.support.chat import say
 from tests.support.client import request
 from tests.support.config import BRISK, EMBEDS, PATIENT, Kind, Places, write_config
+from tests.support.content import Content
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER
 from tests.support.process import CHAT, GatewayProcess, accepts, free_port
 from tests.support.replies import (
@@ -43,7 +44,6 @@ from tests.support.replies import (
     text_chunks,
 )
 from tests.support.seed import Seed, seed
-from tests.support.told import Told
 from tests.support.upstream import Drip, Exchange, Script, ScriptedUpstream
 from tests.support.waiting import until
 
@@ -164,7 +164,7 @@ KINDS: Final = {
     "embed-demo": Kind(("demo",), 1, "", ("demo",), makes=EMBEDS),
 }
 SEEDS: Final = (Seed("rich"), Seed("empty", 0), Seed("revoked", revoked=True))
-TOLD: Final = Told(text="Hello, world!", thinking="Well.")
+TOLD: Final = Content(text="Hello, world!", thinking="Well.")
 BEGUN: Final = sse_start(text_chunks(["Hello", " world"], finish=None))
 LONG: Final = "x" * (4 << 20)
 """More than a connection whose caller reads nothing takes."""

@@ -20,9 +20,9 @@ from tests.alerts.test_watch import arrive, write_alerts
 from tests.console.kit import API, HOLDER, OPERATOR, Console, open_console
 from tests.support import messages, replies
 from tests.support.config import Places
+from tests.support.content import Content
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER, Provider
 from tests.support.process import COUNT_TOKENS, GatewayProcess, free_port
-from tests.support.told import Told
 from tests.support.upstream import Exchange, Script, ScriptedUpstream, Wait
 from tests.support.waiting import until
 
@@ -206,10 +206,10 @@ async def _read_health(cloud: Cloud) -> dict[str, object]:
 @pytest.mark.parametrize("name", CLOUDS)
 async def test_keys_end_at_the_paths_of_clouds(cloud: Cloud, name: str) -> None:
     vendor, dialect, place, path = CLOUDS[name]
-    cloud.name, cloud.reply = name, vendor.reply(Told("Hello"))
+    cloud.name, cloud.reply = name, vendor.reply(Content("Hello"))
     assert b"Hello" in await cloud.complete()
     cloud.issue("second")
-    cloud.reply = vendor.stream(Told("Hello"))
+    cloud.reply = vendor.stream(Content("Hello"))
     assert (await cloud.complete(stream=True)).endswith(replies.DONE)
     ways = [path.format(way=way) for way in ("rawPredict", *["streamRawPredict"] * 2)]
     assert [one.target for one in cloud.scripted.exchanges] == [f"/v1{place}/{one}" for one in ways]

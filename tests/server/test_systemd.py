@@ -102,7 +102,7 @@ async def test_three_pings_are_told_in_an_interval(monkeypatch: pytest.MonkeyPat
         with pytest.raises(asyncio.CancelledError):
             await Manager(ear.address, 30.0).keep_alive()
         ear.read_all()
-        assert [dict(one.fields) for one in ear.told] == [{"WATCHDOG": "1"}] * 4
+        assert [dict(one.fields) for one in ear.notices] == [{"WATCHDOG": "1"}] * 4
     assert slept == [10.0] * 4
 
 
@@ -112,12 +112,12 @@ async def test_the_pings_are_the_event_loops_own() -> None:
     with Ear() as ear, ear.listening():
         pinging = spawn(Manager(ear.address, 0.15).keep_alive(), name="watchdog")
         for _ in range(3):
-            await ear.wait_for("WATCHDOG", len(ear.told))
+            await ear.wait_for("WATCHDOG", len(ear.notices))
         ear.read_all()
-        count = len(ear.told)
+        count = len(ear.notices)
         time.sleep(0.4)  # noqa: ASYNC251 - this is what is tried
         ear.read_all()
-        assert len(ear.told) == count
+        assert len(ear.notices) == count
         await ear.wait_for("WATCHDOG", count)
         pinging.cancel()
 
@@ -150,7 +150,7 @@ async def test_a_life_on_passed_sockets_is_told_in_order(tmp_path: Path) -> None
             tmp_path, [tcp, unix, other], watchdog_seconds=0.15, ear_address=address
         ) as one:
             ready = await one.start_ready()
-            assert one.ear.told[0] is ready
+            assert one.ear.notices[0] is ready
             ports = [listening.getsockname()[1] for listening in (tcp, other)]
             first, last = (f"http://127.0.0.1:{port}" for port in ports)
             listed = f"listening on {first}, unix:{path}, {last}, models: 1"
@@ -160,7 +160,7 @@ async def test_a_life_on_passed_sockets_is_told_in_order(tmp_path: Path) -> None
             assert await ask_demo(one, httpx2.AsyncHTTPTransport(uds=path)) == text
             assert max_backlog(tcp) == length
             for _ in range(2):
-                await one.ear.wait_for("WATCHDOG", len(one.ear.told))
+                await one.ear.wait_for("WATCHDOG", len(one.ear.notices))
             await one.end()
             (stopping,) = one.ear.find("STOPPING")
             assert stopping.fields == {
@@ -168,7 +168,7 @@ async def test_a_life_on_passed_sockets_is_told_in_order(tmp_path: Path) -> None
                 "STATUS": "stopping: 0 requests in flight",
                 "EXTEND_TIMEOUT_USEC": "17000000",
             }
-            names = [next(iter(told.fields)) for told in one.ear.told]
+            names = [next(iter(told.fields)) for told in one.ear.notices]
         assert names[0] == "READY"
         assert {*names} - {"READY", "STOPPING"} == {"WATCHDOG"}
         assert names.count("READY") == names.count("STOPPING") == 1

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from tests.support.accumulated import StreamContent, accumulate
 from tests.support.client import Reply
-from tests.support.said import Said, accumulate
 
 INPUT_PRICE: Final = 137_000_500
 CACHED_PRICE: Final = 13_100_700
@@ -144,7 +144,7 @@ def split_events(body: bytes) -> list[bytes]:
     return payloads
 
 
-def read_stream(body: bytes, model: str, *, usage_asked: bool = False) -> Said:
+def read_stream(body: bytes, model: str, *, usage_asked: bool = False) -> StreamContent:
     """Check that a stream keeps the rules of chat streams, and return its content."""
     payloads = split_events(body)
     assert payloads[-1] == b"[DONE]"
@@ -157,7 +157,7 @@ def read_stream(body: bytes, model: str, *, usage_asked: bool = False) -> Said:
     return accumulate(chunks)
 
 
-def read_broken_stream(body: bytes, model: str, code: str) -> Said:
+def read_broken_stream(body: bytes, model: str, code: str) -> StreamContent:
     """Check the rules of a failed stream: whole events, one error event, no `[DONE]`."""
     payloads = split_events(body)
     *said, last = [json.loads(payload) for payload in payloads]

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support import messages, responses
 from tests.support.chat import Used
+from tests.support.content import Content, ToolCall, of_completion, of_message, of_response
 from tests.support.process import GatewayProcess
 from tests.support.replies import (
     DONE,
@@ -28,7 +29,6 @@ from tests.support.replies import (
     sse_reply,
     text_chunks,
 )
-from tests.support.told import Told, ToolCall, of_completion, of_message, of_response
 from tests.support.upstream import Script
 
 Json = dict[str, Any]
@@ -51,14 +51,14 @@ class Provider(Protocol):
     kind: str
     """The kind of its models in the configuration."""
 
-    def reply(self, told: Told) -> Script: ...
+    def reply(self, told: Content) -> Script: ...
 
-    def events(self, told: Told) -> list[bytes]:
+    def events(self, told: Content) -> list[bytes]:
         """Make its stream, with the terminal event."""
 
     def error_event(self, message: str) -> bytes: ...
 
-    def stream(self, told: Told) -> Script:
+    def stream(self, told: Content) -> Script:
         return sse_reply(self.events(told), done=False)
 
 
@@ -66,7 +66,7 @@ class ChatProvider(Provider):
     dialect = "chat"
     kind = "plain"
 
-    def reply(self, told: Told) -> Script:
+    def reply(self, told: Content) -> Script:
         message: Json = {"role": "assistant", "content": told.text or None, "refusal": None}
         if told.thinking:
             message["reasoning_content"] = told.thinking
@@ -76,7 +76,7 @@ class ChatProvider(Provider):
         value["choices"][0] |= {"message": message, "finish_reason": told.finish}
         return json_reply(value)
 
-    def events(self, told: Told) -> list[bytes]:
+    def events(self, told: Content) -> list[bytes]:
         first, last = text_chunks([], finish=told.finish)
         chunks = [first]
         chunks += [chunk({"reasoning_content": part}) for part in messages.halve(told.thinking)]
@@ -96,7 +96,7 @@ class ChatProvider(Provider):
     def error_event(self, message: str) -> bytes:
         return sse({"error": {"message": message, "type": "server_error", "code": None}})
 
-    def _usage(self, told: Told) -> Json:
+    def _usage(self, told: Content) -> Json:
         assert told.used is not None
         return make_chat_usage(told.used)
 
@@ -105,17 +105,17 @@ class MessagesProvider(Provider):
     dialect = "messages"
     kind = "messages"
 
-    def reply(self, told: Told) -> Script:
+    def reply(self, told: Content) -> Script:
         return json_reply(messages.make_message(**self._parts(told)))
 
-    def events(self, told: Told) -> list[bytes]:
+    def events(self, told: Content) -> list[bytes]:
         return messages.frames(messages.make_events(**self._parts(told)))
 
     def error_event(self, message: str) -> bytes:
         error = {"type": "overloaded_error", "message": message}
         return messages.frame({"type": "error", "error": error})
 
-    def _parts(self, told: Told) -> Json:
+    def _parts(self, told: Content) -> Json:
         assert told.used is not None
         blocks = [messages.thinking(told.thinking)] if told.thinking else []
         blocks += [messages.text(told.text)] if told.text else []
@@ -131,10 +131,10 @@ class ResponsesProvider(Provider):
     dialect = "responses"
     kind = "responses"
 
-    def reply(self, told: Told) -> Script:
+    def reply(self, told: Content) -> Script:
         return json_reply(responses.make_response(**self._parts(told)))
 
-    def events(self, told: Told) -> list[bytes]:
+    def events(self, told: Content) -> list[bytes]:
         return responses.frames(responses.make_events(**self._parts(told)))
 
     def error_event(self, message: str) -> bytes:
@@ -142,7 +142,7 @@ class ResponsesProvider(Provider):
         reply = responses.make_response([], used=None, status="failed", error=error)
         return responses.frame({"type": "response.failed", "sequence_number": 9, "response": reply})
 
-    def _parts(self, told: Told) -> Json:
+    def _parts(self, told: Content) -> Json:
         items = [responses.reasoning(told.thinking)] if told.thinking else []
         items += [responses.text(told.text)] if told.text else []
         items += [
@@ -209,7 +209,7 @@ class Caller:
     """The exception by which its SDK reports a failure in a stream."""
     find: Callable[[Clients], Any]
     """The part of the SDK that is asked."""
-    read: Callable[[Json], Told]
+    read: Callable[[Json], Content]
     end: Callable[[Any, list[Any]], Any]
     """Takes the whole reply from a helper's stream that has ended, and its events."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -227,11 +227,11 @@ class Caller:
         async with self.find(clients).stream(**self.write(body), **self.helped) as events:
             return self.end(events, [event async for event in events])
 
-    async def complete(self, clients: Clients, body: Json) -> Told:
+    async def complete(self, clients: Clients, body: Json) -> Content:
         whole = await self.send(clients, body, stream=False)
         return self.read(whole.model_dump(warnings=False))
 
-    async def stream(self, clients: Clients, body: Json) -> Told:
+    async def stream(self, clients: Clients, body: Json) -> Content:
         """Ask through the stream helper."""
         whole = await self.send(clients, body, stream=True)
         return self.read(whole.model_dump(warnings=False))

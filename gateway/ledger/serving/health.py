@@ -30,10 +30,10 @@ BUSY_SECONDS: Final = 1
 less."""
 
 
-TOLD_SECONDS: Final = 60
+REPEAT_SECONDS: Final = 60
 """How long a logged state is not logged again, however often it comes and goes."""
 
-MOST_TOLD: Final = 20
+MOST_LISTED: Final = 20
 """Accounts in a log line."""
 LOCKED: Final = (
     "another program has locked rows of accounts, whose requests wait; all others go on: %s. Look for"
@@ -48,18 +48,18 @@ class States:
     """
 
     def __init__(self, present: str) -> None:
-        self.told = present
-        self._told_seconds: dict[str, float] = {}
+        self.logged = present
+        self._logged_seconds: dict[str, float] = {}
 
     def note(
         self, state: str, now_seconds: float, tell: Callable[..., object], *words: object
     ) -> None:
         """Call `tell` with the words if it is time to."""
-        if state == self.told:
+        if state == self.logged:
             return
         # A later note logs a state suppressed here, if it lasts until then.
-        if now_seconds - self._told_seconds.get(state, -math.inf) >= TOLD_SECONDS:
-            self.told, self._told_seconds[state] = state, now_seconds
+        if now_seconds - self._logged_seconds.get(state, -math.inf) >= REPEAT_SECONDS:
+            self.logged, self._logged_seconds[state] = state, now_seconds
             tell(*words)
 
 
@@ -109,7 +109,7 @@ class Health:
     def note_locks(self, accounts: Sequence[str], now_seconds: float) -> None:
         """Note the accounts that another program has locked."""
         if accounts:
-            named = ", ".join(accounts[:MOST_TOLD])
+            named = ", ".join(accounts[:MOST_LISTED])
             self._locks.note("locked", now_seconds, log.warning, LOCKED, named)
         else:
             words = "no account is locked by another program any more"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.dialects.chat.repair import ChunkRepair
 from tests.dialects.chat.kit import check_stream, choice, chunk, role, stop, text
+from tests.support.accumulated import accumulate
 from tests.support.fuzz import fuzz
-from tests.support.said import accumulate
 
 Json = dict[str, Any]
 FRAGMENT = {"function": {"arguments": "1"}}

@@ -22,15 +22,15 @@ from gateway.ledger.sqlite.serving import open_sqlite
 from tests.dialects.chat.kit import DONE, MODEL, read_chunks
 from tests.dialects.tiny.dialect import BYE, CALLERS, EXCHANGES, ROLES, UPSTREAMS
 from tests.ledger.kit import query
+from tests.support.accumulated import accumulate
 from tests.support.chat import Used
+from tests.support.content import Content, of_chat, of_completion, of_events, of_message
 from tests.support.messages import halve, read_events
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER
 from tests.support.replies import error_reply, http, json_reply, sse_reply
 from tests.support.rows import each_row
-from tests.support.said import accumulate
 from tests.support.seed import Seed, seed
 from tests.support.settings import load
-from tests.support.told import Told, of_chat, of_completion, of_events, of_message
 from tests.support.upstream import Script, ScriptedUpstream, listen, port_of, serve_scripts
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ PAIRS: Final = [
     (caller, upstream) for caller in NAMES for upstream in NAMES if "tiny" in {caller, upstream}
 ]
 """The others are those of `tests/dialects/test_provider_streams.py`."""
-SAID: Final = [Told("Hello, Wörld! 🎉"), Told("Once upon a", finish="length"), Told("")]
+SAID: Final = [Content("Hello, Wörld! 🎉"), Content("Once upon a", finish="length"), Content("")]
 TALK: Final = [("rule", "Be brief."), ("me", "Hi!"), ("you", "Hello"), ("me", "Grüße?")]
 MESSAGES: Final = [{"role": ROLES[speaker], "content": words} for speaker, words in TALK]
 USAGE: Final = {"include_usage": True}
@@ -58,14 +58,14 @@ FINISH: Final = {"done": "stop", "cut": "length"}
 class TinyProvider:
     """Sends some content as the other providers do."""
 
-    def reply(self, told: Told) -> Script:
+    def reply(self, told: Content) -> Script:
         return json_reply({"by": "theirs", "words": told.text, **self._end(told)})
 
-    def stream(self, told: Told) -> Script:
+    def stream(self, told: Content) -> Script:
         said: list[Json] = [{"by": "theirs"}, *({"w": part} for part in halve(told.text))]
         return sse_reply([*map(render_data, [*said, self._end(told)]), BYE], done=False)
 
-    def _end(self, told: Told) -> Json:
+    def _end(self, told: Content) -> Json:
         assert told.used is not None
         used = {"in": told.used.prompt, "out": told.used.completion}
         return {"end": ENDS[told.finish or "stop"], "used": used}
@@ -78,14 +78,14 @@ PROVIDERS: Final[Any] = {
 }
 
 
-def read_tiny(body: bytes) -> Told:
+def read_tiny(body: bytes) -> Content:
     reply = json.loads(body)
     assert reply["by"] == MODEL
     used = Used(reply["used"]["in"], reply["used"]["out"])
-    return Told(reply["words"], finish=FINISH[reply["end"]], used=used)
+    return Content(reply["words"], finish=FINISH[reply["end"]], used=used)
 
 
-def hear_tiny(stream: bytes) -> Told:
+def hear_tiny(stream: bytes) -> Content:
     first, *words, end, last = read_chunks(stream)
     assert last == {"bye": True}
     return read_tiny(
@@ -93,12 +93,12 @@ def hear_tiny(stream: bytes) -> Told:
     )
 
 
-READ: Final[dict[str, Callable[[bytes], Told]]] = {
+READ: Final[dict[str, Callable[[bytes], Content]]] = {
     "chat": lambda body: of_completion(ChatCompletion.model_validate_json(body).model_dump()),
     "messages": lambda body: of_message(Message.model_validate_json(body).model_dump()),
     "tiny": read_tiny,
 }
-HEAR: Final[dict[str, Callable[[bytes], Told]]] = {
+HEAR: Final[dict[str, Callable[[bytes], Content]]] = {
     "chat": lambda stream: of_chat(accumulate(read_chunks(stream.removesuffix(DONE)))),
     "messages": lambda stream: of_events(read_events(stream)),
     "tiny": hear_tiny,

@@ -26,8 +26,8 @@ from tests.dialects.chat.kit import (
     play,
     random_slices,
 )
+from tests.support.accumulated import accumulate
 from tests.support.rows import each_row
-from tests.support.said import accumulate
 
 CALL = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
 REPLY = dump(

@@ -166,7 +166,7 @@ def test_no_order_of_tasks_overdraws_the_account(
 
 
 @dataclass(frozen=True)
-class Asked:
+class BurstRequest:
     """A request of a burst, which costs at most what it states."""
 
     hold_nano: int
@@ -175,14 +175,16 @@ class Asked:
     pauses: tuple[int, int, int]
 
 
-async def burst(place: Place, times: int, credit_nano: int, requests: Sequence[Asked]) -> None:
+async def burst(
+    place: Place, times: int, credit_nano: int, requests: Sequence[BurstRequest]
+) -> None:
     """Send them at once. A hold is full where less is left than so many times as much."""
     digest = place.seed(credit_nano=credit_nano)
     admitted: list[Hold] = []
     async with place.serve() as ledger, asyncio.timeout(WAIT_SECONDS):
         account = (key := find_key(ledger, digest)).account
 
-        async def send(one: Asked) -> None:
+        async def send(one: BurstRequest) -> None:
             await pause(one.pauses[0])
             most = [
                 max(hold.amount_nano, hold.admission.full_nano)
@@ -215,7 +217,7 @@ async def burst(place: Place, times: int, credit_nano: int, requests: Sequence[A
 
 
 ASKED: Final = st.builds(
-    lambda hold, more, share, pauses: Asked(
+    lambda hold, more, share, pauses: BurstRequest(
         hold, hold + more, (hold + more) * share // 100, pauses
     ),
     st.integers(0, 300),
@@ -237,7 +239,7 @@ def test_a_burst_overdraws_by_less_than_one_request(
     request: pytest.FixtureRequest,
     times: int,
     credit_nano: int,
-    requests: list[Asked],
+    requests: list[BurstRequest],
 ) -> None:
     """Whatever was held of each: nothing is admitted that the others' worst leaves no money for."""
     with (

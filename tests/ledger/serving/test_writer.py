@@ -12,7 +12,7 @@ import pytest
 
 from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger.base import Key
-from gateway.ledger.serving.health import BUSY_SECONDS, TOLD_SECONDS, Health
+from gateway.ledger.serving.health import BUSY_SECONDS, REPEAT_SECONDS, Health
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.writer import RETRY_SECONDS
 from gateway.ledger.sqlite.schema import connect
@@ -108,7 +108,7 @@ def test_an_outage_is_logged_when_it_begins_and_ends(caplog: pytest.LogCaptureFi
     health.note_hang(2.5, 1)
     for _ in range(2):
         health.note_success(2)
-    for second in (TOLD_SECONDS, TOLD_SECONDS + 1):
+    for second in (REPEAT_SECONDS, REPEAT_SECONDS + 1):
         health.note_hang(2.5, second)
     levels = [record.levelname for record in caplog.records]
     assert levels == ["CRITICAL", "WARNING", "ERROR"]
@@ -118,14 +118,14 @@ def test_a_ledger_that_comes_and_goes_is_told_once_a_minute_and_as_it_is_in_the_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     health = Health()
-    for second in range(TOLD_SECONDS):
+    for second in range(REPEAT_SECONDS):
         note(health, second, is_brief=False)
         health.note_success(second + 0.5)
     assert [record.levelname for record in caplog.records] == ["CRITICAL", "WARNING"]
-    for second in range(TOLD_SECONDS, 3 * TOLD_SECONDS):
+    for second in range(REPEAT_SECONDS, 3 * REPEAT_SECONDS):
         note(health, second, is_brief=False)
     assert [record.levelname for record in caplog.records[2:]] == ["CRITICAL"]
-    for second in range(3 * TOLD_SECONDS, 4 * TOLD_SECONDS):
+    for second in range(3 * REPEAT_SECONDS, 4 * REPEAT_SECONDS):
         health.note_success(second)
     assert [record.levelname for record in caplog.records[3:]] == ["WARNING"]
 

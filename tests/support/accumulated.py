@@ -15,7 +15,7 @@ class ToolCall:
 
 
 @dataclass(slots=True)
-class ChoiceSaid:
+class ChoiceContent:
     text: str = ""
     reasoning: str = ""
     refusal: str = ""
@@ -30,10 +30,10 @@ class ChoiceSaid:
 
 
 @dataclass(slots=True)
-class Said:
+class StreamContent:
     """The content of a stream. `usage` is prompt, completion and total tokens."""
 
-    choices: dict[int, ChoiceSaid] = field(default_factory=dict)
+    choices: dict[int, ChoiceContent] = field(default_factory=dict)
     usage: tuple[int, int, int] | None = None
     cached_tokens: int = 0
     written_tokens: int = 0
@@ -44,12 +44,12 @@ class Said:
         return self.choices[0].text if 0 in self.choices else ""
 
 
-def accumulate(chunks: Iterable[dict[str, Any]]) -> Said:
+def accumulate(chunks: Iterable[dict[str, Any]]) -> StreamContent:
     """Add up the chunks; fragments of a tool call without an index go by their position."""
-    said = Said()
+    said = StreamContent()
     for chunk in chunks:
         for choice in chunk["choices"]:
-            _add(said.choices.setdefault(choice["index"], ChoiceSaid()), choice)
+            _add(said.choices.setdefault(choice["index"], ChoiceContent()), choice)
         if (usage := chunk.get("usage")) is not None:
             said.usage = _usage(usage)
             details = usage.get("prompt_tokens_details") or {}
@@ -64,7 +64,7 @@ def _usage(usage: dict[str, Any]) -> tuple[int, int, int]:
     return prompt, max(usage["completion_tokens"], total - prompt), total
 
 
-def _add(said: ChoiceSaid, choice: dict[str, Any]) -> None:
+def _add(said: ChoiceContent, choice: dict[str, Any]) -> None:
     delta = choice["delta"]
     text, thinking = _read_content(delta.get("content"))
     said.text += text

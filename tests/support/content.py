@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.support.accumulated import StreamContent, accumulate
 from tests.support.chat import Used
 from tests.support.replies import Json
-from tests.support.said import Said, accumulate
 
 FINISH: Final = {
     "end_turn": "stop",
@@ -30,7 +30,7 @@ class ToolCall:
 
 
 @dataclass(slots=True)
-class Told:
+class Content:
     """Text, reasoning, calls, the finish reason (in chat's words) and the usage of a reply."""
 
     text: str = ""
@@ -40,7 +40,7 @@ class Told:
     used: Used | None = USED
 
 
-def of_chat(said: Said) -> Told:
+def of_chat(said: StreamContent) -> Content:
     """Read it from accumulated chunks; a refusal counts as text, whatever the finish reason."""
     choice = said.choices[0]
     calls = [
@@ -51,21 +51,21 @@ def of_chat(said: Said) -> Told:
     if said.usage is not None:
         used = Used(said.usage[0], said.usage[1], said.cached_tokens, said.written_tokens)
     finish = "content_filter" if choice.refusal else choice.finish_reason
-    return Told(choice.text + choice.refusal, choice.reasoning, calls, finish, used)
+    return Content(choice.text + choice.refusal, choice.reasoning, calls, finish, used)
 
 
-def of_completion(whole: Mapping[str, Any]) -> Told:
+def of_completion(whole: Mapping[str, Any]) -> Content:
     """Read it from a whole completion."""
     choices = [one | {"delta": one["message"]} for one in whole["choices"]]
     return of_chat(accumulate([{**whole, "choices": choices}]))
 
 
-def of_events(events: Iterable[Json]) -> Told:
+def of_events(events: Iterable[Json]) -> Content:
     """Read it from a messages stream, whose counts are cumulative.
 
     The words of a refusal count as text, unless they were sent as text already.
     """
-    told = Told(finish=None, used=None)
+    told = Content(finish=None, used=None)
     usage: Json = {}
     fragments: list[str] = []
     for event in events:
@@ -112,10 +112,10 @@ def read_blocks(blocks: Sequence[Json]) -> tuple[str, str, list[ToolCall]]:
     return said, thought, [ToolCall(one["id"], one["name"], one["input"]) for one in calls]
 
 
-def of_message(whole: Json) -> Told:
+def of_message(whole: Json) -> Content:
     """Read it from a whole message."""
     finish = FINISH[whole["stop_reason"]]
-    return Told(*read_blocks(whole["content"]), finish, read_usage(whole["usage"]))
+    return Content(*read_blocks(whole["content"]), finish, read_usage(whole["usage"]))
 
 
 def read_items(items: Iterable[Json]) -> tuple[str, str, list[ToolCall]]:
@@ -137,7 +137,7 @@ def read_items(items: Iterable[Json]) -> tuple[str, str, list[ToolCall]]:
     return said, thought, calls
 
 
-def of_response(response: Json) -> Told:
+def of_response(response: Json) -> Content:
     """Read it from a whole response."""
     said, thought, calls = read_items(response["output"])
     reason = (response.get("incomplete_details") or {}).get("reason")
@@ -149,4 +149,4 @@ def of_response(response: Json) -> Told:
         *(details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0),
     )
     assert usage["total_tokens"] == used.prompt + used.completion
-    return Told(said, thought, calls, {"max_output_tokens": "length"}.get(reason, reason), used)
+    return Content(said, thought, calls, {"max_output_tokens": "length"}.get(reason, reason), used)
