@@ -181,7 +181,7 @@ def _guard(cell: str) -> str:
 
 
 def printable(cell: str) -> str:
-    """Replace characters that are not printable, such as those that move a terminal's cursor."""
+    """Replace unprintable characters, such as codes that move a terminal's cursor."""
     if cell.isprintable():
         return cell
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cell)

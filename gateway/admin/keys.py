@@ -1,4 +1,4 @@
-"""The verbs that make or read secrets: those of keys, scripts' tokens and top-up codes.
+"""The verbs that make or read secrets: keys, scripts' tokens and top-up codes.
 
 If `account_id` is given, the key must belong to that account; keys of others are unknown.
 """
@@ -39,7 +39,7 @@ def rotate_key(
 ) -> NewKey:
     """Replace a key by one with its name, models, limits and expiry. The old one works for the grace.
 
-    Both share cap and budget: with what is spent and held of them.
+    Both share cap and budget, including spending and holds so far.
     """
     if not 0 <= grace_seconds <= MAX_GRACE_SECONDS:
         raise records.Refused(
@@ -52,7 +52,7 @@ def rotate_key(
 
 
 def _store(kind: str, secret: str) -> records.StoredSecret:
-    """Return what is stored of a new key or token."""
+    """Return the stored part of a new key or token."""
     last4 = find_last4(secret)
     assert last4 is not None
     return records.StoredSecret(f"{kind}_{secrets.token_hex(ID_BYTES)}", digest(secret), last4)

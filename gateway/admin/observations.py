@@ -1,4 +1,4 @@
-"""The serving process as operators see it: what it noticed, as JSON, and a reload that it is asked for.
+"""The serving process as operators see it: its observations as JSON, and requested reloads.
 
 It notices how the providers answer, refusals and alerts; an audit raises one.
 
@@ -78,7 +78,7 @@ def list_upstream(books: Books, config: Config) -> list[UpstreamView]:
 def judge(
     seen: Collection[UpstreamView], pause: Pause | None = None, *, is_off: bool = False
 ) -> UpstreamState:
-    """Judge a provider by what was seen of one of its models, or of all.
+    """Judge a provider by the calls to one of its models, or to all.
 
     Only the server knows whether a provider is off: its variables and credentials have the keys.
     """
@@ -86,7 +86,7 @@ def judge(
     failures = [one.failure for one in seen if one.failure is not None]
     state, words = _find_state(latest, pause, is_off=is_off)
     failing = sum(_is_failing(one.latest) for one in seen)
-    if state == "working" and failing:  # what works must not hide what does not
+    if state == "working" and failing:  # working models must not hide failing ones
         state, words = "failing", f"failing for {failing} of {len(seen)} models"
     hour, today = _sum(one.hour for one in seen), _sum(one.today for one in seen)
     last = max(failures, key=lambda one: one.at_ms, default=None)
@@ -183,9 +183,9 @@ def describe_latencies(row: LatencyRow) -> dict[str, object]:
 def find_call(
     books: Books, request_id: str, *, account_id: int | None = None
 ) -> CallDetail | RefusedView:
-    """Return a request with its receipt, or what is known of its refusal. Raises NotFound.
+    """Return a request with its receipt, or the record of its refusal. Raises NotFound.
 
-    Those of other accounts than `account_id`, if it is given, are treated as unknown.
+    If `account_id` is given, requests of other accounts are treated as unknown.
     """
     try:
         return books.calls.read_detail(request_id, account_id=account_id)

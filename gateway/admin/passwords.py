@@ -50,7 +50,7 @@ Cost = tuple[int, int, int]
 
 
 def find_weakness(password: str, name: str) -> str | None:
-    """Return what is easy to guess about a password, for people; None if nothing is.
+    """Return, for people, why a password is easy to guess; None if it is not.
 
     `name` is the one to sign in with, such as `alice/dana`; none of its parts may be most of it.
     """

@@ -123,7 +123,7 @@ def make_signin_link(
 def prepare_session(
     device: str, address: str, replaces: str | None = None
 ) -> tuple[str, signin_records.Opening]:
-    """Return the token for a browser's cookie, and what the books open a session with.
+    """Return the token for a browser's cookie, and the arguments to open its session in the books.
 
     The token is stored nowhere. `replaces` is the browser's earlier session, which ends.
     """
@@ -254,7 +254,7 @@ def compute_code(secret: bytes, step: int) -> str:
 def _find_step(view: signin_records.TotpView, code: str, now_ms: int) -> int | None:
     """Return the first step that has this code, among those that are due and were not used."""
     now = now_ms // STEP_MS
-    # Only steps after the last one that was used: a code that somebody saw works no second time.
+    # Only steps after the last used one: a code that somebody saw works only once.
     steps = range(max(now - DRIFT_STEPS, view.last_step + 1), now + DRIFT_STEPS + 1)
     # Bytes: compare_digest refuses texts that are not ASCII, and what is typed may be anything.
     text = code.encode("utf-8", "replace")

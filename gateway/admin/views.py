@@ -60,7 +60,7 @@ ACCOUNT: Final = Fields[records.AccountView](
 
 
 MAX_TOLD_DAYS: Final = 999
-"""The longest time that is told: of longer ones nobody needs the number."""
+"""The longest time that is shown exactly."""
 
 
 def _describe_lasting(standing: records.StandingView) -> str:
@@ -234,7 +234,7 @@ SOLD_ORDER: Final = Fields[OrderView](
     *("entry_id", "fee_nano", "fee_currency"),
     table=(*ORDER.columns, (">FEE", _describe_fee)),
 )
-"""The same with what the provider took, for operators alone."""
+"""The same with the provider's fee, only for operators."""
 LATEST_ENTRIES: Final = 10
 """Entries that are shown with an account, so that they fit on a screen."""
 
@@ -255,7 +255,7 @@ def _describe_call_end(call: call_records.CallView) -> str:
 
 
 def _describe_duration(call: call_records.CallView) -> str:
-    """Return how long a call took. An interrupted one ended at the next start, which tells nothing."""
+    """Return how long a call took; nothing for interrupted calls, which ended at the next start."""
     is_known = call.total_ms is not None and call.outcome != "interrupted"
     return str(call.total_ms) if is_known else "-"
 

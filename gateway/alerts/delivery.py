@@ -112,7 +112,7 @@ def _open_public(info: aiohttp.AddrInfoType) -> socket.socket:
 
 
 class _ThreadResolver(AbstractResolver):
-    """Look a name up in a thread of its own, so that one that hangs holds nothing up, not even the end."""
+    """Look up a name in a separate thread, so that a hanging look-up delays nothing, not even the exit."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -195,11 +195,11 @@ LONGEST_PAUSE_MS: Final = HOUR_MS
 DOUBLINGS: Final = 9
 """Doublings of the first pause after which it is longer than the longest."""
 GIVEN_UP_MS: Final = 3 * DAY_MS
-"""Tries end then: over a weekend somebody has looked, and the console shows what was given up."""
+"""When tries end: long enough for a weekend. The console shows alerts that were given up."""
 MAX_AT_ONCE: Final = 32
 """Deliveries under way at once: each is a connection or a process."""
 MAX_PER_RECEIVER: Final = 4
-"""Those of one receiver among them: one that hangs holds no others up."""
+"""How many of them may be for one receiver, so that a hanging receiver does not delay others."""
 LEASE_MS: Final = 120_000
 """How long an alert is a node's that shares the ledger with others: it has delivered it by then, or
 is gone, even if the clocks of two differ by a minute."""
@@ -300,7 +300,7 @@ class Deliveries:
         self._writing = asyncio.Lock()
 
     async def start_due(self, config: Alerts) -> None:
-        """Start what is due. Raises LedgerError if the queue cannot be used."""
+        """Start the due deliveries. Raises LedgerError if the queue cannot be used."""
         await self._write_results()
         for due in await use_books(self._location, self._take_due):
             self._busy[due.id] = find_receiver(due)
@@ -309,7 +309,7 @@ class Deliveries:
             task.add_done_callback(self._tasks.discard)
 
     def _take_due(self, books: Books) -> list[Due]:
-        """Choose what is started now, in a thread. An alert whose result waits to be written is not."""
+        """Choose the deliveries to start, in a thread; not alerts whose result is still to be written."""
         busy = Counter(self._busy.values())
         chosen: list[Due] = []
         for due in books.alerts.read_due(MAX_AT_ONCE):
@@ -341,7 +341,7 @@ class Deliveries:
             log.warning("the delivery of an alert could not be noted yet: %s", error)
 
     def _note_failure(self, due: Due, error: Exception) -> Callable[[Books], None]:
-        """Return what writes down why it failed, and when it is tried again, if ever."""
+        """Return a function that stores why the delivery failed, and when to try again, if ever."""
         reason = str(error)
         if not isinstance(error, Undelivered):
             log.error("an alert could not be sent", exc_info=error)

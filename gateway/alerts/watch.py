@@ -1,4 +1,4 @@
-"""The chore: look every few seconds for what is wrong, queue what is new, deliver what is due."""
+"""The chore: every few seconds look for problems, queue new alerts, deliver due ones."""
 
 from __future__ import annotations
 
@@ -48,17 +48,18 @@ class Watch:
         self._location = gateway.config.storage.location
         self._deliveries = Deliveries(self._location, gateway.ledger.clock)
         self._raised: frozenset[tuple[str, str, str]] = frozenset()
-        """The keys of what is found and was queued, so that it is not written again at each look."""
+        """The keys of problems queued already, so that they are not written again at each look."""
         self._told_changes: dict[AlertKind, int] = {}
-        """The last event of each kind that was told."""
+        """The last event of each kind that raised an alert."""
         self._outage: asyncio.Task[None] | None = None
         """Tells that the ledger cannot be written, as long as it cannot."""
         self._outage_began_ms = 0
         self._node = fields.name_node(self._location)
-        """This process, if others may serve from the same ledger: each tells of its own outage."""
+        """The name of this process if others may serve from the same ledger: each reports its own
+        outage."""
         self._by_node = f" by {self._node}" if self._node else ""
         self._outage_alerts: Alerts | None = None
-        """The channels that are told of it."""
+        """The channels that it was sent to."""
         self._is_failing = False
 
     async def run(self) -> None:
@@ -108,7 +109,7 @@ class Watch:
     def _queue(
         self, noted: Sequence[Alert], budgets: Sequence[Budget], books: Books
     ) -> frozenset[tuple[str, str, str]]:
-        """Queue what is new, each in a short transaction; return the keys of what is found in memory.
+        """Queue new alerts, each in a short transaction; return the keys of the problems found in memory.
 
         This runs in the thread: there may be a budget for each of many thousand keys.
         """
@@ -155,11 +156,12 @@ class Watch:
 
 
 BUDGET_PERCENTS: Final = (100, 80)
-"""The parts of a budget that are told, the largest first: a jump over both tells the larger one."""
+"""The parts of a budget that raise alerts, the largest first: a jump over both raises only the
+larger."""
 BACKUP: Final = "backup"
 """The subject of the one condition of its kind."""
 TOLD_MS: Final = DAY_MS
-"""How old a change may be that is still told: the gateway may not have been running."""
+"""How old a change may be to raise an alert: the gateway may not have been running."""
 _TOLD_EVENTS: Final[Mapping[str, tuple[AlertKind, str]]] = {
     "account.password": (
         "password_changed",
@@ -223,7 +225,7 @@ class Providers:
 
 
 def judge_providers(books: Books, config: Config) -> Providers:
-    """Judge the providers by what every process was answered: too few failures tell nothing.
+    """Judge the providers by the calls of all processes; a few failures prove nothing.
 
     Others may serve from the same ledger, and go by another file for a while, or for ever. So that
     none ends what another begins, a provider fails here only by a model that somebody asked within
@@ -258,9 +260,9 @@ def find_key_problems(
 ) -> Iterator[Alert]:
     """Yield an alert for each key of a provider that this process cannot renew, and its end.
 
-    An end is told only after its beginning was `raised`.
+    An end is sent only after its beginning was `raised`.
     """
-    place = f", {node}" if node else ""  # each process renews keys of its own
+    place = f", {node}" if node else ""  # each process renews its own keys
     for provider in routes.providers.values():
         for number, key in enumerate(provider.keys):
             begun = f"{key.failed_ms} {number}"
@@ -285,9 +287,9 @@ def find_old_backup(books: Books, backup_days: int) -> dict[str, str]:
 
 
 def find_told_events(books: Books, seen: Mapping[AlertKind, int]) -> list[Alert]:
-    """Return an alert for each event that is told, whoever made it where.
+    """Return an alert for each event that raises one, whoever caused it.
 
-    `seen` are the last events of each kind that were told; the occurrence of an alert is its event.
+    `seen`: the last event of each kind that raised an alert. An alert's occurrence is its event.
     """
     found = []
     for action, (kind, text) in _TOLD_EVENTS.items():

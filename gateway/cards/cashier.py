@@ -55,7 +55,7 @@ class PaymentProvider(Protocol):
         """Return the payment page by which a payment was made."""
 
     def find_fee(self, payment_id: str) -> Fee | None:
-        """Return what the provider took for a payment; None if that is not known yet."""
+        """Return the provider's fee for a payment; None if it is not known yet."""
 
     def find_receipt(self, session_id: str) -> str | None:
         """Return the address of the receipt; None if there is none yet."""
@@ -77,7 +77,7 @@ T = TypeVar("T")
 AT_ONCE: Final = 4
 """Threads that wait for the provider."""
 LOOK_SECONDS: Final = 600.0
-"""The pause between two looks at the open orders, of which each is a request to the provider."""
+"""The pause between two looks at the open orders; each order takes a request to the provider."""
 LOOKED_UP_MS: Final = DAY_MS + DAY_MS // 12
 """How long an open order is looked up: payment pages expire after a day."""
 ALL_MS: Final = 31 * DAY_MS
@@ -154,7 +154,7 @@ class Cashier:
         return self.provider.find_url(order)
 
     async def settle(self, told: Payment | Reversal, actor: Actor) -> None:
-        """Bring an order to what its provider says. Once this returns, it is committed.
+        """Update an order to the provider's state; the result is committed when this returns.
 
         Raises:
             Refused: it contradicts the order, or no order is known.
@@ -166,7 +166,7 @@ class Cashier:
         try:
             await take_back()
         except NotFound:
-            # It came before the payment was told: that is credited first.
+            # The refund arrived before the payment's message, so the payment is credited first.
             find_page = partial(self.provider.find_page, told.payment_id)
             page = await self._ask(find_page) if told.payment_id else None
             if page is None:
@@ -207,10 +207,10 @@ class Cashier:
                 log.warning("%s cannot be looked up: %s", order.id, error)
 
     async def find_fees(self, kept_ms: int = LOOKED_UP_MS) -> None:
-        """Ask for the fees of the payments of so long. Raises ProviderUnavailable, LedgerError.
+        """Ask for the fees of payments since a time. Raises ProviderUnavailable, LedgerError.
 
-        It ends with the first one that is refused: a key may have no right to read any. As the latest
-        come first, one payment holds up none that is made later.
+        It ends at the first refusal: a key may have no right to read fees. The latest come first, so one
+        payment cannot block later ones.
         """
         orders = await self._books_thread.run(
             SYSTEM, lambda books: books.orders.read_without_fee(books.clock() - kept_ms)

@@ -40,7 +40,7 @@ SIGNATURE: Final = "Stripe-Signature"
 MAX_BODY_BYTES: Final = 256 * 1024
 """Bytes of a message: a session or a charge has some thousand."""
 AT_ONCE: Final = 100
-"""Messages that are read or applied at once, 25 MiB. The provider tells the others again."""
+"""Messages handled at once, 25 MiB in all. Stripe sends the others again."""
 TIMEOUT_SECONDS: Final = 10
 """How long Stripe may take to answer: a second is usual, a person waits, and so does the end of the
 process."""
@@ -48,8 +48,8 @@ TOLERANCE_SECONDS: Final = 300
 """How old a message may be. Stripe signs each one anew when it sends it again."""
 _ENDED_REFUNDS: Final = frozenset({"failed", "canceled"})
 _INQUIRIES: Final = frozenset({"warning_needs_response", "warning_under_review", "warning_closed"})
-"""Disputes in which no money has moved, and may never. One that is closed is not won: what is won stays
-so, and should the bank go on with it, the money is gone."""
+"""States of disputes in which no money has moved. A closed one does not count as won: a won dispute is
+final, but after a warning the bank may go on and take the money."""
 _WON: Final = frozenset({"won", "prevented"})
 _UNAVAILABLE: Final = (
     stripe.APIConnectionError,
@@ -67,7 +67,7 @@ class Stripe:
     name = "stripe"
 
     def __init__(self, cards: Cards) -> None:
-        # Its lines have the texts of errors, which may quote what was sent.
+        # Its log lines contain errors' texts, which may quote requests.
         logging.getLogger("stripe").setLevel(logging.CRITICAL)
         stripe.enable_telemetry = False
         self._webhook_secret = cards.webhook_secret
@@ -155,7 +155,7 @@ class Stripe:
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Translate Stripe's errors, whose texts may quote what was sent."""
+    """Translate Stripe's errors, whose texts may quote requests."""
     try:
         yield
     except stripe.StripeError as error:

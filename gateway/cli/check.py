@@ -90,7 +90,7 @@ def check(command: Command, *, live: bool) -> int:
             "This is by the environment of this shell. The gateway that serves now has the one of"
             " its start: `reload` and the console say which providers are off there."
         )
-    # What keeps `serve` from starting weighs more than a provider that cannot be used.
+    # A problem that prevents `serve` from starting outweighs an unusable provider.
     if obstacle:
         command.say(f"`serve` cannot start: {obstacle}")
         return ExitCode.UNAVAILABLE
@@ -110,7 +110,7 @@ def fetch_keys(config: Config) -> Config:
 
 
 def mask_keys(secrets: Sequence[str]) -> str:
-    """Return the last characters of a provider's keys, to tell them apart; "" if there is none."""
+    """Return the last characters of a provider's keys, which distinguish them; "" if there is none."""
     return ", ".join(f"…{find_last4(secret) or ''}" for secret in secrets)
 
 
@@ -160,8 +160,8 @@ def _describe_model(config: Config, model: Model) -> dict[str, object]:
 def find_worst_overdraft_nano(config: Config, model: Model) -> int:
     """Return how far below zero the requests of one account to a model may take its balance.
 
-    All use all they may. Holds, or what requests may cost beyond them, leave money for all but the last
-    one; with `full_hold_below = 0` they leave none for the output beyond the holds.
+    All requests are assumed to use all they may. Holds and possible costs beyond them leave money for
+    all requests but the last; with `full_hold_below = 0` nothing is left for output beyond the holds.
     """
     billing, output, most_input = config.billing, model.max_output_tokens, model.max_input_tokens
     uses = (

@@ -1,7 +1,7 @@
 """Run one command: `python -m gateway VERB`, and turn its errors into exit codes (see `process`).
 
 Errors that people can cause become a message on stderr; any other one is a bug and shows its
-traceback. `Command` is what a verb sees of it: configuration, books, who asks, output.
+traceback. `Command` is a verb's view of it: configuration, books, actor, output.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Command:
     as_csv: bool
     """Lists are written as CSV, not as tables."""
     closing: ExitStack
-    """Closes what the verb opens, when it has ended."""
+    """Closes everything that the verb opened when it ends."""
 
     @property
     def currency(self) -> str:
@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     output = Output(_tolerant(sys.stdout), _tolerant(sys.stderr))
     try:
         code = _run(words, os.environ if environ is None else environ, output)
-        # Here, where an error can be told; at its exit Python would raise it.
+        # Flushed here, where an error can be reported; Python would raise it at exit.
         output.out.flush()
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

@@ -1,4 +1,4 @@
-"""Lists of prices that others publish: their formats, their entries, and what is wrong with them."""
+"""Published price lists: their formats, entries and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST_DIGIT: Final = -40
 """The place of a first digit below which an amount is 0: no price is that small."""
 
 Amounts = Mapping[str, int]
-"""Nano-units by the names of `Price`; what the list leaves out is absent."""
+"""Nano-units by the names of `Price`; amounts that the list leaves out are absent."""
 
 
 class PriceListError(ConfigError):
@@ -307,7 +307,7 @@ def _add_searches(base: dict[str, int], raw: object, where: str) -> tuple[str, .
 
 PriceFile = GenaiPrices | LitellmPrices
 MAX_BYTES: Final = 64 * 2**20
-"""Bytes of a list, at most: forty times those of today."""
+"""The most bytes of a list: forty times as many as today's."""
 
 
 def open_list(path: Path, today: date) -> PriceFile:

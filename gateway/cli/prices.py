@@ -107,7 +107,7 @@ def _compare(config: Config, file: PriceFile, one: Comparison) -> Comparison:
 
 
 def _pick(amounts: Amounts, model: Model) -> Amounts:
-    """Leave out what the model cannot have: embeddings have no output."""
+    """Leave out amounts that the model cannot have: embeddings have no output."""
     return {k: v for k, v in amounts.items() if model.has_output or k != "output"}
 
 
@@ -119,7 +119,7 @@ def _differ(price: Price, amounts: Amounts, rule: str) -> Iterator[Difference]:
 
 
 def overlay(price: Price, amounts: Amounts) -> Price:
-    """Put a list's amounts into a price; what it leaves out stays, or follows as a default does."""
+    """Put a list's amounts into a price; other amounts stay, or follow as defaults do."""
     merged: dict[str, int | None] = {**drop_defaults(price), **amounts}
     fill_defaults(merged)
     changes: dict[str, Any] = {name: nano for name, nano in merged.items() if nano is not None}
@@ -144,7 +144,7 @@ def _compare_rules(
             continue
         differences += _differ(rule.price, amounts, f" ({rule.why})")
         rules.append(replace(rule, price=overlay(rule.price, amounts)))
-    for above, amounts in tiers.items():  # those that the list has and gateway.toml lacks
+    for above, amounts in tiers.items():  # rules that the list has and gateway.toml lacks
         new = PriceRule(overlay(base, amounts), above)
         differences.append(Difference(f"output ({new.why})", None, new.price.output))
         rules.insert(_find_place(rules, above), new)
@@ -152,7 +152,7 @@ def _compare_rules(
 
 
 def _is_tier(rule: PriceRule) -> bool:
-    """Return whether a rule is about the input alone, as those of the lists are."""
+    """Return whether a rule's only condition is the input, as in the lists."""
     return rule == PriceRule(rule.price, rule.input_above) and rule.input_above is not None
 
 
@@ -237,7 +237,7 @@ def _write_price(model: Model, price: Price, base: Price) -> str:
 
 
 def describe_difference(one: Difference) -> str:
-    """Say what changes, by which factor to three digits, and whether that is suspicious."""
+    """Describe a change: its factor to three digits, and whether it is suspicious."""
     old_nano, new_nano = one.old_nano, one.new_nano
     old, new = ("no rule" if n is None else format_amount(n) for n in (old_nano, new_nano))
     changes = f"{one.name}: {old} -> {new}"

@@ -207,7 +207,7 @@ Commands: podman exec {systemd.NAME} gateway --config {systemd.CONTAINER_CONFIG}
 
 
 def note(service: str, place: systemd.Installation) -> Iterator[str]:
-    """Yield what the operator may not have intended about the service."""
+    """Yield settings of the service that the operator may not have intended."""
     if place.config.resolve().with_name("pyproject.toml").exists():
         copy = CONFIG_FOLDER / place.config.name
         move = f", set [storage] path in it to {place.database}," if place.database else ""

@@ -37,7 +37,7 @@ def show_receipt(command: Command, id: str) -> None:  # noqa: A002 - the argumen
 
 
 def page_refused(refused: RefusedView) -> str:
-    """Render what is known of a request that the gateway refused."""
+    """Render the facts about a request that the gateway refused."""
     when = f"{format_moment(refused.at_ms)} UTC, before a provider was asked; it cost nothing"
     fields = [
         ("request", refused.request_id),
@@ -119,7 +119,7 @@ def _describe_correction(correction: Correction, currency: str) -> str:
 
 
 def describe_failure(failure: UpstreamFailure) -> str:
-    """Return why the provider failed, what its error is called there, and at which address."""
+    """Return why the provider failed, its name for the error, and the address."""
     named = (("type", failure.type), ("code", failure.code), ("param", failure.param))
     names = ", ".join(f"{name} {value}" for name, value in named if value)
     reason = f"{failure.reason} ({names})" if names else failure.reason

@@ -202,7 +202,7 @@ class Verb:
     either: tuple[Argument, ...]
     """Arguments that exclude each other."""
     load: Callable[[Path, Mapping[str, str]], Config]
-    """Reads what it needs of the configuration."""
+    """Reads the needed parts of the configuration."""
 
 
 VERBS: Final[dict[str, Verb]] = {}

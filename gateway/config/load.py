@@ -111,7 +111,7 @@ def _read_cards(
     file: str, root: Mapping[str, Mapping[str, Any]], look_up: LookUp | None, problems: Problems
 ) -> records.Cards | None:
     """Read [billing.stripe], if there is one."""
-    billing = root.get("billing", {})  # absent if it has an error of its own
+    billing = root.get("billing", {})  # absent if it has errors
     if billing.get("stripe") is not None:
         with problems.collect("billing"):
             return read_cards(file, billing["stripe"], billing["currency"], look_up)
@@ -123,7 +123,7 @@ def _skip(_: str) -> Found:
 
 
 def _check_console(file: str, root: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse a header that nobody is trusted to send. A table with an error of its own is absent."""
+    """Refuse a header that nobody is trusted to send. Tables with errors are absent."""
     header = root.get("console", {}).get("identity_header")
     if header is not None and root.get("server", {}).get("trusted_proxies") == ():
         raise Place(file, "[console]").error(
@@ -220,7 +220,7 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> record
 
 
 def _find_source(place: str, folder: Path, refresh_seconds: float) -> records.KeySource | None:
-    """Return where a key comes from that changes; None for one that does not."""
+    """Return the source of a key that changes; None for a fixed key."""
     command = tuple(split_command(place)) if place.startswith(COMMAND) else ()
     if not command and not place.startswith("file:"):
         return None
@@ -281,7 +281,7 @@ def _read_alerts(
 ) -> records.Alerts:
     """Make the record. Without `look_up`, a secret is only known to be set. Raises ConfigError.
 
-    `storage` is None if it has an error of its own.
+    `storage` is None if it has errors.
     """
     place, found = Place(file, "[alerts]"), dict(settings)
     checks: dict[str, Callable[[str], object]] = {"webhook": check_webhook, "webhook_secret": str}

@@ -28,7 +28,7 @@ from gateway.dialects.records import (
 from gateway.prices import PriceList
 
 MAX_OUTPUT_TOKENS: Final = 128_000
-"""The output limit of a model without one of its own: the largest that vendors offer."""
+"""The default output limit of a model: the largest that vendors offer."""
 NEEDED: Final[Mapping[ModelKind, frozenset[str]]] = {
     DEFAULT_KIND: frozenset({"input", "output"}),
     "completion": frozenset({"input", "output"}),
@@ -37,7 +37,8 @@ NEEDED: Final[Mapping[ModelKind, frozenset[str]]] = {
     "rerank": frozenset(),
     "audio": frozenset({"input"}),
 }
-"""The amounts that a price of each kind of model has to tell. One without output has none to tell."""
+"""The amounts that a price of each kind of model must state. Kinds without output need no output
+price."""
 
 
 def read_models(
@@ -64,7 +65,7 @@ def _read_model(
     place, problems = Place(file, f"[models.{quote_key(model_id, always=True)}]"), Problems()
     _check_id(place, model_id, raw)
     settings = read_table(place, raw, SETTINGS["models.ID"], problems)
-    # A key that had an error of its own is absent from `settings`: no second error about it.
+    # A key with an error is absent from `settings`, so that it gets no second error.
     kind, limit = settings.get("kind", DEFAULT_KIND), settings.pop("max_output_tokens", None)
     routes = tuple(Route(*pair) for pair in settings.pop("routes", ()))
     for problem in _find_route_problems(kind, routes, names, providers):
@@ -98,14 +99,14 @@ def _read_model(
 
 
 def _find_needed(kind: ModelKind, told: Told) -> frozenset[str]:
-    """Return the amounts that a model's prices have to tell."""
+    """Return the amounts that a model's prices must state."""
     if told["price_image"]:
         return NEEDED[kind] - {"input", "output"}
     tables = [told[key] for key in ("price", "cost") if isinstance(told[key], dict)]
     amounts = tables[0] if tables else {}
     if kind == "audio" and "minute" in amounts:
         return frozenset({"minute"})
-    # A model of audio that makes tokens writes down what is said, as chat models write.
+    # An audio model with output tokens transcribes: it writes text, as chat models do.
     return NEEDED[DEFAULT_KIND] if kind == "audio" and "output" in amounts else NEEDED[kind]
 
 
@@ -147,7 +148,7 @@ def _check_limits(
     models: Mapping[str, Model],
     providers: Mapping[str, Provider],
 ) -> None:
-    """Refuse models without a limit of their own where a provider has to be told one."""
+    """Refuse models without a limit if a provider requires one."""
     lacking = [
         f"[models.{quote_key(model.id, always=True)}]"
         for model in models.values()
@@ -177,7 +178,7 @@ def _check_aliases(file: str, ids: Iterable[str], models: Iterable[Model]) -> No
 
 
 def _check_id(place: Place, model_id: str, raw: object) -> None:
-    """Refuse an id that cannot be, and one that lacks quotes.
+    """Refuse an impossible id, and an id without quotes.
 
     TOML reads `[models.gpt-4.1]` as table `1` of `gpt-4`.
     """

@@ -16,7 +16,7 @@ from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
 from gateway.times import ALWAYS, Window
 
 FEES: Final = ("request", "web_search")
-"""Prices that are 0 unless they are told."""
+"""Prices that default to 0."""
 INHERITED: Final = (*FEES, *money.MEDIA, "reported")
 """Amounts that a rule's price takes from the base price where it leaves them out."""
 HOUR_FACTOR: Final = (8, 5)
@@ -163,7 +163,7 @@ def _read_rule(
 def _read_price(
     place: Place, key: str, raw: object, base: money.Price | None, needed: Collection[str]
 ) -> money.Price:
-    """Read a price. What a rule's price need not repeat is that of the base price."""
+    """Read a price. A rule's price may leave out amounts, which then come from the base price."""
     if not isinstance(raw, dict):
         wanted = "{ input = 0.15, output = 0.60 }" + ("" if base else ' or "free"')
         raise place.error(key, f"must be {wanted}, not {show(raw)}")
@@ -194,7 +194,7 @@ def _read_price(
 
 
 def _convert_minute(place: Place, amounts: dict[str, Any], needed: Collection[str]) -> None:
-    """Put the price of a million seconds, which are counted as the input, for that of a minute.
+    """Replace the price of a minute by the price of a million seconds, which count as input.
 
     It is rounded down by less than a millionth of a nano-unit for a second, and a cost is rounded up: so
     it is exact for recordings of less than four hours, and of any length if three divides the price.
@@ -224,7 +224,7 @@ def fill_defaults(amounts: dict[str, Any]) -> None:
 
 
 def drop_defaults(price: money.Price) -> dict[str, int | None]:
-    """Return the amounts of a price, with None for those that `fill_defaults` would put there."""
+    """Return the amounts of a price, with None for defaults (see `fill_defaults`)."""
     full = {name: getattr(price, name) for name in money.PRICES}
     kept: dict[str, int | None] = dict(full)
     for name in ("cached_input", "cache_write", "cache_write_1h"):

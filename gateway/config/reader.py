@@ -129,7 +129,7 @@ def read_table(
 ) -> dict[str, Any]:
     """Read all values of a table, with defaults; the result has the keys of `settings`.
 
-    If `problems` is given, it takes the errors of keys, and the result lacks those keys.
+    If `problems` is given, errors of keys are added to it, and the result lacks those keys.
 
     Raises:
         ConfigError: not a table, unknown keys, missing keys, or values their readers refuse.
@@ -298,7 +298,7 @@ def untyped(value: object) -> object:
 
 
 MAX_TOLD: Final = 10
-"""Problems that are told; the rest is counted, as one mistake can cause many."""
+"""Problems that are listed; more are only counted, as one mistake can cause many."""
 
 
 class ConfigError(Exception):
@@ -317,7 +317,7 @@ class Problems:
     """Collects the errors of parts that are read one after the other."""
 
     def __init__(self, tables: Iterable[str] = ("",)) -> None:
-        """`tables`: the order in which their problems are told."""
+        """`tables`: the order in which their problems are listed."""
         self._by_table: dict[str, list[str]] = {table: [] for table in tables}
 
     @contextmanager

@@ -194,7 +194,7 @@ class Provider:
     api_keys: tuple[str, ...] = field(repr=False)
     """The resolved keys; none if the provider needs none, or is off. "" for one of a command."""
     sources: tuple[KeySource | None, ...]
-    """Where each of them comes from; None for one that does not change while the process runs."""
+    """The source of each key; None for a key that does not change while the process runs."""
     lacking: tuple[str, ...]
     """The reasons why keys are missing of a provider that has others."""
     off: str | None

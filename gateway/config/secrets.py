@@ -132,7 +132,7 @@ def _read_secret(path: Path) -> str:
 
 
 def check_secret(secret: str, holder: str) -> str:
-    """Return a secret that may be sent; `holder` names for the error what it is from."""
+    """Return a secret that may be sent; `holder` names its source in errors."""
     # Most secrets become a header's value, where a line break would begin another header.
     if not _SECRET.fullmatch(secret):
         raise ValueError(f"must be one word of printable ASCII, which {holder} does not hold")
@@ -202,10 +202,10 @@ def warn_of_literals(path: Path, literals: Sequence[str]) -> str | None:
 
 
 def _find_readers(found: os.stat_result) -> tuple[str, str] | None:
-    """Return who else may read a file, and the mode that ends it.
+    """Return who else may read a file, and the mode that prevents it.
 
-    A group counts only for a file of the user who runs this: a service without a home of its own
-    reads the file of another user by its group.
+    The group counts only if this user owns the file: a service may read another user's file by its
+    group.
     """
     if found.st_mode & stat.S_IROTH:
         return "everybody on this machine", "o="

@@ -76,7 +76,7 @@ def redeem(books: Books, request: ConsoleRequest) -> Answer:
     with request.fields as fields:
         code = fields.need_text("code")
     account, tries = request.account, request.console.redeem_tries
-    # Counted before it is made: else those who try many at once would all be let in.
+    # Counted before the order is made; otherwise many simultaneous tries would all pass.
     if wait_seconds := tries.take(account.id):
         message = f"You tried too many wrong codes. Try again in {-(-wait_seconds // 60)} minutes."
         raise too_many_tries(wait_seconds, message)
@@ -105,8 +105,8 @@ async def _find_entries(
 ) -> list[EntryView]:
     """Return the entries of a page, and one more if there are more.
 
-    Times have no index. So those of past days are looked for in runs, between which other requests
-    get the books' thread.
+    Times have no index, so entries of past days are searched in runs, between which other requests get
+    the books' thread.
     """
     found: list[EntryView] = []
     below_id, limit = page.after_number, page.wanted

@@ -240,7 +240,7 @@ def read_own_origins(http: web.Request, server: Server) -> frozenset[str]:
 
 
 def find_own_origins(server: Server, local: tuple[str, int] | None) -> frozenset[str]:
-    """Return the console's origins: `public_url` if it is set, else those of the own addresses.
+    """Return the console's origins: `public_url` if it is set, else its own addresses.
 
     `local` is the host and port at which the connection came in. It is the only certain address
     if the server listens on all of them, on any free port, or on a socket that was passed to it.

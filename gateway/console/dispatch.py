@@ -106,7 +106,7 @@ async def _serve(
     if not callers.read_tokens(http):  # a browser sends no token by itself
         _check_origin(http, gateway, is_change=is_change)
     request = await _admit(http, call, route, console)
-    # Routes without a role are those of the sign-in, which has throttles of its own.
+    # Only sign-in routes have no role; they have their own throttles.
     if is_change and route.role != "none":
         _limit_changes(request)
     answer = await route.handler(request)
@@ -164,7 +164,7 @@ def _check_role(route: Route, caller: Caller) -> None:
             # To sign out here would do nothing: the proxy names them again with the next request.
             raise fields.signed_in_by_proxy()
         case SessionView() if route.role == "operator" and not caller.account.operator:
-            raise fields.not_found()  # holders are not told what operators have
+            raise fields.not_found()  # holders must not learn which routes operators have
         case None if route.role != "none":
             raise fields.not_signed_in()
         case _:

@@ -45,7 +45,7 @@ MAX_UNUSED_DAYS: Final = 36_500
 
 @route("GET", "/keys", "any")
 def list_keys(books: Books, request: ConsoleRequest) -> Answer:
-    """List keys, the newest first. `live` are those not ended, even if their cap is spent."""
+    """List keys, the newest first. `live` keys have not ended, even if their cap is spent."""
     is_live = request.query.choice("status", ("live", "all"), "live") == "live"
     page, live_at_ms = read_page(request, int, str), books.clock() if is_live else None
     describe, locate = make_describer(books, request.account.id), attrgetter("created_ms", "id")

@@ -48,7 +48,7 @@ Position = tuple[str | int, ...]
 Row = TypeVar("Row")
 Place = TypeVar("Place")
 ReadChunk = Callable[[Books, Place | None], tuple[Sequence[Json], Place | None]]
-"""Reads the rows after a place, and gives the place of the last one, None after the last chunk.
+"""Reads the rows after a place; returns them with the last row's place, or None after the last chunk.
 
 The rows are those of the JSON list; only members named as columns are written.
 """
@@ -126,7 +126,7 @@ def _decode(cursor: str, kinds: tuple[type, ...]) -> Position:
     if not isinstance(values, list) or tuple(map(type, values)) != kinds:
         raise refusal
     position = tuple(values)
-    # Base64 is decoded leniently, so that only what encodes to the same text is one of ours.
+    # Base64 is decoded leniently, so a cursor is ours only if it encodes to the same text.
     if cursor != _encode(position) or any(
         isinstance(value, int) and abs(value) > MAX_INTEGER for value in position
     ):

@@ -138,7 +138,7 @@ def _describe_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[st
     """Describe the latest full audit since the start, if one is known.
 
     The start-up check has passed: the gateway refuses to start on books that do not add up. A later
-    checkpoint is that of a full audit by any process; what it counted is not stored, nor is a failure.
+    checkpoint comes from a full audit by any process; its counts and failures are not stored.
     """
     audit = process.last_audit
     if checkpoint_ms and checkpoint_ms > (audit.at_ms if audit else process.started_ms):
@@ -187,7 +187,7 @@ async def _read_upstream(request: ConsoleRequest) -> dict[str, list[UpstreamView
 def _describe_load(
     provider: Provider, gateway: Gateway, seen: Sequence[UpstreamView]
 ) -> dict[str, object]:
-    """Describe a provider's load. One that is off or that no model uses has no state of its own."""
+    """Describe a provider's load. A provider that is off or unused has no state."""
     state = gateway.routes.providers.get(provider.name)
     breaker, seconds = _IDLE if state is None else state.describe_breaker()
     pause = _find_pause(breaker, seconds)
@@ -222,7 +222,7 @@ def _describe_provider(
 
 
 def _list_secrets(provider: Provider, gateway: Gateway) -> Sequence[str]:
-    """Return a provider's keys, as they were renewed if it has a state of its own."""
+    """Return a provider's keys; if it has a state, as they were renewed."""
     state = gateway.routes.providers.get(provider.name)
     if state is None or not any(provider.sources):
         return provider.api_keys

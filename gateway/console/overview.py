@@ -1,6 +1,6 @@
-"""The overview of an account, and for operators that of the whole gateway.
+"""The overview of an account and, for operators, of the whole gateway.
 
-For operators also what was charged, what providers bill for it, and the margin.
+Operators also see charges, the providers' costs, and the margin.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def _read_rows(
 
 
 def _describe_fees(books: Books, request: ConsoleRequest, first: int, last: int) -> Json:
-    """Describe what the payment provider took for payments by card."""
+    """Describe the payment provider's fees for payments by card."""
     account, span_ms = request.query.text("account"), (first * DAY_MS, (last + 1) * DAY_MS)
     sums = books.orders.sum_fees(account, *span_ms)
     fees = [

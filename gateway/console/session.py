@@ -68,7 +68,7 @@ async def _try_password(
     """Return the session's answer, None for a wrong name or password, or why the code is refused."""
     hasher = request.console.hasher
     stored = await request.run(lambda books: books.people.find_password(name))
-    # The hash is computed for unknown names, too, so that the time tells nothing.
+    # The hash is computed for unknown names, too, so that the time reveals nothing.
     if not await hasher.verify(password, None if stored is None else stored.hash) or not stored:
         return None
     renewed = await hasher.hash(password) if passwords.needs_rehash(stored.hash) else None
@@ -155,8 +155,8 @@ def _describe_session(books: Books, request: ConsoleRequest, session: SessionVie
 def require_fresh(books: Books, request: ConsoleRequest) -> None:
     """Require that somebody has just signed in, not left a browser open. Raises ConsoleError.
 
-    A new sign-in, which takes the place of the session, is what makes it fresh. A token has none: what
-    needs it is closed to tokens.
+    Only a new sign-in, which replaces the session, makes it fresh. Tokens have no sign-in, so routes
+    that need a fresh one are closed to them.
     """
     if request.session is not None and not signin.is_fresh(request.session, books.clock()):
         raise ConsoleError(
@@ -176,16 +176,17 @@ def prepare_session(request: ConsoleRequest) -> tuple[str, Opening]:
 
 def _answer(books: Books, request: ConsoleRequest, view: SessionView, token: str) -> Answer:
     stored, cookies = books.people.find_hash(view.signin), [make_session_cookie(token)]
-    # Without a password there is nothing to guess at, so the browser needs no count of its own.
+    # Without a password there is nothing to guess, so the browser needs no separate count.
     if stored is not None:
         cookies.append(make_cookie(view.signin.name, stored))
     return Answer(_describe_session(books, request, view), cookies=cookies)
 
 
 async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy) -> None:
-    """Record a failure; of a known account always.
+    """Record a failure; always for a known account.
 
-    Where only known accounts are recorded, nobody waits for it: that would tell which are known.
+    If only known accounts are recorded, the reply does not wait for it: the delay would reveal which are
+    known.
     """
     throttle = request.console.throttle
     if throttle.take_note(how, request.address):
@@ -195,7 +196,7 @@ async def _note_failure(request: ConsoleRequest, name: str | None, how: FailedBy
 
 
 async def _note_if_known(request: ConsoleRequest, name: str, how: FailedBy) -> None:
-    with suppress(LedgerError):  # nobody waits who could be told
+    with suppress(LedgerError):  # nobody waits for the result
         await request.run(lambda books: books.signins.note_failure(name, how, if_known=True))
 
 

@@ -38,7 +38,7 @@ async def change_password(request: ConsoleRequest) -> Answer:
     if stored is not None and session.opened_by == "password":
         await _check_current(request, stored, current or "")
     elif session.account.operator:
-        # Whoever sets it has signed in just now, for all that asks for it.
+        # Setting a password counts as a fresh sign-in.
         await request.run(lambda books: require_fresh(books, request))
     hashed = await request.console.hasher.hash(new)
     token, opening = prepare_session(request)
@@ -99,7 +99,7 @@ async def remove_totp(request: ConsoleRequest) -> Answer:
 
 
 def _read_code(request: ConsoleRequest) -> str:
-    """Read a code, and count the try: they are limited as those of passwords. Raises ConsoleError."""
+    """Read a code and count the try: tries are limited like those of passwords. Raises ConsoleError."""
     request.refuse_proxied()
     with request.fields as fields:
         code = fields.need_text("code")

@@ -114,8 +114,8 @@ class PasswordHasher:
     async def verify(self, password: str, encoded: str | None) -> bool:
         """Return whether the password matches. Raises ConsoleError if the queue is full.
 
-        If `encoded` is None the result is False after the same work, so that the time does not
-        tell whether an account exists.
+        If `encoded` is None the result is False after the same work, so that the time does not reveal
+        whether an account exists.
         """
         against = self._nobodys_hash if encoded is None else encoded
         return await self._run(lambda: passwords.verify_password(password, against))
@@ -208,7 +208,7 @@ class Cashier(Protocol):
         """Return the address of the order's payment page. Raises ConsoleError."""
 
     async def look_up(self, order: OrderView, actor: Actor) -> None:
-        """Bring an open order to what the payment provider says."""
+        """Update an open order to the payment provider's state."""
 
     async def find_receipt(self, order: OrderView) -> str | None:
         """Return the address of a payment's receipt. Raises ConsoleError."""

@@ -39,9 +39,10 @@ NOTED_SECONDS: Final = 3600
 NOTED_KIND: Final = 200
 """Noted failures of a kind, from everywhere: strangers must not fill the database."""
 NOTED_ADDRESS: Final = 50
-"""Notes of one address among them, so that one stranger cannot hide what the others do."""
+"""How many of the notes may come from one address, so that one stranger cannot hide the others'
+tries."""
 NOTED_NAME: Final = 60
-"""Notes of one known name, beyond the others: twice what the delays between its tries allow."""
+"""Additional notes for one known name: twice as many as the delays between its tries allow."""
 
 Clock = Callable[[], float]
 Key = TypeVar("Key")
@@ -92,9 +93,9 @@ class _Failures:
 class SignInThrottle:
     """Throttles sign-ins with a password, by name and by address.
 
-    Unknown names are throttled like known ones. Somebody who guesses at a name can keep its owner
-    from signing in with the password in a new browser. One that has signed in before has a count of
-    its own (see `devices`); a sign-in link is not throttled and always works.
+    Unknown names are throttled like known ones. Somebody who guesses at a name can keep its owner from
+    signing in with the password in a new browser. A browser that has signed in before is counted
+    separately (see `devices`). Sign-in links are not throttled and always work.
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -190,7 +191,7 @@ def network_of(address: str) -> str:
 
 
 _NONCE_BYTES: Final = 16
-"""Random bytes by which a browser is counted, so that no two have the same count."""
+"""Random bytes that identify a browser for counting: no two browsers share a count."""
 _TAG_BYTES: Final = 6
 """Bytes of an account's name in a cookie's: one browser may sign in to some accounts in turn."""
 

@@ -1,6 +1,6 @@
 """Requests to models, never prompts or replies; usage by day, hour, model or key; the models and prices.
 
-Holders see their own account's requests and usage, operators those of all accounts or of one. Operators
+Holders see requests and usage of their own account, operators of all accounts or of one. Operators
 also see models that are off, and all routes.
 """
 
@@ -45,7 +45,7 @@ No index knows how long calls took.
 
 @route("GET", "/activity", "any")
 def list_calls(books: Books, request: ConsoleRequest) -> Answer:
-    """List the requests, the latest started first; or those that took longest."""
+    """List the requests, the latest started first, or the slowest first."""
     page = read_page(request, str)
     chosen, start_ms = _read_part(books, request, page.after_text)
     if _read_sort(request) == "slowest":
@@ -92,7 +92,7 @@ def _read_sort(request: ConsoleRequest) -> str:
 def _read_part(
     books: Books, request: ConsoleRequest, below_id: str | None
 ) -> tuple[CallFilter, int | None]:
-    """Return what is chosen and, if a page looks only at its latest part, the time that it begins."""
+    """Return the filter and, if a page searches only its latest part, the time at which that begins."""
     chosen = _read_filter(books, request)
     if not _is_slow(request):
         return chosen, None
@@ -204,7 +204,7 @@ def _find_unit(by: Group) -> ChartUnit:
 def _read_report(
     books: Books, request: ConsoleRequest, account_id: int | None, by: Group
 ) -> tuple[UsageFilter, UsageReport, list[Json]]:
-    """Return what is chosen, the report and the rows of the table, from one state of the ledger."""
+    """Return the filter, the report and the rows of the table, from one state of the ledger."""
     query = request.query
     first_day, last_day = read_days(query, books.clock() // DAY_MS, by)
     chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))

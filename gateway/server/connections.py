@@ -49,8 +49,8 @@ SWEEP_SECONDS: Final = 1.0
 OWN_FILES: Final = 96
 """Open files that are no connections: databases, listening sockets, connections being closed."""
 IN_FLIGHT_SHARE: Final = 3 / 8
-"""The part of the open files that connections to providers may take, one per request in flight. As
-more are left for callers than can be served, one who comes too many is told so by a 503."""
+"""The part of the open files that connections to providers may take, one per request in flight. More
+files are left for callers than can be served, so that excess callers can get a 503."""
 MIN_IN_FLIGHT: Final = 8
 """Requests at a very low limit: fewer would be a gateway that refuses nearly everybody."""
 MIN_CONNECTIONS: Final = 16
@@ -83,7 +83,7 @@ class ConnectionWatch:
         self._warned: dict[str, float] = {}
 
     def reconfigure(self, config: Config) -> None:
-        """Take other limits; the pause between two requests is that of new connections."""
+        """Apply new limits; a new keep-alive time applies to new connections."""
         self._settings = config.server
         self.max_connections = find_max_connections(config.server)
         insides.set_keepalive_timeout(self._server, config.server.header_seconds)
@@ -125,7 +125,7 @@ class ConnectionWatch:
         if room > 0:
             return room
         self._closing = [one for one in self._closing if one in present]
-        # Those that were aborted end in a moment: no others have to be closed for the same caller.
+        # Aborted connections end in a moment, so no others have to be closed for the same caller.
         room += len(self._closing)
         if room > 0:
             return room
@@ -142,10 +142,11 @@ class ConnectionWatch:
         return len(closed)
 
     def _find_least(self, count: int) -> list[insides.PacedConnection]:
-        """Find the connections to close: of strangers the oldest, whatever they do, else the idlest.
+        """Find connections to close: the oldest of strangers, whatever they do, else the longest idle.
 
-        Strangers showed no key. A part of all connections is theirs, as whoever is new is one. None
-        are closed while all of these have only just come: in a moment they will have shown it.
+        Strangers have shown no key. A part of all connections is reserved for them, as every new caller
+        is one. While all strangers have only just connected, none is closed: in a moment they may show a
+        key.
         """
         strangers: list[insides.PacedConnection] = []
         idle: list[insides.PacedConnection] = []
@@ -230,7 +231,7 @@ def _count_files() -> int:
 
 
 def _find_position(connection: RequestHandler) -> object | None:
-    """Return what a connection waits for: that its reply is read, or a whole head of a request."""
+    """Return a marker that changes when the connection makes progress; None while it is served."""
     transport = connection.transport
     if transport is not None and (unread_bytes := transport.get_write_buffer_size()):
         return unread_bytes
@@ -248,7 +249,7 @@ def has_unread_bytes(connection: RequestHandler) -> bool:
 STOP_SECONDS: Final = 1.0
 """Time for cancelled requests to send their last bytes: each writes one event."""
 IDLE_POLL_SECONDS: Final = 0.05
-"""How often a drain looks whether connections are idle, as aiohttp does not tell."""
+"""How often a drain checks whether connections are idle, as aiohttp sends no notice."""
 
 
 @dataclass(frozen=True, slots=True)

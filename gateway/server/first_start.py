@@ -1,6 +1,6 @@
 """The first start: make accounts, a key and a sign-in link, so that a request works at once.
 
-The key is that of an ordinary account: who finds it can spend that account's credit and nothing else.
+The key belongs to an ordinary account: whoever finds it can spend only that account's credit.
 """
 
 from __future__ import annotations

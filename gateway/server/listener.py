@@ -130,7 +130,7 @@ def _bind(family: int, address: tuple[str | int | bytes, ...]) -> socket.socket:
     try:
         # A restart must not wait for connections of the last process in TIME_WAIT.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:  # IPv4 has a socket of its own
+        if family == socket.AF_INET6:  # IPv4 gets a separate socket
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         bound.bind(address)
     except OSError:

@@ -40,7 +40,7 @@ FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 _Lines = tuple[str | Callable[[], str], int, int]
-"""Whole lines, or what makes them; their number; the characters that they count for."""
+"""Whole lines, or a function that makes them; their number; the characters they count for."""
 
 
 class LogWriter(logging.Handler):
@@ -52,7 +52,7 @@ class LogWriter(logging.Handler):
         self._is_read = not _is_null(descriptor)
         self._queue: list[_Lines] = []
         self._chars = 0
-        """The length of the queue and of what is being written."""
+        """The length of the queue, including lines being written."""
         self._lost = 0
         self._works = True
         self._closing = False
@@ -111,7 +111,7 @@ class LogWriter(logging.Handler):
                 lambda: self._queue or self._closing or (self._lost and self._works)
             )
             queue, self._queue = self._queue, []
-            # If writing failed, the losses are told with the next lines, not again and again.
+            # If writing failed, the losses are reported once, with the next lines.
             return queue, self._lost if queue or self._works else 0
 
     def _make(self, make: Callable[[], str], count: int) -> str:
@@ -137,7 +137,7 @@ class LogWriter(logging.Handler):
 
 
 def _is_null(descriptor: int) -> bool:
-    """Return whether nobody can read what is written: the file is /dev/null."""
+    """Return whether nobody can read the log, as the file is /dev/null."""
     status = os.fstat(descriptor)
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == Path(os.devnull).stat().st_rdev
 
@@ -177,7 +177,7 @@ be renamed before the line is made. The end is in monotonic seconds."""
 
 
 class AccessLog:
-    """Notes the requests that ended. `out` takes what makes the lines of some, and their number."""
+    """Notes ended requests. `out` takes a function that makes the lines of several, and their number."""
 
     __slots__ = ("_ended", "_format", "_out", "_timer")
 

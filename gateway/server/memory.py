@@ -15,8 +15,8 @@ COLLECT_SECONDS: Final = 20.0
 MAX_LOOKS: Final = 180
 """Looks after which both are due although requests are in flight: an hour."""
 GC_THRESHOLDS: Final = (10_000, 1_000, 1_000)
-"""Objects that are collected at once: so many take a millisecond. What has survived once is left to
-`collect`, as beside a thousand streams it takes more than 50."""
+"""Objects that are collected at once, which takes a millisecond. Objects that survived once are left to
+`collect`: with a thousand streams they would take more than 50 ms."""
 
 _MALLOPT: Final = {"trim threshold": -1, "mmap threshold": -3, "arena max": -8}
 """Numbers of parameters of glibc's mallopt(3), from malloc.h."""
@@ -24,7 +24,7 @@ KEPT_BYTES: Final = 1 << 30
 """No block is larger: orjson asks for twelve times the bytes of a text, and uses few of them."""
 
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""The variables that tell OpenSSL where the system's certificates are."""
+"""The variables with the paths of the system's certificates for OpenSSL."""
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def tune_gc() -> None:
 
 
 def reuse_large_blocks() -> None:
-    """Let the C library take the memory of large bodies from one heap, and keep it between them.
+    """Make the C library take memory for large bodies from one heap, and keep it between bodies.
 
     Otherwise each block of some MiB is mapped anew, and the kernel clears it page by page: 36,000
     pages and 40 % of the time of a request with 28 MiB, while no other thread runs. `collect` gives the

@@ -53,7 +53,7 @@ class Reloader:
 
     gateway: Gateway
     told: Sequence[Callable[[Config], object]]
-    """Called with the new configuration: what was made of the old one."""
+    """Functions called with the new configuration, so that their modules can apply it."""
     asked: asyncio.Event
     load: Callable[[Path, Mapping[str, str]], Config] = load_config
 
@@ -69,7 +69,7 @@ class Reloader:
             await asyncio.to_thread(self._note, result)
 
     async def _reload(self, at_ms: int) -> Reload:
-        """Go by what the file says now, or change nothing and return why."""
+        """Apply the file as it is now, or change nothing and return why."""
         gateway = self.gateway
         try:
             config, restart_for, swap = await asyncio.to_thread(self._prepare)
@@ -91,7 +91,7 @@ class Reloader:
         return result
 
     def _prepare(self) -> tuple[Config, tuple[str, ...], Callable[[], None]]:
-        """Read and check the file and make the routes; return what replaces the old ones in one step.
+        """Check the file and make the routes; return a function that replaces the old ones in one step.
 
         Raises ConfigError.
         """
@@ -145,7 +145,7 @@ two pages.
 
 
 def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
-    """Return `read` with what is `FIXED` as it is, and the keys that wait for a restart."""
+    """Return `read` with the present `FIXED` settings, and the keys that wait for a restart."""
     kept, waiting = read, []
     for key in FIXED:
         table, name = key.split(".")
@@ -157,7 +157,7 @@ def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
 
 
 def describe_changes(before: Config, after: Config) -> str:
-    """Say what is different, and which providers are off, in one line.
+    """Describe the differences, and the providers that are off, in one line.
 
     Tables are named without their values, which may be secrets.
     """
@@ -168,7 +168,7 @@ def describe_changes(before: Config, after: Config) -> str:
         *(f"[{table}] changed" for table in old if old[table] != new[table]),
     ]
     told = "; ".join(filter(None, changes)) or "nothing changed"
-    # Those that were off before too: who has just set a variable in a shell expects them to be on.
+    # Also providers that were off before: whoever has set a variable in a shell expects them to be on.
     off = [f"{one.name} ({one.off})" for one in after.providers.values() if one.off is not None]
     if not off:
         return told
@@ -204,7 +204,7 @@ MAX_TOLD: Final = 20
 
 
 def note_prices(books: Books, prices: Mapping[str, PriceList], pid: int) -> None:
-    """Append an event for each model that has other prices than when it was seen last.
+    """Append an event for each model whose prices have changed since it was seen last.
 
     A model that is seen for the first time, at whatever start or reload, makes no event.
     """
@@ -223,7 +223,7 @@ def note_prices(books: Books, prices: Mapping[str, PriceList], pid: int) -> None
 
 
 def _maybe_parse(text: str) -> tuple[AppliedPrice, ...] | None:
-    """Read what was seen last; None for prices of a later version, which has more amounts."""
+    """Read the prices seen last; None if a later version stored them, which has more amounts."""
     try:
         return tuple(map(read_price, json.loads(text)))
     except (TypeError, ValueError):
@@ -231,7 +231,7 @@ def _maybe_parse(text: str) -> tuple[AppliedPrice, ...] | None:
 
 
 def _describe(before: Iterable[AppliedPrice], after: Iterable[AppliedPrice]) -> str:
-    """Name what differs, the old amount and the new one."""
+    """Name each difference with the old and the new amount."""
     old, new = dict(_list_amounts(before)), dict(_list_amounts(after))
     told = [
         f"{name} {old.get(name, 'none')} → {new.get(name, 'none')}"

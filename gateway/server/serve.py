@@ -1,7 +1,7 @@
 """`serve`: start the ledger, the application and the sockets; stop them in reverse order.
 
-`GET /metrics` has an address of its own, if one is configured. Callers must not reach it: it asks
-for no password, and tells which models are used how much.
+`GET /metrics` has a separate address, if one is configured. Callers must not reach it: it asks for no
+password, and shows how much each model is used.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _add_cards(app: web.Application, gateway: Gateway) -> Cashier | None:
 def run(config: Config) -> int:
     """Serve until SIGTERM or SIGINT and return the exit code."""
     _raise_file_limit()
-    # Before the first thread, as each gets a heap of its own.
+    # Before the first thread, as each thread gets a separate heap.
     reuse_large_blocks()
     sys.setswitchinterval(SWITCH_SECONDS)
     manager = systemd.take_manager(os.environ)
@@ -175,7 +175,7 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         _run(ending, "connection-watch", connections.run())
         _run(ending, "garbage", collect(lambda: not gateway.in_flight))
         await _start_first(config, ledger, listener.address)  # before anybody is accepted
-        tune_gc()  # behind all that lives as long as the process, which it exempts
+        tune_gc()  # after everything that lives as long as the process, which it exempts
         listener.start()
         announce = partial(_announce, manager, listener)
         announce(config, "READY=1")  # only now: systemd then starts what needs the service
@@ -286,7 +286,7 @@ async def _start_first(config: Config, ledger: ServingLedger, address: str) -> N
 def _announce(manager: systemd.Manager, listener: Listener, config: Config, *states: str) -> None:
     """Log providers that are off, secrets in reach of others, addresses and number of models.
 
-    The last line is told to systemd, too.
+    The last line is sent to systemd, too.
     """
     for provider in config.providers.values():
         if provider.off is not None:
@@ -348,7 +348,7 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as error:
-        # asyncio replaces the system's words by a sentence that names the address once more.
+        # asyncio replaces the system's message by one that repeats the address.
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise CannotListen(
             f"cannot serve metrics on {join_address(host, port)}: {reason}; set [metrics]"

@@ -37,7 +37,7 @@ SOCKET_BACKLOG: Final = 4096
 MIB_BASE: Final = 512
 """Memory in MiB of the process and its caches: several times what it takes when idle."""
 MIB_PER_REQUEST: Final = 0.75
-"""Memory in MiB of a request, at most: that of a caller who does not read the reply."""
+"""The most memory of a request, in MiB: its caller does not read the reply."""
 MIB_PER_BODY_MIB: Final = 2
 """Memory in MiB for each MiB of a body: its bytes and, while it is checked, its parsed values."""
 MIB_STEP: Final = 256
@@ -291,7 +291,7 @@ def take_manager(environ: MutableMapping[str, str]) -> Manager:
 def take_sockets(environ: MutableMapping[str, str]) -> tuple[socket.socket, ...]:
     """Take the listening stream sockets that were passed. Raises BadSocket."""
     taken = {name: environ.pop(f"LISTEN_{name}", "") for name in ("PID", "FDS", "FDNAMES")}
-    # A parent may have left the variables of its own in the environment (sd_listen_fds(3)).
+    # A parent may have left its own variables in the environment (sd_listen_fds(3)).
     is_meant = taken["PID"] == str(os.getpid()) and taken["FDS"].isdecimal()
     count = int(taken["FDS"]) if is_meant else 0
     return tuple(_take_socket(FIRST_DESCRIPTOR + number) for number in range(count))

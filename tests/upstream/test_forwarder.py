@@ -242,7 +242,7 @@ def test_a_body_is_collected_up_to_its_limit() -> None:
 
 
 def test_a_key_is_taken_out_wherever_the_provider_echoes_it() -> None:
-    """Of one that begins with another nothing is left."""
+    """If one key begins with another, both are redacted whole."""
     error = BadRequest("Bad key sk-a.b in sk-a.b-c!", param="sk-a.b", code="sk-a.b")
     error.cause = error.provider_code = "sk-a.b"
     redact(error, ("", "sk-a.b", "sk-a.b-c"))

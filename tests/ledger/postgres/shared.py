@@ -69,7 +69,7 @@ class Shared:
         return int(balance_nano)
 
     def assert_sound(self, *, pending: int = 0) -> None:
-        """Prove the books: the audit, and what is held."""
+        """Prove the books by the audit, and the holds."""
         assert self.query(WRONG_SUMS) == []
         with self.open_books() as books:
             report = books.audit()
