@@ -41,7 +41,7 @@ _OPENED: Final = (
     "id", "account_id", "key_id", "budget_id", "model", "stream", "hold_nano", "started_ms", "price_id",
 )  # fmt: skip
 _ENDED: Final = (*PENDING, "provider")
-# An itemgetter reads in C what is read for each request.
+# An itemgetter reads these fields in C, as each request needs them.
 _read_ended: Final = itemgetter(*_ENDED)
 _CLOSED: Final = (*_ENDED, "ended_ms", "charge_id")
 _INSERT_REQUESTS: Final = Statement(
@@ -87,7 +87,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class KnownValues:
-    """Values that this process has committed, and nobody else changes."""
+    """Values that this process has committed and no other process changes."""
 
     prices: set[int] = field(default_factory=set)
     spent_nano: dict[str, int] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class KnownValues:
 def commit_requests(
     connection: sqlite3.Connection, items: Sequence[Item], now_ms: int, known: KnownValues
 ) -> Committed:
-    """Write all items in one transaction, or none of them; add to what is known."""
+    """Write all items in one transaction, or none; add the committed values to `known`."""
     new = {price.id: price.text for price in map(_price, items) if price.id not in known.prices}
     with transaction(connection):
         # Prices come first, as requests refer to them; a price that is there already is left alone.
@@ -109,7 +109,7 @@ def commit_requests(
         (last,) = connection.execute(_READ_LAST).fetchone()
         charge_ids = {hold: id_ for id_, (hold, _) in enumerate(charges, last + 1)}
         _write_requests(connection, items, charge_ids)
-        # Before the entries, which are among those that the sums do not have.
+        # Before the entries are written: they are not in the sums yet and would count twice.
         spent = _add_spent(connection, charges, known.spent_nano)
         balances = _post_charges(connection, charges, charge_ids, now_ms)
         # Budgets may be summed up anew from the requests, so those are written by now.
@@ -117,7 +117,7 @@ def commit_requests(
         voided = [hold.admission.request_id for hold, end in ended if not end.is_posted]
         count_voids(connection, voided)
         file_calls(connection, items)
-    # Only behind the commit: what a batch wrote that was rolled back is not in the database.
+    # Only after the commit: values of a batch that was rolled back are not in the database.
     known.prices.update(new)
     known.spent_nano.update(spent)
     return Committed(balances, spent, spendings)
@@ -176,7 +176,7 @@ def _write_requests(
         else:
             known.append((item.request_id, _price(item).id, *end))
     run_rows(connection, _INSERT_REQUESTS, new)
-    # The statement passes over what is not pending, so the count tells; the batch is undone then.
+    # The statement skips requests that are not pending; the count shows it, and the batch is undone.
     if run_rows(connection, _SETTLE_REQUESTS, known) != len(known):
         raise NotPendingError("a request to settle is missing or was settled before")
 
@@ -198,7 +198,7 @@ def _open(item: Item) -> Row:
 
 
 def _close(item: Item, charge_id: int | None) -> Row:
-    """Return the columns `_CLOSED`: those of the end, or of a pending request."""
+    """Return the columns `_CLOSED` of the end, or of a pending request."""
     end = item.settlement
     if end is None:
         pending = {**PENDING, "provider": item.hold.admission.provider}

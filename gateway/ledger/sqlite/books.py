@@ -72,7 +72,7 @@ def make_ledger(
     check_absence(path)
     # Made beside its name and audited there, so the name never has a ledger that does not add up.
     part = path.with_name(f".{path.name}.part")
-    _remove(part)  # that of an import which was killed
+    _remove(part)  # left by an import that was killed
     try:
         with closing(schema.connect_empty(part)) as connection:
             with schema.transaction(connection):
@@ -196,7 +196,7 @@ class SqliteBooks(Books):
         super()._begin_snapshot()
 
     def _transaction(self) -> AbstractContextManager[None]:
-        # Checked once more before the commit: what is written to lost files is lost.
+        # Checked again before the commit: writes to lost files are lost.
         return schema.transaction(self.connection, self._files.check)
 
     def wait_for_others(self, milliseconds: int) -> None:
@@ -249,7 +249,7 @@ _STEPS_BETWEEN_CLOCK_LOOKS: Final = 1000
 def check_file(
     connection: sqlite3.Connection, *, full: bool, clock: Callable[[], float] = time.monotonic
 ) -> tuple[str, ...]:
-    """Return what is wrong with the file: all of it, or the first that is found in a bounded time."""
+    """Return what is wrong with the file: all problems, or the first one found in limited time."""
     read_through(connection)
     if full:
         return _run_check(connection, f"integrity_check({audit.MAX_PROBLEMS})")
@@ -281,7 +281,7 @@ def read_through(connection: sqlite3.Connection) -> int:
 
 
 def _find_descriptor(path: Path) -> int | None:
-    """Return a descriptor by which this process has the file open; None if the system tells none."""
+    """Return a descriptor by which this process has the file open; None if the system shows none."""
     with suppress(OSError):
         file = path.stat()
         for link in Path("/proc/self/fd").iterdir():

@@ -68,13 +68,13 @@ class ConnectionThread:
     ) -> None:
         """Run a function behind those before it; the loop then calls `report`, once.
 
-        `report` gets what it returned or raised. Nothing takes a function back: that nobody waits any
-        more must not lose a commit.
+        `report` gets its result or exception. A queued function is never dropped: if nobody waits for it
+        any more, its commit must still not be lost.
         """
         self._work.put(partial(self._do, function, report))
 
     async def run(self, function: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run a function and return what it returns, or raise what it raises."""
+        """Run a function; return its result or raise its exception."""
         wait = _Wait[Result]()
         self.start(function, wait.end)
         return await wait.future
@@ -139,7 +139,7 @@ class _Reports:
         self._writer.close()
 
     def _take(self) -> None:
-        # Before the calls, so that what is told meanwhile wakes the loop again.
+        # Before the calls, so that a report during them wakes the loop again.
         self._reader.recv(_WAKE_BYTES)
         self._make_calls()
 
@@ -176,7 +176,7 @@ class SqliteReader(Lookups):
     A long read keeps the write-ahead log from being cut back, so all rows are fetched at once.
     """
 
-    # It cannot fold, as it only reads; so it adds what is not in the sums yet.
+    # It only reads and cannot fold, so it adds the charges that are not in the sums yet.
     _SPENT = SQL["spent"].format(
         daily="(SELECT account_id, day, key_id, cost_nano FROM daily UNION ALL"
         " SELECT account_id, ended_ms / 86400000, key_id, cost_nano FROM unfolded)"

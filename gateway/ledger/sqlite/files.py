@@ -1,8 +1,8 @@
 """The files of a database: the server's lock, whether they are still there, why they cannot be used.
 
-SQLite goes on writing to a file that was removed or replaced, and all of that is lost. So the
-serving process writes into its lock file which files it has open. Other programs compare those
-with the files they find and use, and a start without a database notices that there was one.
+SQLite goes on writing to a removed or replaced file, and these writes are lost. So the serving process
+notes in its lock file which files it has open. Other programs compare those with the files they find and
+use, and a start without a database notices that there was one.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def find_access_obstacle(path: Path) -> str | None:
 
 
 def describe(error: sqlite3.Error, code: int | None = None) -> str:
-    """Say what is wrong with a database that was open."""
+    """Describe what is wrong with a database that was open."""
     return _join(_SQLITE.get(primary_code(error) if code is None else code), str(error))
 
 
@@ -159,7 +159,7 @@ class FileWatch:
         self._still = still
 
     def _look_at_folders(self) -> object:
-        """Return what changes with each name in the folders; None if that is not certain.
+        """Return a marker that changes with each name in the folders; None if that is not certain.
 
         Times of files are as exact as the system's tick, so two changes in one have the same.
         """
@@ -201,7 +201,7 @@ def take_lock(path: Path) -> int:
     if not _lock(descriptor):
         os.close(descriptor)
         raise LedgerLocked(f"{path}: {_name_server(lock_path)}")
-    # A process that was killed has left the mark of files that nobody serves any more.
+    # A killed process has left the mark of files that no process serves any more.
     _clear_mark(descriptor)
     return descriptor
 
@@ -290,9 +290,8 @@ def is_served(path: Path) -> bool:
 def find_server(path: Path) -> int | None:
     """Return the id of the process that serves from this database; None if there is none.
 
-    There is none either if the id is that of another process, because the serving one is in a
-    container. Where /proc hides it, as it does from the commands of a sandboxed unit, the id has to
-    do.
+    The result is also None if the id belongs to another process because the serving one is in a
+    container. Where /proc hides it, as it does from the commands of a sandboxed unit, the id has to do.
     """
     words = _read_mark(_add(path, ".lock")).split()
     if len(words) != _MARK_WORDS or not is_served(path):

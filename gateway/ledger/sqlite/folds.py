@@ -97,7 +97,7 @@ FILE_ENTRIES: Final = "INSERT OR IGNORE INTO entries_by_account SELECT account_i
 
 
 def fold(connection: sqlite3.Connection) -> None:
-    """Add the charges that are not in the sums yet, in a transaction of its own."""
+    """Add the charges that are not in the sums yet, in a separate transaction."""
     if has_unfolded(connection):
         with transaction_aside(connection):
             _fold(connection)
@@ -126,8 +126,8 @@ def _fold(connection: sqlite3.Connection) -> None:
 def transaction_aside(connection: sqlite3.Connection) -> Iterator[None]:
     """Write in a transaction that does not wait for the disk.
 
-    A commit of money does (`synchronous = FULL`), and one that waited behind this would take twice
-    as long. The log stays in order: the next such commit brings these rows to the disk, too.
+    Commits of money do wait (`synchronous = FULL`), and would take twice as long behind this one. The
+    log stays in order: the next commit of money brings these rows to the disk, too.
     """
     # SQLite refuses this within a transaction.
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -190,10 +190,10 @@ _COLUMNS_OF_KEYS: Final = "SELECT name FROM pragma_table_info('keys')"
 
 
 def see_all_charges(connection: sqlite3.Connection) -> None:
-    """Let the sums be those of all charges until the end of the transaction, which only reads.
+    """Make the sums include all charges until the end of the transaction, which only reads.
 
-    A fold before it misses what is charged in between. So views hide the tables of the sums; to
-    look something up in them takes longer.
+    A fold before the transaction would miss charges in between. So views hide the tables of the sums;
+    look-ups in the views take longer.
     """
     names = [name for (name,) in connection.execute(_COLUMNS_OF_KEYS)]
     columns = ", ".join(f"{_EXACT_COLUMNS.get(name, name)} AS {name}" for name in names)

@@ -195,7 +195,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> int:
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     version, things, tables = connection.execute(_WHAT_IS_THERE).fetchone()
-    # An empty file is no other program's: it is one that `_create_file` has just made.
+    # An empty file does not belong to another program: `_create_file` has just made it.
     if (things or version) and tables != OLDEST_TABLES:
         raise LedgerError(
             f"{path}: not a ledger, but another program's database; name another file as [storage]"
@@ -222,10 +222,10 @@ def read_version(connection: sqlite3.Connection) -> int:
 def _upgrade(
     connection: sqlite3.Connection, path: Path, *, is_locked: bool, begin: Callable[[str], None]
 ) -> None:
-    """Copy the database and make it one of this version, in one transaction.
+    """Copy the database and upgrade it to this version, in one transaction.
 
-    A second process then finds it done. A gateway that serves must not be running: it would be of
-    an older version and would not write what is new.
+    A second process then finds it done. No gateway may be serving: it would be of an older version and
+    would not write the new columns.
     """
     step = f"upgrading to version {VERSION} of the schema"
     begin(step)

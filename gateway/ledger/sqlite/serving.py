@@ -86,7 +86,7 @@ bug of ours that only this item brings out."""
 
 
 class SqliteStore:
-    """Carries out rounds. Only its thread touches the connection and what is watched beside it."""
+    """Carries out rounds. Only its thread uses the connection and the watched state beside it."""
 
     is_shared = False
     takes_back = False
@@ -136,7 +136,7 @@ class SqliteStore:
     ) -> Report:
         report = Report()
         try:
-            # What is written to lost files nobody will ever find.
+            # Writes to lost files can never be found again.
             self._files.check(is_brief=not polls)
             if polls:
                 self._wal.look_after(connection, idle=not items)
@@ -162,13 +162,13 @@ class SqliteStore:
     def _poll(self, connection: sqlite3.Connection) -> Snapshot | None:
         snapshot = self._feed.poll(connection)
         if snapshot is not None:
-            # What was charged since the last fold is in none of the rows.
+            # The rows lack the charges since the last fold.
             for row in snapshot.keys:
                 row.spent_nano = self._known.spent_nano.get(row.origin_id, row.spent_nano)
         return snapshot
 
     def _fold(self, connection: sqlite3.Connection) -> None:
-        """Add what was charged to the sums. If that fails, readers do so, or the next fold."""
+        """Add new charges to the sums. If that fails, readers or the next fold do it."""
         if self._unfolded:
             try:
                 fold(connection)
@@ -340,8 +340,8 @@ def recover_and_read(
 ) -> Snapshot:
     """Audit, void what a crash left pending, and read everything. Needs the lock.
 
-    Nothing is written to a file that is damaged or whose books do not add up. `begin` is told each
-    step.
+    Nothing is written to a file that is damaged or whose books do not add up. `begin` is called with
+    each step.
     """
     try:
         begin("proving the books since the last audit")

@@ -63,7 +63,7 @@ def read_numbers(
 
 
 def read_json(connection: sqlite3.Connection, statement: Statement, ids: Collection[Id]) -> str:
-    """Return what `statement` gives for these ids, of which there must be some, as one JSON array."""
+    """Return the rows of `statement` for these ids (at least one) as one JSON array."""
     (array,) = _execute(connection, statement, [(id_,) for id_ in ids]).fetchone()
     return str(array)
 
