@@ -197,18 +197,23 @@ class PostgresBooks(Books):
         self._url = url
         self._session = schema.open_session(url, create=create)
         self._wait_ms = PATIENCE_MS
+        self._is_reading = False
         super().__init__(self._session, self._session.clock if clock is unix_ms else clock)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Use the connection; one that broke is opened again."""
-        # The console keeps its books for days, in which servers and pools are restarted.
-        if self._session.is_broken:
-            self.connection = self._session = schema.open_session(self._url)
+        """Use the connection; the outermost use opens one that broke again."""
+        # The console keeps its books for days, in which servers and pools are restarted. But within a
+        # change a new connection would commit the rest of it alone.
+        was_reading, self._is_reading = self._is_reading, True
         try:
+            if self._session.is_broken and not was_reading:
+                self.connection = self._session = schema.open_session(self._url)
             yield self._session
         except psycopg.Error as error:
             raise LedgerError(f"the ledger cannot be used: {describe(error)}") from error
+        finally:
+            self._is_reading = was_reading
 
     def _transaction(self) -> AbstractContextManager[None]:
         return transaction(self._session, self._wait_ms)

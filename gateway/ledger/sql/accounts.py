@@ -127,7 +127,8 @@ class AccountBook(Part):
             return {id_: -nano for id_, nano in self.rank("balance", today=today).items()}
         if by == "lasts":
             return self._rank_by_days(today)
-        rows = self._database.read_rows(RANKS[by], {"today": today})
+        with self._database.snapshot():  # in PostgreSQL with the settings for large sums
+            rows = self._database.read_rows(RANKS[by], {"today": today})
         return {account_id: join_parts(*parts) for account_id, *parts in rows}
 
     def _rank_by_days(self, today: int) -> dict[int, int]:

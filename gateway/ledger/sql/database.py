@@ -230,7 +230,8 @@ class Database(ABC):
 
     def insert_numbered(self, table: str, row: Mapping[str, Value]) -> int:
         """Insert a row of a table that numbers its rows; return the number."""
-        return self.read_number(write_insert(table, *row) + " RETURNING id", row)
+        with self.changing():
+            return self.read_number(write_insert(table, *row) + " RETURNING id", row)
 
     def update(self, table: str, id_: int | str, row: Mapping[str, Value]) -> None:
         """Change columns of the row of an id, named as in `insert`."""

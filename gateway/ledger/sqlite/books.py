@@ -137,6 +137,8 @@ def _remove(part: Path) -> None:
 
 MOST_FOLDS: Final = 50
 """Folds before a snapshot: of a busy gateway's commits, some are not between two of these steps."""
+FOLD_PAUSE_SECONDS: Final = 1
+"""How long no fold is tried after one that failed: a page of several reads waits for a lock once."""
 IN_FORCE_SECONDS: Final = 0.5
 """A serving process looks for commits of others every quarter of a second, and takes a batch's time."""
 _STEPS_BETWEEN_LOOKS: Final = 1_000_000
@@ -156,6 +158,7 @@ class SqliteBooks(Books):
         self._path = path
         self._files = FileWatch(path)
         self._is_reading = False
+        self._fold_after_seconds: float = 0
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -167,9 +170,7 @@ class SqliteBooks(Books):
         was_reading, self._is_reading = self._is_reading, True
         try:
             if not (was_reading or self.connection.in_transaction):
-                # A file that cannot be written is read all the same: its sums lack a moment.
-                with suppress(sqlite3.Error):
-                    folds.fold(self.connection)
+                self._fold()
             yield self.connection
         except sqlite3.Error as error:
             self._files.check()
@@ -189,11 +190,20 @@ class SqliteBooks(Books):
                     self.connection.execute("ROLLBACK")
             if not is_behind:
                 return
-            try:
-                folds.fold(self.connection)
-            except sqlite3.Error:  # as in `reading`
+            if not self._fold():
                 break
         super()._begin_snapshot()
+
+    def _fold(self) -> bool:
+        """Fold; False if it cannot be done now. Then the sums that are read lack a moment."""
+        if time.monotonic() < self._fold_after_seconds:
+            return False
+        try:
+            folds.fold(self.connection)
+        except sqlite3.Error:  # the file is locked, or cannot be written
+            self._fold_after_seconds = time.monotonic() + FOLD_PAUSE_SECONDS
+            return False
+        return True
 
     def _transaction(self) -> AbstractContextManager[None]:
         # Checked again before the commit: writes to lost files are lost.

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,19 @@ def test_a_connection_that_broke_is_made_anew(books: PostgresBooks, ledger_url: 
     assert books.accounts.read("a").balance_nano == 5
     books.entries.post("a", "credit", 2, note="")
     assert books.accounts.read("a").balance_nano == 7
+
+
+def test_a_change_whose_connection_broke_goes_on_with_no_other(
+    books: PostgresBooks, ledger_url: str
+) -> None:
+    """Its last statements would be committed, and its first ones lost."""
+    with closing(connect(ledger_url)) as session, suppress(LedgerError), books.changing():
+        books.entries.post("a", "credit", 2, note="")
+        session.run(CUT_OFF)
+        for _ in range(2):  # the first finds it broken
+            with pytest.raises(LedgerError, match="the ledger cannot be used: "):
+                books.insert_numbered("accounts", {"name": "b", "created_ms": 0})
+    assert [(one.name, one.balance_nano) for one in books.accounts.read_all()] == [("a", 5)]
 
 
 def test_the_wait_for_other_changes_is_no_setting_of_the_connection(

@@ -231,6 +231,27 @@ def test_a_snapshot_lists_every_charge_of_its_balance(
         assert not left
 
 
+@pytest.mark.parametrize(("pause_seconds", "tries"), [(60, 1), (0, 3)])
+def test_after_a_fold_that_another_process_blocks_none_is_tried_for_a_while(
+    pause_seconds: int, tries: int, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try takes the whole time-out: seconds, which a page must not spend on each read."""
+    monkeypatch.setattr("gateway.ledger.sqlite.books.FOLD_PAUSE_SECONDS", pause_seconds)
+    play(connection, [posted(MIDNIGHT_MS)])
+    key_id, statements = make_two_accounts()[1][0][1], list[str]()
+    with open_books(Path(connection.execute("PRAGMA database_list").fetchone()[2])) as books:
+        assert isinstance(books, SqliteBooks)
+        books.connection.execute("PRAGMA busy_timeout = 0")
+        books.connection.set_trace_callback(statements.append)
+        connection.execute("BEGIN IMMEDIATE")
+        with books.snapshot():
+            assert books.keys.read(key_id).spent_nano == 0
+        assert books.keys.read(key_id).spent_nano == 0
+        connection.execute("ROLLBACK")
+        assert statements.count("BEGIN IMMEDIATE") == tries
+        assert books.keys.read(key_id).spent_nano == (0 if pause_seconds else 5)
+
+
 def test_a_fold_that_fails_adds_nothing(connection: sqlite3.Connection) -> None:
     play(connection, [posted(MIDNIGHT_MS)])
     connection.execute(
