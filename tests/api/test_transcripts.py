@@ -202,9 +202,10 @@ def list_open(stage: Stage) -> Iterator[Path]:
 @each_row("stage_of", ["in the file", "before the end", "while the provider works"])
 async def test_nothing_is_left_of_a_caller_that_leaves(stage: Stage, stage_of: str) -> None:
     go_on = asyncio.Event()
-    stage.alpha.play([Wait(go_on), *json_reply(TEXT)])
     body = make_form(stage.fresh("hearing"), LARGE)
     sent = {"in the file": body[:600_000], "before the end": body[:-1]}.get(stage_of, body)
+    if sent is body:
+        stage.alpha.play([Wait(go_on), *json_reply(TEXT)])
     async with connect(stage.gateway.port) as call:
         head = headers(stage) | {"Content-Length": str(len(body))}
         await call.send(request("POST", PATH, head) + sent)
