@@ -61,6 +61,9 @@ class Transport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.aborted
 
+    def get_write_buffer_size(self) -> int:
+        return 700
+
 
 @dataclass(slots=True)
 class Response:
@@ -179,6 +182,16 @@ async def test_who_waits_for_the_row_sends_one_head_and_none_behind_a_close(clos
     assert isinstance(result, ConnectionResetError) is closes
     written = b"".join(transport.writes)
     assert written.count(b"HTTP") == written.count(b"data: 1") == (not closes)
+
+
+@each_row("stuck", [False, True])
+async def test_bytes_are_unread_where_the_transport_asks_to_wait(stuck: bool) -> None:
+    """What a transport takes without asking is no more than each connection may have."""
+    sink = make_sink(Transport(stuck=stuck, resets=False))
+    assert sink.unread_bytes == 0
+    await sink.begin()
+    sink.send(b"data: 1\n\n")
+    assert sink.unread_bytes == 700 * stuck
 
 
 MODEL: Final = "plain/0"
