@@ -1,7 +1,7 @@
 """Payments by card: holders buy credit at a payment provider. Made only where one is configured.
 
-    stripe    the only one, by Stripe's package; the address at which it tells what was paid; adds all of
-              it to the application
+    webhook   the address at which the provider tells what was paid; adds all of it to the application
+    stripe    the only provider, by Stripe's package
     cashier   the seam: what a provider of payment pages has to offer, and its errors; opens the pages,
               brings orders to what the provider says, looks open orders up
 

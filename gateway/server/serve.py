@@ -88,7 +88,7 @@ def _add_cards(app: web.Application, gateway: Gateway) -> Cashier | None:
     cards = gateway.config.billing.stripe
     if cards is None:
         return None
-    from gateway.cards.stripe import add_cards  # with Stripe's package, which most do without
+    from gateway.cards.webhook import add_cards  # with Stripe's package, which most do without
 
     return add_cards(app, gateway, cards)
 

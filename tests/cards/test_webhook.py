@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from gateway.cards import cashier, stripe
+from gateway.cards import cashier, webhook
 from gateway.cards.stripe import READERS
 from gateway.ledger.order_records import Payment
 from gateway.money import NANO
@@ -47,7 +47,7 @@ async def test_what_is_not_signed_is_not_read(shop: Shop) -> None:
                 assert reply.refusal == (400, "bad_signature", None)
     broken = b"\xff{"
     headers = {"Stripe-Signature": sign(broken)}
-    large = b" " * (stripe.MAX_BODY_BYTES + 1)
+    large = b" " * (webhook.MAX_BODY_BYTES + 1)
     assert (await shop.console.post(PATH, large, as_=None)).status == 413
     assert (await shop.console.post(PATH, broken, as_=None, headers=headers)).status == 400
     assert (shop.added_nano(), shop.read_orders()[0].state) == (0, "made")
@@ -74,7 +74,7 @@ async def test_too_many_at_once_come_again(shop: Shop, monkeypatch: pytest.Monke
     session = shop.stripe.pay((await shop.open_page())["id"])
     for _ in range(2):  # those that have ended do not count
         assert (await tell(shop.console, "customer.created", {"id": "cus_1"})).status == 200
-    monkeypatch.setattr(stripe, "AT_ONCE", 0)
+    monkeypatch.setattr(webhook, "AT_ONCE", 0)
     assert (await tell(shop.console, COMPLETED, session)).status == 503
     monkeypatch.undo()
     assert shop.console.gateway is not None
