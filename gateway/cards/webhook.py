@@ -7,7 +7,9 @@ answered by 5xx, so that Stripe tells it again and the operator sees it there.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Final
@@ -15,6 +17,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from gateway.api.front import make_front
+from gateway.api.keys import note_known
 from gateway.api.state import Call, Gateway
 from gateway.cards.cashier import BadSignature, Cashier, ProviderRefused, ProviderUnavailable
 from gateway.cards.stripe import Stripe
@@ -24,6 +27,7 @@ from gateway.console.fields import ConsoleError, explain, too_many_tries, unavai
 from gateway.console.state import BooksThread
 from gateway.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, Tries, network_of
 from gateway.errors import RESTARTING, drop_frames
+from gateway.ledger.order_records import Payment, Reversal
 from gateway.ledger.records import Actor, Refused
 from gateway.tasks import spawn
 
@@ -33,8 +37,12 @@ PATH: Final = "/webhooks/stripe"
 SIGNATURE: Final = "Stripe-Signature"
 MAX_BODY_BYTES: Final = 256 * 1024
 """Bytes of a message: a session or a charge has some thousand."""
+ARRIVING: Final = 200
+"""Bodies that may be arriving at once, 50 MiB in all."""
+ARRIVING_ADDRESS: Final = 50
+"""How many of them may be of one address: Stripe sends some dozen messages at once."""
 AT_ONCE: Final = 100
-"""Messages handled at once, 25 MiB in all. Stripe sends the others again."""
+"""Signed messages that are handled at once. Stripe sends the others again."""
 
 
 def add_cards(app: web.Application, gateway: Gateway, cards: Cards) -> Cashier:
@@ -55,37 +63,86 @@ def add_cards(app: web.Application, gateway: Gateway, cards: Cards) -> Cashier:
     return cashier
 
 
+class Arrivals:
+    """Reads bodies of which nobody knows yet whether they are signed.
+
+    A new body is always let in. If that makes too many of its address, or of all, the oldest body of
+    that address, or of the address that has most, is dropped. A message of Stripe's is here within a
+    moment, so strangers' bodies, which never end, are dropped before it.
+    """
+
+    def __init__(self) -> None:
+        self._networks: dict[asyncio.Timeout, str] = {}
+        """The bodies that are arriving, the oldest first; one is dropped by its time-out."""
+
+    async def read(self, http: web.Request, network: str) -> bytes:
+        """Read a whole body. Raises ConsoleError."""
+        self._make_room(network)
+        dropped = asyncio.timeout(None)
+        self._networks[dropped] = network
+        try:
+            async with dropped:
+                return await read_bytes(http, MAX_BODY_BYTES)
+        except TimeoutError as error:
+            words = "Too many requests without an end. Send it again, all at once."
+            raise ConsoleError(408, "too_slow", words) from error
+        finally:
+            self._networks.pop(dropped, None)
+
+    def _make_room(self, network: str) -> None:
+        counts = Counter(self._networks.values())
+        if counts[network] < ARRIVING_ADDRESS:
+            if len(self._networks) < ARRIVING:
+                return
+            # Of addresses that have as many, this is the one whose oldest body is the oldest.
+            network = max(counts, key=counts.__getitem__)
+        oldest = next(one for one, place in self._networks.items() if place == network)
+        del self._networks[oldest]
+        oldest.reschedule(0)
+
+
 class Webhook:
     def __init__(self, cashier: Cashier) -> None:
         self._cashier = cashier
+        self._arrivals = Arrivals()
         self._under_way = 0
         self._tries = Tries(ADDRESS_TRIES, ADDRESS_SECONDS)
         """Wrong signatures, by address. A right one is always let in."""
 
     async def handle(self, http: web.Request, call: Call) -> web.StreamResponse:
         identify(http, call)
-        self._under_way += 1
         try:
             await self._take(http, call)
         except Exception as error:  # noqa: BLE001 - each kind is told apart
             refusal = _explain(call.request_id, error)
             drop_frames(error)
             return render_error(call, refusal)
-        finally:
-            self._under_way -= 1
         return web.json_response({"received": True})
 
     async def _take(self, http: web.Request, call: Call) -> None:
         if call.gateway.draining:
             raise unavailable(RESTARTING)
-        if self._under_way > AT_ONCE:
-            raise unavailable("Too many messages at once.")
-        body = await read_bytes(http, MAX_BODY_BYTES)
         address = call.visit["address"]
+        network = network_of(address)
+        body = await self._arrivals.read(http, network)
+        told = self._read(body, http.headers.get(SIGNATURE, ""), network)
+        note_known(http)
+        # Strangers get no further, so they can use up nothing of what follows.
+        if self._under_way >= AT_ONCE:
+            raise unavailable("Too many messages at once.")
+        self._under_way += 1
         try:
-            told = self._cashier.provider.read_message(body, http.headers.get(SIGNATURE, ""))
+            if told is not None:
+                await self._cashier.settle(told, Actor(self._cashier.provider.name, address))
+        finally:
+            self._under_way -= 1
+
+    def _read(self, body: bytes, signature: str, network: str) -> Payment | Reversal | None:
+        """Read a message. Raises ConsoleError if it is not Stripe's."""
+        try:
+            return self._cashier.provider.read_message(body, signature)
         except BadSignature as error:
-            if wait_seconds := self._tries.take(network_of(address)):
+            if wait_seconds := self._tries.take(network):
                 raise too_many_tries(wait_seconds, "Too many wrong signatures.") from error
             raise ConsoleError(
                 400,
@@ -93,8 +150,6 @@ class Webhook:
                 "The signature is wrong, or older than five minutes. Compare webhook_secret with the"
                 " endpoint's, and the machine's clock with the time.",
             ) from error
-        if told is not None:
-            await self._cashier.settle(told, Actor(self._cashier.provider.name, address))
 
 
 def _explain(request_id: str, error: Exception) -> ConsoleError:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from itertools import permutations
 from typing import Final
 
 import pytest
+from yarl import URL
 
 from gateway.cards import cashier, webhook
 from gateway.cards.stripe import READERS
@@ -81,6 +85,46 @@ async def test_too_many_at_once_come_again(shop: Shop, monkeypatch: pytest.Monke
     shop.console.gateway.draining = True
     assert (await tell(shop.console, COMPLETED, session)).status == 503
     assert shop.added_nano() == 0
+
+
+async def test_strangers_bodies_keep_no_message_out(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They begin and do not end, from one address or from many: the oldest are dropped for others."""
+    monkeypatch.setattr(webhook, "ARRIVING_ADDRESS", 3)
+    monkeypatch.setattr(webhook, "ARRIVING", 8)
+    session = shop.stripe.pay((await shop.open_page())["id"])
+    rest = make_event("customer.created", {"id": "cus_1"})
+    for places in (["127.0.0.1"], [f"127.0.0.{one}" for one in range(2, 12)]):
+        async with contextlib.AsyncExitStack() as stack:
+            opened = [
+                await stack.enter_async_context(begin_body(shop, place, rest))
+                for place in (places * 12)[:12]
+            ]
+            assert (await tell(shop.console, COMPLETED, session)).status == 200
+            # The others are good for a message still.
+            left = 2 if len(places) == 1 else 7
+            for reader, _ in opened[:-left]:
+                assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+            for reader, writer in opened[-left:]:
+                writer.write(rest[-1:])
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+    assert shop.added_nano() == 10 * NANO
+
+
+@contextlib.asynccontextmanager
+async def begin_body(
+    shop: Shop, place: str, body: bytes
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Send all of a message but its last byte, from an address of this machine."""
+    url = URL(shop.console.root_url)
+    reader, writer = await asyncio.open_connection(url.host, url.port, local_addr=(place, 0))
+    head = f"POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n"
+    writer.write(f"{head}Stripe-Signature: {sign(body)}\r\n\r\n".encode() + body[:-1])
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
 
 
 def test_the_document_names_events_that_are_read() -> None:
