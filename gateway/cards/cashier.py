@@ -1,4 +1,4 @@
-"""Open payment pages, bring orders to what their provider says, and look open orders up.
+"""Open payment pages, bring orders to what their provider says, and look up what it may have told in vain.
 
 First the seam to providers of payment pages, and their errors.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -31,6 +31,10 @@ class ProviderRefused(Exception):
 
 class BadSignature(Exception):
     """The message is not the provider's, or too old."""
+
+
+class BadMessage(Exception):
+    """The message is the provider's, but not as its documentation says. The text says what is odd."""
 
 
 class PaymentProvider(Protocol):
@@ -57,6 +61,12 @@ class PaymentProvider(Protocol):
     def find_fee(self, payment_id: str) -> Fee | None:
         """Return the provider's fee for a payment; None if it is not known yet."""
 
+    def find_reversals(self, now_ms: int) -> Iterator[list[Reversal]]:
+        """Yield the refunds and disputes of the last weeks as they are now, in pages.
+
+        The whole of the weeks each time, as a refund may fail and a dispute end long after it began.
+        """
+
     def find_receipt(self, session_id: str) -> str | None:
         """Return the address of the receipt; None if there is none yet."""
 
@@ -66,7 +76,7 @@ class PaymentProvider(Protocol):
     def read_message(self, body: bytes, signature: str) -> Payment | Reversal | None:
         """Read a message whose signature is right; None if it is about something else.
 
-        Raises BadSignature, and parses nothing then.
+        Raises BadSignature, and parses nothing then, or BadMessage.
         """
 
 
@@ -77,11 +87,12 @@ T = TypeVar("T")
 AT_ONCE: Final = 4
 """Threads that wait for the provider."""
 LOOK_SECONDS: Final = 600.0
-"""The pause between two looks at the open orders; each order takes a request to the provider."""
-LOOKED_UP_MS: Final = DAY_MS + DAY_MS // 12
-"""How long an open order is looked up: payment pages expire after a day."""
-ALL_MS: Final = 31 * DAY_MS
-"""The same at a start: the gateway may have been down for long, and some payments take weeks."""
+"""The pause between two looks at the provider; each open order takes a request to it."""
+OPEN_MS: Final = 31 * DAY_MS
+"""How long an open order is looked up. Most pages expire after a day, but some payments take weeks."""
+FEES_MS: Final = DAY_MS + DAY_MS // 12
+"""How long an unknown fee is looked up, but for the first time: Stripe tells it a moment after the
+payment."""
 LOOK_UPS: Final = 30
 """Look-ups a minute that an account's holder can cause: by waiting on the page, reloading it, or opening
 receipts."""
@@ -95,6 +106,12 @@ class Cashier:
         self._books_thread = books_thread
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="cards")
         self._look_ups = Tries(LOOK_UPS, 60)
+        self._refused: set[Reversal] = set()
+        """What the last look back found that could not be taken back."""
+        self._fees_ms = OPEN_MS
+        self._warned: set[str] = set()
+        self._warnings: set[str] = set()
+        """What was logged by the last look, and by the one under way."""
 
     async def open_page(self, order: OrderView, billing_url: str, actor: Actor) -> str:
         """Return the address of the order's payment page, whose id is kept by then.
@@ -176,20 +193,19 @@ class Cashier:
         return None
 
     async def run(self) -> None:
-        """Look open orders and unknown fees up again and again, until cancelled."""
-        kept_ms = ALL_MS
+        """Look up what no message may have told, again and again, until cancelled."""
         while True:
-            try:
-                await self.look_all_up(kept_ms)
-                await self.find_fees(kept_ms)
-                kept_ms = LOOKED_UP_MS
-            except (ProviderUnavailable, LedgerError) as error:
-                log.warning("open orders or fees cannot be looked up: %s", error)
-            except Exception:
-                log.exception("a look at the open orders failed")
+            for look in (self.look_all_up, self.look_back, self.find_fees):
+                try:
+                    await look()
+                except (ProviderUnavailable, ProviderRefused, LedgerError) as error:
+                    self._warn("orders, refunds or fees cannot be looked up: %s", error)
+                except Exception:
+                    log.exception("a look at the payment provider failed")
+            self._warned, self._warnings = self._warnings, set()
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def look_all_up(self, kept_ms: int = LOOKED_UP_MS) -> None:
+    async def look_all_up(self, kept_ms: int = OPEN_MS) -> None:
         """Look up the open orders of so long. Raises ProviderUnavailable, LedgerError."""
 
         def read(books: Books) -> tuple[int, list[OrderView]]:
@@ -204,25 +220,59 @@ class Cashier:
                 elif order.created_ms < now_ms - DAY_MS:
                     await self._books_thread.run(SYSTEM, partial(_expire, order))
             except (ProviderRefused, Refused) as error:
-                log.warning("%s cannot be looked up: %s", order.id, error)
+                self._warn("%s cannot be looked up: %s", order.id, error)
 
-    async def find_fees(self, kept_ms: int = LOOKED_UP_MS) -> None:
-        """Ask for the fees of payments since a time. Raises ProviderUnavailable, LedgerError.
+    async def look_back(self) -> None:
+        """Apply the refunds and disputes of which no message came, or none was taken.
+
+        Raises ProviderUnavailable, ProviderRefused, LedgerError.
+        """
+
+        def read(books: Books) -> tuple[int, list[OrderView]]:
+            return books.clock(), books.orders.read_latest(None, None, 1)
+
+        now_ms, orders = await self._books_thread.run(SYSTEM, read)
+        if not orders:
+            return
+        pages, refused = self.provider.find_reversals(now_ms), set[Reversal]()
+        while (page := await self._ask(partial(next, pages, None))) is not None:
+            for reversal in await self._books_thread.run(SYSTEM, partial(_find_untold, page)):
+                # Of another shop of the same account, for example. Each takes a request to say so.
+                if reversal in self._refused:
+                    refused.add(reversal)
+                    continue
+                try:
+                    await self.settle(reversal, SYSTEM)
+                except (ProviderRefused, Refused) as error:
+                    log.warning("%s cannot be taken back: %s", reversal.id, error)
+                    refused.add(reversal)
+        self._refused = refused
+
+    async def find_fees(self) -> None:
+        """Ask for the fees of late payments, at first of earlier ones, too. Raises ProviderUnavailable, LedgerError.
 
         It ends at the first refusal: a key may have no right to read fees. The latest come first, so one
         payment cannot block later ones.
         """
         orders = await self._books_thread.run(
-            SYSTEM, lambda books: books.orders.read_without_fee(books.clock() - kept_ms)
+            SYSTEM, lambda books: books.orders.read_without_fee(books.clock() - self._fees_ms)
         )
         for order in orders:
             try:
                 fee = await self._ask(partial(self.provider.find_fee, order.payment_id or ""))
             except ProviderRefused as error:
-                log.warning("%s: its fee is refused: %s", order.id, error)
+                self._warn("%s: its fee is refused: %s", order.id, error)
                 return
             if fee is not None:
                 await self._books_thread.run(SYSTEM, partial(_keep_fee, order, fee))
+        self._fees_ms = FEES_MS
+
+    def _warn(self, text: str, *details: object) -> None:
+        """Log what is wrong once, not at each look while it stays so."""
+        words = text % details
+        if words not in self._warned | self._warnings:
+            log.warning(words)
+        self._warnings.add(words)
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -249,6 +299,10 @@ class Cashier:
             raise unavailable(
                 "The payment provider does not answer. Nothing was paid; try again shortly."
             ) from error
+
+
+def _find_untold(page: list[Reversal], books: Books) -> list[Reversal]:
+    return books.orders.find_untold(page)
 
 
 def _keep_fee(order: OrderView, fee: Fee, books: Books) -> None:

@@ -7,21 +7,34 @@ of the events in `READERS`.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, Literal
 
+import orjson
 import stripe
 
-from gateway.cards.cashier import BadSignature, ProviderRefused, ProviderUnavailable
+from gateway.cards.cashier import BadMessage, BadSignature, ProviderRefused, ProviderUnavailable
 from gateway.config.records import Cards
 from gateway.config.settings import find_minor_nano
+from gateway.ledger.checks import MAX_MOMENT_MS
 from gateway.ledger.order_records import Fee, OrderView, PageState, Payment, Reversal
+from gateway.money import MAX_AMOUNT_NANO
+from gateway.times import DAY_MS
+
+log = logging.getLogger("gateway.cards")
 
 TIMEOUT_SECONDS: Final = 10
 """How long Stripe may take to answer: a second is usual, a person waits, and so does the end of the
 process."""
+PAGE: Final = 100
+"""Refunds or disputes of one answer, the most that Stripe gives."""
+REFUNDS_MS: Final = 60 * DAY_MS
+"""How far back refunds are looked up: a bank returns one that fails within a month."""
+DISPUTES_MS: Final = 180 * DAY_MS
+"""How far back disputes are looked up: cards' networks decide them within three months or so."""
 TOLERANCE_SECONDS: Final = 300
 """How old a message may be. Stripe signs each one anew when it sends it again."""
 _ENDED_REFUNDS: Final = frozenset({"failed", "canceled"})
@@ -36,7 +49,14 @@ _UNAVAILABLE: Final = (
     stripe.IdempotencyError,  # the first request of this order is still under way
 )
 
+_WORD: Final = re.compile(r"[!-~]{1,255}")
+"""Ids are parts of keys and paths; Stripe's have up to 255 characters."""
+_URL: Final = re.compile(r"https?://[!-~]{1,8000}")
+_MAX_SECONDS: Final = MAX_MOMENT_MS // 1000
+"""The latest Unix time that can be written as a date."""
+
 Object = Mapping[str, Any]
+Reader = Callable[[Object], Payment | Reversal | None]
 
 
 class Stripe:
@@ -82,7 +102,7 @@ class Stripe:
             made = self._client.v1.checkout.sessions.create(
                 params, {"idempotency_key": order.id}
             ).to_dict()
-        return made["id"], made["url"]
+            return _need_word(made, "id"), _check_url(made.get("url"))
 
     def look_up(self, session_id: str) -> Payment:
         with _telling():
@@ -90,25 +110,43 @@ class Stripe:
 
     def find_page(self, payment_id: str) -> Payment | None:
         with _telling():
-            found = self._client.v1.checkout.sessions.list({"payment_intent": payment_id}).to_dict()
-        return next(map(_read_page, found["data"]), None)
+            found = self._client.v1.checkout.sessions.list({"payment_intent": payment_id})
+            return next(map(_read_page, _read_objects(found.to_dict(), "data")), None)
 
     def find_fee(self, payment_id: str) -> Fee | None:
         with _telling():
             payment = self._client.v1.payment_intents.retrieve(
                 payment_id, {"expand": ["latest_charge.balance_transaction"]}
             ).to_dict()
-        charge = payment.get("latest_charge") or {}
-        return next(_read_fees("payment", [charge.get("balance_transaction")]), None)
+            charge = _read_object(payment, "latest_charge") or {}
+            move = _read_object(charge, "balance_transaction")
+            return None if move is None else _read_fee("payment", move)
+
+    def find_reversals(self, now_ms: int) -> Iterator[list[Reversal]]:
+        lists: tuple[tuple[Any, Reader, int], ...] = (
+            (self._client.v1.refunds, _read_refund, REFUNDS_MS),
+            (self._client.v1.disputes, _read_dispute, DISPUTES_MS),
+        )
+        for service, read, kept_ms in lists:
+            since = (now_ms - kept_ms) // 1000
+            params: dict[str, object] = {"created": {"gte": since}, "limit": PAGE}
+            has_more = True
+            while has_more:
+                with _telling():
+                    found = service.list(params).to_dict()
+                    things = list(_read_objects(found, "data"))
+                    has_more = bool(things) and found.get("has_more") is True
+                    if has_more:
+                        params["starting_after"] = _need_word(things[-1], "id")
+                yield list(_read_each(read, things))
 
     def find_receipt(self, session_id: str) -> str | None:
         with _telling():
             page = self._client.v1.checkout.sessions.retrieve(
                 session_id, {"expand": ["invoice"]}
             ).to_dict()
-        invoice = page.get("invoice") or {}
-        url = invoice.get("hosted_invoice_url")
-        return url if isinstance(url, str) else None
+            url = (_read_object(page, "invoice") or {}).get("hosted_invoice_url")
+            return None if url is None else _check_url(url)
 
     def find_url(self, order: OrderView) -> str | None:
         if order.payment_id is None:
@@ -118,102 +156,186 @@ class Stripe:
 
     def read_message(self, body: bytes, signature: str) -> Payment | Reversal | None:
         try:
-            event = stripe.Webhook.construct_event(
+            stripe.WebhookSignature.verify_header(
                 body, signature, self._webhook_secret, TOLERANCE_SECONDS
-            ).to_dict()
-        # Whatever else a header or a body leads to that Stripe did not send.
-        except (stripe.StripeError, ValueError, TypeError, RecursionError) as error:
+            )
+        # Whatever else a header leads to that Stripe did not send.
+        except (stripe.StripeError, ValueError, TypeError) as error:
             raise BadSignature from error
-        read = READERS.get(event["type"])
+        try:
+            event = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            raise BadMessage("it is no JSON") from None
+        if not isinstance(event, dict):
+            raise BadMessage("it is no object")
+        read = READERS.get(_need_word(event, "type"))
         # Connected accounts make sessions of their own, for any order, and are paid for them.
         if read is None or event.get("account"):
             return None
-        return read(event["data"]["object"])
+        thing = _read_object(_read_object(event, "data") or {}, "object")
+        if thing is None:
+            raise BadMessage("it has no data.object")
+        return read(thing)
 
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Translate Stripe's errors, whose texts may quote requests."""
+    """Translate Stripe's errors, whose texts may quote requests, and answers that cannot be read."""
     try:
         yield
     except stripe.StripeError as error:
         words = f"{type(error).__name__}, status {error.http_status}, code {error.code}"
         kind = ProviderUnavailable if isinstance(error, _UNAVAILABLE) else ProviderRefused
         raise kind(words) from None
+    except BadMessage as error:
+        raise ProviderRefused(f"what it answers cannot be read: {error}") from None
 
 
 def _read_page(session: Object, state: PageState = "open") -> Payment:
     """Read a session; `state` is what it is in if nothing was paid."""
-    if session.get("payment_status") == "paid":
+    if _read_word(session, "payment_status") == "paid":
         state = "paid"
-    elif session.get("status") == "expired":
+    elif _read_word(session, "status") == "expired":
         state = "expired"
-    metadata = session.get("metadata") or {}
     return Payment(
-        session["id"],
+        _need_word(session, "id"),
         # Whoever opens a payment link can choose its `client_reference_id`, and no metadata.
-        metadata.get("order"),
+        _read_order_id(session),
         state,
         *_read_amount(session, "amount_total"),
-        _read_id(session.get("payment_intent")) or None,
+        _read_id(session, "payment_intent") or None,
     )
 
 
 def _read_refund(refund: Object) -> Reversal:
     return Reversal(
-        refund["id"],
+        _need_word(refund, "id"),
         "refund",
-        _read_id(refund.get("payment_intent")),
+        _read_id(refund, "payment_intent"),
         None,
         *_read_amount(refund, "amount"),
-        stands=refund.get("status") not in _ENDED_REFUNDS,
+        stands=_read_word(refund, "status") not in _ENDED_REFUNDS,
     )
 
 
 def _read_charge(charge: Object) -> Reversal:
     return Reversal(
-        charge["id"],
+        _need_word(charge, "id"),
         "refunds",
-        _read_id(charge.get("payment_intent")),
-        (charge.get("metadata") or {}).get("order"),
+        _read_id(charge, "payment_intent"),
+        _read_order_id(charge),
         *_read_amount(charge, "amount_refunded"),
         stands=True,
     )
 
 
 def _read_dispute(dispute: Object) -> Reversal | None:
-    if dispute.get("status") in _INQUIRIES:
+    status = _read_word(dispute, "status")
+    if status in _INQUIRIES:
         return None
+    moves = _read_objects(dispute, "balance_transactions")
     return Reversal(
-        dispute["id"],
+        _need_word(dispute, "id"),
         "dispute",
-        _read_id(dispute.get("payment_intent")),
+        _read_id(dispute, "payment_intent"),
         None,
         *_read_amount(dispute, "amount"),
-        stands=dispute.get("status") not in _WON,
-        fees=tuple(_read_fees("dispute", dispute.get("balance_transactions") or [])),
+        stands=status not in _WON,
+        fees=tuple(_read_fee("dispute", one) for one in moves),
     )
 
 
-def _read_fees(kind: Literal["payment", "dispute"], moves: Iterable[Any]) -> Iterator[Fee]:
-    """Read the fees of moves of the balance at Stripe; one is only an id, or null, where none is told."""
-    for move in moves:
-        if isinstance(move, dict):
-            yield Fee(move["id"], kind, *_read_amount(move, "fee"), int(move["created"]) * 1000)
+def _read_each(read: Reader, things: Iterable[Object]) -> Iterator[Reversal]:
+    """Read the objects of a page. One that cannot be read must not hide the others."""
+    for thing in things:
+        try:
+            found = read(thing)
+        except BadMessage as error:
+            log.warning("a refund or dispute that Stripe lists cannot be read: %s", error)
+            continue
+        if isinstance(found, Reversal):
+            yield found
 
 
-def _read_amount(thing: Object, name: str) -> tuple[int, str]:
-    """Return an amount in nano-units, and its currency."""
-    currency = str(thing.get("currency") or "").upper()
-    return int(thing.get(name) or 0) * find_minor_nano(currency), currency
+def _read_fee(kind: Literal["payment", "dispute"], move: Object) -> Fee:
+    """Read the fee of a move of the balance at Stripe."""
+    created = _read_integer(move, "created", 0, _MAX_SECONDS)
+    return Fee(
+        _need_word(move, "id"), kind, *_read_amount(move, "fee", signed=True), created * 1000
+    )
 
 
-def _read_id(thing: Any) -> str:
+def _read_amount(thing: Object, name: str, *, signed: bool = False) -> tuple[int, str]:
+    """Return an amount in nano-units, and its currency in capitals."""
+    currency = (_read_word(thing, "currency") or "").upper()
+    minor_nano = find_minor_nano(currency)
+    most = MAX_AMOUNT_NANO // minor_nano
+    return _read_integer(thing, name, -most if signed else 0, most) * minor_nano, currency
+
+
+def _read_integer(thing: Object, name: str, least: int, most: int) -> int:
+    """Return a number, or 0 if there is none."""
+    value = thing.get(name)
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise BadMessage(f"its {name} is no number that can be")
+    return value
+
+
+def _read_word(thing: Object, name: str) -> str | None:
+    """Return an id, a state or the like; None if there is none."""
+    value = thing.get(name)
+    if value is None or (isinstance(value, str) and _WORD.fullmatch(value)):
+        return value
+    raise BadMessage(f"its {name} is no word")
+
+
+def _need_word(thing: Object, name: str) -> str:
+    value = _read_word(thing, name)
+    if value is None:
+        raise BadMessage(f"it has no {name}")
+    return value
+
+
+def _read_id(thing: Object, name: str) -> str:
     """Return the id of what may be there as a whole; "" if it is not there."""
-    return str(thing["id"] if isinstance(thing, dict) else thing or "")
+    value = thing.get(name)
+    return _need_word(value, "id") if isinstance(value, dict) else _read_word(thing, name) or ""
 
 
-READERS: Final[Mapping[str, Callable[[Object], Payment | Reversal | None]]] = {
+def _read_order_id(thing: Object) -> str | None:
+    """Return the id of an order, unless the metadata are of somebody else, who may write anything."""
+    value = (_read_object(thing, "metadata") or {}).get("order")
+    return value if isinstance(value, str) and _WORD.fullmatch(value) else None
+
+
+def _read_object(thing: Object, name: str) -> Object | None:
+    """Return an object; None if there is none, or its id alone."""
+    value = thing.get(name)
+    if value is None or isinstance(value, str):
+        return None
+    if not isinstance(value, dict):
+        raise BadMessage(f"its {name} is no object")
+    return value
+
+
+def _read_objects(thing: Object, name: str) -> Iterator[Object]:
+    """Yield the objects of a list, which may be missing, and may have ids alone."""
+    value = thing.get(name)
+    if value is not None and not isinstance(value, list):
+        raise BadMessage(f"its {name} is no list")
+    return (one for one in value or () if isinstance(one, dict))
+
+
+def _check_url(value: object) -> str:
+    """Return an address to which people are sent, so it becomes a header."""
+    if not isinstance(value, str) or not _URL.fullmatch(value):
+        raise BadMessage("an address in it is none")
+    return value
+
+
+READERS: Final[Mapping[str, Reader]] = {
     "checkout.session.completed": _read_page,
     "checkout.session.async_payment_succeeded": _read_page,
     "checkout.session.async_payment_failed": partial(_read_page, state="failed"),

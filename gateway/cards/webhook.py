@@ -19,7 +19,13 @@ from aiohttp import hdrs, web
 from gateway.api.front import make_front
 from gateway.api.keys import note_known
 from gateway.api.state import Call, Gateway
-from gateway.cards.cashier import BadSignature, Cashier, ProviderRefused, ProviderUnavailable
+from gateway.cards.cashier import (
+    BadMessage,
+    BadSignature,
+    Cashier,
+    ProviderRefused,
+    ProviderUnavailable,
+)
 from gateway.cards.stripe import Stripe
 from gateway.config.records import Cards
 from gateway.console.dispatch import identify, read_bytes, refuse_method, render_error
@@ -138,7 +144,7 @@ class Webhook:
             self._under_way -= 1
 
     def _read(self, body: bytes, signature: str, network: str) -> Payment | Reversal | None:
-        """Read a message. Raises ConsoleError if it is not Stripe's."""
+        """Read a message. Raises ConsoleError if it is not Stripe's, BadMessage if it is odd."""
         try:
             return self._cashier.provider.read_message(body, signature)
         except BadSignature as error:
@@ -160,5 +166,8 @@ def _explain(request_id: str, error: Exception) -> ConsoleError:
         case ProviderUnavailable() | ProviderRefused():
             log.error("%s: a payment cannot be looked up: %s", request_id, error)
             return ConsoleError(500, "not_credited", "The payment cannot be looked up.")
+        case BadMessage():
+            log.error("%s: a message of Stripe's cannot be read: %s", request_id, error)
+            return ConsoleError(400, "bad_message", f"The message cannot be read: {error}.")
         case _:
             return explain(request_id, error)

@@ -36,6 +36,10 @@ class StripeServer:
     """Sessions by the idempotency keys of their requests."""
     moves: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Moves of the balance by payments whose fee is known, by their ids."""
+    refunds: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Refunds and disputes, by their ids."""
+    page: int = 100
+    """The most objects of one answer."""
     asked: list[str] = field(default_factory=list)
     """Method and path of each request."""
     status: int = 200
@@ -100,6 +104,22 @@ class StripeServer:
         found = [one for one in self.sessions.values() if one["payment_intent"] == wanted]
         return web.json_response({"object": "list", "data": found, "has_more": False})
 
+    async def list_back(self, http: web.Request) -> web.Response:
+        """List refunds or disputes, the latest first; what Stripe does not know is refused."""
+        kind = http.path.rpartition("/")[2].removesuffix("s")
+        found = [one for one in self.refunds.values() if one["object"] == kind]
+        found.sort(key=lambda one: -int(one["created"]))
+        query = dict(http.query)
+        since, limit = int(query.pop("created[gte]", 0)), int(query.pop("limit", 10))
+        found = [one for one in found if one["created"] >= since]
+        after, ids = query.pop("starting_after", None), [one["id"] for one in found]
+        if query or not 1 <= limit <= 100 or after not in {None, *ids}:
+            return refuse()
+        begin = 0 if after is None else ids.index(after) + 1
+        end = begin + min(limit, self.page)
+        listed = {"object": "list", "url": http.path, "data": found[begin:end]}
+        return web.json_response({**listed, "has_more": end < len(found)})
+
     def guard(self, handler: Handler) -> Handler:
         """Note each request, and fail if it is time to."""
 
@@ -115,10 +135,14 @@ class StripeServer:
                 if interrupt:
                     interrupt()
                 return response
-            error = {"message": "no such thing", "type": "invalid_request_error"}
-            return web.json_response({"error": error}, status=self.status)
+            return refuse(self.status)
 
         return handle
+
+
+def refuse(status: int = 400) -> web.Response:
+    error = {"message": "no such thing", "type": "invalid_request_error"}
+    return web.json_response({"error": error}, status=status)
 
 
 @contextlib.asynccontextmanager
@@ -129,6 +153,8 @@ async def run_stripe() -> AsyncIterator[StripeServer]:
     app.router.add_get("/v1/checkout/sessions", server.guard(server.list_all))
     app.router.add_get("/v1/checkout/sessions/{id}", server.guard(server.show))
     app.router.add_get("/v1/payment_intents/{id}", server.guard(server.show_payment))
+    app.router.add_get("/v1/refunds", server.guard(server.list_back))
+    app.router.add_get("/v1/disputes", server.guard(server.list_back))
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
@@ -153,6 +179,7 @@ def make_event(kind: str, thing: dict[str, Any], **others: Any) -> bytes:
 
 def make_refund(payment_id: str, cents: int, **others: Any) -> dict[str, Any]:
     refund = {"id": "re_1", "object": "refund", "amount": cents, "currency": "usd"}
+    refund["created"] = int(time.time())
     return {**refund, "payment_intent": payment_id, "status": "succeeded", **others}
 
 
@@ -163,6 +190,7 @@ def make_charge(payment_id: str, cents: int, **others: Any) -> dict[str, Any]:
 
 def make_dispute(payment_id: str, cents: int, **others: Any) -> dict[str, Any]:
     dispute = {"id": "dp_1", "object": "dispute", "amount": cents, "currency": "usd"}
+    dispute["created"] = int(time.time())
     return {**dispute, "payment_intent": payment_id, "status": "needs_response", **others}
 
 

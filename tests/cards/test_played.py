@@ -9,6 +9,9 @@
     $ fee pi_cs_test_1 59                               Stripe knows the fee of a payment, in cents
     $ look 31                                           open orders of so many days are looked up
     $ look fees                                         and fees
+    $ lose refund pi_cs_test_1 300                      a refund or dispute whose message is lost
+    $ pages 1                                           so many of them are in one answer of Stripe's
+    $ look back                                         they are looked up, twice; all orders, what the holder has more
     $ run orders                                        the command line, and what it prints
     $ asked                                             what Stripe was asked since
     $ log                                               what was logged since
@@ -47,7 +50,9 @@ from tests.ledger.player import read_sessions
 from tests.support.cli import run_here
 
 SESSIONS: Final = read_sessions(Path(__file__).with_name("played"))
-VERBS: Final = ("pay", "page", "tell", "stripe", "forget", "fee", "look", "run", "asked", "log")
+VERBS: Final = (
+    "pay", "page", "pages", "tell", "stripe", "forget", "fee", "lose", "look", "run", "asked", "log",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SESSIONS)
@@ -75,14 +80,19 @@ async def answer(
             body = make_message(shop.stripe, kind, id_, list(map(int, cents)), given)
             headers = {"Stripe-Signature": sign(body)}
             reply = await shop.console.post(PATH, body, as_=None, headers=headers)
-            states = ", ".join(one.state for one in reversed(shop.read_orders()))
-            return f"{tell(reply, fields)} | {states} | {format_amount(shop.added_nano())}"
+            return f"{tell(reply, fields)} | {describe(shop)}"
         case "look", what:
             cashier = shop.make_cashier()
-            await (
-                cashier.find_fees() if what == "fees" else cashier.look_all_up(int(what) * DAY_MS)
-            )
+            match what:
+                case "fees":
+                    await cashier.find_fees()
+                case "back":
+                    await cashier.look_back()
+                    await cashier.look_back()
+                case days:
+                    await cashier.look_all_up(int(days) * DAY_MS)
             await cashier.close()
+            return describe(shop) if what == "back" else "done"
         case "run", *command:
             environ = {"GATEWAY_CONFIG": str(shop.console.folder / "gateway.toml")}
             done = run_here(command, environ)
@@ -96,6 +106,11 @@ async def answer(
     return "done"
 
 
+def describe(shop: Shop) -> str:
+    states = ", ".join(one.state for one in reversed(shop.read_orders()))
+    return f"{states} | {format_amount(shop.added_nano())}"
+
+
 def prepare(stripe: StripeServer, verb: str, words: list[str], given: dict[str, Any]) -> str:
     """Set what Stripe says from now on, or tell what it was asked."""
     match verb, *words:
@@ -105,6 +120,11 @@ def prepare(stripe: StripeServer, verb: str, words: list[str], given: dict[str, 
             stripe.keys = {f"forgotten-{key}": id_ for key, id_ in stripe.keys.items()}
         case "fee", payment_id, cents:
             stripe.moves[payment_id] = make_move("txn_1", int(cents), **given)
+        case "lose", kind, payment_id, cents:
+            lost = (make_dispute if kind == "dispute" else make_refund)(payment_id, int(cents))
+            stripe.refunds[given.get("id", lost["id"])] = lost | read_moves(given)
+        case "pages", size:
+            stripe.page = int(size)
         case "pay", session_id:
             paid = stripe.pay(session_id, **given)
             return f"{paid['amount_total']} {paid['currency']}"
@@ -120,12 +140,18 @@ def prepare(stripe: StripeServer, verb: str, words: list[str], given: dict[str, 
     return "done"
 
 
+def read_moves(given: dict[str, Any]) -> dict[str, Any]:
+    """Make the moves of the balance of which an id and a fee are given."""
+    if moves := given.get("balance_transactions"):
+        return given | {"balance_transactions": [make_move(*one) for one in moves]}
+    return given
+
+
 def make_message(
     stripe: StripeServer, kind: str, id_: str, cents: list[int], given: dict[str, Any]
 ) -> bytes:
     outer = given.pop("outer", {})
-    if moves := given.get("balance_transactions"):
-        given["balance_transactions"] = [make_move(*one) for one in moves]
+    given = read_moves(given)
     if not cents:
         thing = stripe.sessions.get(id_, {"id": id_})
     elif "dispute" in kind:

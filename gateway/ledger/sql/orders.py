@@ -8,7 +8,10 @@ computed from all known refunds and disputes.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Final
+
+import orjson
 
 from gateway.ledger.order_records import Fee, FeeSums, OrderState, OrderView, Payment, Reversal
 from gateway.ledger.records import Conflict, NotFound
@@ -137,6 +140,26 @@ class OrderBook(Part):
             for fee in reversal.fees:
                 self._keep_fee(order, fee)
             return None
+
+    def find_untold(self, reversals: Sequence[Reversal]) -> list[Reversal]:
+        """Return those of which there is more to keep than is kept."""
+        ids = orjson.dumps([one.id for one in reversals]).decode()
+        fee_ids = orjson.dumps([fee.id for one in reversals for fee in one.fees]).decode()
+        with self._database.snapshot():
+            kept = {
+                str(id_): (int(nano), int(stands))
+                for id_, nano, stands in self._database.fetch(_SQL["kept reversals"], {"ids": ids})
+            }
+            rows = self._database.fetch(_SQL["kept fees"], {"ids": fee_ids})
+        fees = {str(id_) for (id_,) in rows}
+
+        def is_kept(one: Reversal) -> bool:
+            # The larger amount stays, and so does a failure, as in "keep reversal".
+            amount_nano, stands = kept.get(one.id, (-1, 1))
+            is_new = amount_nano < one.amount_nano or stands > one.stands
+            return not is_new and fees.issuperset(fee.id for fee in one.fees)
+
+        return [one for one in reversals if not is_kept(one)]
 
     def keep_fee(self, order_id: str, fee: Fee) -> None:
         """Store the provider's fee for an order, once."""

@@ -28,6 +28,13 @@ ON CONFLICT (id) DO UPDATE SET
     amount_nano = CASE WHEN excluded.amount_nano > order_reversals.amount_nano
         THEN excluded.amount_nano ELSE order_reversals.amount_nano END;
 
+--: kept reversals
+SELECT id, amount_nano, stands FROM order_reversals
+WHERE id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids));
+
+--: kept fees
+SELECT id FROM order_fees WHERE id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids));
+
 --: is refused
 SELECT 1 FROM events WHERE action = 'order.refuse' AND target = ? AND detail = ?;
 
