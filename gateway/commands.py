@@ -1,14 +1,22 @@
-"""Operators' commands, run without a shell, within a limit of time and of output."""
+"""Operators' commands, run without a shell or secrets, within a limit of time and of output."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+_PASSED: Final = re.compile(
+    "PATH|HOME|LANG|LANGUAGE|LC_[A-Z]+|TZ|SSL_CERT_(?:FILE|DIR)"
+    "|(?:http|https|ftp|all|no)_proxy|(?:HTTP|HTTPS|FTP|ALL|NO)_PROXY"
+)
+"""Variables that each command gets: programs need them, and the gateway's keys are in none of them."""
 
 
 class CommandFailed(Exception):
@@ -22,15 +30,19 @@ async def run_command(
     limit_seconds: float,
     max_output: int = 0,
     folder: Path | None = None,
+    variables: Collection[str] = (),
 ) -> bytes:
     """Run a command in a folder and return its output. The command has to exit with 0.
+
+    Of the environment, which has the gateway's secrets, it gets what is in `_PASSED` and `variables`.
 
     With `max_output` 0 the output is not read. stderr is never read, as it may contain secrets. Raises
     CommandFailed.
     """
     # A full pipe that nobody reads would stop the command.
     pipes = PIPE if given else DEVNULL, PIPE if max_output else DEVNULL
-    process = await _start(command, *pipes, folder)
+    environ = pick_variables(os.environ, variables)
+    process = await _start(command, *pipes, folder, environ)
     try:
         async with asyncio.timeout(limit_seconds):
             output = await _exchange(process, given, max_output)
@@ -49,11 +61,28 @@ async def run_command(
     return output
 
 
-async def _start(command: Sequence[str], stdin: int, stdout: int, folder: Path | None) -> Process:
+def pick_variables(environ: Mapping[str, str], variables: Collection[str]) -> dict[str, str]:
+    """Return the variables that a command gets which asks for these."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in variables or _PASSED.fullmatch(name)
+    }
+
+
+async def _start(
+    command: Sequence[str], stdin: int, stdout: int, folder: Path | None, environ: Mapping[str, str]
+) -> Process:
     """Start a command in a process group of its own, so that its children can be killed with it."""
     try:
         return await asyncio.create_subprocess_exec(
-            *command, stdin=stdin, stdout=stdout, stderr=DEVNULL, start_new_session=True, cwd=folder
+            *command,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=DEVNULL,
+            start_new_session=True,
+            cwd=folder,
+            env=environ,
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it cannot be run"

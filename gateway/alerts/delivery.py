@@ -15,7 +15,7 @@ import hmac
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from ipaddress import ip_address
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
@@ -173,11 +173,17 @@ def require_public(host: object) -> None:
 
 
 async def run_command(
-    command: Sequence[str], body: bytes, *, limit_seconds: float = LIMIT_SECONDS
+    command: Sequence[str],
+    body: bytes,
+    *,
+    limit_seconds: float = LIMIT_SECONDS,
+    variables: Collection[str] = (),
 ) -> None:
     """Run the command, which has to exit with 0. Raises Undelivered."""
     try:
-        await commands.run_command(command, body + b"\n", limit_seconds=limit_seconds)
+        await commands.run_command(
+            command, body + b"\n", limit_seconds=limit_seconds, variables=variables
+        )
     except commands.CommandFailed as error:
         raise Undelivered(str(error)) from error
 
@@ -238,7 +244,7 @@ async def send(due: Due, config: Alerts) -> None:
                 config.webhook, config.webhook_secret, body, at_seconds=at_seconds, public=False
             )
         case "command" if config.command:
-            await run_command(config.command, body)
+            await run_command(config.command, body, variables=config.command_env)
         case "holder" if due.hook and due.hook.url and due.hook.secret and config.takes_holders:
             public = config.holder_webhooks == "public"
             await post(due.hook.url, due.hook.secret, body, at_seconds=at_seconds, public=public)

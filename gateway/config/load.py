@@ -196,6 +196,7 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> record
         with problems.collect():
             found.append((one, resolve(place, "api_key", one, look_up)))
     refresh_seconds = settings.pop("api_key_refresh", 0)
+    variables = settings.pop("command_env", ())
     off, proxy = None, settings.get("proxy")
     settings["proxy"] = ""
     if proxy is not None:
@@ -209,7 +210,9 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> record
     keys = tuple(secret for _, (secret, reason) in found if reason is None)
     folder = Path(file).absolute().parent
     sources = tuple(
-        _find_source(one, folder, refresh_seconds) for one, (_, reason) in found if reason is None
+        _find_source(one, folder, refresh_seconds, variables)
+        for one, (_, reason) in found
+        if reason is None
     )
     lacking = tuple(reason for _, (_, reason) in found if reason is not None)
     if lacking and not keys:
@@ -219,12 +222,14 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> record
     )
 
 
-def _find_source(place: str, folder: Path, refresh_seconds: float) -> records.KeySource | None:
+def _find_source(
+    place: str, folder: Path, refresh_seconds: float, variables: tuple[str, ...]
+) -> records.KeySource | None:
     """Return the source of a key that changes; None for a fixed key."""
     command = tuple(split_command(place)) if place.startswith(COMMAND) else ()
     if not command and not place.startswith("file:"):
         return None
-    return records.KeySource(place, command, folder, refresh_seconds)
+    return records.KeySource(place, command, folder, refresh_seconds, variables)
 
 
 def _check_address(place: Place, settings: dict[str, Any]) -> None:

@@ -153,6 +153,8 @@ class Alerts:
         Literal["public", "any", "off"], Setting(read.choice("public", "any", "off"), "public")
     ]
     backup_days: Annotated[int, Setting(read.integer(0, 3650), 0)]
+    command_env: Annotated[tuple[str, ...], Setting(values.variables, [])] = ()
+    """The names of variables that the command gets beside the usual ones."""
 
     @property
     def channels(self) -> tuple[Literal["webhook", "command"], ...]:
@@ -182,6 +184,8 @@ class KeySource:
     """The folder where relative paths begin, and in which the command runs."""
     refresh_seconds: float
     """How often the command is run, if it does not say when its key ends."""
+    variables: tuple[str, ...] = ()
+    """The names of variables that the command gets beside the usual ones."""
 
 
 @dataclass(frozen=True, slots=True)

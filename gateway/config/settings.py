@@ -68,6 +68,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         ),
         "api_key": Setting(secrets.provider_keys, None),
         "api_key_refresh": Setting(values.duration, "50m"),
+        "command_env": Setting(values.variables, []),
         **records.find_settings(records.Provider),
         "proxy": Setting(secrets.secret, None),
     },

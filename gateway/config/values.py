@@ -202,6 +202,9 @@ networks = array(_network, '["127.0.0.1", "10.0.0.0/8"]')
 """Read addresses and networks in CIDR notation."""
 words = array(text, '["/usr/local/bin/page"]')
 """Read a command as a list of words."""
+_variable = matching(r"[A-Za-z_][A-Za-z0-9_]*", 'a variable\'s name such as "CLOUDSDK_CONFIG"')
+variables = array(_variable, '["CLOUDSDK_CONFIG"]')
+"""Read names of environment variables."""
 
 
 def names(known: Collection[str]) -> Read:

@@ -57,7 +57,11 @@ async def fetch_key(source: KeySource) -> tuple[str, float | None]:
     Raises CommandFailed, or ValueError for an output that is no key.
     """
     output = await run_command(
-        source.command, limit_seconds=COMMAND_SECONDS, max_output=MAX_OUTPUT, folder=source.folder
+        source.command,
+        limit_seconds=COMMAND_SECONDS,
+        max_output=MAX_OUTPUT,
+        folder=source.folder,
+        variables=source.variables,
     )
     return read_output(output, time.time())
 

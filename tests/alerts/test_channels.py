@@ -14,7 +14,9 @@ from typing import Final
 
 import pytest
 
-from gateway.alerts.delivery import Undelivered, check_holder_url, post, run_command
+from gateway.alerts.delivery import Undelivered, check_holder_url, post, run_command, send
+from gateway.config.records import Alerts
+from gateway.ledger.alert_records import Due
 from tests.alerts.receiver import HANG, SECRET, listen, verify
 from tests.support.loops import LOOPS, run_on
 from tests.support.rows import each_row
@@ -98,7 +100,7 @@ def test_an_operator_can_allow_any_address() -> None:
     check_holder_url("https://hooks.example.com/a?b=c", any_address=False)
 
 
-KEEP = "import sys; open(sys.argv[1], 'w').write(sys.stdin.read())"
+KEEP = "import os, sys; open(sys.argv[1], 'w').write(sys.stdin.read() + os.getenv('TOLD', ''))"
 FORK = """
 import os, sys, time
 if not os.fork():
@@ -107,10 +109,18 @@ time.sleep(60)
 """
 
 
-async def test_a_command_gets_the_alert_and_no_shell(tmp_path: Path) -> None:
+async def test_a_command_gets_the_alert_and_no_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "$(echo a); b"
-    await run_command([sys.executable, "-c", KEEP, str(path)], BODY)
+    command = (sys.executable, "-c", KEEP, str(path))
+    await run_command(command, BODY)
     assert json.loads(path.read_bytes()) == json.loads(BODY)
+    monkeypatch.setenv("TOLD", "too")
+    for variables, told in (((), b""), (("TOLD",), b"too")):
+        alerts = Alerts("", "", command, "off", 0, command_env=variables)
+        await send(Due("a", "command", None, BODY.decode(), 0, 0, None), alerts)
+        assert path.read_bytes() == BODY + b"\n" + told
 
 
 @each_row(
@@ -159,7 +169,7 @@ def is_running(pid: int) -> bool:
 DOCUMENT: Final = Path(__file__).parents[2] / "gateway/docs/operation.md"
 OPERATOR: Final = "ops@example.com"
 MSMTP: Final = """#!/bin/sh
-test "$*" = "--read-envelope-from --read-recipients" && exec cat > "$MAIL"
+test "$*" = "--read-envelope-from --read-recipients" && exec cat > "${0%/*}/mail"
 """
 
 
@@ -181,7 +191,6 @@ def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place(tmp_path / "gateway-mail", read_block("gateway-mail"))
     place(tmp_path / "mail-link", read_block("mail-link"))
     monkeypatch.setenv("PATH", f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("MAIL", str(tmp_path / "mail"))
     return tmp_path / "mail"
 
 

@@ -9,12 +9,13 @@ import asyncio
 import os
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from gateway.commands import CommandFailed, run_command
+from gateway.commands import CommandFailed, pick_variables, run_command
 from gateway.config.records import KeySource
 from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
 from gateway.upstream.renewal import KeyFile, fetch_key, read_output
@@ -139,11 +140,25 @@ async def run(*command: str, limit_seconds: float = 30.0) -> bytes:
     return await run_command(command, limit_seconds=limit_seconds, max_output=1024)
 
 
-async def test_a_command_is_run_in_the_folder_of_the_file_and_by_no_shell(tmp_path: Path) -> None:
+async def test_a_command_is_run_in_the_folder_of_the_file_and_by_no_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "token").write_text(f"{KEY}\n")
     source = KeySource("command:", ("cat", "token"), tmp_path, 60)
     assert await fetch_key(source) == (KEY, None)
     assert await run("echo", "$HOME", ";") == b"$HOME ;\n"
+    # Nor does it see what it does not need: the gateway's variables have its secrets.
+    passed = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "https_proxy", "NO_PROXY", "SSL_CERT_FILE"]
+    usual = {*pick_variables(os.environ, ())} - {*passed}
+    for name in (*passed, "OPENAI_API_KEY", "STRIPE_SECRET_KEY", "XPATH", "CLOUDSDK_CONFIG"):
+        monkeypatch.setenv(name, os.environ["PATH"])
+    env = await run_command(["env"], limit_seconds=30, max_output=1 << 16)
+    assert {one.partition("=")[0] for one in env.decode().splitlines()} - usual == {*passed}
+    asks = replace(source, command=("sh", "-c", 'echo "$AZURE_$CLOUDSDK_CONFIG"'))
+    monkeypatch.setenv("CLOUDSDK_CONFIG", KEY)
+    assert await fetch_key(replace(asks, variables=("CLOUDSDK_CONFIG",))) == (KEY, None)
+    with pytest.raises(ValueError, match="no key"):
+        await fetch_key(asks)
 
 
 @pytest.mark.parametrize(
