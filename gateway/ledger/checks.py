@@ -6,13 +6,17 @@ forms.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
 from gateway.ledger.key_records import LIMITS, Allowance, KeyTerms, Terms
-from gateway.ledger.records import Refused
+from gateway.ledger.records import OTHER_ACTORS, Refused
+from gateway.ledger.signin_records import SCRIPT_ACTOR
 from gateway.money import MAX_AMOUNT_NANO
 
+_LIKE: Final = str.maketrans("01lıіιӏсѕуеорορаαтτмԁпгкκвь", "oiiiiiicsyeopopaattmdnrkkbb")
+"""Digits and letters of other scripts that look like letters of `OTHER_ACTORS`."""
 MAX_NAME_CHARS: Final = 100
 """Characters of a name: it has to fit into a line of a table."""
 MAX_NOTE_CHARS: Final = 500
@@ -40,6 +44,26 @@ def require_text(what: str, text: str, max_chars: int, field: str | None = None)
         raise Refused(
             f"{what} may only have printable characters, and no space at its ends", field=field
         )
+
+
+def require_account_name(name: str) -> None:
+    """Require a name of a new account that nobody takes for another actor of the event log."""
+    require_text("the account's name", name, MAX_NAME_CHARS, "name")
+    seen = _find_likeness(name)
+    for actor in (*OTHER_ACTORS, SCRIPT_ACTOR):
+        likeness, begins = _find_likeness(actor), actor.endswith((" ", "("))
+        if seen == likeness or (begins and seen.startswith(likeness)):
+            how = "begin with" if begins else "be or look like"
+            whom = "tokens" if actor == SCRIPT_ACTOR else "others"
+            raise Refused(
+                f"an account's name must not {how} '{actor}': events name {whom} so", field="name"
+            )
+
+
+def _find_likeness(name: str) -> str:
+    """Return a text that is the same for names that look alike, though not for all of those."""
+    letters = unicodedata.normalize("NFKD", name).casefold().translate(_LIKE)
+    return "".join(one for one in letters if not unicodedata.combining(one))
 
 
 def require_amount(amount_nano: int, field: str = "amount") -> None:

@@ -104,6 +104,9 @@ CLI: Final = Actor("cli")
 SYSTEM: Final = Actor("system")
 """The id of the serving process."""
 FIRST_START: Final = Actor("first start")
+OTHER_ACTORS: Final = (CLI.name, "cli (", SYSTEM.name, FIRST_START.name, "nobody", "stripe")
+"""Names in events of those who are no account: no new account may be called so. `nobody` is who failed to
+sign in, `stripe` the provider of card payments, and behind `cli (` stands a user of the machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from gateway.ledger.records import (
     StandingView,
     count_days_left,
 )
-from gateway.ledger.signin_records import SCRIPT_ACTOR
 from gateway.ledger.sql.database import (
     ACCOUNT_COLUMNS,
     EACH_ACCOUNT,
@@ -170,12 +169,7 @@ class AccountBook(Part):
         terms: Terms = _NO_TERMS,
     ) -> AccountView:
         """Create an account; `note` is the reason for its credit."""
-        checks.require_text("the account's name", name, checks.MAX_NAME_CHARS, "name")
-        if name.startswith(SCRIPT_ACTOR):
-            raise Refused(
-                f"an account's name must not begin with '{SCRIPT_ACTOR}': events name tokens so",
-                field="name",
-            )
+        checks.require_account_name(name)
         if credit_nano:
             checks.require_credit(credit_nano, "credit")
         checks.require_note("the note", note)
