@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
 from enum import Enum
 from functools import partial
-from types import TracebackType
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -21,13 +20,6 @@ TURN_SECONDS: Final = 0.003
 SHARE: Final = 8
 """Pieces of work that one owner may begin in a turn, such as heads of requests. Each also makes later
 turns longer."""
-
-STALL_SECONDS: Final = 0.1
-"""How late the event loop may be before a missed deadline counts as the loop's own fault."""
-STEP_SECONDS: Final = 0.25
-"""How often a wait checks whether the loop was blocked."""
-MAX_STRETCH: Final = 4
-"""The most a wait takes, as a multiple of its length, however often the loop is blocked."""
 
 REST_SECONDS: Final = 0.05
 """The longest pause of the thread. After each job it pauses as long as the job took: orjson holds the
@@ -55,50 +47,6 @@ async def measure_loop_lag(note: Callable[[float], None], tick_seconds: float) -
         began = loop.time()
         await asyncio.sleep(tick_seconds)
         note(max(loop.time() - began - tick_seconds, 0.0))
-
-
-class limit_seconds:  # noqa: N801 - like asyncio.timeout
-    """Raise TimeoutError after this many seconds, not counting time in which the loop was blocked.
-
-    So bytes that arrived in time are handled before the time-out could blame their sender.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._limit = asyncio.timeout(None)
-        self._left = seconds
-        self._last = self._loop.time() + MAX_STRETCH * seconds
-        self._handle: asyncio.TimerHandle | None = None
-
-    async def __aenter__(self) -> None:
-        await self._limit.__aenter__()
-        self._wait()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        assert self._handle is not None
-        self._handle.cancel()
-        self._handle = None
-        await self._limit.__aexit__(kind, error, traceback)
-
-    def _wait(self) -> None:
-        step = min(max(self._left, 0.0), STEP_SECONDS) or STALL_SECONDS
-        self._handle = self._loop.call_later(step, self._check, step, self._loop.time() + step)
-
-    def _check(self, step: float, due: float) -> None:
-        self._left -= step
-        now = self._loop.time()
-        # A late timer means that the loop was blocked. What arrived meanwhile is handled after this
-        # call, so the wait goes on for a step, in which it can still succeed.
-        stood = now - due >= STALL_SECONDS
-        if now >= self._last or (self._left <= 0 and not stood):
-            self._limit.reschedule(now)
-        else:
-            self._wait()
 
 
 class PromptFuture(asyncio.Future[None]):

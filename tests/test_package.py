@@ -29,6 +29,7 @@ MAX_FUNCTION_LINES: Final = 40
 LEAVES: Final = {
     "addresses",
     "commands",
+    "deadlines",
     "errors",
     "ids",
     "money",
@@ -40,6 +41,8 @@ LEAVES: Final = {
 }
 MAY_IMPORT: Final = {
     **{leaf: {"money", "prices", "times"} for leaf in LEAVES},
+    "commands": {"deadlines"},
+    "deadlines": {"errors", "tasks"},
     "config": {*LEAVES, "dialects", "ledger"},
     "dialects": {"errors", "money", "prices", "usage"},
     "ledger": LEAVES,
@@ -60,7 +63,7 @@ MAY_IMPORT: Final = {
 """The import table: what each place at the top level may use. It has no cycle."""
 
 CORE: Final = {
-    *(LEAVES - {"commands", "tasks"}),
+    *(LEAVES - {"commands", "deadlines", "tasks"}),
     "api/lifecycle",
     "api/limits",
     "upstream/rests",

@@ -1,4 +1,4 @@
-"""Background tasks, which fail aloud; shares of the loop's turns; time in which the loop stood."""
+"""Background tasks, which fail aloud; shares of the loop's turns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from gateway.tasks import SHARE, TURN_SECONDS, PromptFuture, Turns, find_turns, limit_seconds, spawn
+from gateway.tasks import SHARE, TURN_SECONDS, PromptFuture, Turns, find_turns, spawn
 from tests.support.rows import each_row
 
 
@@ -155,31 +155,3 @@ async def test_a_function_runs_at_once_while_there_is_time_and_its_errors_are_th
     await asyncio.wait([third])
     await asyncio.sleep(0.01)
     assert done == ["first"]
-
-
-async def test_time_in_which_the_loop_stood_does_not_count() -> None:
-    """Work done in time is noticed only afterwards, and must not be called late."""
-    came = asyncio.get_running_loop().create_future()
-    asyncio.get_running_loop().call_later(0.1, came.set_result, None)
-    async with limit_seconds(0.3):
-        await asyncio.sleep(0.01)
-        time.sleep(0.5)  # noqa: ASYNC251 - the loop stands
-        await came
-
-
-@pytest.mark.slow
-async def test_a_wait_is_over_in_time_while_the_loop_runs_and_never_lasts_without_end() -> None:
-    began = time.monotonic()
-    with pytest.raises(TimeoutError):
-        async with limit_seconds(0.2):
-            await asyncio.sleep(30)
-
-    async def stand() -> None:
-        async with limit_seconds(0.2):
-            while True:
-                time.sleep(0.15)  # noqa: ASYNC251 - it stands again and again
-                await asyncio.sleep(0.001)
-
-    with pytest.raises(TimeoutError):
-        await stand()
-    assert 0.2 < time.monotonic() - began < 10

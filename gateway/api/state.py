@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from gateway.api.aiohttp_insides import WebHandler
 from gateway.api.limits import Bucket, Counting, Rates
 from gateway.config.records import Config, Limits, Provider, Reload
+from gateway.deadlines import Ticker
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchanges
 from gateway.dialects.records import DEMO, OPENAI_LIKE, Upload
@@ -37,7 +38,6 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Tokens, format_amount
 from gateway.tasks import LargeBodies
 from gateway.times import unix_ms
-from gateway.upstream.attempt import Ticker
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.routing import Candidate, ProviderState, Routes

@@ -1,10 +1,9 @@
-"""One try at one route: its deadlines by one timer for all, the response's body, and the ways to end early."""
+"""One try at one route: its deadlines, the response's body, and the ways to end early."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,8 +11,7 @@ from typing import Final, Protocol
 
 from gateway.config.records import Provider
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES
-from gateway.errors import Blame, GatewayError, InternalError, UpstreamError, UpstreamTimeout
-from gateway.tasks import STALL_SECONDS
+from gateway.errors import Blame, UpstreamError, UpstreamTimeout
 from gateway.upstream.connection import Broken, Connection, Receiver
 from gateway.upstream.http1 import Head
 from gateway.upstream.rests import ProviderKey
@@ -97,79 +95,6 @@ class Attempt:
             return
         message = "The upstream provider did not answer in time."
         self.fail(UpstreamTimeout(message, cause=f"timeout: {limit}"))
-
-
-log = logging.getLogger("gateway.attempt")
-
-TICK_SECONDS: Final = 0.1
-"""How often deadlines and callers are looked at; the deadlines themselves are seconds."""
-
-
-class Timed(Protocol):
-    """Something in flight that has deadlines."""
-
-    def tick(self, now: float) -> None:
-        """Check the deadlines against `loop.time()`."""
-
-    def fail(self, error: Exception) -> None:
-        """End with `error`: the gateway is shutting down, or `tick` failed."""
-
-
-class Ticker:
-    """The timer for all deadlines. It runs only while something is in flight."""
-
-    __slots__ = ("_due", "_handle", "_skipped", "_timed", "loop")
-
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self._timed: set[Timed] = set()
-        self._handle: asyncio.TimerHandle | None = None
-        self._due = 0.0
-        self._skipped = False
-
-    def add(self, timed: Timed) -> None:
-        self._timed.add(timed)
-        if self._handle is None:
-            self._schedule()
-
-    def remove(self, timed: Timed) -> None:
-        # The timer runs on for one tick, as the next request usually comes before then.
-        self._timed.discard(timed)
-
-    def stop_all(self, error: GatewayError) -> None:
-        """End everything in flight with `error`."""
-        # A copy, as ended ones remove themselves.
-        for timed in tuple(self._timed):
-            timed.fail(error)
-
-    def close(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-
-    def _schedule(self) -> None:
-        self._due = self.loop.time() + TICK_SECONDS
-        self._handle = self.loop.call_at(self._due, self._tick)
-
-    def _tick(self) -> None:
-        self._handle = None
-        now = self.loop.time()
-        if now - self._due > STALL_SECONDS and not self._skipped:
-            # The loop was blocked. Bytes that arrived meanwhile are read before any deadline is checked.
-            self._skipped = True
-            self._schedule()
-            return
-        self._skipped = False
-        for timed in tuple(self._timed):
-            try:
-                timed.tick(now)
-            # One request's bug must not stop the timer of all others.
-            except Exception:
-                log.exception("a request's deadlines could not be checked; it is ended")
-                self.remove(timed)
-                timed.fail(InternalError())
-        if self._timed:
-            self._schedule()
 
 
 class Response(Protocol):

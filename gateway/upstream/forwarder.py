@@ -15,12 +15,13 @@ from typing import Final, Protocol
 from yarl import URL
 
 from gateway.config.records import Provider
+from gateway.deadlines import Ticker
 from gateway.dialects.base import Upstream
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.forms import Body, Form
 from gateway.dialects.wire.replies import map_status
 from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable, redact
-from gateway.upstream.attempt import Attempt, CollectedBody, Response, Ticker, accept, break_off
+from gateway.upstream.attempt import Attempt, CollectedBody, Response, accept, break_off
 from gateway.upstream.connection import Broken, Connection
 from gateway.upstream.dial import Dialer, InsecureConnection, LocalFault, Unreachable
 from gateway.upstream.http1 import Head

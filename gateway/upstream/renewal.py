@@ -23,9 +23,9 @@ import orjson
 from gateway.commands import CommandFailed, run_command
 from gateway.config.records import Config, KeySource, Provider
 from gateway.config.secrets import check_secret, expand_variables, resolve_secret
+from gateway.deadlines import TICK_SECONDS
 from gateway.tasks import spawn
 from gateway.times import unix_ms
-from gateway.upstream.attempt import TICK_SECONDS
 from gateway.upstream.rests import ProviderKey
 from gateway.upstream.routing import Routes
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from yarl import URL
 
+from gateway.deadlines import Ticker
 from gateway.dialects.exchanges import TRANSCRIPTS
 from gateway.dialects.wire.forms import Form
 from gateway.errors import (
@@ -23,7 +24,7 @@ from gateway.errors import (
     redact,
     rename_model,
 )
-from gateway.upstream.attempt import Attempt, CollectedBody, Ticker
+from gateway.upstream.attempt import Attempt, CollectedBody
 from gateway.upstream.connection import Connection
 from gateway.upstream.dial import Dialer
 from gateway.upstream.forwarder import HttpForwarder, Pool, fetch

@@ -21,6 +21,7 @@ from gateway.api.lifecycle import ENDINGS, Case, Ending
 from gateway.api.limits import Rates
 from gateway.api.sink import JsonSink
 from gateway.config.records import Model
+from gateway.deadlines import Ticker
 from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.errors import STOPPED, GatewayError, Overloaded
@@ -28,7 +29,6 @@ from gateway.ledger.serving import writer
 from gateway.money import Price
 from gateway.prices import PriceList
 from gateway.tasks import LargeBodies, Place
-from gateway.upstream.attempt import Ticker
 from gateway.upstream.routing import Candidate, ProviderState
 from gateway.usage import Expected, MissingUsages, UsageLimits
 from tests.api.lives.ledger import WatchedLedger
