@@ -18,6 +18,8 @@ _PASSED: Final = re.compile(
 )
 """Variables that each command gets: programs need them, and the gateway's keys are in none of them."""
 
+from gateway import deadlines
+
 
 class CommandFailed(Exception):
     """A command failed. The text says why, without quoting the command's output."""
@@ -44,7 +46,7 @@ async def run_command(
     environ = pick_variables(os.environ, variables)
     process = await _start(command, *pipes, folder, environ)
     try:
-        async with asyncio.timeout(limit_seconds):
+        async with deadlines.limit_seconds(limit_seconds):
             output = await _exchange(process, given, max_output)
             await process.wait()
     except BaseException as error:

@@ -1,42 +1,111 @@
-"""Deadlines of others: one timer for all requests in flight, and limits of single waits."""
+"""Deadlines of others, who are never judged by time in which this process did not run.
+
+A process that was stopped, a machine that slept or a loop that was blocked finds late what came in
+time. `Clock` leaves such time out; `Ticker` has one for all requests in flight, `limit_seconds` one for
+a single wait. What is due by the time of the world, such as a comment, goes by the loop's own time.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
+from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from gateway.errors import GatewayError, InternalError
+from gateway.tasks import find_turns
 
 log = logging.getLogger("gateway.deadlines")
 
 TICK_SECONDS: Final = 0.1
 """How often deadlines and callers are looked at; the deadlines themselves are seconds."""
-STALL_SECONDS: Final = 0.1
-"""How late the event loop may be before a missed deadline counts as the loop's own fault."""
 STEP_SECONDS: Final = 0.25
-"""How often a wait checks whether the loop was blocked."""
+"""How often a single wait looks at its deadline."""
+LEAST_SECONDS: Final = 0.01
+"""The shortest pause between two such looks, of a wait that would be over if the clock did not stand."""
+LATE_SECONDS: Final = 0.1
+"""A timer that is later than this was held up. More of its delay does not count."""
+PAUSE_SECONDS: Final = 1.0
+"""After a longer delay all quiet times begin anew: others may have given up sending meanwhile."""
+BEHIND_SECONDS: Final = 5.0
+"""The most time that is held back until all that came has been handled. A loop that is always late still
+judges."""
 MAX_STRETCH: Final = 4
-"""The most a wait takes, as a multiple of its length, however often the loop is blocked."""
+"""The longest quiet time, as a multiple of its length, however often it begins anew."""
+
+
+class Clock:
+    """Counts the time in which this process ran, as one recurring timer of its owner sees it.
+
+    After a late timer it stands until the timer is in time again and nothing that came waits for its
+    turn. So no deadline passes while the answer to it may lie in a socket.
+    """
+
+    __slots__ = ("_due", "_has_work", "_held", "_is_behind", "_resumed", "now", "seconds")
+
+    def __init__(self, has_work: Callable[[], bool] = lambda: find_turns().has_work()) -> None:
+        """`has_work`: whether bytes that were read wait for their turn."""
+        self.seconds = 0.0
+        self.now = 0.0
+        """The loop's time when the clock was last moved."""
+        self._has_work = has_work
+        self._due = 0.0
+        self._held = 0.0
+        """Time that was run and is not counted yet."""
+        self._is_behind = False
+        self._resumed = -math.inf
+        """The end of the last pause."""
+
+    @property
+    def soon(self) -> float:
+        """The clock's time at its next move. A wait that begins now is dated by it, so it never ends early."""
+        return self.seconds + self._held + self._due - self.now
+
+    def expect(self, now: float, seconds: float) -> float:
+        """Return the loop's time at which the owner's timer is due; it then calls `move`."""
+        self.now, self._due = now, now + seconds
+        return self._due
+
+    def move(self, now: float) -> None:
+        """Count the time since the last call: the timer has fired."""
+        late = now - self._due
+        self._held += min(now, self._due + LATE_SECONDS) - self.now
+        self.now = self._due = now
+        if late > PAUSE_SECONDS:
+            self._resumed = self.seconds + self._held
+        self._is_behind = late > LATE_SECONDS or (self._is_behind and self._has_work())
+        if not self._is_behind or self._held >= BEHIND_SECONDS:
+            self.seconds += self._held
+            self._held = 0.0
+
+    def lasted(self, since: float) -> float:
+        """Return how long it has been quiet since a time of this clock, or since the last pause."""
+        whole = self.seconds - since
+        return max(min(whole, self.seconds - self._resumed), whole / MAX_STRETCH)
 
 
 class limit_seconds:  # noqa: N801 - like asyncio.timeout
-    """Raise TimeoutError after this many seconds, not counting time in which the loop was blocked.
+    """Raise TimeoutError after a quiet time, which `renew` begins anew, or after `total` seconds."""
 
-    So bytes that arrived in time are handled before the time-out could blame their sender.
-    """
-
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, total: float = math.inf) -> None:
         self._loop = asyncio.get_running_loop()
         self._limit = asyncio.timeout(None)
-        self._left = seconds
-        self._last = self._loop.time() + MAX_STRETCH * seconds
+        self._clock = Clock()
+        self._seconds = seconds
+        self._total = total
+        self._since = 0.0
         self._handle: asyncio.TimerHandle | None = None
 
-    async def __aenter__(self) -> None:
+    def renew(self) -> None:
+        """Begin the quiet time anew: something came."""
+        self._since = self._clock.soon
+
+    async def __aenter__(self) -> Self:
         await self._limit.__aenter__()
-        self._wait()
+        self._wait(self._loop.time())
+        return self
 
     async def __aexit__(
         self,
@@ -49,27 +118,26 @@ class limit_seconds:  # noqa: N801 - like asyncio.timeout
         self._handle = None
         await self._limit.__aexit__(kind, error, traceback)
 
-    def _wait(self) -> None:
-        step = min(max(self._left, 0.0), STEP_SECONDS) or STALL_SECONDS
-        self._handle = self._loop.call_later(step, self._check, step, self._loop.time() + step)
+    def _wait(self, now: float) -> None:
+        clock = self._clock
+        left = min(self._seconds - clock.lasted(self._since), self._total - clock.seconds)
+        due = clock.expect(now, min(max(left, LEAST_SECONDS), STEP_SECONDS))
+        self._handle = self._loop.call_at(due, self._check)
 
-    def _check(self, step: float, due: float) -> None:
-        self._left -= step
-        now = self._loop.time()
-        # A late timer means that the loop was blocked. What arrived meanwhile is handled after this
-        # call, so the wait goes on for a step, in which it can still succeed.
-        stood = now - due >= STALL_SECONDS
-        if now >= self._last or (self._left <= 0 and not stood):
+    def _check(self) -> None:
+        clock, now = self._clock, self._loop.time()
+        clock.move(now)
+        if clock.lasted(self._since) >= self._seconds or clock.seconds >= self._total:
             self._limit.reschedule(now)
         else:
-            self._wait()
+            self._wait(now)
 
 
 class Timed(Protocol):
     """Something in flight that has deadlines."""
 
-    def tick(self, now: float) -> None:
-        """Check the deadlines against `loop.time()`."""
+    def tick(self) -> None:
+        """Check the deadlines, by the ticker's clock."""
 
     def fail(self, error: Exception) -> None:
         """End with `error`: the gateway is shutting down, or `tick` failed."""
@@ -78,14 +146,13 @@ class Timed(Protocol):
 class Ticker:
     """The timer for all deadlines. It runs only while something is in flight."""
 
-    __slots__ = ("_due", "_handle", "_skipped", "_timed", "loop")
+    __slots__ = ("_handle", "_timed", "clock", "loop")
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._timed: set[Timed] = set()
+        self.clock = Clock()
         self._handle: asyncio.TimerHandle | None = None
-        self._due = 0.0
-        self._skipped = False
 
     def add(self, timed: Timed) -> None:
         self._timed.add(timed)
@@ -108,21 +175,15 @@ class Ticker:
             self._handle = None
 
     def _schedule(self) -> None:
-        self._due = self.loop.time() + TICK_SECONDS
-        self._handle = self.loop.call_at(self._due, self._tick)
+        due = self.clock.expect(self.loop.time(), TICK_SECONDS)
+        self._handle = self.loop.call_at(due, self._tick)
 
     def _tick(self) -> None:
         self._handle = None
-        now = self.loop.time()
-        if now - self._due > STALL_SECONDS and not self._skipped:
-            # The loop was blocked. Bytes that arrived meanwhile are read before any deadline is checked.
-            self._skipped = True
-            self._schedule()
-            return
-        self._skipped = False
+        self.clock.move(self.loop.time())
         for timed in tuple(self._timed):
             try:
-                timed.tick(now)
+                timed.tick()
             # One request's bug must not stop the timer of all others.
             except Exception:
                 log.exception("a request's deadlines could not be checked; it is ended")

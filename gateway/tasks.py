@@ -135,6 +135,10 @@ class Turns:
         self._begun[owner] = begun + 1
         return True
 
+    def has_work(self) -> bool:
+        """Return whether work waits for its turn."""
+        return bool(self._waiting)
+
     def has_time(self) -> bool:
         """Return whether this turn has time left for work that can wait."""
         if not self._counts:

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from gateway import commands
+from gateway import commands, deadlines
 from gateway.addresses import is_public
 from gateway.config.records import Alerts
 from gateway.config.values import check_webhook
@@ -67,7 +67,7 @@ async def post(
     )
     try:
         async with (
-            asyncio.timeout(limit_seconds),
+            deadlines.limit_seconds(limit_seconds),
             aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar()
             ) as client,

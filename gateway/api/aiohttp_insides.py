@@ -19,6 +19,7 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
 
+from gateway.deadlines import limit_seconds
 from gateway.tasks import PromptFuture, Turns, find_turns
 
 READ_BYTES: Final = 64 << 10
@@ -56,7 +57,7 @@ class PacedConnection(RequestHandler):
 
     __slots__ = (
         "_body", "_chunked", "_fronts", "_pending", "_turns", "_unread_bytes",
-        "chunks", "head", "is_asked", "is_known", "made", "owner", "was_known",
+        "chunks", "head", "is_asked", "is_known", "made", "owner", "replied", "was_known",
     )  # fmt: skip
 
     _waiter: PromptFuture | None
@@ -84,6 +85,8 @@ class PacedConnection(RequestHandler):
         self.head = b""
         """The beginning of the current head."""
         self.made = self._loop.time()
+        self.replied = 0.0
+        """When the last reply ended, in the loop's time."""
         self.is_asked = False
         """Whether a whole head has arrived and its reply has not begun."""
         self.is_known = False
@@ -139,11 +142,8 @@ class PacedConnection(RequestHandler):
                 self._resume_reading_if_drained()
             if not await self._serve(message, payload):
                 break
-            self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
-            if self._keepalive_handle is None:
-                self._keepalive_handle = self._loop.call_at(
-                    self._next_keepalive_close_time, self._process_keepalive
-                )
+            # No timer of aiohttp's: the watch of all connections ends those that idle too long.
+            self.replied = self._loop.time()
         if not self._force_close:
             self._task_handler = None
             if self.transport is not None:
@@ -219,7 +219,7 @@ class PacedConnection(RequestHandler):
     async def _read_rest(self, payload: StreamReader) -> None:
         """Read the rest of an unwanted body for a while; if it does not end, the connection is closed."""
         try:
-            async with asyncio.timeout(self._lingering_time):
+            async with limit_seconds(self._lingering_time):
                 while not payload.is_eof() and not self._force_close:
                     await payload.readany()
         except TimeoutError:
@@ -364,19 +364,9 @@ def list_connections(server: web.Server) -> Collection[RequestHandler]:
     return server._connections
 
 
-def set_keepalive_timeout(server: web.Server, seconds: float) -> None:
-    """Set the pause between two requests for connections that are made from now on."""
-    server._kwargs["keepalive_timeout"] = seconds
-
-
 def is_serving(connection: RequestHandler) -> bool:
     """Return whether a request of the connection is being served."""
     return connection._request_in_progress
-
-
-def find_last_reply(connection: RequestHandler) -> float:
-    """Return a time that is later the later a connection had its last reply."""
-    return connection._next_keepalive_close_time
 
 
 def is_between_requests(connection: RequestHandler) -> bool:

@@ -27,6 +27,7 @@ from aiohttp import hdrs, web
 from gateway import errors
 from gateway.api.aiohttp_insides import PacedConnection, has_queued_message, take_body
 from gateway.api.state import Call, Share
+from gateway.deadlines import limit_seconds
 from gateway.dialects.wire.jsonbytes import bound_elements
 from gateway.tasks import Place
 
@@ -85,27 +86,22 @@ async def read_pieces(
     if (http.content_length or 0) > most:
         raise _too_large(most)
     server = call.gateway.config.server
-    now = asyncio.get_running_loop().time
-    total_at = now() + server.body_total_seconds
     size = 0
     # Chunks behind a head wait for this call, so a request that was refused costs no parsing.
     want_body(http)
     try:
         if http.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
             await http.writer.write(_CONTINUE)
-        async with asyncio.timeout_at(None) as deadline:
-            while True:
-                # Each piece renews the idle deadline but not the total one, which ends bodies that drip.
-                deadline.reschedule(min(now() + server.body_idle_seconds, total_at))
-                data = await _read_piece(http)
-                if not data:
-                    break
+        # Each piece renews the quiet time but not the total one, which ends bodies that drip.
+        async with limit_seconds(server.body_idle_seconds, server.body_total_seconds) as limit:
+            while data := await _read_piece(http):
                 size += len(data)
                 if size > most:
                     raise _too_large(most)
                 if (taken := take(data)) is not None:
                     await taken
                 check_chunks(http)
+                limit.renew()
     except TimeoutError as error:
         raise errors.BodyTimeout("The request body did not arrive in time.") from error
     # aiohttp raises RuntimeError where the connection was lost before the read.

@@ -83,7 +83,7 @@ class Relay:
     _delivery: Delivery | None = None
     """The delivery of the reply; None until a provider answers."""
     _read_until: float = math.inf
-    """When to give up a reply that is read on only for its usage, in the loop's seconds."""
+    """When to give up a reply that is read on only for its usage, by the ticker's clock."""
     _raise_due: float = 0.0
 
     async def run(self) -> None:
@@ -162,28 +162,28 @@ class Relay:
         completion.call.attempts += 1
         completion.call.provider = provider.name
         completion.call.upstream_model = candidate.target.upstream_model
-        began = completion.call.gateway.ticker.loop.time()
         # Made before the first await: if the caller leaves during it, there must be an attempt to end.
         attempt = self._attempt = Attempt(
             provider.config,
+            completion.call.gateway.ticker.clock,
             on_sent=partial(life.advance, lifecycle.Phase.SENT),
             on_refused=partial(life.advance, lifecycle.Phase.ADMITTED),
             is_wanted=lambda: not life.caller_gone,
             path=candidate.paths[completion.request.stream],
             find_affinity=completion.find_affinity,
-            loop=completion.call.gateway.ticker.loop,
-            began=began,
         )
         return self._send(candidate, attempt)
 
     async def _send(self, candidate: Candidate, attempt: Attempt) -> None:
         """Send the request and pass on the reply; the result is counted for operators."""
         completion, life, call = self._completion, self._life, self._completion.call
-        prepared, began, names = completion.first, attempt.began, candidate.passed_headers
+        prepared, names = completion.first, candidate.passed_headers
+        loop = call.gateway.ticker.loop
+        began = loop.time()
         try:
             if candidate is not completion.candidates[0]:
                 prepared = await completion.prepare(candidate)
-                began = attempt.loop.time()
+                began = loop.time()
             headers = pick_headers(completion.headers, names) if names else {}
             try:
                 answer = await candidate.provider.forwarder.open(
@@ -201,28 +201,33 @@ class Relay:
             else:
                 call.gateway.ledger.note_upstream_call(call.provider, call.upstream_model, None)
             finally:
-                call.waited_seconds += attempt.loop.time() - began
+                call.waited_seconds += loop.time() - began
         finally:
             self._attempt = None
 
-    def tick(self, now: float) -> None:
+    def tick(self) -> None:
         """See `Timed`: notice a caller that left, and deadlines."""
         life, delivery = self._life, self._delivery
+        clock = self._completion.call.gateway.ticker.clock
         if life.phase is lifecycle.Phase.ENDED:
             return
         if not life.caller_gone:
             if self._confirmed:  # a comment sends the head, too: no refusal after it
-                self._sink.tick(now, mid_event=self._mid_event)
+                self._sink.tick(mid_event=self._mid_event)
             if self._sink.lost:
                 self._leave()
-        if delivery is not None and self._completion.request.stream and now >= self._raise_due:
+        if (
+            delivery is not None
+            and self._completion.request.stream
+            and clock.now >= self._raise_due
+        ):
             # In between, the balance that other requests see is too high by the cost of a second.
-            self._raise_due = now + RAISE_SECONDS
+            self._raise_due = clock.now + RAISE_SECONDS
             delivery.raise_hold()
         if self._attempt is not None:
-            if now >= self._read_until:
+            if clock.seconds >= self._read_until:
                 self._attempt.fail(CallerLeft())
-            self._attempt.tick(now)
+            self._attempt.tick()
             if delivery is not None:
                 delivery.tick(is_over=self._attempt.error is not None)
 
@@ -248,7 +253,7 @@ class Relay:
                 pass
             case lifecycle.Leaving.READ_USAGE:
                 # Only the usage is missing. With the provider's report no estimate is needed.
-                self._read_until = asyncio.get_running_loop().time() + USAGE_SECONDS
+                self._read_until = self._completion.call.gateway.ticker.clock.soon + USAGE_SECONDS
             case lifecycle.Leaving.STOP:
                 self.fail(CallerLeft())
             case _:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from typing import Final
@@ -15,6 +14,7 @@ from gateway.api.bodies import release
 from gateway.api.front import Handler
 from gateway.api.limits import Rates
 from gateway.api.state import Call, Gateway
+from gateway.deadlines import limit_seconds
 from gateway.errors import (
     RESTARTING,
     AccountSuspended,
@@ -130,7 +130,7 @@ async def catch_up(ledger: ServingLedger) -> None:
     """
     # If the ledger hangs, the refusal is decided by what is known already.
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(REFRESH_SECONDS):
+        async with limit_seconds(REFRESH_SECONDS):
             await ledger.refresh()
 
 
@@ -210,7 +210,7 @@ async def explain_end(gateway: Gateway, digest: bytes) -> InvalidKey:
         return InvalidKey()
     lookups.take(1)
     try:
-        async with asyncio.timeout(LOOKUP_SECONDS):
+        async with limit_seconds(LOOKUP_SECONDS):
             ended = await gateway.ledger.read_ended_key(digest)
     except (TimeoutError, LedgerUnavailable):
         return InvalidKey()

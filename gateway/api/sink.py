@@ -21,6 +21,7 @@ from aiohttp.web_request import BaseRequest
 
 from gateway.api.bodies import SMALL_BYTES, count_reply, release
 from gateway.api.state import Call, make_headers
+from gateway.deadlines import Clock
 from gateway.errors import GatewayError, drop_frames
 from gateway.tasks import spawn
 
@@ -78,8 +79,8 @@ class Sink:
         """The bytes that the caller has not read, if there are so many that `unblock` waits; else 0."""
         return 0
 
-    def tick(self, now: float, *, mid_event: bool) -> None:
-        """Send a comment after a silence; give up a caller that reads nothing. `now` is `loop.time()`."""
+    def tick(self, *, mid_event: bool) -> None:
+        """Send a comment after a silence; give up a caller that reads nothing."""
 
     def end(self, data: bytes) -> None:
         """Send the last bytes and end the reply cleanly, without waiting for the caller."""
@@ -111,7 +112,7 @@ class StreamSink(Sink):
     wait_admitted: Callable[[], Awaitable[None]]
     """Called before the head is sent."""
     _headers: Mapping[str, str] = field(init=False)
-    _loop: asyncio.AbstractEventLoop = field(init=False)
+    _clock: Clock = field(init=False)
     _comment_seconds: float = math.inf
     """The silence after which a comment is sent, if the caller's dialect has one."""
     _stall_seconds: float = field(init=False)
@@ -122,6 +123,7 @@ class StreamSink(Sink):
     _transport: asyncio.Transport | None = None
     _chunked: bool = False
     _comment_due: float = 0.0
+    """In the loop's time: a caller that waits has a clock of its own."""
     _silent: bool = True
     """No event went out since the last tick."""
     _stalled_since: float | None = None
@@ -131,7 +133,7 @@ class StreamSink(Sink):
 
     def __post_init__(self) -> None:
         gateway = self.call.gateway
-        self._headers, self._loop = make_headers(self.call), gateway.ticker.loop
+        self._headers, self._clock = make_headers(self.call), gateway.ticker.clock
         # Read once: a reload changes nothing of a request in flight.
         self._stall_seconds = gateway.config.server.stall_seconds
         if self.call.dialect.keep_alive:
@@ -140,7 +142,7 @@ class StreamSink(Sink):
         self._chunked = self.request.version >= HttpVersion11
         self._protocol = self.request.protocol
         self._transport = self._protocol.transport
-        self._comment_due = self._loop.time() + self._comment_seconds
+        self._comment_due = gateway.ticker.loop.time() + self._comment_seconds
 
     @property
     def lost(self) -> bool:
@@ -173,18 +175,18 @@ class StreamSink(Sink):
         return self._transport.get_write_buffer_size()
 
     async def unblock(self) -> None:
-        self._stalled_since = self._loop.time()
+        self._stalled_since = self._clock.soon
         try:
             await drain(self.request)
         finally:
             self._stalled_since = None
 
-    def tick(self, now: float, *, mid_event: bool) -> None:
-        since = self._stalled_since
+    def tick(self, *, mid_event: bool) -> None:
+        since, now = self._stalled_since, self._clock.now
         if not self._silent:  # the hot path reads no clock
             self._silent, self._comment_due = True, now + self._comment_seconds
         if since is not None:
-            if now - since >= self._stall_seconds:
+            if self._clock.lasted(since) >= self._stall_seconds:
                 self.abort()
         # A stalled caller gets no comment: it reads nothing anyway.
         elif now >= self._comment_due and not self._ended and not mid_event:

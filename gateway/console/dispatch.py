@@ -6,7 +6,6 @@ routes is refused. A route that needs no session says so with the role `none`. E
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -37,6 +36,7 @@ from gateway.console import (  # noqa: F401 - the decorators of handlers make th
 from gateway.console.fields import ConsoleError
 from gateway.console.routes import API_PREFIX, ROUTES, Answer, Caller, ConsoleRequest, Route
 from gateway.console.state import BooksThread, Cashier, ConsoleState
+from gateway.deadlines import limit_seconds
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import RESTARTING, drop_frames
 from gateway.ledger.signin_records import SessionView, TokenView
@@ -190,7 +190,7 @@ async def read_bytes(http: web.Request, most: int) -> bytes:
     body = bytearray()
     want_body(http)
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with limit_seconds(BODY_SECONDS):
             async for chunk in http.content.iter_any():
                 body += chunk
                 if has_tiny_chunks(http):
@@ -217,7 +217,7 @@ async def _refresh(gateway: Gateway) -> None:
     If the ledger is slow the change takes effect with its next commit.
     """
     try:
-        async with asyncio.timeout(REFRESH_SECONDS):
+        async with limit_seconds(REFRESH_SECONDS):
             await gateway.ledger.refresh()
     except TimeoutError:
         log.warning("a change made in the console takes effect with the next commit of the ledger")

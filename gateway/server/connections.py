@@ -39,6 +39,7 @@ from aiohttp.web_protocol import RequestHandler
 from gateway.api import aiohttp_insides as insides
 from gateway.api.state import Gateway
 from gateway.config.records import Config, Server
+from gateway.deadlines import Clock
 from gateway.errors import STOPPED, Overloaded
 from gateway.server.listener import Listener
 
@@ -75,6 +76,7 @@ class ConnectionWatch:
         self._server = server
         self._settings = settings
         self.max_connections = find_max_connections(settings)
+        self.clock = Clock()
         self._stalls: dict[RequestHandler, Stall] = {}
         self.arriving = 0
         """Connections that were accepted and are not yet the server's."""
@@ -83,10 +85,9 @@ class ConnectionWatch:
         self._warned: dict[str, float] = {}
 
     def reconfigure(self, config: Config) -> None:
-        """Apply new limits; a new keep-alive time applies to new connections."""
+        """Apply new limits."""
         self._settings = config.server
         self.max_connections = find_max_connections(config.server)
-        insides.set_keepalive_timeout(self._server, config.server.header_seconds)
 
     async def run(self) -> None:
         """Check all connections periodically, until cancelled."""
@@ -94,15 +95,19 @@ class ConnectionWatch:
         while True:
             shorter = min(self._settings.header_seconds, self._settings.stall_seconds)
             # A stall lasts for a quarter beyond its limit at most.
-            await asyncio.sleep(min(SWEEP_SECONDS, shorter / 4))
-            self.sweep(loop.time())
+            pause = min(SWEEP_SECONDS, shorter / 4)
+            self.clock.expect(loop.time(), pause)
+            await asyncio.sleep(pause)
+            self.clock.move(loop.time())
+            self.sweep()
 
-    def sweep(self, now: float) -> None:
+    def sweep(self) -> None:
         """Abort every connection that has stalled for its limit."""
+        now = self.clock.seconds
         # Made anew by each sweep, so that it keeps no connection alive that has ended.
         stalls: dict[RequestHandler, Stall] = {}
         settings = self._settings
-        for connection in self._server.connections:
+        for connection in cast("Iterable[insides.PacedConnection]", self._server.connections):
             position = _find_position(connection)
             if position is None or connection.transport is None:
                 continue
@@ -111,7 +116,9 @@ class ConnectionWatch:
             if seen != position and not grew:  # replies behind unread ones are no progress
                 since = now
             is_unread = has_unread_bytes(connection)
-            if now - since >= (settings.stall_seconds if is_unread else settings.header_seconds):
+            if self.clock.lasted(since) >= (
+                settings.stall_seconds if is_unread else settings.header_seconds
+            ):
                 # `close` would wait for a caller who does not read.
                 connection.transport.abort()
             else:
@@ -166,7 +173,7 @@ class ConnectionWatch:
             elif is_served or not connection.is_asked:
                 idle.append(connection)
         if len(strangers) < self.max_connections // STRANGERS_SHARE and (idle or unread):
-            return heapq.nsmallest(count, idle or unread, key=insides.find_last_reply)
+            return heapq.nsmallest(count, idle or unread, key=lambda one: one.replied)
         grace = asyncio.get_running_loop().time() - GRACE_SECONDS
         old = [one for one in strangers if one.made <= grace or one.is_answered]
         return heapq.nsmallest(count, old, key=lambda one: one.made)
@@ -230,14 +237,14 @@ def _count_files() -> int:
     return (sys.maxsize if files == resource.RLIM_INFINITY else files) - OWN_FILES
 
 
-def _find_position(connection: RequestHandler) -> object | None:
+def _find_position(connection: insides.PacedConnection) -> object | None:
     """Return a marker that changes when the connection makes progress; None while it is served."""
     transport = connection.transport
     if transport is not None and (unread_bytes := transport.get_write_buffer_size()):
         return unread_bytes
     if insides.is_serving(connection) or transport is None or transport.is_closing():
         return None
-    return ("waiting", insides.find_last_reply(connection))
+    return ("waiting", connection.replied)
 
 
 def has_unread_bytes(connection: RequestHandler) -> bool:

@@ -210,7 +210,6 @@ async def _set_up(gateway: Gateway) -> tuple[web.AppRunner, web.Server]:
         handle_signals=False,
         # A caller that leaves must not cancel the handler, which has to settle its request.
         handler_cancellation=False,
-        keepalive_timeout=gateway.config.server.header_seconds,
         lingering_time=LINGER_SECONDS,
         shutdown_timeout=CLEANUP_SECONDS,
     )

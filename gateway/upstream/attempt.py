@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import re
 from collections.abc import Callable
@@ -10,22 +9,27 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from gateway.config.records import Provider
+from gateway.deadlines import Clock
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 from gateway.errors import Blame, UpstreamError, UpstreamTimeout
 from gateway.upstream.connection import Broken, Connection, Receiver
 from gateway.upstream.http1 import Head
 from gateway.upstream.rests import ProviderKey
 
+STALE_SECONDS: Final = 2.0
+"""The time in which a connection closed while idle shows itself. Later, work may have been done."""
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class Attempt:
-    """One try at one route. The ticker looks at its deadlines; times are the loop's.
+    """One try at one route. The ticker looks at its deadlines; times are its clock's.
 
     The dialler limits the time to connect. From then on the first byte, silence within the reply and
     the whole try have a limit each (`first_byte_timeout`, `idle_timeout`, `total_timeout`).
     """
 
     provider: Provider
+    clock: Clock
     on_sent: Callable[[], None] = lambda: None
     """Called when the provider gets the request."""
     on_refused: Callable[[], None] = lambda: None
@@ -37,16 +41,18 @@ class Attempt:
     find_affinity: Callable[[], str] = str
     """Asked where the provider has several keys: requests of the same affinity go out by the same one, if it
     can serve."""
-    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    """Passed by callers that know it: looking it up is a system call in Python 3.11."""
-    began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
-    """The time from which `total_timeout` runs. It includes the time to connect."""
     error: Exception | None = None
     """The first error given to `fail`."""
     _connection: Connection | None = None
     _begun: bool = False
     _body_reads: int = 0
+    _began: float = field(init=False)
+    """The time from which `total_timeout` runs. It includes the time to connect."""
+    _sent: float = 0.0
     _quiet_since: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._began = self.clock.soon
 
     def attach(self, connection: Connection) -> None:
         """Note the connection by which the request is about to be sent. Raises as `send`."""
@@ -54,7 +60,7 @@ class Attempt:
         self.send()
         self._connection = connection
         self._body_reads = connection.body_reads
-        self._quiet_since = self.loop.time()
+        self._sent = self._quiet_since = self.clock.soon
 
     def detach(self) -> None:
         """Forget a stale connection: the request is sent again on another."""
@@ -79,19 +85,26 @@ class Attempt:
         if self._connection is not None:
             self._connection.fail(error)
 
-    def tick(self, now: float) -> None:
+    @property
+    def is_just_sent(self) -> bool:
+        """Return whether the request went out so lately that a failure may be a stale connection's."""
+        return self.clock.seconds - self._sent < STALE_SECONDS
+
+    def tick(self) -> None:
         """Fail the attempt if a deadline has passed."""
         connection = self._connection
         if connection is None:  # the dialler has a limit of its own
             return
-        if connection.body_reads != self._body_reads or connection.paused:
+        clock = self.clock
+        if connection.body_reads != self._body_reads or not connection.reads:
             self._body_reads = connection.body_reads
             self._begun = True
-            self._quiet_since = now  # paused for a slow caller: not the provider's silence
+            # Not read, for a slow caller or until its turn: that is not the provider's silence.
+            self._quiet_since = clock.seconds
         limit = "idle_timeout" if self._begun else "first_byte_timeout"
-        if now - self.began >= self.provider.total_timeout:
+        if clock.seconds - self._began >= self.provider.total_timeout:
             limit = "total_timeout"
-        elif now - self._quiet_since < getattr(self.provider, limit):
+        elif clock.lasted(self._quiet_since) < getattr(self.provider, limit):
             return
         message = "The upstream provider did not answer in time."
         self.fail(UpstreamTimeout(message, cause=f"timeout: {limit}"))

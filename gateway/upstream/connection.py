@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from typing import Final, Protocol, cast
 
@@ -23,8 +22,6 @@ NOT_REUSABLE: Final = frozenset({101, 204})
 EARLY_BYTES: Final = 16 << 10
 """Bytes of a body that are buffered before `deliver` is called. At more than this, reading stops and the
 provider waits."""
-STALE_SECONDS: Final = 2.0
-"""The time in which a connection closed while idle shows itself. Later, work may have been done."""
 SMALL_BYTES: Final = 2 << 10
 """Bytes of a read handled at once: some events. More wait while other connections have their turns."""
 PIECE_BYTES: Final = 16 << 10
@@ -74,13 +71,12 @@ class Connection(asyncio.Protocol):
         self._pending = b""
         """Bytes read and waiting for their turn. While there are any, reading is paused."""
         self._piece_bytes = PIECE_BYTES
-        self._reads = True
-        """The transport reads."""
+        self.reads = True
+        """The transport reads; otherwise bytes wait for the receiver or for their turn."""
         self._waiter: PromptFuture | None = None
         self._error: Exception | None = None
         self._stopped = False
         self._linger: asyncio.TimerHandle | None = None
-        self._sent_at = 0.0
         self.paused = False
         """The receiver asked to wait, so nothing is read."""
         self.body_reads = 0
@@ -98,23 +94,11 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    @property
-    def is_stale(self) -> bool:
-        """Return whether a failure can mean that the provider had closed an idle connection."""
-        return self.was_idle and not self.answered
-
-    @property
-    def was_idle(self) -> bool:
-        """Return whether the request went out a moment ago by a connection that had served before."""
-        # Only a connection that has served before can have been closed while it was idle.
-        return self.served > 0 and time.monotonic() - self._sent_at < STALE_SECONDS
-
     def start(self, request: bytes) -> None:
         """Send a whole request, or what comes before `send`."""
         assert self._transport is not None
         self._reader = ResponseReader()
         self.answered = False
-        self._sent_at = time.monotonic()
         self._transport.write(request)
 
     async def send(self, pieces: AsyncIterator[bytes]) -> None:
@@ -156,7 +140,7 @@ class Connection(asyncio.Protocol):
             self._early = []
             self.paused = False
             self._push(early)
-            if not self._reads:
+            if not self.reads:
                 self._read_pending()
         # Also after the body's end while the receiver asks to wait: its buffer has to be sent.
         while not self._stopped and (self.paused or not reader.done):
@@ -224,8 +208,8 @@ class Connection(asyncio.Protocol):
     def _choose_reading(self) -> None:
         """Let the transport read if the receiver takes more and nothing is pending."""
         reads = not self.paused and not self._pending
-        if self._transport is not None and reads != self._reads:
-            self._reads = reads
+        if self._transport is not None and reads != self.reads:
+            self.reads = reads
             if reads:
                 self._transport.resume_reading()
             else:

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from yarl import URL
 
 from gateway.config.records import Provider
-from gateway.deadlines import Ticker
+from gateway.deadlines import Ticker, limit_seconds
 from gateway.dialects.base import Upstream
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.forms import Body, Form
@@ -68,9 +68,10 @@ class Pool:
         """Return the connection that was used last; None if none is idle."""
         while self._idle:
             # The provider is least likely to have closed the latest one, and the others can expire.
-            connection, _ = self._idle.popitem()
-            if connection.usable:
+            connection, until = self._idle.popitem()
+            if connection.usable and time.monotonic() < until:
                 return connection
+            connection.close()  # kept for too long: this process did not run in time
         return None
 
     def put(self, connection: Connection) -> None:
@@ -193,9 +194,9 @@ class HttpForwarder(Forwarder):
                     await connection.send(body.read_pieces())
                 head = await connection.read_head()
             except Broken as error:
-                is_stale, is_sent = connection.is_stale, connection.is_sent
+                was_idle, is_sent = _was_idle(connection, attempt), connection.is_sent
                 connection.close()
-                if not is_stale:
+                if connection.answered or not was_idle:
                     raise _fail(error, attempt, is_sent=is_sent) from error
             except BaseException:
                 connection.close()
@@ -204,7 +205,7 @@ class HttpForwarder(Forwarder):
                 if head.status == 200:  # noqa: PLR2004
                     makes_audio = exchange.upstream.makes_audio
                     return accept(connection, head, key, makes_audio=makes_audio)
-                if fresh or head.status != _REQUEST_TIMEOUT or not connection.was_idle:
+                if fresh or head.status != _REQUEST_TIMEOUT or not _was_idle(connection, attempt):
                     attempt.on_refused()
                     raise await self._read_refusal(connection, head)
                 connection.close()  # the provider was about to close it
@@ -285,7 +286,7 @@ class HttpForwarder(Forwarder):
         body = CollectedBody(MAX_ERROR_BYTES)
         try:
             # The caller waits meanwhile, perhaps for the next route.
-            async with asyncio.timeout(ERROR_BODY_SECONDS):
+            async with limit_seconds(ERROR_BODY_SECONDS):
                 await connection.deliver(body)
         except (Broken, UpstreamError, TimeoutError):
             pass  # a part of the error's text is better than none
@@ -307,7 +308,7 @@ async def fetch(
 
     Raises what `Forwarder.open` and `Response.deliver` raise.
     """
-    attempt, reply = Attempt(forwarder.provider), CollectedBody(MAX_FETCHED_BYTES)
+    attempt, reply = Attempt(forwarder.provider, ticker.clock), CollectedBody(MAX_FETCHED_BYTES)
     ticker.add(attempt)
     try:
         answer = await forwarder.open(exchange, body, headers, attempt)
@@ -318,6 +319,11 @@ async def fetch(
     finally:
         ticker.remove(attempt)
     return reply.take()
+
+
+def _was_idle(connection: Connection, attempt: Attempt) -> bool:
+    """Return whether a failure may be due to a connection that the provider closed while it was idle."""
+    return connection.served > 0 and attempt.is_just_sent
 
 
 def _fail(error: Broken, attempt: Attempt, *, is_sent: bool) -> UpstreamError:

@@ -12,6 +12,7 @@ import orjson
 from yarl import URL
 
 from gateway.config.records import Config, Provider
+from gateway.deadlines import limit_seconds
 from gateway.dialects.exchanges import UPSTREAMS
 from gateway.dialects.wire.replies import looks_like_json, map_status
 from gateway.errors import UpstreamError, take_out
@@ -157,7 +158,7 @@ async def _ask(provider: Provider, base_url: str) -> _Listing:
     pool = Pool(Dialer(url, min(provider.connect_timeout, LOOK_SECONDS), proxy=proxy))
     body = CollectedBody()
     try:
-        async with asyncio.timeout(LOOK_SECONDS):
+        async with limit_seconds(LOOK_SECONDS):
             connection = await pool.connect()
             try:
                 connection.start(_write_request(provider, url))

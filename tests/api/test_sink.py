@@ -20,6 +20,7 @@ from multidict import CIMultiDict
 
 from gateway.api.bodies import SMALL_BYTES
 from gateway.api.sink import PIECE_BYTES, JsonReply, StreamSink
+from gateway.deadlines import Clock
 from tests.api.test_bodies import make_call, make_gateway
 from tests.support import records
 from tests.support.chat import check_error, say
@@ -88,7 +89,7 @@ def make_sink(transport: Transport) -> StreamSink:
     server = SimpleNamespace(comment_seconds=COMMENT_SECONDS, stall_seconds=STALL_SECONDS)
     gateway = SimpleNamespace(
         config=SimpleNamespace(server=server),
-        ticker=SimpleNamespace(loop=asyncio.get_running_loop()),
+        ticker=SimpleNamespace(loop=asyncio.get_running_loop(), clock=Clock()),
         draining=False,
     )
     return StreamSink(
@@ -97,6 +98,12 @@ def make_sink(transport: Transport) -> StreamSink:
         records.make_call(gateway=gateway),
         wait_admitted,
     )
+
+
+def tick(sink: StreamSink, began: float, seconds: float, *, mid_event: bool = False) -> None:
+    clock = sink.call.gateway.ticker.clock
+    clock.now, clock.seconds = began + seconds, seconds
+    sink.tick(mid_event=mid_event)
 
 
 async def wait_admitted() -> None:
@@ -123,7 +130,7 @@ async def play(steps: list[str]) -> str:
         "end": lambda: sink.end(DONE),
         "abort": sink.abort,
         "due": lambda: setattr(sink, "_comment_due", 0.0),
-        "stall": lambda: setattr(sink, "_stalled_since", now),
+        "stall": lambda: setattr(sink, "_stalled_since", 0.0),
         "lose": lambda: setattr(transport.protocol, "transport", None),
     }
     for step in steps:
@@ -132,7 +139,7 @@ async def play(steps: list[str]) -> str:
             said = value.replace("big", "x" * 2**20).encode()
             told += ["wait"] * (not sink.send(b"data: %b\n\n" % said))
         elif value:
-            sink.tick(now + float(value), mid_event=name == "mid")
+            tick(sink, now, float(value), mid_event=name == "mid")
         elif name in simple:
             simple[name]()
         elif name in {"begin", "unblock"}:
@@ -170,7 +177,7 @@ async def test_who_waits_for_the_row_sends_one_head_and_none_behind_a_close(clos
         await admitted.wait()
 
     sink.wait_admitted = wait
-    sink.tick(asyncio.get_running_loop().time() + COMMENT_SECONDS + 1, mid_event=False)
+    tick(sink, asyncio.get_running_loop().time(), COMMENT_SECONDS + 1)
     await asyncio.sleep(0)
     sink.send(b"data: 1\n\n")
     beginning = asyncio.ensure_future(sink.begin())  # noqa: TID251 - awaited below

@@ -58,7 +58,7 @@ class Connection:
 
     transport: Transport | None = field(default_factory=Transport)
     _request_in_progress: bool = False
-    _next_keepalive_close_time: float = 0.0
+    replied: float = 0.0
     made: float = 0.0
     is_known: bool = True
     was_known: bool = False
@@ -104,19 +104,21 @@ def test_a_connection_that_stalls_is_aborted_at_its_limit(steps: str) -> None:
             case ["busy", *_]:
                 connection._request_in_progress = True
             case ["served", *_]:
-                connection._next_keepalive_close_time = float(number)
+                connection.replied = float(number)
             case ["settings", *_]:
                 settings = dataclasses.replace(SERVER, header_seconds=3.0, stall_seconds=2.0)
                 watching.reconfigure(cast("Any", SimpleNamespace(server=settings)))
             case _:
-                watching.sweep(float(step.rstrip("!")))
+                watching.clock.seconds = float(step.rstrip("!"))
+                watching.sweep()
                 assert transport.aborted == step.endswith("!"), step
 
 
 def test_a_connection_without_a_transport_is_left_alone() -> None:
     watching = watch(Connection(transport=None))
-    watching.sweep(0.0)
-    watching.sweep(1000.0)
+    watching.sweep()
+    watching.clock.seconds = 1000.0
+    watching.sweep()
     watching.abort_all()
 
 
@@ -141,11 +143,11 @@ CLOSED: list[dict[str, Any]] = [
     STRANGER | {"made": 1.0, "_request_in_progress": True},
     STRANGER | {"made": 2.0},
     # who idles, or is served what everybody may ask for
-    {"_next_keepalive_close_time": 1.0},
-    {"_next_keepalive_close_time": 2.0, "_request_in_progress": True, "is_known": False, "was_known": True},
+    {"replied": 1.0},
+    {"replied": 2.0, "_request_in_progress": True, "is_known": False, "was_known": True},
     # who does not read the rest of a reply
-    {"transport": Transport(unread=1), "_next_keepalive_close_time": 1.0},
-    {"transport": Transport(unread=1), "_next_keepalive_close_time": 2.0},
+    {"transport": Transport(unread=1), "replied": 1.0},
+    {"transport": Transport(unread=1), "replied": 2.0},
     # the other strangers
     STRANGER | {"made": 3.0, "is_asked": True},
     STRANGER | {"made": FRESH, "is_answered": True},

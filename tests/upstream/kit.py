@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gateway.deadlines import Clock
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.upstream.attempt import Attempt, CollectedBody, Response
 from gateway.upstream.forwarder import HttpForwarder
@@ -46,7 +47,7 @@ class Way:
     scripted: ScriptedUpstream
 
     def make_attempt(self, **facts: Any) -> Attempt:
-        return Attempt(self.forwarder.provider, **facts)
+        return Attempt(self.forwarder.provider, Clock(), **facts)
 
     def open(self, attempt: Attempt | None = None) -> Coroutine[Any, Any, Response]:
         return self.forwarder.open(EXCHANGE, b"{}", {}, attempt or self.make_attempt())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import pytest
 
+from gateway.deadlines import Clock
 from gateway.errors import Overloaded, UpstreamError, UpstreamTimeout
 from gateway.upstream.attempt import Attempt, CheckedBody, begins_reply
 from tests.support.records import make_provider
@@ -25,7 +25,7 @@ PROVIDER: Final = make_provider(
 @dataclass(slots=True)
 class FakeConnection:
     body_reads: int = 0
-    paused: bool = False
+    reads: bool = True
     errors: list[Exception] = field(default_factory=list)
 
     def fail(self, error: Exception) -> None:
@@ -45,38 +45,42 @@ LATE: Final = (
 """Reads, pauses and ticks at so many seconds; `!` is the tick at which it is too late."""
 
 
-def attach(attempt: Attempt, connection: FakeConnection) -> float:
+def attach(attempt: Attempt, connection: FakeConnection) -> None:
     attempt.attach(cast("Any", connection))
-    return asyncio.get_running_loop().time()
+
+
+def tick(attempt: Attempt, seconds: float) -> None:
+    attempt.clock.seconds = seconds
+    attempt.tick()
 
 
 @each_row("steps", LATE)
 async def test_each_deadline_ends_an_attempt_at_its_time(steps: str) -> None:
-    attempt, connection = Attempt(PROVIDER), FakeConnection()
-    started = attach(attempt, connection)
+    attempt, connection = Attempt(PROVIDER, Clock()), FakeConnection()
+    attach(attempt, connection)
     for step in steps.split():
         if step == "read":
             connection.body_reads += 1
         elif step in {"pause", "resume"}:
-            connection.paused = step == "pause"
+            connection.reads = step == "resume"
         else:
-            attempt.tick(started + float(step.rstrip("!")))
+            tick(attempt, float(step.rstrip("!")))
             kinds = [type(error) for error in connection.errors]
             assert kinds == [UpstreamTimeout] * step.count("!"), step
 
 
 async def test_the_bytes_of_an_earlier_response_are_no_first_byte() -> None:
-    attempt, connection = Attempt(PROVIDER), FakeConnection(body_reads=7)
-    started = attach(attempt, connection)
-    attempt.tick(started + IDLE + 1)
+    attempt, connection = Attempt(PROVIDER, Clock()), FakeConnection(body_reads=7)
+    attach(attempt, connection)
+    tick(attempt, IDLE + 1)
     assert connection.errors == []
-    attempt.tick(started + FIRST_BYTE + 1)
+    tick(attempt, FIRST_BYTE + 1)
     assert connection.errors
 
 
 async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
     sent: list[bool] = []
-    attempt = Attempt(PROVIDER, lambda: sent.append(True))
+    attempt = Attempt(PROVIDER, Clock(), lambda: sent.append(True))
     error = Overloaded("The gateway was stopped.")
     attempt.fail(error)
     attempt.fail(UpstreamTimeout("later"))
@@ -88,11 +92,11 @@ async def test_an_attempt_that_ends_while_connecting_sends_nothing() -> None:
 
 async def test_a_stale_connection_is_left_alone() -> None:
     """It may serve another request by now: an error is kept for the connection after it."""
-    attempt, connection = Attempt(PROVIDER), FakeConnection()
-    started = attach(attempt, connection)
+    attempt, connection = Attempt(PROVIDER, Clock()), FakeConnection()
+    attach(attempt, connection)
     attempt.detach()
     attempt.fail(UpstreamTimeout("late"))
-    attempt.tick(started + TOTAL + 1)
+    tick(attempt, TOTAL + 1)
     assert connection.errors == []
     with pytest.raises(UpstreamTimeout):
         attach(attempt, FakeConnection())

@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from gateway.deadlines import Clock
 from gateway.dialects.exchanges import EMBEDDINGS, EXCHANGES
 from gateway.errors import BadRequest, Overloaded
 from gateway.upstream.attempt import Attempt
@@ -43,7 +44,7 @@ def test_an_answer_has_at_most_16_384_characters() -> None:
 class Slow(Taker):
     """A receiver that asks to be waited for after each piece, which ends the attempt with `error`."""
 
-    attempt: Attempt = field(default_factory=lambda: Attempt(PROVIDER))
+    attempt: Attempt = field(default_factory=lambda: Attempt(PROVIDER, Clock()))
     error: Overloaded | None = None
     waits: int = 0
 
@@ -67,7 +68,7 @@ async def deliver(body: Json, taker: Slow) -> Slow:
 
 async def test_it_waits_for_a_slow_caller_and_ends_like_a_provider() -> None:
     sent: list[str] = []
-    attempt = Attempt(PROVIDER, on_sent=lambda: sent.append("sent"))
+    attempt = Attempt(PROVIDER, Clock(), on_sent=lambda: sent.append("sent"))
     taker = await deliver(ask(stream=True), Slow(attempt=attempt))
     assert sent == ["sent"]
     assert taker.waits == len(taker.pieces)
@@ -93,7 +94,9 @@ def test_a_vector_has_length_1(text: str | list[int], dimensions: int) -> None:
 
 async def test_a_refusal_is_told_to_the_attempt() -> None:
     told: list[str] = []
-    attempt = Attempt(PROVIDER, lambda: told.append("sent"), lambda: told.append("refused"))
+    attempt = Attempt(
+        PROVIDER, Clock(), lambda: told.append("sent"), lambda: told.append("refused")
+    )
     body = orjson.dumps(embed("embed", dimensions=MAX_DIMENSIONS + 1))
     with pytest.raises(BadRequest, match="dimensions"):
         await DemoForwarder(PROVIDER).open(EMBEDDINGS, body, {}, attempt)

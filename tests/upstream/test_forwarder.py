@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from yarl import URL
 
-from gateway.deadlines import Ticker
+from gateway.deadlines import Clock, Ticker
 from gateway.dialects.exchanges import TRANSCRIPTS
 from gateway.dialects.wire.forms import Form
 from gateway.errors import (
@@ -119,7 +119,7 @@ async def test_a_form_is_sent_no_further_than_it_is_taken_or_an_answer_comes(ans
         port = server.sockets[0].getsockname()[1]
         provider = make_provider(base_url=f"http://127.0.0.1:{port}/v1")
         forwarder = HttpForwarder(provider)
-        attempt = Attempt(provider, on_refused=lambda: notes.append("refused"))
+        attempt = Attempt(provider, Clock(), on_refused=lambda: notes.append("refused"))
         asking = asyncio.get_running_loop().create_task(ask(forwarder, attempt))
         await until(is_waiting, "the provider takes no more")
         is_stuck.set()
@@ -145,7 +145,7 @@ async def test_a_refusal_is_known_before_its_text_and_the_first_error_ends_it(wa
         attempt.fail(Overloaded("The gateway is stopped."))
         attempt.fail(UpstreamError("late"))
 
-    attempt = Attempt(way.forwarder.provider, lambda: notes.append("sent"), end)
+    attempt = Attempt(way.forwarder.provider, Clock(), lambda: notes.append("sent"), end)
     with pytest.raises(Overloaded):
         await way.open(attempt)
     assert notes == ["sent", "refused"]

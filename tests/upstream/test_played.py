@@ -27,8 +27,7 @@ import pytest
 from gateway.config.records import KeySource, Provider
 from gateway.errors import GatewayError, Overloaded, UpstreamError
 from gateway.tasks import spawn
-from gateway.upstream.attempt import CollectedBody, Response
-from gateway.upstream.connection import STALE_SECONDS, Connection
+from gateway.upstream.attempt import STALE_SECONDS, CollectedBody, Response
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.renewal import EARLY_SECONDS, Renewal
 from gateway.upstream.rests import ProviderKey
@@ -208,9 +207,7 @@ class Player:
         self.said = [lambda exchange: [Wait(go_on), *said(exchange)]]
         opening = self.way.begin(attempt := self.way.make_attempt())
         await until(lambda: len(self.scripted.exchanges) > before, "the request to arrive")
-        connection = attempt._connection
-        assert isinstance(connection, Connection)
-        connection._sent_at -= STALE_SECONDS
+        attempt.clock.seconds += STALE_SECONDS
         go_on.set()
         with pytest.raises(UpstreamError):
             await opening

@@ -16,6 +16,7 @@ from typing import Final
 
 import psycopg
 
+from gateway.deadlines import limit_seconds
 from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.postgres import schema
@@ -134,7 +135,7 @@ class PostgresReader(Lookups):
     async def _fetch(self, sql: str, values: Values) -> Rows:
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(COMMIT_SECONDS):
+            async with limit_seconds(COMMIT_SECONDS):
                 return await loop.run_in_executor(self._thread, self._read, sql, values)
         except (psycopg.Error, LedgerError) as error:
             raise LedgerUnavailable from error

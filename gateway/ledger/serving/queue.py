@@ -338,6 +338,11 @@ class Queue:
             self.open_holds -= 1
             drop_hold(hold)
 
+    def defer(self, seconds: float, now_seconds: float) -> None:
+        """Let waits last longer by the time in which this process did not run."""
+        for hold in chain(self.holds, *self._aside.values()):
+            hold.waiting_since_seconds = min(hold.waiting_since_seconds + seconds, now_seconds)
+
     def expire(self, begun_by_seconds: float, but: Container[object] = ()) -> None:
         """Fail the waits that began by then, and void charges that are withdrawn when late."""
         for hold in chain(self.holds, *self._aside.values()):

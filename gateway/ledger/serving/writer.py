@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVarTuple
 
+from gateway.deadlines import LATE_SECONDS
 from gateway.ledger.base import Account
 from gateway.ledger.serving.health import BUSY_SECONDS, Health
 from gateway.ledger.serving.memory import Memory, hold_in_full
@@ -69,7 +70,8 @@ class Writer:
         self._hang_seconds = math.inf
         self._locked_seconds: dict[Account, float] = {}
         """When each account's lock by another program was first noticed."""
-        self._loop.call_later(POLL_SECONDS, self._run, self._watch)
+        self._watch_due_seconds = self._loop.time() + POLL_SECONDS
+        self._loop.call_at(self._watch_due_seconds, self._run, self._watch)
 
     async def refresh(self) -> None:
         """Return once the present commits of other processes are in memory."""
@@ -213,6 +215,7 @@ class Writer:
         times = (self._polls.due_seconds, self._hang_seconds, now_seconds + POLL_SECONDS)
         # Past times were handled above, or by the round that has just begun.
         next_seconds = min(one for one in times if one > now_seconds)
+        self._watch_due_seconds = next_seconds
         self._loop.call_at(next_seconds, self._run, self._watch)
 
     def _note_hang(self) -> None:
@@ -234,8 +237,17 @@ class Writer:
 
         The result of its batch is unknown, so waits for steps that could not be undone go on.
         """
+        now_seconds = self._loop.time()
+        late_seconds = now_seconds - self._watch_due_seconds
+        if late_seconds > LATE_SECONDS:
+            # This process did not run, and neither did its thread: the database is not to blame.
+            self._watch_due_seconds = now_seconds
+            self._hang_seconds += late_seconds
+            for account in self._locked_seconds:
+                self._locked_seconds[account] += late_seconds
+            self.queue.defer(late_seconds, now_seconds)
         batch = () if self._store.takes_back else {item.hold for item in self._batch}
-        self.queue.expire(self._loop.time() - self._commit_seconds, batch)
+        self.queue.expire(now_seconds - self._commit_seconds, batch)
 
     def _end(self) -> None:
         # Set first, so that tasks resumed below cannot queue anything.
