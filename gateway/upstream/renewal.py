@@ -23,7 +23,7 @@ import orjson
 from gateway.commands import CommandFailed, run_command
 from gateway.config.records import Config, KeySource, Provider
 from gateway.config.secrets import check_secret, expand_variables, resolve_secret
-from gateway.deadlines import TICK_SECONDS
+from gateway.deadlines import TICK_SECONDS, limit_seconds
 from gateway.tasks import spawn
 from gateway.times import unix_ms
 from gateway.upstream.rests import ProviderKey
@@ -204,11 +204,12 @@ class Renewal:
 
     async def replace(self, refused: str, is_over: Callable[[], bool]) -> bool:
         self.hurry(refused)
-        until = time.monotonic() + WAIT_SECONDS
-        while not self._done.is_set() and not is_over() and time.monotonic() < until:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(TICK_SECONDS):
-                    await self._done.wait()
+        with suppress(TimeoutError):
+            async with limit_seconds(WAIT_SECONDS):
+                while not self._done.is_set() and not is_over():
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(TICK_SECONDS):
+                            await self._done.wait()
         return self._key.secret not in {refused, ""}
 
     async def _renew(self) -> float:

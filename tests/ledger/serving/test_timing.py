@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from gateway.errors import LedgerUnavailable
 from gateway.ledger.base import COMMIT_SECONDS, Account, Hold, Key, Line
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import Memory, take_hold
@@ -217,17 +218,27 @@ def test_an_idle_writer_wakes_four_times_a_second_to_poll(monkeypatch: pytest.Mo
     play(scene)
 
 
-def test_a_process_that_slept_has_no_commit_that_hangs() -> None:
+def test_a_process_that_slept_has_no_commit_that_hangs_and_refuses_nobody() -> None:
     async def scene(writer: Writer, store: PlayedStore) -> None:
         await asyncio.sleep(POLL_SECONDS)
         await asyncio.sleep(0)
         store.end_round()
-        loop = asyncio.get_running_loop()
+        loop, hold = asyncio.get_running_loop(), make_hold()
         assert isinstance(loop, VirtualLoop)
         loop._virtual_seconds += 2 * COMMIT_SECONDS
         await asyncio.sleep(0.001)
-        assert writer.health.writable
         assert [polls for _, _, polls in store.begun] == [True, True]
+        store.end_round()
+        writer.queue.add(make_hold())  # a round is under way, and another hold waits behind it
+        writer.queue.admit(hold)
+        loop._virtual_seconds += 2 * COMMIT_SECONDS
+        await asyncio.sleep(0.001)
+        assert (writer.health.writable, store.broken_off) == (True, 0)
+        assert hold.admitted is not None
+        assert not hold.admitted.done()
+        await asyncio.sleep(COMMIT_SECONDS + POLL_SECONDS)
+        assert (writer.health.writable, store.broken_off) == (False, 1)
+        assert isinstance(hold.admitted.exception(), LedgerUnavailable)
 
     play(scene)
 
