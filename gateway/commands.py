@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from gateway import deadlines
+
 _PASSED: Final = re.compile(
     "PATH|HOME|LANG|LANGUAGE|LC_[A-Z]+|TZ|SSL_CERT_(?:FILE|DIR)"
     "|(?:http|https|ftp|all|no)_proxy|(?:HTTP|HTTPS|FTP|ALL|NO)_PROXY"
 )
 """Variables that each command gets: programs need them, and the gateway's keys are in none of them."""
-
-from gateway import deadlines
 
 
 class CommandFailed(Exception):
