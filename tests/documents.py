@@ -10,7 +10,7 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -23,6 +23,7 @@ from gateway.dialects.chat import over_responses_request as to_responses_request
 from gateway.dialects.messages import over_chat_request as to_chat_request
 from gateway.dialects.responses import over_chat_request as from_responses_request
 from gateway.dialects.wire.billed import BILLED
+from gateway.dialects.wire.multiplied import MULTIPLIED
 from gateway.process import ExitCode
 from tests import ROOT
 
@@ -124,8 +125,19 @@ def describe_endings() -> str:
 
 def describe_billed() -> str:
     """The list of the fields that change a provider's bill."""
-    names = ", ".join(f"`{name}`" for name in BILLED)
-    return textwrap.fill(f"{names}.", LINE_CHARS)
+    return textwrap.fill(f"{_list(BILLED)}.", LINE_CHARS)
+
+
+def describe_multiplied() -> str:
+    """The list of the fields that make more of a service."""
+    return "\n".join(
+        textwrap.fill(f"- {name}: {_list(rows)}", LINE_CHARS, subsequent_indent="  ")
+        for name, rows in MULTIPLIED.items()
+    )
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def describe_exit_codes() -> str:
@@ -205,6 +217,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "configuration": describe_settings,
     "endings": describe_endings,
     "billed": describe_billed,
+    "multiplied": describe_multiplied,
     "exit-codes": describe_exit_codes,
     "fields": describe_fields,
 }

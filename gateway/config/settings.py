@@ -18,7 +18,7 @@ from gateway.addresses import is_loopback
 from gateway.config import reader as read
 from gateway.config import records, secrets, values
 from gateway.config.reader import Place, Setting, read_table
-from gateway.dialects.records import DIALECTS, ModelKind, Reasoning
+from gateway.dialects.records import DIALECTS, SAMPLING, ModelKind, Reasoning
 from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.money import MEDIA, NANO, format_amount
 
@@ -82,7 +82,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "max_output_tokens": Setting(records.token_count, None),
         "max_input_tokens": Setting(records.token_count, 2_000_000),
         "reasoning": Setting(read.choice(*get_args(Reasoning)), None),
-        "leave_out": Setting(values.names(values.SAMPLING), []),
+        "leave_out": Setting(values.names(SAMPLING), []),
         "created": Setting(read.integer(0, 2**40), 0),
         "price": Setting(
             read.untyped, None, what='a table of prices per million tokens, or "free"; required'

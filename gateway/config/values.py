@@ -56,24 +56,6 @@ OTHERS_HEADERS: Final = frozenset(
 )
 """Further headers that the console reads, so that none of them can name an account."""
 
-SAMPLING: Final = frozenset(
-    {
-        "frequency_penalty",
-        "logit_bias",
-        "logprobs",
-        "parallel_tool_calls",
-        "presence_penalty",
-        "seed",
-        "stop",
-        "stop_sequences",
-        "temperature",
-        "top_k",
-        "top_logprobs",
-        "top_p",
-    }
-)
-"""Fields that a model's `leave_out` can name."""
-
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _URL = re.compile(r"[\x21-\x7e]+")

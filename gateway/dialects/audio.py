@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.dialects.base import Caller, EventReader, Pipeline
@@ -33,6 +34,8 @@ from gateway.dialects.records import (
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.known import make_fields
+from gateway.dialects.wire.names import refuse_spelling
 from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import is_canonical, render_data
@@ -59,7 +62,18 @@ _TEXT_DONE: Final = "transcript.text.done"
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]+)?")
 _UNTIMED: Final = frozenset({"text", "srt", "vtt"})
 """Reply formats that report neither seconds nor tokens."""
-_ELSEWHERE: Final = ("url", "file_url", "file_id", "cloud_storage_url", "source_url")
+_ELSEWHERE: Final = (
+    *(
+        "audio_url",
+        "audio_urls",
+        "cloud_storage_url",
+        "file_id",
+        "file_ids",
+        "file_url",
+        "file_urls",
+    ),
+    *("source_url", "url", "urls"),
+)
 """Fields that make some providers fetch a recording elsewhere: from an address, so its size is unknown,
 or from the operator's own account."""
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False, "": False}
@@ -77,15 +91,28 @@ class TranscriptsCaller(Caller):
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _FIELDS, ("model",))
         for name in body:
-            outer = name.partition("[")[0]
+            outer = _cut_index(name)
             # Some providers read `model[]` as `model`.
-            if outer in _ELSEWHERE or (outer != name and outer in _FIELDS):
-                raise fields.unsupported(
-                    name,
-                    ". Send the recording itself as 'file'; 'model', 'response_format' and 'stream' are"
-                    " texts.",
-                )
+            if outer != name and outer in _CHECKS:
+                _refuse(name)
+            if (meant := _FIELDS.maybe_meant(outer)) not in (None, outer):
+                raise refuse_spelling(name, meant or "")
         return CompletionRequest(body, body["model"], _FLAGS[body.get("stream", "").lower()])
+
+
+def _cut_index(name: str) -> str:
+    """Return the field that a name stands for: SDKs write an object's member as `provider[order]`."""
+    return _INDEX.split(name, 1)[0]
+
+
+_INDEX: Final = re.compile(r"[\[.]")
+
+
+def _refuse(name: str, _value: Any = None) -> None:
+    raise fields.unsupported(
+        name,
+        ". Send the recording itself as 'file'; 'model', 'response_format' and 'stream' are texts.",
+    )
 
 
 def _check_flag(name: str, value: Any) -> None:
@@ -103,11 +130,13 @@ def _check_format(name: str, value: Any) -> None:
         )
 
 
-_FIELDS: Final = {
+_CHECKS: Final[Mapping[str, fields.Check]] = {
     "model": fields.check_string,
     "response_format": _check_format,
     "stream": _check_flag,
+    **dict.fromkeys(_ELSEWHERE, _refuse),
 }
+_FIELDS: Final = make_fields("transcripts", _CHECKS)
 
 
 def add_upload(request: CompletionRequest, upload: Upload, unit: InputUnit) -> None:
@@ -143,8 +172,7 @@ class TranscriptsUpstream(ServiceUpstream):
                 param="model",
                 code="unsupported_value",
             )
-        # SDKs write an object's member as `provider[order]`.
-        check_fields({name.partition("[")[0]: value for name, value in body.items()}, target)
+        check_fields({_cut_index(name): body[name] for name in body}, target, self.name)
         return {**body, "model": target.upstream_model}
 
     def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG002
@@ -280,7 +308,7 @@ def _check_input(name: str, value: Any) -> None:
         raise fields.Field(value, name).refuse("The text to be read must not be empty.")
 
 
-_SPEECH_FIELDS: Final = {"model": fields.check_string, "input": _check_input}
+_SPEECH_FIELDS: Final = make_fields("speech", {"model": fields.check_string, "input": _check_input})
 
 
 class SpeechUpstream(ChatUpstream):

@@ -20,6 +20,7 @@ from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyConte
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
+from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
@@ -149,16 +150,17 @@ def _count_tokens(name: str, item: str | list[object], *, may_be_empty: bool) ->
     return len(item)
 
 
-_FIELDS: Final[dict[str, fields.Check]] = {
-    "model": fields.check_string,
-    "stream": fields.refuse_stream("Embeddings are not streamed."),
-    "dimensions": fields.check_integer(1, MAX_DIMENSIONS),
-    "encoding_format": partial(fields.check_word, words=FORMATS),
-    "user": fields.check_string,
-}
-
-
 _FORMAT: Final = "encoding_format"
+_FIELDS: Final = make_fields(
+    "embeddings",
+    {
+        "model": fields.check_string,
+        "stream": fields.refuse_stream("Embeddings are not streamed."),
+        "dimensions": fields.check_integer(1, MAX_DIMENSIONS),
+        _FORMAT: partial(fields.check_word, words=FORMATS),
+        "user": fields.check_string,
+    },
+)
 
 
 class EmbeddingsUpstream(ServiceUpstream):

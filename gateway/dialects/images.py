@@ -17,6 +17,7 @@ from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyConte
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_loads
+from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.stream import PICTURE_BYTES
@@ -57,19 +58,23 @@ class ImagesCaller(Caller):
             body,
             body["model"],
             body.get("stream") is True,
-            n=body.get("n") or 1,
+            n=(body.get("n") or 1) * (1 + (body.get("partial_images") or 0)),
             inputs=Inputs(1, estimate_tokens(count_text(body["prompt"]))),
         )
 
 
-_FIELDS: Final = {
-    "model": fields.check_string,
-    "prompt": fields.check_string,
-    "n": fields.check_integer(1, MAX_N),
-    "size": fields.check_string,
-    "quality": fields.check_string,
-    "stream": fields.check_boolean,
-}
+_FIELDS: Final = make_fields(
+    "images",
+    {
+        "model": fields.check_string,
+        "prompt": fields.check_string,
+        "n": fields.check_integer(1, MAX_N),
+        "size": fields.check_string,
+        "quality": fields.check_string,
+        "stream": fields.check_boolean,
+        "partial_images": fields.check_integer(0, MAX_N),
+    },
+)
 
 
 class ImagesUpstream(ServiceUpstream):

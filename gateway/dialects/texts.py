@@ -16,13 +16,14 @@ import math
 from typing import Any, Final, Literal
 
 from gateway.dialects.base import Caller, Pipeline, Upstream
-from gateway.dialects.chat.dialect import FIELDS, ChatUpstream, ServiceUpstream
+from gateway.dialects.chat.dialect import CHECKS, ChatUpstream, ServiceUpstream
 from gateway.dialects.chat.repair import count_choices_text
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.embeddings import read_inputs
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
+from gateway.dialects.wire.known import TextFields, make_fields
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
 from gateway.dialects.wire.usage import read_openai_usage
@@ -55,23 +56,29 @@ class CompletionsCaller(Caller):
         inputs = read_inputs("prompt", body["prompt"], may_be_empty=True)
         inputs.tokens += estimate_tokens(count_text(body.get("suffix")))
         options = body.get("stream_options") or {}
+        n, limit = _FIELDS.count_output(
+            body, max(body.get("n") or 1, body.get("best_of") or 1), body.get("max_tokens") or 0
+        )
         return CompletionRequest(
             body,
             body["model"],
             body.get("stream") is True,
             options.get("include_usage") is True,
-            n=inputs.count * max(body.get("n") or 1, body.get("best_of") or 1),
-            max_tokens=body.get("max_tokens") or None,
+            n=inputs.count * n,
+            max_tokens=limit,
             inputs=inputs,
         )
 
 
-_FIELDS: Final = {
-    **FIELDS,
-    "suffix": fields.check_string,
-    "echo": fields.check_boolean,
-    "best_of": fields.check_integer(1, MAX_BEST_OF),
-}
+_FIELDS: Final = TextFields(
+    "completions",
+    {
+        **CHECKS,
+        "suffix": fields.check_string,
+        "echo": fields.check_boolean,
+        "best_of": fields.check_integer(1, MAX_BEST_OF),
+    },
+)
 
 
 class CompletionsUpstream(ChatUpstream):
@@ -178,6 +185,10 @@ class RerankCaller(Caller):
         documents = _list_documents(body)
         if not documents:
             raise fields.missing("documents")
+        if all(map(body.get, _LISTS)):
+            raise fields.unsupported(
+                "texts", " is another name of 'documents'. Send all of them as 'documents'."
+            )
         query = estimate_tokens(count_text(body["query"]))
         tokens = sum(map(_count_tokens, documents))
         # Models read the query with each document.
@@ -203,14 +214,17 @@ def _check_documents(name: str, value: Any) -> None:
             raise fields.wrong_type(f"{name}[{index}]", "a string or an object", document)
 
 
-_RERANK_FIELDS: Final = {
-    "model": fields.check_string,
-    "query": fields.check_string,
-    "documents": _check_documents,
-    "texts": _check_documents,
-    "top_n": fields.check_integer(1, 2**31),
-    "stream": fields.refuse_stream("Ranks are not streamed."),
-}
+_RERANK_FIELDS: Final = make_fields(
+    "rerank",
+    {
+        "model": fields.check_string,
+        "query": fields.check_string,
+        "documents": _check_documents,
+        "texts": _check_documents,
+        "top_n": fields.check_integer(1, 2**31),
+        "stream": fields.refuse_stream("Ranks are not streamed."),
+    },
+)
 
 
 class RerankUpstream(ServiceUpstream):

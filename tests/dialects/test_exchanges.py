@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -73,15 +74,18 @@ def test_a_failing_stream_hands_on_its_text_and_fails_with_its_message(
 
 
 @each_row("service", [COMPLETIONS, EMBEDDINGS, SPEECH])
-def test_services_refuse_tools_that_cost_and_read_no_conversation(service: Exchange) -> None:
-    """A caller's `messages` are nothing to them, so they pass as they came."""
-    asked = {"model": "m", "input": "a", "prompt": "a"}
+def test_services_refuse_tools_and_conversations(service: Exchange) -> None:
+    """A conversation is charged where a model allows it, and passes as it came."""
+    own = "prompt" if service is COMPLETIONS else "input"
     target = Target("theirs", unit="character")
-    request = service.caller.parse_request(dump(asked | {"messages": ["x"]}))
-    assert json.loads(service.write_request(request, target).data)["messages"] == ["x"]
-    request = service.caller.parse_request(dump(asked | {"tools": [{"type": "web_search"}]}))
-    with pytest.raises(BadRequest, match="run this tool itself"):
+    request = service.caller.parse_request(dump({"model": "m", own: "a", "messages": ["x"]}))
+    with pytest.raises(BadRequest, match=f"'messages'.* Use '{own}'"):
         service.write_request(request, target)
+    allowed = replace(target, allow=frozenset({"messages"}))
+    assert json.loads(service.write_request(request, allowed).data)["messages"] == ["x"]
+    asked = {"model": "m", own: "a", "tools": [{"type": "web_search"}]}
+    with pytest.raises(BadRequest, match="run this tool itself"):
+        service.write_request(service.caller.parse_request(dump(asked)), target)
 
 
 def test_the_names_of_dialects_are_known_without_importing_them() -> None:

@@ -9,6 +9,7 @@ known or not. Texts and codes are OpenAI's own where known.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import count
 from operator import is_not
 from typing import Final
@@ -21,6 +22,8 @@ from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Targ
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads, maybe_splice
+from gateway.dialects.wire.known import FILE_NAMES, MAX_CHOICES, TextFields
+from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import (
@@ -37,14 +40,22 @@ from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 
-MAX_N: Final = 128
-"""Choices of a reply: OpenAI's own limit."""
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
 _FILE_PARTS: Final = frozenset({"image_file", "image_url", "file"})
 _LINKED_PART: Final = re.compile(r"\w{1,60}_url")
 """Other parts that link a file, such as `video_url` and `document_url`."""
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
+_TWO: Final = 2
+"""Members of a plain message (`role` and `content`) and of most parts, which need no look at others."""
+_MESSAGE: Final = Names(
+    {"audio", "cache_control", "content", "extra_content", "function_call", "name", "reasoning"}
+    | {"reasoning_content", "reasoning_details", "refusal", "role", "tool_call_id", "tool_calls"}
+)
+_PART: Final = Names(
+    {"audio_url", "cache_control", "document_url", "file", "file_id", "image_file", "image_url"}
+    | {"input_audio", "text", "type", "video_url"}
+)
 
 
 class ChatCaller(Caller):
@@ -54,17 +65,18 @@ class ChatCaller(Caller):
     path = "/chat/completions"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, FIELDS, ("model", "messages"))
+        body = fields.read_body(data, _FIELDS, ("model", "messages"))
         options = body.get("stream_options") or {}
         # A provider may obey either limit, and the hold has to cover both.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
+        n, limit = _FIELDS.count_output(body, body.get("n") or 1, most)
         request = CompletionRequest(
             body,
             body["model"],
             body.get("stream") is True,
             options.get("include_usage") is True,
-            n=body.get("n") or 1,
-            max_tokens=most or None,
+            n=n,
+            max_tokens=limit,
         )
         _check_messages(body["messages"], request)
         return request
@@ -84,6 +96,8 @@ def _check_messages(messages: object, request: CompletionRequest) -> None:
             fields.check_word(f"messages[{index}].role", role, ROLES)
         if content is None and role not in _MAY_LACK_CONTENT:
             raise fields.missing(f"messages[{index}].content")
+        if (len(message) > _TWO or content is None) and not message.keys() <= _MESSAGE.plain:
+            _MESSAGE.check(f"messages[{index}]", message)
         if content is not None and type(content) is not str:
             _check_content(f"messages[{index}].content", content, request)
         if "tool_calls" in message:
@@ -107,6 +121,9 @@ def _check_content(where: str, content: object, request: CompletionRequest) -> N
         kind = fields.maybe_kind(part)
         if kind is None:
             raise fields.refuse_part(f"{where}[{index}]", part)
+        if len(part) > _TWO or kind not in part:
+            names = _PART if kind in _PART.known else Names({kind, *_PART.known})
+            names.check(f"{where}[{index}]", part)
         if kind in _FILE_PARTS or "audio" in kind or _LINKED_PART.fullmatch(kind):
             _add_file(f"{where}[{index}]", kind, part, request)
 
@@ -115,6 +132,7 @@ def _add_file(where: str, kind: str, part: Json, request: CompletionRequest) -> 
     """Add the file of a part. Raises BadRequest for a file named by its id."""
     held = part.get(kind)
     file = held if isinstance(held, dict) else {"url": held}
+    FILE_NAMES.check(f"{where}.{kind}", file)
     if part.get("file_id") is not None:
         raise fields.unsupported_file(f"{where}.file_id", "'file_data'")
     if file.get("file_id") is not None:
@@ -147,17 +165,18 @@ def _check_stream_options(name: str, value: object) -> None:
         raise fields.wrong_type(f"{name}.include_usage", "a boolean", wanted)
 
 
-FIELDS: Final[dict[str, fields.Check]] = {
+CHECKS: Final[Mapping[str, fields.Check]] = {
     "model": fields.check_string,
     "stream": fields.check_boolean,
     "stream_options": _check_stream_options,
     "max_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
     "max_completion_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
-    "n": fields.check_integer(1, MAX_N),
+    "n": fields.check_integer(1, MAX_CHOICES),
     "temperature": fields.check_number(0, 2),
     "top_p": fields.check_number(0, 1),
     "stop": _check_stop,
 }
+_FIELDS: Final = TextFields("chat", CHECKS)
 
 
 OBJECT: Final = "chat.completion"
@@ -175,7 +194,7 @@ class ChatUpstream(Upstream):
         return dict in map(type, get_list(reply, "choices"))
 
     def ask(self, body: Json, target: Target) -> Json:
-        check_fields(body, target)
+        check_fields(body, target, self.name)
         has_tools = bool(body.get("tools"))
         if has_tools:
             check_tools(body, target)
@@ -247,7 +266,7 @@ class ServiceUpstream(ChatUpstream):
     """
 
     def ask(self, body: Json, target: Target) -> Json:
-        check_fields(body, target)
+        check_fields(body, target, self.name)
         return {**body, "model": target.upstream_model}
 
     def read_reply(self, text: bytes) -> Json:

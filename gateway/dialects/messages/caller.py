@@ -18,6 +18,8 @@ from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.known import FILE_NAMES, TextFields
+from gateway.dialects.wire.names import Names
 from gateway.errors import BadRequest, GatewayError
 
 DEFAULT_PAGE: Final = 20
@@ -42,8 +44,20 @@ def _find(models: Sequence[ListedModel], name: str, model_id: str) -> int:
 
 
 ROLES: Final = frozenset({"user", "assistant", "system"})
+_TWO: Final = 2
+"""Members of a plain block of text."""
 _FILE_BLOCKS: Final = {"image": "picture", "document": "document"}
 """Kinds of files, by the type of block."""
+_MESSAGE: Final = Names(("content", "role"))
+_BLOCK: Final = Names(
+    {"cache_control", "citations", "data", "id", "input", "is_error", "name", "signature", "text"}
+    | {"thinking", "tool_use_id", "type"},
+    {
+        **dict.fromkeys(("audio", "input_audio"), FILE_NAMES),
+        "source": Names({"content", "type", *FILE_NAMES.known}),
+    },
+)
+_TYPED: Final = Names(("type",))
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A possible name of a type or a field. Anything else is content, which errors must not quote."""
 
@@ -64,9 +78,9 @@ class MessagesCaller(Caller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _FIELDS, self._required)
-        most = body.get("max_tokens") or None
+        n, most = _FIELDS.count_output(body, 1, body.get("max_tokens") or 0)
         stream = body.get("stream") is True
-        request = CompletionRequest(body, body["model"], stream, True, max_tokens=most)
+        request = CompletionRequest(body, body["model"], stream, True, n, most)
         _check_messages(body["messages"], request)
         if body.get("system"):
             _check_content("system", body["system"], request)
@@ -153,6 +167,8 @@ def _check_messages(messages: list[Any], request: CompletionRequest) -> None:
             raise _refuse_role(f"messages.{index}.role", role)
         if content is None:
             raise fields.missing(f"messages.{index}.content")
+        if len(message) > len(_MESSAGE.known):
+            _MESSAGE.check(f"messages.{index}", message)
         if type(content) is not str:
             _check_content(f"messages.{index}.content", content, request)
 
@@ -172,6 +188,8 @@ def _check_content(where: str, content: Any, request: CompletionRequest) -> None
         kind = fields.maybe_kind(block)
         if kind is None:
             raise fields.refuse_part(f"{where}.{index}", block)
+        if kind != "text" or len(block) > _TWO:
+            _BLOCK.check(f"{where}.{index}", block, ".{}")
         if kind == "container_upload":
             raise _refuse_file(f"{where}.{index}")
         if kind in _FILE_BLOCKS:
@@ -186,6 +204,7 @@ def _check_content(where: str, content: Any, request: CompletionRequest) -> None
 def _check_inner(where: str, kind: str, inner: Any, request: CompletionRequest) -> None:
     """Check the blocks within a block. Blocks of unknown kinds may have any shape."""
     if kind != "tool_result":
+        _TYPED.check(where, inner, ".{}")
         items = inner if isinstance(inner, list) else ()
         inner = [one for one in items if isinstance(one, dict) and "type" in one]
     if inner is not None:
@@ -213,7 +232,7 @@ def _refuse_file(name: str) -> BadRequest:
     )
 
 
-_FIELDS: Final[dict[str, fields.Check]] = {
+_CHECKS: Final[Mapping[str, fields.Check]] = {
     "model": fields.check_string,
     "messages": fields.check_array,
     "max_tokens": fields.check_integer(0, fields.MAX_TOKENS_BOUND),
@@ -228,6 +247,7 @@ _FIELDS: Final[dict[str, fields.Check]] = {
     "output_config": fields.check_object,
     "metadata": fields.check_object,
 }
+_FIELDS: Final = TextFields("messages", _CHECKS, ".{}")
 
 
 class MessagesField(Field):

@@ -14,6 +14,8 @@ from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.responses.stream import make_usage
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.known import FILE_NAMES, TOOL_NAMES, TextFields
+from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.sse import render_event
 from gateway.errors import (
     BadRequest,
@@ -35,6 +37,17 @@ FINAL_CODES: Final = frozenset(
 """The codes after which Codex gives up. After any other one it sends the whole turn again, up to five
 times; once output was delivered, each of them would be charged."""
 _TEXT_PARTS: Final = frozenset({"input_text", "output_text"})
+_TWO: Final = 2
+"""Members of a plain part of text."""
+_ITEM: Final = Names(
+    {"arguments", "call_id", "content", "encrypted_content", "id", "name", "output", "result"}
+    | {"role", "status", "summary", "type"},
+    {"tools": TOOL_NAMES},
+)
+_PART: Final = Names(
+    {"annotations", "file_url", "image_url", "logprobs", "text", "type", *FILE_NAMES.known},
+    {"input_audio": FILE_NAMES},
+)
 _HELD: Final = ("content", "output")
 """Members of an item that may have parts."""
 
@@ -48,9 +61,9 @@ class ResponsesCaller(Caller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _FIELDS, ("model", "input"))
-        most = body.get("max_output_tokens") or None
+        n, most = _FIELDS.count_output(body, 1, body.get("max_output_tokens") or 0)
         stream = body.get("stream") is True
-        request = CompletionRequest(body, body["model"], stream, True, max_tokens=most)
+        request = CompletionRequest(body, body["model"], stream, True, n, most)
         _check_input(body["input"], request)
         return request
 
@@ -140,6 +153,8 @@ def _check_input(held: Any, request: CompletionRequest) -> None:
 
 def _check_item(where: str, item: Json, request: CompletionRequest) -> None:
     kind, role = item.get("type"), item.get("role")
+    if not item.keys() <= _ITEM.plain:
+        _ITEM.check(where, item)
     if kind == "item_reference" or (kind is None and role is None and "id" in item):
         raise _refuse_reference(where)
     if kind is None or kind == "message":
@@ -172,6 +187,8 @@ def _check_parts(where: str, parts: list[Any], request: CompletionRequest) -> No
         kind = fields.maybe_kind(part)
         if kind is None or (kind in _TEXT_PARTS and type(part.get("text")) is not str):
             raise fields.refuse_part(name, part)
+        if len(part) > _TWO or kind not in _TEXT_PARTS:
+            _PART.check(name, part)
         if part.get("file_id") is not None:
             raise fields.unsupported_file(f"{name}.file_id", "'file_data' or 'image_url'")
         match kind:
@@ -225,7 +242,7 @@ def _refuse_true(what: str) -> fields.Check:
     return check
 
 
-_FIELDS: Final[dict[str, fields.Check]] = {
+_CHECKS: Final[Mapping[str, fields.Check]] = {
     "model": fields.check_string,
     "instructions": fields.check_string,
     "stream": fields.check_boolean,
@@ -246,3 +263,4 @@ _FIELDS: Final[dict[str, fields.Check]] = {
     "conversation": _refuse("a conversation that is kept"),
     "prompt": _refuse("a prompt that is kept"),
 }
+_FIELDS: Final = TextFields("responses", _CHECKS)

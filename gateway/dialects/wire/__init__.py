@@ -6,6 +6,9 @@ passing          streams between equal dialects
 templates        events cut at their texts, which pass without a look inside
 jsonbytes        tolerant JSON, bounds on its size, and edits that leave all other bytes alone
 billed           what changes the provider's bill
+multiplied       what makes more of a service than is counted
+known            which fields callers may state, and in which spelling
+names            other spellings of a name, and their refusal
 forms            forms with a file, read piece by piece and written again
 fields           checks of a request's fields and files, and typed access to them
 replies          what comes whole: replies that are held back, errors of upstreams mapped for the caller

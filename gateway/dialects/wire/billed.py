@@ -1,8 +1,8 @@
 """Fields and tools that change a provider's bill, and the checks whether a request may use them.
 
-One table serves the upstreams of all dialects, as many providers accept other vendors' fields. A model
-opens a field by a price (a rule of `price_when`, `web_search`, `tool_prices`, a price of its media),
-or by its name in `allow`.
+One table serves the upstreams of all dialects, as many providers accept other vendors' fields; `multiplied`
+has the rows of single services. A model opens a field by a price (a rule of `price_when`, `web_search`,
+`tool_prices`, a price of its media), or by its name in `allow`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.fields import unsupported
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.multiplied import MULTIPLIED, Billed, asks
 from gateway.errors import BadRequest
 from gateway.money import MEDIA, WEB_SEARCH, name_tool
 from gateway.prices import NOTHING_SPECIAL, BillOptions, BillTerms, name_tier
@@ -25,20 +25,6 @@ ANY_TOOL: Final = "tools"
 """The name in `allow` that opens tools of all kinds."""
 MCP_SERVERS: Final = "mcp_servers"
 INPUT_AUDIO: Final = "input_audio"
-
-
-def _asks(value: object) -> bool:
-    return value not in (None, [], {}, "", False)
-
-
-@dataclass(frozen=True, slots=True)
-class Billed:
-    """A field that changes the provider's bill."""
-
-    asks: Callable[[object], bool] = _asks
-    """Returns whether a value requests something that costs."""
-    is_priced: Callable[[object, Target], bool] = lambda _value, _target: False
-    """Returns whether the model has a price for the value."""
 
 
 def _among(*free: object) -> Callable[[object], bool]:
@@ -68,10 +54,10 @@ def _names_a_cache(value: object) -> bool:
     """Return whether Gemini's options name a cache stored on the operator's account."""
     held = value if isinstance(value, dict) else {}
     both = (held, get_object(held, "google"))
-    return any(_asks(one.get(name)) for one in both for name in _CACHES)
+    return any(asks(one.get(name)) for one in both for name in CACHES)
 
 
-_CACHES: Final = ("cached_content", "cachedContent")
+CACHES: Final = ("cached_content", "cachedContent")
 
 
 BILLED: Final[Mapping[str, Billed]] = {
@@ -97,7 +83,7 @@ BILLED: Final[Mapping[str, Billed]] = {
         Billed(),
     ),
     # Storage and machines by the hour, and servers that are called on the operator's account.
-    **dict.fromkeys(_CACHES, Billed()),
+    **dict.fromkeys(CACHES, Billed()),
     "google": Billed(_names_a_cache),
     "extra_body": Billed(_names_a_cache),
     "container": Billed(),
@@ -106,13 +92,17 @@ BILLED: Final[Mapping[str, Billed]] = {
 """The fields that cost, by name. Values without effect are accepted everywhere."""
 _LATER: Final = ("background", "deferred")
 """Fields that request a reply to be fetched later: the work would be done and nobody charged."""
+_TABLES: Final[Mapping[str, Mapping[str, Billed]]] = {
+    name: {**BILLED, **rows} for name, rows in MULTIPLIED.items()
+}
+"""The fields of each service with rows of its own."""
 
 BILLED_TOOLS: Final = frozenset(
     {ANY_TOOL, WEB_SEARCH, "advisor", "code_execution", "file_search", "google_maps"}
     | {"google_search", "image_generation", "mcp", "web_fetch", "x_search"}
 )
 """Tools that a model can allow, by name or all together."""
-BILLED_NAMES: Final = BILLED_TOOLS | BILLED.keys() | {INPUT_AUDIO}
+BILLED_NAMES: Final = BILLED_TOOLS.union(BILLED, {INPUT_AUDIO}, *MULTIPLIED.values())
 """Everything that a model's `allow` can name."""
 _FREE_TOOLS: Final = frozenset(
     # Tools that the caller runs itself.
@@ -121,25 +111,29 @@ _FREE_TOOLS: Final = frozenset(
     # These cost only the tokens in the usage.
     | {"tool_search", "tool_search_tool_bm25", "tool_search_tool_regex"}
 )
-_FUNCTION: Final = frozenset({"function", "name"})
+FUNCTION: Final = frozenset({"function", "name"})
 """Members that mark a function without a type. Gemini's tools have neither: `{"google_search": {}}`."""
-_GEMINI_TOOLS: Final = frozenset(
+GEMINI_TOOLS: Final = frozenset(
     {"code_execution", "computer_use", "enterprise_web_search", "file_search", "google_maps"}
     | {"google_search", "google_search_retrieval", "retrieval", "url_context"}
+    # Google's own spelling
+    | {"codeExecution", "computerUse", "enterpriseWebSearch", "fileSearch", "googleMaps"}
+    | {"googleSearch", "googleSearchRetrieval", "urlContext"}
 )
 _VERSION: Final = re.compile(r"(?:_preview)?(?:_\d{4}_\d\d_\d\d|_20\d{6})?$")
-_STATE: Final = ("container", "container_id", "connector_id")
+STATE: Final = ("container", "container_id", "connector_id")
 """Members of a tool that name something on the operator's account."""
-_MAY_COST: Final = frozenset({*BILLED, *_LATER, "tools"})
+MAY_COST: Final = frozenset({*BILLED, *_LATER, "tools"})
+_MAY_COST_AT: Final = {name: MAY_COST.union(rows) for name, rows in MULTIPLIED.items()}
 _HOUR_MARK: Final = b'"ttl":"1h"'
 _CACHE_MARK: Final = b'"cache_control":{'
 """Cache marks as the payload writes them. In a text the quotes would be escaped."""
 
 
-def check_fields(body: Json, target: Target) -> None:
+def check_fields(body: Json, target: Target, service: str = "") -> None:
     """Refuse fields that cost and have no price. Raises BadRequest, naming the field."""
     # Most requests have none of the fields.
-    if _MAY_COST.isdisjoint(body):
+    if _MAY_COST_AT.get(service, MAY_COST).isdisjoint(body):
         return
     for name in _LATER:
         if body.get(name):
@@ -147,10 +141,11 @@ def check_fields(body: Json, target: Target) -> None:
                 name,
                 ". The reply would have to be fetched later, and this gateway keeps none. Leave it out.",
             )
-    for name, row in BILLED.items():
+    for name, row in _TABLES.get(service, BILLED).items():
         value = body.get(name)
         if row.asks(value) and name not in target.allow and not row.is_priced(value, target):
-            raise refuse(name, value, "It changes what the provider charges")
+            shown = value if name in BILLED else None  # else it may be content
+            raise refuse(name, shown, "It changes what the provider charges", row.advice)
 
 
 def check_tools(body: Json, target: Target, place: str = "tools[{}].type") -> None:
@@ -180,9 +175,9 @@ def list_families(tool: object) -> list[str]:
     """Return the names of the provider-run tools in one declaration, without versions."""
     if not isinstance(tool, dict):
         return []
-    kind, named = tool.get("type"), sorted(_GEMINI_TOOLS & tool.keys())
+    kind, named = tool.get("type"), sorted(GEMINI_TOOLS & tool.keys())
     if kind is None:
-        return named if _FUNCTION.intersection(tool) else sorted(map(str, tool))
+        return named if FUNCTION.intersection(tool) else sorted(map(str, tool))
     vendor, _, name = str(kind).rpartition(":")
     family = name_tool(_VERSION.sub("", name))
     if family == "mcp_toolset":
@@ -197,7 +192,7 @@ def list_families(tool: object) -> list[str]:
 def check_state(tool: Json, where: str) -> None:
     """Refuse a tool that names something stored on the operator's account. Raises BadRequest."""
     for held in (tool, get_object(tool, "container"), get_object(tool, "environment")):
-        for name in _STATE:
+        for name in STATE:
             if isinstance(held.get(name), str) or held.get("file_ids"):
                 field = where.removesuffix("type") + name
                 raise unsupported(field, " names something on the operator's account.")
@@ -222,7 +217,7 @@ def read_bill_options(body: Json, data: bytes, target: Target) -> BillOptions:  
     """Read the options that change the bill from a request as it is sent: the object and its bytes."""
     # Searching the bytes finds marks at any depth without a walk through the request.
     cache = "" if _CACHE_MARK not in data else "1h" if _HOUR_MARK in data else "5m"
-    if _MAY_COST.isdisjoint(body) and not cache:
+    if MAY_COST.isdisjoint(body) and not cache:
         return NOTHING_SPECIAL
     calls: Counter[str] = Counter()
     for tool in get_list(body, "tools"):
@@ -247,10 +242,10 @@ _WORD: Final = re.compile(r"[\w.-]{1,64}")
 """Values that an error may quote; other values may be content."""
 
 
-def refuse(name: str, value: object, why: str) -> BadRequest:
+def refuse(name: str, value: object, why: str, advice: str = "Leave it out") -> BadRequest:
     said = f" '{value}'" if isinstance(value, str) and _WORD.fullmatch(value) else ""
     return unsupported(
         name,
-        f"{said}. {why}, and this model has no price for it here. Leave it out, or ask whoever runs"
-        " this gateway.",
+        f"{said}. {why}, and this model has no price for it here. {advice}, or ask"
+        " whoever runs this gateway.",
     )

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import orjson
 
 from gateway.dialects.records import Json
+from gateway.dialects.wire.names import Names, refuse_spelling
 from gateway.errors import BadRequest
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.+)", re.IGNORECASE | re.DOTALL)
@@ -47,7 +50,48 @@ MAX_TOKENS_BOUND: Final = 2**32
 Check = Callable[[str, Any], None]
 
 
-def read_body(data: bytes, checks: Mapping[str, Check], required: Collection[str]) -> Json:
+class Fields(Names):
+    """The fields of a request, with the checks of their values and of the names within them."""
+
+    __slots__ = ("checks",)
+
+    def __init__(
+        self,
+        checks: Mapping[str, Check],
+        known: Iterable[str] = (),
+        inner: Mapping[str, Names] = MappingProxyType({}),
+        item: str = "[{}]",
+    ) -> None:
+        """`known` have no checks; `item` is how errors name an item of an array."""
+        super().__init__((*checks, *known), inner)
+        self.checks: dict[str, Check | None] = {**dict.fromkeys(self.known), **checks}
+        for name, names in inner.items():
+            self.checks[name] = _check_both(checks.get(name), partial(names.check, item=item))
+
+    def check_body(self, body: Json) -> None:
+        """Check a request; null means absent. Raises BadRequest."""
+        checks = self.checks
+        for name, value in body.items():
+            if name not in checks:
+                # Null counts here: it may take back a limit that was read.
+                if (meant := self.maybe_meant(name)) is not None:
+                    raise refuse_spelling(name, meant)
+            elif value is not None and (check := checks[name]) is not None:
+                check(name, value)
+
+
+def _check_both(first: Check | None, then: Check) -> Check:
+    if first is None:
+        return then
+
+    def check(name: str, value: Any) -> None:
+        first(name, value)
+        then(name, value)
+
+    return check
+
+
+def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
     """Parse a request's body and check its fields; null means absent. Raises BadRequest."""
     try:
         body = orjson.loads(data)
@@ -60,9 +104,7 @@ def read_body(data: bytes, checks: Mapping[str, Check], required: Collection[str
         ) from error
     if type(body) is not dict:
         raise BadRequest(f"The request body must be a JSON object, not {_KINDS[type(body)]}.")
-    for name, value in body.items():
-        if value is not None and name in checks:
-            checks[name](name, value)
+    fields.check_body(body)
     for name in required:
         if body.get(name) is None:
             raise missing(name)

@@ -56,7 +56,7 @@ class TinyCaller(Caller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         checks = {"to": fields.check_string, "lines": fields.check_array}
-        body = fields.read_body(data, checks, required=checks)
+        body = fields.read_body(data, fields.Fields(checks), required=checks)
         flow = body.get("flow") is True
         return CompletionRequest(body, body["to"], flow, True, max_tokens=body.get("most"))
 

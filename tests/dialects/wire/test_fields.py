@@ -15,6 +15,7 @@ from gateway.dialects.records import CompletionRequest, Target
 from gateway.dialects.responses.over_chat_request import SHARED
 from gateway.dialects.wire.fields import (
     Field,
+    Fields,
     dump_request,
     maybe_read_text,
     read_body,
@@ -76,7 +77,7 @@ def refuse(read: Callable[[], object]) -> BadRequest:
     ],
 )
 def test_a_body_that_is_no_object_is_refused(data: bytes, said: str) -> None:
-    assert said in refuse(lambda: read_body(data, {}, ())).message
+    assert said in refuse(lambda: read_body(data, Fields({}), ())).message
 
 
 def test_a_field_is_named_by_its_place() -> None:

@@ -1,0 +1,104 @@
+"""The tables of callers' fields: what a request may state under several names, and which spellings it may use.
+
+A name that the gateway checks, reads, writes or leaves out has one spelling (`names` says why).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, get_args
+
+from gateway.dialects.records import SAMPLING, Json, MaxTokensField, Taken
+from gateway.dialects.wire.billed import CACHES, FUNCTION, GEMINI_TOOLS, MAY_COST, STATE
+from gateway.dialects.wire.fields import MAX_TOKENS_BOUND, Check, Fields, check_integer
+from gateway.dialects.wire.multiplied import MULTIPLIED
+from gateway.dialects.wire.names import Names
+
+MAX_CHOICES: Final = 128
+"""Choices of a reply: OpenAI's own limit."""
+_CHOICES: Final = (
+    # As TGI and vLLM (`best_of`), Google, Hugging Face, Cohere, DeepInfra and AI21 call `n`, and beams.
+    *("beam_width", "best_of", "candidate_count", "n_completions", "num_beams", "num_completions"),
+    *("num_generations", "num_outputs", "num_responses", "num_results", "num_return_sequences"),
+    *("num_samples", "samples"),
+)
+_LIMITS: Final = (
+    # As Google, TGI and Hugging Face, llama.cpp, Ollama and Llama's API call the limit of output.
+    *("max_completion_tokens", "max_gen_len", "max_length", "max_new_tokens", "max_output_tokens"),
+    *("max_tokens", "max_tokens_to_sample", "n_predict", "num_predict"),
+    # These may let a model write more: vLLM's and SGLang's least outputs, and budgets of DashScope and
+    # llama.cpp for reasoning.
+    *("min_length", "min_new_tokens", "min_tokens"),
+    *("reasoning_budget", "thinking_budget", "thinking_budget_tokens"),
+)
+COUNTED: Final[Mapping[str, Check]] = {
+    **dict.fromkeys(_CHOICES, check_integer(0, MAX_CHOICES)),
+    # -1 is no limit to llama.cpp.
+    **dict.fromkeys(_LIMITS, check_integer(-1, MAX_TOKENS_BOUND)),
+}
+"""Fields that multiply the output, which the hold covers, with their checks."""
+
+FILE_NAMES: Final = Names(("data", "file_data", "file_id", "url"))
+"""Members of a file in a conversation."""
+_CACHE_NAMES: Final = Names(CACHES)
+_PLACE: Final = Names(("file_ids", "id", "skills", "type"))
+_PLACES: Final = {"container": _PLACE, "environment": _PLACE}
+_TOOL: Final = Names(
+    {*STATE, *FUNCTION, *GEMINI_TOOLS, "cache_control", "description", "file_ids"}
+    | {"input_schema", "max_uses", "parameters", "strict", "type"},
+    _PLACES,
+)
+TOOL_NAMES: Final = Names(_TOOL.known, {**_PLACES, "tools": _TOOL})
+"""Members of a tool. Some hold tools themselves (`namespace`)."""
+_READ: Final = frozenset(
+    {*MAY_COST, *SAMPLING, *get_args(MaxTokensField), *get_args(Taken), "anthropic_version"}
+    | {"file", "functions", "include", "input", "max_output_tokens", "messages", "model", "n"}
+    | {"prompt", "reasoning_effort", "store", "stream", "text", "user"}
+)
+"""Fields that the gateway reads, writes or leaves out in a request of some dialect."""
+_WITHIN: Final[Mapping[str, Names]] = {
+    "container": _PLACE,
+    "extra_body": Names(
+        CACHES, {"google": _CACHE_NAMES}, {*MAY_COST, *COUNTED, "messages", "model", "n"}
+    ),
+    "google": Names(CACHES, {"google": _CACHE_NAMES}),
+    "output_config": Names(("effort", "format")),
+    "reasoning": Names(("effort", "enabled", "exclude", "max_tokens", "summary")),
+    "stream_options": Names(("include_usage",)),
+    "thinking": Names(("budget_tokens", "type")),
+    "tool_choice": Names(("mode", "name", "type"), {"tools": _TOOL}),
+    "tools": TOOL_NAMES,
+    "web_search_options": Names(("allowed_domains", "blocked_domains", "max_uses")),
+}
+"""The members of fields that the gateway reads or writes."""
+
+
+def list_names(service: str) -> frozenset[str]:
+    """Return the fields that no other spelling may stand for in a request of a dialect or a service."""
+    return _READ.union(MULTIPLIED.get(service, ()))
+
+
+def make_fields(service: str, checks: Mapping[str, Check]) -> Fields:
+    """Make the table of the fields of a service's requests."""
+    return Fields(checks, list_names(service), _WITHIN)
+
+
+class TextFields(Fields):
+    """The fields of a request for text."""
+
+    __slots__ = ("_others",)
+
+    def __init__(self, service: str, checks: Mapping[str, Check], item: str = "[{}]") -> None:
+        super().__init__({**COUNTED, **checks}, list_names(service), _WITHIN, item)
+        self._others = COUNTED.keys() - checks.keys()
+
+    def count_output(self, body: Json, n: int, limit: int) -> tuple[int, int | None]:
+        """Return the choices and the limit of each, as a provider may read them.
+
+        `n` and `limit` are the dialect's own. Without a limit (0), no other field sets one.
+        """
+        if self._others.isdisjoint(body):
+            return n, limit or None
+        limits = [limit, *(body.get(name) or 0 for name in _LIMITS)]
+        most = max(limits) if limit and min(limits) >= 0 else None
+        return max(n, *(body.get(name) or 0 for name in _CHOICES)), most

@@ -1,0 +1,91 @@
+"""Names of members that the gateway reads or writes, and other spellings that a provider may read as them.
+
+Providers written in Go match names without regard to case (`encoding/json`), and of several the last one
+counts. Google's endpoints read camelCase beside snake_case. A member `Max_Tokens` or `maxTokens` would so
+pass unchecked here and count there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from gateway.dialects.records import Json
+from gateway.errors import BadRequest
+
+_SHOWN_CHARS: Final = 100
+"""Characters of a name that an error shows. Longer ones are mostly `_` and `-`."""
+_NONE: Final[Mapping[str, Names]] = MappingProxyType({})
+
+
+def fold(name: str) -> str:
+    """Return a name without what providers may overlook: case, as Unicode folds it, and `_` and `-`."""
+    # It maps 'ſ' to s and the Kelvin sign to k, as Go's `strings.EqualFold` does.
+    return name.casefold().replace("_", "").replace("-", "")
+
+
+class Names:
+    """The members of an object, or of the objects in an array, that the gateway reads or writes."""
+
+    __slots__ = ("_folded", "_inner", "known", "plain")
+
+    def __init__(
+        self,
+        known: Iterable[str],
+        inner: Mapping[str, Names] = _NONE,
+        elsewhere: Iterable[str] = (),
+    ) -> None:
+        """`inner`: the names within members. `elsewhere`: names that are refused in every spelling."""
+        self.known = frozenset((*known, *inner))
+        self.plain = self.known.difference(inner)
+        """The names of members that need no look inside: nearly all objects have no others."""
+        # Of two known spellings, errors name the one with `_`, which sorts last.
+        self._folded = {fold(name): name for name in (*sorted(elsewhere), *sorted(self.known))}
+        self._inner = inner
+
+    def maybe_meant(self, name: str) -> str | None:
+        """Return the known name that a provider may read in an unknown one."""
+        return self._folded.get(fold(name))
+
+    def check(self, where: str, held: object, item: str = "[{}]") -> None:
+        """Refuse a member that could be read as another one. Raises BadRequest.
+
+        `item` is how errors name an item of an array.
+        """
+        if type(held) is dict and held.keys() <= self.plain:
+            return
+        if found := self.find(held, item):
+            raise refuse_spelling(where + found[0], found[1])
+
+    def find(self, held: object, item: str) -> tuple[str, str] | None:
+        """Return the path of a member that could be read as another one, and that one's name."""
+        if type(held) is list:
+            for index, one in enumerate(held):
+                if type(one) is not dict or one.keys() <= self.plain:
+                    continue
+                if found := self._find_member(one, item):
+                    return f"{item.format(index)}{found[0]}", found[1]
+            return None
+        return self._find_member(held, item) if type(held) is dict else None
+
+    def _find_member(self, held: Json, item: str) -> tuple[str, str] | None:
+        known = self.known
+        if not held.keys() <= known:
+            for name in held:
+                if name not in known and (meant := self.maybe_meant(name)):
+                    return f".{name}", meant
+        for name, inner in self._inner.items():
+            if name in held and (found := inner.find(held[name], item)):
+                return f".{name}{found[0]}", found[1]
+        return None
+
+
+def refuse_spelling(name: str, meant: str) -> BadRequest:
+    """Make the error for a member that a provider may read as the one `meant`."""
+    shown = name[:_SHOWN_CHARS]
+    return BadRequest(
+        f"Unsupported parameter: '{shown}' could be read as '{meant}' by the provider. Write '{meant}'.",
+        param=shown,
+        code="unsupported_parameter",
+    )

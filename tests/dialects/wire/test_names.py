@@ -1,0 +1,102 @@
+"""Every name that a caller's table knows has one spelling, at every path."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from gateway.dialects import audio, embeddings, images, texts
+from gateway.dialects.base import Caller
+from gateway.dialects.chat import dialect as chat
+from gateway.dialects.exchanges import COUNT_TOKENS, EVERY_CALLER, EXCHANGES, SERVICES
+from gateway.dialects.messages import caller as messages
+from gateway.dialects.records import Target
+from gateway.dialects.responses import caller as responses
+from gateway.dialects.wire.billed import BILLED
+from gateway.dialects.wire.fields import Fields
+from gateway.dialects.wire.multiplied import MULTIPLIED
+from gateway.dialects.wire.names import fold
+from gateway.errors import BadRequest
+from tests.support.rows import each_row
+
+FIELDS: Final[dict[str, Fields]] = {
+    "chat": chat._FIELDS,
+    "messages": messages._FIELDS,
+    "responses": responses._FIELDS,
+    "embeddings": embeddings._FIELDS,
+    "completions": texts._FIELDS,
+    "images": images._FIELDS,
+    "rerank": texts._RERANK_FIELDS,
+    "speech": audio._SPEECH_FIELDS,
+    "transcripts": audio._FIELDS,
+}
+SAID: Final = [{"role": "user", "content": "Hi"}]
+LEAST: Final[dict[str, dict[str, Any]]] = {
+    "chat": {"messages": SAID},
+    "messages": {"messages": SAID, "max_tokens": 9},
+    "completions": {"prompt": "Hi"},
+    "images": {"prompt": "Hi"},
+    "rerank": {"query": "Hi", "documents": ["Ho"]},
+    "transcripts": {},
+}
+
+
+def spell(name: str) -> set[str]:
+    """Return the name in upper case, as camelCase, with `-`, and as Unicode folds it."""
+    head, *rest = name.split("_")
+    return {
+        name.upper(),
+        head + "".join(one.capitalize() for one in rest),
+        name.replace("_", "-"),
+        name.replace("s", "\u017f").replace("k", "\u212a"),
+    }
+
+
+def refuse(caller: Caller, name: str, value: object) -> BadRequest:
+    least = LEAST.get(caller.name, {"input": "Hi"})
+    with pytest.raises(BadRequest) as refused:
+        caller.parse_request(orjson.dumps({"model": "m", **least, name: value}))
+    return refused.value
+
+
+@each_row("caller", [*EVERY_CALLER, COUNT_TOKENS.caller])
+def test_only_the_exact_spelling_of_a_known_name_passes(caller: Caller) -> None:
+    known = FIELDS[caller.name].known
+    assert known >= {
+        *BILLED,
+        *MULTIPLIED.get(caller.name, ()),
+        *LEAST.get(caller.name, ()),
+        "model",
+    }
+    for name in known:
+        for written in spell(name) - known:
+            for value in ("x", None):
+                error = refuse(caller, written, value)
+                assert (error.param, error.code) == (written, "unsupported_parameter")
+                assert fold(error.message.rpartition("Write '")[2][:-2]) == fold(name)
+
+
+def test_names_that_differ_in_more_pass() -> None:
+    body = {"model": "m", **LEAST["chat"], "userId": 1, "topKey": 1, "modelx": 1, "": 1, "-": None}
+    assert EXCHANGES["chat"]["chat"].caller.parse_request(orjson.dumps(body)).body == body
+
+
+def test_an_error_shows_the_beginning_of_a_long_name() -> None:
+    error = refuse(EVERY_CALLER[0], "m_" + "_" * 5000 + "odel", 1)
+    assert len(error.message) < 300
+
+
+@each_row("service", [*MULTIPLIED])
+def test_services_refuse_each_field_that_makes_more_of_them(service: str) -> None:
+    exchange = next(one for one in SERVICES if one.caller.name == service)
+    for name in MULTIPLIED[service]:
+        if name in FIELDS[service].checks and FIELDS[service].checks[name] is not None:
+            continue  # counted, where it can be: `requests/*.txt`
+        body = {"model": "m", **LEAST.get(service, {"input": "Hi"}), name: "2"}
+        request = exchange.caller.parse_request(orjson.dumps(body))
+        target = Target("theirs", unit="character" if service == "speech" else "token")
+        with pytest.raises(BadRequest) as refused:
+            exchange.write_request(request, target)
+        assert refused.value.param == name
