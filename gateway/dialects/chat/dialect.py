@@ -23,7 +23,7 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads, maybe_splice
 from gateway.dialects.wire.known import FILE_NAMES, MAX_CHOICES, TextFields
-from gateway.dialects.wire.names import Names
+from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import (
@@ -122,8 +122,9 @@ def _check_content(where: str, content: object, request: CompletionRequest) -> N
         if kind is None:
             raise fields.refuse_part(f"{where}[{index}]", part)
         if len(part) > _TWO or kind not in part:
-            names = _PART if kind in _PART.known else Names({kind, *_PART.known})
-            names.check(f"{where}[{index}]", part)
+            _PART.check(f"{where}[{index}]", part)
+            if kind not in _PART.known:
+                check_spelling(f"{where}[{index}]", part, kind)
         if kind in _FILE_PARTS or "audio" in kind or _LINKED_PART.fullmatch(kind):
             _add_file(f"{where}[{index}]", kind, part, request)
 

@@ -81,6 +81,14 @@ class Names:
         return None
 
 
+def check_spelling(where: str, held: Json, meant: str) -> None:
+    """Refuse a member that could be read as `meant`, a name that the caller chose. Raises BadRequest."""
+    folded = fold(meant)
+    for name in held:
+        if name != meant and fold(name) == folded:
+            raise refuse_spelling(f"{where}.{name}", meant)
+
+
 def refuse_spelling(name: str, meant: str) -> BadRequest:
     """Make the error for a member that a provider may read as the one `meant`."""
     shown = name[:_SHOWN_CHARS]
