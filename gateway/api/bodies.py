@@ -192,20 +192,31 @@ def count_body(call: Call, size: int) -> None:
     share = gateway.shares.get(call.key.account.id)
     own = size if share is None else share.buffered_bytes + size
     budget = gateway.config.server.max_bodies_mb << 20
-    if own > budget // ACCOUNT_SHARE and own > call.buffered_bytes + size:
-        raise errors.RateLimited(
-            "The requests in flight of your account exceed its share of memory. Try again shortly."
-        )
-    is_full = (
-        gateway.buffered_bytes + size > budget and gateway.buffered_bytes > call.buffered_bytes
-    )
-    # Only accounts that use more than an equal part are refused, so a crowd of large accounts cannot
-    # starve a small one.
-    if is_full and own > _find_limit(call, size):
-        raise errors.Overloaded(
-            "The requests in flight exceed the gateway's memory for bodies. Try again shortly."
+    used = gateway.buffered_bytes + size
+    if own > budget // ACCOUNT_SHARE or used > budget:
+        accounts = {*gateway.shares, call.key.account.id}
+        check_share(
+            budget, used, own, call.buffered_bytes + size, accounts=len(accounts), what="memory"
         )
     _count(call, size)
+
+
+def check_share(budget: int, used: int, own: int, mine: int, *, accounts: int, what: str) -> None:
+    """Refuse a request that would take more of a budget than its account may use.
+
+    `used` bytes would be taken by so many accounts together, `own` by this one, `mine` by the request.
+    Raises Overloaded, RateLimited.
+    """
+    if own > budget // ACCOUNT_SHARE and own > mine:
+        raise errors.RateLimited(
+            f"The requests in flight of your account exceed its share of {what}. Try again shortly."
+        )
+    # Only accounts that use more than an equal part are refused, so a crowd of large accounts cannot
+    # starve a small one.
+    if used > budget and used > mine and own > _find_limit(budget, used, accounts):
+        raise errors.Overloaded(
+            f"The requests in flight exceed the gateway's {what} for bodies. Try again shortly."
+        )
 
 
 def count_reply(call: Call, size: int) -> bool:
@@ -218,8 +229,10 @@ def count_reply(call: Call, size: int) -> bool:
 def may_read(call: Call) -> bool:
     """Return whether more of the reply may be read: its account has room, or it is the reply `ahead`."""
     assert call.key is not None
-    share = call.gateway.shares.get(call.key.account.id)
-    if share is None or share.buffered_bytes <= _find_limit(call):
+    gateway, share = call.gateway, call.gateway.shares.get(call.key.account.id)
+    budget = gateway.config.server.max_bodies_mb << 20
+    limit = _find_limit(budget, gateway.buffered_bytes, len(gateway.shares))
+    if share is None or share.buffered_bytes <= limit:
         return True
     if share.ahead is None:
         share.ahead = call
@@ -249,15 +262,9 @@ def _count(call: Call, size: int) -> None:
         del gateway.shares[account]
 
 
-def _find_limit(call: Call, more: int = 0) -> int:
-    """Return the bytes that an account may use if all accounts together use `more` than now."""
-    assert call.key is not None
-    gateway = call.gateway
-    budget = gateway.config.server.max_bodies_mb << 20
-    if gateway.buffered_bytes + more <= budget:
-        return budget // ACCOUNT_SHARE
-    accounts = {*gateway.shares, call.key.account.id}
-    return budget // max(len(accounts), ACCOUNT_SHARE)
+def _find_limit(budget: int, used: int, accounts: int) -> int:
+    """Return the bytes of a budget that each account may use if they use so many together."""
+    return budget // (ACCOUNT_SHARE if used <= budget else max(accounts, ACCOUNT_SHARE))
 
 
 LOOP_MS: Final = 3.0

@@ -59,6 +59,21 @@ class Share:
     """The request whose reply is read to its end although the share is full."""
 
 
+@dataclass(slots=True)
+class Disk:
+    """The callers' files on disk, see `uploads`."""
+
+    used_bytes: int = 0
+    waiting_bytes: int = 0
+    """Those of `used_bytes` that are not written yet."""
+    shares: dict[int, int] = field(default_factory=dict)
+    """Each account's part of `used_bytes`, by its id; absent if it has none."""
+    thread: ThreadPoolExecutor = field(
+        default_factory=partial(ThreadPoolExecutor, 1, thread_name_prefix="uploads")
+    )
+    """Reads and writes the files, one after the other."""
+
+
 MAX_FAILURES: Final = 20
 """How many of the latest failures the page Health shows: they fill a screen."""
 SERVER_ERROR: Final = 500
@@ -94,10 +109,7 @@ class Gateway:
     shares: dict[int, Share] = field(default_factory=dict)
     """Each account's part of `buffered_bytes`, by its id; absent if it has none."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
-    upload_thread: ThreadPoolExecutor = field(
-        default_factory=partial(ThreadPoolExecutor, 1, thread_name_prefix="uploads")
-    )
-    """Reads and writes files on disk, one after the other."""
+    disk: Disk = field(default_factory=Disk)
     counting: Counting = field(default_factory=Counting)
     rates: WeakKeyDictionary[Key | Account, Rates] = field(default_factory=WeakKeyDictionary)
     """The rates of keys and accounts that made requests, as long as the ledger knows them."""
@@ -146,7 +158,7 @@ class Gateway:
             self.renewals.close()
         self.routes.close()
         self.large_bodies.close()
-        self.upload_thread.shutdown(wait=False)
+        self.disk.thread.shutdown(wait=False)
 
     def find_rates(self, key: Key, now: float) -> Rates:
         """Return the key's rates, and above them its account's, with the limits in force."""

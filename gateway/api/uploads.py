@@ -1,30 +1,32 @@
 """Forms with a file, read as they arrive. A small file is kept in memory, a larger one on disk.
 
 The file on disk has no name, so nothing is left of it once the request or the process has ended. It can
-be read again for each route. A byte on disk counts as an eighth of a byte in memory.
+be read again for each route. Accounts share the room on disk like that in memory. The ledger is on the
+same disk, so files stop while little of it is free.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import IO, Final, TypeVar
 
-import orjson
 from aiohttp import hdrs, web
 
-from gateway.api.bodies import check_encoding, count_body, read_pieces
+from gateway.api.admission import find_model
+from gateway.api.bodies import check_encoding, check_share, count_body, read_pieces, run_at
 from gateway.api.completions import serve_completion
-from gateway.api.state import Call
+from gateway.api.state import Call, Disk
 from gateway.dialects.wire.forms import FormReader
 from gateway.errors import Overloaded
+from gateway.tasks import Place
 
 log = logging.getLogger("gateway.uploads")
 
@@ -32,14 +34,22 @@ MEMORY_BYTES: Final = 256 << 10
 """Bytes of a file in memory at once: a whole small file, or the part that waits for the disk."""
 HEAD_BYTES: Final = 64
 """Bytes of a file that tell its format."""
-DISK_FACTOR: Final = 8
-"""Bytes on disk that count as one byte in memory, of which a machine has less."""
+FREE_BYTES: Final = 512 << 20
+"""Bytes that files leave free on their disk: the ledger grows there, too."""
+LOOP_PARTS: Final = 16
+"""Parts of a form that are read on the event loop at once: they take 0.2 ms."""
+LOOP_FIELD_BYTES: Final = 64 << 10
+"""Bytes of fields that are written as JSON on the event loop, whatever they contain: they take 1 ms."""
 Result = TypeVar("Result")
 
 
 async def serve_form(http: web.Request, call: Call) -> web.StreamResponse:
     """Serve a request whose body is a form, and keep its file until the reply has left."""
-    kept = KeptFile(call.gateway.config.storage.path.parent, call.gateway.upload_thread)
+    assert call.key is not None
+    gateway = call.gateway
+    most_bytes = gateway.config.server.max_uploads_mb << 20
+    folder = gateway.config.storage.path.parent
+    kept = KeptFile(folder, gateway.disk, call.key.account.id, most_bytes)
     try:
         return await serve_completion(http, call, partial(read_form, kept))
     finally:
@@ -49,46 +59,58 @@ async def serve_form(http: web.Request, call: Call) -> web.StreamResponse:
 async def read_form(kept: KeptFile, http: web.Request, call: Call) -> bytes:
     """Read the form; its file is the call's `upload`. Return its fields as JSON.
 
-    Raises as `read_body`.
+    Raises as `read_body`, and as soon as the form names its model as `find_model`: of a file that comes
+    before that, no more is kept than the account's share of the disk.
     """
     check_encoding(http.headers)
     form = FormReader(http.headers.get(hdrs.CONTENT_TYPE, ""))
+    is_found = False
 
     async def take(data: bytes) -> None:
-        count_body(call, len(data) // DISK_FACTOR if kept.is_on_disk else len(data))
-        await kept.add(form.feed(data))
+        nonlocal is_found
+        place = Place.THREAD if form.count_parts(data) > LOOP_PARTS else Place.NOW
+        file = await run_at(call, place, partial(form.feed, data))
+        count_body(call, len(data) - len(file) if kept.is_on_disk else len(data))
+        if not is_found and (model := form.find_text("model")) is not None:
+            await find_model(call, model, call.dialect.kind)
+            is_found = True
+        await kept.add(file)
 
     began = time.monotonic()
     await read_pieces(http, call, call.gateway.config.server.max_body_mb << 20, take)
     call.waited_seconds += time.monotonic() - began
-    form.close()
+    place = Place.THREAD if form.field_bytes > LOOP_FIELD_BYTES else Place.NOW
+    fields = await run_at(call, place, form.dump)
     await kept.finish(form.file_name, form.content_type)
     call.upload = kept
-    return orjson.dumps(form.fields)
+    return fields
 
 
 class KeptFile:
-    """An `Upload`."""
+    """An `Upload`. What adds to it raises Overloaded and RateLimited while the disk has no room."""
 
     __slots__ = (
-        "_file", "_folder", "_pieces", "_thread", "_waiting_bytes",
+        "_account", "_disk", "_disk_bytes", "_file", "_folder", "_most_bytes", "_pieces", "_waiting_bytes",
         "content_type", "head", "is_on_disk", "name", "size",
     )  # fmt: skip
 
-    def __init__(self, folder: Path, thread: Executor) -> None:
-        """`folder`: where the file is kept if that can be written. `thread` does one job at a time."""
+    def __init__(self, folder: Path, disk: Disk, account: int, most_bytes: int) -> None:
+        """Keep an account's file in a folder if that can be written; all files have at most so many bytes."""
         self.name = self.content_type = ""
         self.size = 0
         self.head = b""
         self.is_on_disk = False
         self._folder = folder
-        self._thread = thread
+        self._disk = disk
+        self._account = account
+        self._most_bytes = most_bytes
         self._file: IO[bytes] | None = None
         self._pieces: list[bytes] = []
         self._waiting_bytes = 0
+        self._disk_bytes = 0
 
     async def add(self, data: bytes) -> None:
-        """Add bytes to the end. Raises Overloaded if the disk takes no more."""
+        """Add bytes to the end."""
         self._pieces.append(data)
         self._waiting_bytes += len(data)
         self.size += len(data)
@@ -96,7 +118,7 @@ class KeptFile:
             await self._write()
 
     async def finish(self, name: str, content_type: str) -> None:
-        """Note that the file is whole. Raises as `add`."""
+        """Note that the file is whole."""
         self.name, self.content_type = name, content_type
         if self.is_on_disk:
             await self._write()
@@ -113,20 +135,55 @@ class KeptFile:
         """Release the file after the thread's pending work on it."""
         self._pieces = []
         if self.is_on_disk:
-            self._thread.submit(self._close)
+            self._disk.thread.submit(self._close)
+            # Free space is looked at in the same thread, so the file is gone by then.
+            self._count(-self._disk_bytes)
 
     async def _write(self) -> None:
-        pieces, self._pieces, self._waiting_bytes = self._pieces, [], 0
+        pieces, self._pieces = self._pieces, []
+        size, self._waiting_bytes = self._waiting_bytes, 0
         self.is_on_disk = True
         try:
-            await self._run(partial(self._store, b"".join(pieces)))
+            self._check_room(size, await self._run(self._find_free))
+            self._count(size)
+            self._disk.waiting_bytes += size
+            try:
+                await self._run(partial(self._store, b"".join(pieces)))
+            finally:
+                self._disk.waiting_bytes -= size
         except OSError as error:
             log.error("a caller's file cannot be kept: %s", error)  # noqa: TRY400
             raise Overloaded("The gateway has no room for files. Try again shortly.") from error
 
-    def _store(self, data: bytes) -> None:
-        # Done wholly in the thread, so that a cancelled task cannot lose an open file.
+    def _check_room(self, size: int, free_bytes: int) -> None:
+        """Check the account's share of the disk, and that enough stays free. Raises OSError, too."""
+        disk = self._disk
+        room = free_bytes - disk.waiting_bytes - FREE_BYTES
+        if room < size:
+            raise OSError(errno.ENOSPC, f"less than {FREE_BYTES >> 20} MiB would stay free")
+        # Shared is what there is: on a small disk one account must not take it all.
+        budget = min(self._most_bytes, disk.used_bytes + room)
+        own, mine = disk.shares.get(self._account, 0) + size, self._disk_bytes + size
+        used, accounts = disk.used_bytes + size, len({*disk.shares, self._account})
+        check_share(budget, used, own, mine, accounts=accounts, what="disk space")
+
+    def _count(self, size: int) -> None:
+        disk, account = self._disk, self._account
+        disk.used_bytes += size
+        self._disk_bytes += size
+        disk.shares[account] = disk.shares.get(account, 0) + size
+        # Accounts without files must not lower the equal part of the others.
+        if not disk.shares[account]:
+            del disk.shares[account]
+
+    def _find_free(self) -> int:
+        # The file is opened in the thread, so that a cancelled task cannot lose it.
         self._file = self._file or _open(self._folder)
+        told = os.fstatvfs(self._file.fileno())
+        return told.f_bavail * told.f_frsize
+
+    def _store(self, data: bytes) -> None:
+        assert self._file is not None
         self._file.write(data)
         self._file.flush()
 
@@ -135,7 +192,7 @@ class KeptFile:
             self._file.close()
 
     async def _run(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return await asyncio.get_running_loop().run_in_executor(self._disk.thread, work)
 
 
 def _open(folder: Path) -> IO[bytes]:

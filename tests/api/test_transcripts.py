@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import struct
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from email.parser import BytesParser
 from email.policy import HTTP
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
-from gateway.api.uploads import DISK_FACTOR, MEMORY_BYTES, KeptFile
+from gateway.api.state import Disk
+from gateway.api.uploads import FREE_BYTES, MEMORY_BYTES, KeptFile
 from gateway.dialects.wire.forms import MAX_PARTS
-from gateway.errors import Overloaded
+from gateway.errors import Overloaded, RateLimited
 from tests.api.language import BOUNDARY, END, SOUND, TRANSCRIPTIONS, make_form, make_part
 from tests.api.scene import Vitals
 from tests.console.kit import API, Console, open_console, start_console
@@ -163,9 +165,9 @@ LONG: Final = make_part("a", "", extra="X: " + "y" * 9000 + "\r\n")
 @each_row(
     ("body", "status", "said"),
     [
-        (make_part("a[]", "") * (MAX_PARTS + 1) + NAMED + END, 400, "more than 256 parts"),
-        (LONG + NAMED, 400, "large a head"),
-        (ENDLESS, 400, "large a head"),
+        (make_part("a[]", "") * (MAX_PARTS + 1) + NAMED + END, 400, "more than 64 parts"),
+        (LONG + NAMED, 400, "larger than 1 KiB"),
+        (ENDLESS, 400, "larger than 1 KiB"),
         (make_form("hearing/0", bytes(2**20)), 413, "larger than 1 MiB"),
     ],
 )
@@ -218,21 +220,32 @@ async def test_nothing_is_left_of_a_caller_that_leaves(stage: Stage, stage_of: s
     assert len(stage.alpha.exchanges) == (sent is body)
 
 
+async def test_a_model_that_the_key_may_not_use_is_refused_as_soon_as_it_is_named(
+    stage: Stage,
+) -> None:
+    head = request("POST", PATH, headers(stage) | {"Content-Length": str(2**20)})
+    for model, code in (("x", "model_not_found"), (stage.fresh("plain"), "unsupported_value")):
+        async with connect(stage.gateway.port) as call:
+            await call.send(head + make_part("model", model) + make_part("file", LARGE, "a.mp3"))
+            check_error(await call.read_all(), 400, code)
+    assert list(list_open(stage)) == []
+
+
 @pytest.fixture
-def thread() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as thread:
-        yield thread
+def disk() -> Iterator[Disk]:
+    disk = Disk()
+    with disk.thread:
+        yield disk
+    assert (disk.used_bytes, disk.waiting_bytes, disk.shares) == (0, 0, {})
 
 
 def list_names(folder: Path) -> list[str]:
     return [one.name for one in folder.iterdir()]
 
 
-async def test_a_file_is_kept_wherever_one_can_be_written(
-    tmp_path: Path, thread: ThreadPoolExecutor
-) -> None:
+async def test_a_file_is_kept_wherever_one_can_be_written(tmp_path: Path, disk: Disk) -> None:
     for folder in (tmp_path, tmp_path / "missing"):
-        kept = KeptFile(folder, thread)
+        kept = KeptFile(folder, disk, 1, 2**30)
         for _ in range(10):
             await kept.add(SOUND)
         await kept.finish("a.mp3", "audio/mpeg")
@@ -244,16 +257,49 @@ async def test_a_file_is_kept_wherever_one_can_be_written(
 
 
 async def test_a_full_disk_is_no_fault_of_the_caller(
-    tmp_path: Path, thread: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(**_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", fail)
-    kept = KeptFile(tmp_path, thread)
+    kept = KeptFile(tmp_path, disk, 1, 2**30)
     with pytest.raises(Overloaded, match="no room for files"):
         await kept.add(LARGE)
     kept.close()
+
+
+@each_row(
+    ("accounts", "free", "most", "kept"),
+    [
+        (range(10), FREE_BYTES + 3 * len(LARGE), 2**30, 3),
+        (range(10), FREE_BYTES + len(LARGE) - 1, 2**30, 0),
+        ([1] * 10, FREE_BYTES + 8 * len(LARGE), 2**30, 4),
+        ([1] * 10, 2**40, 6 * len(LARGE), 3),
+        ([1] * 9 + [2], 2**40, 6 * len(LARGE), 4),
+        ([1, 2, 2, 2], 2**40, 1, 1),
+    ],
+)
+async def test_files_share_what_the_ledger_does_not_need(
+    tmp_path: Path,
+    disk: Disk,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    accounts: Sequence[int],
+    free: int,
+    most: int,
+    kept: int,
+) -> None:
+    """All at once: what is promised and not written yet is not free. An account has half."""
+    told = SimpleNamespace(f_bavail=free, f_frsize=1)
+    monkeypatch.setattr(os, "fstatvfs", lambda _: told)
+    files = [KeptFile(tmp_path, disk, one, most) for one in accounts]
+    results = await asyncio.gather(*(one.add(LARGE) for one in files), return_exceptions=True)
+    refused = [one for one in results if one is not None]
+    assert all(isinstance(one, Overloaded | RateLimited) for one in refused)
+    assert len(files) - len(refused) == kept, results
+    for one in files:
+        one.close()
 
 
 EAR: Final = '[models."ear"]\nkind = "audio"\nroutes = ["demo/ear"]\nprice = "free"\n'
@@ -276,20 +322,22 @@ async def end_uploads(calls: Sequence[Call], rest: bytes) -> None:
         await call.close()
 
 
-async def test_bytes_on_disk_count_against_the_account_for_an_eighth(tmp_path: Path) -> None:
-    """An account has two of the 4 MiB for all bodies: two files of 5 MiB, and no third."""
-    server = "max_body_mb = 8\nmax_bodies_mb = 4"
+async def test_an_account_has_half_of_the_room_on_disk(tmp_path: Path) -> None:
+    """Two files of 5 MiB are on disk, and no third; of each a piece is in memory."""
+    server = "max_body_mb = 8\nmax_bodies_mb = 4\nmax_uploads_mb = 21"
     async with open_console(tmp_path, server=server, more=EAR) as console:
         secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]
         gateway, body = console.gateway, make_form("ear", bytes(5 << 20))
         assert gateway is not None
         calls = [await begin_upload(console, secret, body, len(body) - 1) for _ in range(2)]
-        both = 2 * (MEMORY_BYTES + (len(body) - MEMORY_BYTES) // DISK_FACTOR) - 1000
-        await until(lambda: gateway.buffered_bytes > both, "both files to be counted")
+        both = 2 * (len(body) - 2 * MEMORY_BYTES)
+        await until(lambda: gateway.disk.used_bytes > both, "both files to be counted")
+        assert gateway.buffered_bytes < 3 * MEMORY_BYTES
         late = await begin_upload(console, secret, body, len(body))
         check_error(await late.read_all(), 429, "rate_limit_exceeded")
         await late.close()
         await end_uploads(calls, body[-1:])
+        assert (gateway.disk.used_bytes, gateway.buffered_bytes) == (0, 0)
 
 
 @pytest.mark.slow

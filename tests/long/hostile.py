@@ -291,6 +291,12 @@ ATTACKS: Final[dict[str, Attack]] = {
     "recordings": send_form(4, bytes(range(256)) * (24 * MIB // 256)),
     "lines in recordings": send_form(4, b"\r\n--hostil" * (24 * MIB // 10)),
     "parts": send_form(20, b"a", make_part('"a"', b"b") * 100_000),
+    "heads of parts": send_form(5, b"a", make_part('"a"' + ";a=b" * 1900, b"b") * 250),
+    "full heads": send_form(50, b"a", make_part('"a"' + f";b={'c' * 120}" * 7, b"") * 62),
+    "fields": send_form(50, b"a", make_part('"a"', b"b") * 250),
+    "some fields": send_form(50, b"a", make_part('"a"', b"b") * 62),
+    "large fields": send_form(4, b"a", make_part('"a"', b'"' * (3 * MIB - 16))),
+    "plain fields": send_form(4, b"a", make_part('"a"', b"a" * (3 * MIB - 16))),
     "segments": send_form(4, b"segments"),
 }
 FLOODS: Final = {

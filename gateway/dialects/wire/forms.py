@@ -21,12 +21,17 @@ from gateway.errors import BadRequest, BodyTooLarge, UnsupportedMediaType
 
 FILE: Final = "file"
 """The name of the one part that is a file."""
-MAX_PARTS: Final = 256
-"""Parts of a form. OpenAI's SDKs send ten at most."""
-MAX_HEAD_BYTES: Final = 8 << 10
+MAX_PARTS: Final = 64
+"""Parts of a form. OpenAI's SDKs send some twenty at most."""
+MAX_HEAD_BYTES: Final = 1 << 10
 """Bytes of the head of a part: a name, a file's name of 255 characters, a type."""
-MAX_FIELD_BYTES: Final = 4 << 20
+MAX_HEAD_ITEMS: Final = 8
+"""Lines in the head of a part, and parameters in one of them. Clients send three."""
+MAX_FIELD_BYTES: Final = 3 << 20
 """Bytes of all fields together: samples of four speakers' voices, as base64, have two MiB."""
+MAX_DEAR_BYTES: Final = 256 << 10
+"""Bytes of all fields that are no plain ASCII, or are escaped in JSON: they take ten times as long, and a
+prompt has some thousand."""
 PIECE_BYTES: Final = 128 << 10
 """Bytes of a file that are sent at a time."""
 _BOUNDARY: Final = re.compile(
@@ -34,19 +39,18 @@ _BOUNDARY: Final = re.compile(
 )
 _BOUNDARY_CHARS: Final = 200
 """Characters of a boundary; the standard allows 70."""
-_DISPOSITION: Final = re.compile(r"content-disposition:\s*form-data\s*(;.*)", re.IGNORECASE)
+_DISPOSITION: Final = re.compile(r"form-data\s*(;.*)", re.IGNORECASE)
 _PARAMETER: Final = re.compile(
     r';\s*([a-z]+\*?)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;"]*))', re.IGNORECASE
 )
 _ESCAPED: Final = re.compile(r'\\(["\\])')
-_TYPE: Final = re.compile(r"content-type:\s*([\w.+-]+/[\w.+-]+(?:;[ -~]*)?)\s*", re.IGNORECASE)
-_CODED: Final = re.compile(
-    r"content-transfer-encoding:(?!\s*(?:7bit|8bit|binary)\s*$)", re.IGNORECASE
-)
+_TYPE: Final = re.compile(r"[\w.+-]+/[\w.+-]+(?:;[ -~]*)?", re.ASCII)
+_UNCODED: Final = frozenset({"7bit", "8bit", "binary"})
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\[\]-]{1,128}")
 """The name of a field. A provider might read other names as a field that was checked."""
 _TYPED: Final = "content-type"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_CHEAP: Final = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))
 
 
 @dataclass(slots=True)
@@ -61,8 +65,8 @@ class FormReader:
     """Reads a form without I/O. Its methods raise BadRequest and BodyTooLarge."""
 
     __slots__ = (
-        "_buffer", "_delimiter", "_ended", "_field", "_field_bytes", "_is_head", "_part", "_parts",
-        "content_type", "fields", "file_name",
+        "_at", "_buffer", "_dear_bytes", "_delimiter", "_ended", "_fields", "_is_head", "_part",
+        "_parts", "_value", "content_type", "field_bytes", "file_name",
     )  # fmt: skip
 
     def __init__(self, content_type: str) -> None:
@@ -75,16 +79,22 @@ class FormReader:
             )
         self._delimiter = b"\r\n--" + boundary.encode("utf-8", "surrogateescape")
         self._buffer = b"\r\n"  # no line end precedes the first delimiter
+        self._at = 0
+        """Where in the buffer reading goes on."""
         self._is_head = False
         self._part: _Part | None = None
-        self._field: list[bytes] = []
-        self._field_bytes = self._parts = 0
+        self._value: list[bytes] = []
+        self._parts = self._dear_bytes = 0
         self._ended = False
-        self.fields: dict[str, str | list[str]] = {}
-        """The fields except the file, by name. A repeated field, or one ending in `[]`, has an array."""
+        self._fields: dict[str, list[bytes]] = {}
+        self.field_bytes = 0
         self.file_name = ""
         self.content_type = ""
         """The file's name and type; "" until its head was read."""
+
+    def count_parts(self, data: bytes) -> int:
+        """Return about how many parts begin in these bytes: each takes some µs to read."""
+        return data.count(self._delimiter)
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes of the body; return the file's bytes among them."""
@@ -92,36 +102,45 @@ class FormReader:
         file: list[bytes] = []
         while not self._ended and (self._read_head() if self._is_head else self._read_part(file)):
             pass
-        if self._ended:
-            self._buffer = b""  # bytes after the end are ignored
+        # Bytes after the end are ignored.
+        self._buffer = b"" if self._ended else self._buffer[self._at :]
+        self._at = 0
         return b"".join(file)
 
-    def close(self) -> None:
-        """Note that the body is over."""
+    def find_text(self, name: str) -> str | None:
+        """Return a field's text, or its first; None while none has come whole."""
+        values = self._fields.get(name)
+        return None if values is None else values[0].decode("utf-8", "replace")
+
+    def dump(self) -> bytes:
+        """Return the fields of a whole form as JSON: texts by name.
+
+        A repeated field, or one ending in `[]`, has an array.
+        """
         if not self._ended:
             raise BadRequest("The form in the request body ends before its last boundary.")
         if not self.file_name:
             raise missing(FILE)
+        return orjson.dumps({name: _decode(name, some) for name, some in self._fields.items()})
 
     def _read_part(self, file: list[bytes]) -> bool:
         """Read content up to a boundary; return whether it was found."""
-        buffer, delimiter = self._buffer, self._delimiter
-        at = buffer.find(delimiter)
+        buffer, delimiter, begin = self._buffer, self._delimiter, self._at
+        at = buffer.find(delimiter, begin)
         if at < 0:
             # A boundary may have begun in the last bytes.
-            at = max(len(buffer) - len(delimiter) + 1, 0)
-            self._take(buffer[:at], file)
-            self._buffer = buffer[at:]
+            self._at = max(len(buffer) - len(delimiter) + 1, begin)
+            self._take(buffer[begin : self._at], file)
             return False
         behind = at + len(delimiter)
         if len(buffer) < behind + 2:
             return False
-        self._take(buffer[:at], file)
+        self._take(buffer[begin:at], file)
         self._end_part()
         self._ended = buffer.startswith(b"--", behind)
         if not self._ended and not buffer.startswith(b"\r\n", behind):
             raise _malformed("a boundary is followed by something else")
-        self._buffer = buffer[behind:]  # with the end of its line, where the next head begins
+        self._at = behind  # with the end of its line, where the next head begins
         self._is_head = True
         return True
 
@@ -134,46 +153,54 @@ class FormReader:
         if part.file_name is not None:
             file.append(content)
             return
-        self._field_bytes += len(content)
-        if self._field_bytes > MAX_FIELD_BYTES:
+        self.field_bytes += len(content)
+        if self.field_bytes > MAX_FIELD_BYTES:
             raise BodyTooLarge(f"The form's fields are larger than {MAX_FIELD_BYTES >> 20} MiB.")
-        self._field.append(content)
+        # Counted piece by piece: one call for all would keep other threads waiting.
+        self._dear_bytes += len(content.translate(None, _CHEAP))
+        if self._dear_bytes > MAX_DEAR_BYTES:
+            raise BodyTooLarge(
+                f"The form's fields have more than {MAX_DEAR_BYTES >> 10} KiB of characters beyond"
+                " ASCII, quotes, backslashes and control characters."
+            )
+        self._value.append(content)
 
     def _end_part(self) -> None:
         part = self._part
-        if part is None or part.file_name is not None:
-            return
-        try:
-            value = b"".join(self._field).decode()
-        except UnicodeDecodeError as error:
-            raise _malformed(f"'{part.name}' is not UTF-8") from error
-        self._field = []
-        before = self.fields.get(part.name)
-        if before is None and not part.name.endswith("[]"):
-            self.fields[part.name] = value
-        elif isinstance(before, list):
-            before.append(value)
-        else:
-            self.fields[part.name] = [value] if before is None else [before, value]
+        if part is not None and part.file_name is None:
+            self._fields.setdefault(part.name, []).append(b"".join(self._value))
+            self._value = []
 
     def _read_head(self) -> bool:
         """Read the head of a part; return whether it is whole."""
-        end = self._buffer.find(b"\r\n\r\n")
-        if end > MAX_HEAD_BYTES or (end < 0 and len(self._buffer) > MAX_HEAD_BYTES):
-            raise _malformed("a part has too large a head")
+        most = self._at + MAX_HEAD_BYTES + len(_END_OF_HEAD)
+        end = self._buffer.find(_END_OF_HEAD, self._at, most)
         if end < 0:
+            if len(self._buffer) >= most:
+                raise _malformed(f"the head of a part is larger than {MAX_HEAD_BYTES >> 10} KiB")
             return False
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise _malformed(f"it has more than {MAX_PARTS} parts")
-        self._part = part = _read_part_head(self._buffer[:end])
+        self._part = part = _read_part_head(self._buffer[self._at : end])
         if part.file_name is not None:
             if self.file_name:
                 raise BadRequest("The form has more than one file.", param=FILE)
             self.file_name, self.content_type = part.file_name, part.content_type
-        self._buffer = self._buffer[end + 4 :]
+        self._at = end + len(_END_OF_HEAD)
         self._is_head = False
         return True
+
+
+_END_OF_HEAD: Final = b"\r\n\r\n"
+
+
+def _decode(name: str, values: list[bytes]) -> str | list[str]:
+    try:
+        texts = [value.decode() for value in values]
+    except UnicodeDecodeError as error:
+        raise _malformed(f"'{name}' is not UTF-8") from error
+    return texts if len(texts) > 1 or name.endswith("[]") else texts[0]
 
 
 def _read_part_head(head: bytes) -> _Part:
@@ -196,21 +223,32 @@ def _read_part_head(head: bytes) -> _Part:
 def _read_lines(head: bytes) -> dict[str, str]:
     """Read the parameters of a part, and its type."""
     try:
-        lines = head.decode().split("\r\n")
+        lines = head.decode().removeprefix("\r\n").split("\r\n", MAX_HEAD_ITEMS)
     except UnicodeDecodeError as error:
         raise _malformed("a part's head is not UTF-8") from error
+    if len(lines) > MAX_HEAD_ITEMS:
+        raise _malformed(f"the head of a part has more than {MAX_HEAD_ITEMS} lines")
     told: dict[str, str] = {}
     for line in lines:
         if _CONTROL.search(line):
             raise _malformed("a part's head has a control character")
-        if found := _DISPOSITION.fullmatch(line):
-            for key, quoted, plain in _PARAMETER.findall(found[1]):
-                told.setdefault(key.lower(), _ESCAPED.sub(r"\1", quoted) or plain.strip())
-        elif found := _TYPE.fullmatch(line):
-            told[_TYPED] = found[1]
-        elif _CODED.match(line):
+        name, _, value = line.partition(":")
+        name, value = name.lower(), value.strip()
+        if name == "content-disposition" and (found := _DISPOSITION.fullmatch(value)):
+            _read_parameters(found[1], told)
+        elif name == _TYPED and _TYPE.fullmatch(value):
+            told[_TYPED] = value
+        elif name == "content-transfer-encoding" and value.lower() not in _UNCODED:
             raise _malformed("a part is encoded; send it as it is")
     return told
+
+
+def _read_parameters(text: str, told: dict[str, str]) -> None:
+    for count, found in enumerate(_PARAMETER.finditer(text)):
+        if count == MAX_HEAD_ITEMS:
+            raise _malformed(f"the head of a part has more than {MAX_HEAD_ITEMS} parameters")
+        key, quoted, plain = found.groups("")
+        told.setdefault(key.lower(), _ESCAPED.sub(r"\1", quoted) or plain.strip())
 
 
 def _malformed(what: str) -> BadRequest:
@@ -249,7 +287,9 @@ class Form:
 
     async def read_pieces(self) -> AsyncIterator[bytes]:
         """Read the body from its beginning; only a piece of the file is in memory."""
-        yield self._begin
+        # In pieces, too: one field may have some MiB.
+        for at in range(0, len(self._begin), PIECE_BYTES):
+            yield self._begin[at : at + PIECE_BYTES]
         at = 0
         while at < self.upload.size:
             piece = await self.upload.read(at, PIECE_BYTES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from email.parser import BytesParser
 from email.policy import HTTP
@@ -9,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from gateway.dialects.wire.forms import MAX_FIELD_BYTES, PIECE_BYTES, Form, FormReader
-from gateway.errors import BadRequest, BodyTooLarge
+from gateway.dialects.wire.forms import PIECE_BYTES, Form, FormReader
+from gateway.errors import BadRequest
 from tests.support.replies import dumps
 from tests.support.rows import each_row
 
@@ -31,7 +32,6 @@ def read(body: bytes, size: int = 10**6) -> tuple[FormReader, bytes]:
     form, content = FormReader(TYPE), b""
     for at in range(0, len(body), size):
         content += form.feed(body[at : at + size])
-    form.close()
     return form, content
 
 
@@ -40,7 +40,7 @@ def test_a_form_is_read_in_any_slicing(size: int) -> None:
     form, content = read(BODY, size)
     assert content == CONTENT
     assert (form.file_name, form.content_type) == ("x", "audio/wav")
-    assert form.fields == {"model": "mö", "a[]": [""], "b": ["1", "2"]}
+    assert json.loads(form.dump()) == {"model": "mö", "a[]": [""], "b": ["1", "2"]}
 
 
 @each_row(
@@ -60,18 +60,10 @@ def test_the_name_of_a_file_is_read_as_clients_write_it(written: str, name: str)
     assert form.file_name == name
 
 
-def test_the_fields_are_bounded() -> None:
-    form = FormReader(TYPE)
-    form.feed(b'--b-1\r\nContent-Disposition: form-data; name="a"\r\n\r\n')
-    form.feed(bytes(MAX_FIELD_BYTES))
-    with pytest.raises(BodyTooLarge):
-        form.feed(bytes(100))
-
-
 @each_row("body", [BODY[:-1][: BODY.index(b"--b-1--")], b"--b-1\r\n\xff: x\r\n\r\n"])
 def test_what_is_no_form_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
-        read(body)
+        read(body)[0].dump()
 
 
 @dataclass
