@@ -1,0 +1,179 @@
+"""Whatever parses the bytes of others has a budget: each such module stands in `parsers.txt`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from inspect import signature
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+import pytest
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_parser import HttpRequestParser
+from aiohttp.web_protocol import RequestHandler
+
+from gateway.api.admission import parse_large
+from gateway.api.aiohttp_insides import TINY_CHUNKS, PacedConnection
+from gateway.cards import stripe
+from gateway.console import dispatch
+from gateway.console.fields import ConsoleError
+from gateway.dialects.chat import state
+from gateway.dialects.exchanges import CALLERS
+from gateway.dialects.wire import forms
+from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES
+from gateway.errors import BadRequest, BodyTooLarge
+from tests.support.rows import each_row
+from tests.test_package import FILES, ROOT
+
+SIGN: Final = re.compile(
+    r"^(?!\s*(?:async )?def ).*(?:\b(?:loads(?:_lenient)?|maybe_loads|read_json|\w*b(?:64|32)decode|"
+    r"parse_qsl?|unquote|construct_event|FormReader|read_pieces|read_bytes)\(|\.feed\(|csv\.reader|"
+    r"http\.query|\.cookies\.get|\(RequestHandler\))",
+    re.MULTILINE,
+)
+TABLE: Final = Path(__file__).with_name("parsers.txt").read_text("utf-8").partition("\n\n")[2]
+WHOSE: Final = re.compile(
+    r"^((?:[\w/]+ +)+)(stranger|caller|sender|provider|ours)\b *(?:.*  (\S.*))?$", re.MULTILINE
+)
+HEAD: Final = b'--b\r\nContent-Disposition: form-data; name="a"'
+
+
+def read_form(data: bytes) -> None:
+    form = forms.FormReader("multipart/form-data; boundary=b")
+    form.feed(data)
+    file = b'\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+    form.feed(b"" if b'"file"' in data else file)
+    form.feed(b"\r\n--b--")
+    form.dump()
+
+
+def read_parts(count: int) -> None:
+    read_form(b"\r\n".join([HEAD + b"\r\n\r\n"] * (count - 1)))
+
+
+def read_head(size: int) -> None:
+    head = b"\r\nContent-Disposition: form-data; name=a\r\nX: "
+    read_form(b"--b" + head + b"x" * (size - len(head)) + b"\r\n\r\n")
+
+
+def read_parameters(count: int) -> None:
+    read_form(HEAD + b";b=c" * (count - 1) + b"\r\nX: a" * (count - 1) + b"\r\n\r\n")
+
+
+def read_field(size: int, mark: bytes = b"a") -> None:
+    read_form(HEAD + b"\r\n\r\n" + mark * size)
+
+
+def read_chat(text: str) -> None:
+    parse_large(CALLERS["chat"], text.encode())
+
+
+def read_values(count: int) -> None:
+    message = '{"role":"user","content":"a"}'
+    read_chat(f'{{"model":"m","messages":[{message}],"a":[{"1," * (count - 15)}1]}}')
+
+
+def read_escapes(count: int) -> None:
+    text = '\\"' * count
+    read_chat(f'{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}')
+
+
+def open_seal(values: int) -> None:
+    """Of zeros a seventh more: sixteen bytes are good for one more value."""
+    zeros = "[" + "0," * (values + values // 7 - 1) + "0]"
+    packed = urlsafe_b64encode(zeros.encode()).decode()
+    if not state.open_seals(f"gw1.0.~{packed}", "gw1.0."):
+        raise BadRequest("no state")
+
+
+def count_chunks(count: int) -> None:
+    body = SimpleNamespace(total_bytes=count)
+    if PacedConnection.has_tiny_chunks(cast("Any", SimpleNamespace(chunks=count, _body=body))):
+        raise BadRequest("tiny")
+
+
+def read_line(size: int) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        parser = HttpRequestParser(BaseProtocol(loop), loop, 2**16)
+        parser.feed_data(b"GET " + b"/".ljust(size, b"a") + b" HTTP/1.1\r\nHost: a\r\n\r\n")
+    finally:
+        loop.close()
+
+
+def read_body(most: int, size: int) -> None:
+    """Give a body in pieces: its size is not told before."""
+
+    async def give() -> AsyncIterator[bytes]:
+        for piece in (b"a" * (size - 1), b"a"):
+            yield piece
+
+    content = SimpleNamespace(iter_any=give)
+    http = SimpleNamespace(content_length=None, content=content, protocol=None)
+    asyncio.run(dispatch.read_bytes(cast("Any", http), most))
+
+
+LINE_BYTES: Final = signature(RequestHandler).parameters["max_line_size"].default
+FEED: Final[dict[tuple[str, str], tuple[int, Callable[[int], None], type[Exception]]]] = {
+    ("api/aiohttp_insides", "max_line_size"): (LINE_BYTES, read_line, LineTooLong),
+    ("api/aiohttp_insides", "TINY_CHUNKS"): (TINY_CHUNKS, count_chunks, BadRequest),
+    ("dialects/wire/fields", "MAX_ELEMENTS"): (MAX_ELEMENTS, read_values, BodyTooLarge),
+    ("dialects/wire/fields", "MAX_ESCAPES"): (MAX_ESCAPES, read_escapes, BodyTooLarge),
+    ("dialects/chat/state", "_LEAST_ELEMENTS"): (state._LEAST_ELEMENTS, open_seal, BadRequest),
+    ("dialects/wire/forms", "MAX_PARTS"): (forms.MAX_PARTS, read_parts, BadRequest),
+    ("dialects/wire/forms", "MAX_HEAD_BYTES"): (forms.MAX_HEAD_BYTES, read_head, BadRequest),
+    ("dialects/wire/forms", "MAX_HEAD_ITEMS"): (forms.MAX_HEAD_ITEMS, read_parameters, BadRequest),
+    ("dialects/wire/forms", "MAX_FIELD_BYTES"): (forms.MAX_FIELD_BYTES, read_field, BodyTooLarge),
+    ("dialects/wire/forms", "MAX_DEAR_BYTES"): (
+        forms.MAX_DEAR_BYTES,
+        partial(read_field, mark=b'"'),
+        BodyTooLarge,
+    ),
+    ("console/dispatch", "MAX_BODY_BYTES"): (
+        dispatch.MAX_BODY_BYTES,
+        partial(read_body, dispatch.MAX_BODY_BYTES),
+        ConsoleError,
+    ),
+    ("cards/stripe", "MAX_BODY_BYTES"): (
+        stripe.MAX_BODY_BYTES,
+        partial(read_body, stripe.MAX_BODY_BYTES),
+        ConsoleError,
+    ),
+}
+ROWS: Final = [found.groups() for found in WHOSE.finditer(TABLE)]
+FIGURE: Final = re.compile(r"(\w+) = ([0-9]+)")
+
+
+def test_each_module_that_parses_is_named() -> None:
+    """A new one needs a row; where callers or strangers send the bytes, with a bound."""
+    found = {
+        path.relative_to(ROOT).with_suffix("").as_posix()
+        for path in FILES
+        if SIGN.search(path.read_text("utf-8"))
+    }
+    assert sorted(found) == sorted(name for names, _, _ in ROWS for name in names.split())
+    unbound = [names for names, whose, bounds in ROWS if not bounds and whose[0] in "sc"]
+    assert unbound == []
+
+
+def test_each_figure_is_the_codes() -> None:
+    told = {
+        (names.strip(), name): int(figure)
+        for names, _, bounds in ROWS
+        for name, figure in FIGURE.findall(bounds or "")
+    }
+    assert told == {key: most for key, (most, _, _) in FEED.items()}
+
+
+@each_row("limit", FEED)
+def test_a_parser_takes_its_limit_and_no_more(limit: tuple[str, str]) -> None:
+    most, feed, refusal = FEED[limit]
+    feed(most)
+    with pytest.raises(refusal):
+        feed(most + 1)
