@@ -119,9 +119,10 @@ class FormReader:
         """
         if not self._ended:
             raise BadRequest("The form in the request body ends before its last boundary.")
+        texts = {name: _decode(name, some) for name, some in self._fields.items()}
         if not self.file_name:
             raise missing(FILE)
-        return orjson.dumps({name: _decode(name, some) for name, some in self._fields.items()})
+        return orjson.dumps(texts)
 
     def _read_part(self, file: list[bytes]) -> bool:
         """Read content up to a boundary; return whether it was found."""
