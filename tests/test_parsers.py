@@ -20,7 +20,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from gateway.api.admission import parse_large
 from gateway.api.aiohttp_insides import TINY_CHUNKS, PacedConnection
-from gateway.cards import stripe
+from gateway.cards import webhook
 from gateway.console import dispatch
 from gateway.console.fields import ConsoleError
 from gateway.dialects.chat import state
@@ -140,9 +140,9 @@ FEED: Final[dict[tuple[str, str], tuple[int, Callable[[int], None], type[Excepti
         partial(read_body, dispatch.MAX_BODY_BYTES),
         ConsoleError,
     ),
-    ("cards/stripe", "MAX_BODY_BYTES"): (
-        stripe.MAX_BODY_BYTES,
-        partial(read_body, stripe.MAX_BODY_BYTES),
+    ("cards/webhook", "MAX_BODY_BYTES"): (
+        webhook.MAX_BODY_BYTES,
+        partial(read_body, webhook.MAX_BODY_BYTES),
         ConsoleError,
     ),
 }
