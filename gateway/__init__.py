@@ -14,6 +14,7 @@
     cards/      payments by card: a provider's payment pages and webhook
     server/     the process: the application, sockets, signals, draining, systemd, the first start
     cli/  __main__   the command line, `python -m gateway`
+    extension  extras/   what may be added: a folder each, that may be deleted
 
 How `POST /v1/chat/completions` is served over a Messages provider: read these first, in this order.
 

@@ -11,12 +11,14 @@ import itertools
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
-from gateway.config.reader import REQUIRED
+from gateway.config.reader import REQUIRED, Setting
+from gateway.config.records import find_settings
 from gateway.config.settings import SETTINGS
 from gateway.dialects.chat import over_messages_request as to_messages_request
 from gateway.dialects.chat import over_responses_request as to_responses_request
@@ -24,13 +26,15 @@ from gateway.dialects.messages import over_chat_request as to_chat_request
 from gateway.dialects.responses import over_chat_request as from_responses_request
 from gateway.dialects.wire.billed import BILLED
 from gateway.dialects.wire.multiplied import MULTIPLIED
+from gateway.extension import find_extras
 from gateway.process import ExitCode
 from tests import ROOT
 
 README: Final = ROOT / "README.md"
 FOLDER: Final = ROOT / "gateway/docs"
 LINE_CHARS: Final = 104
-DOCUMENTS: Final = (README, *sorted(FOLDER.glob("*.md")))
+EXTRAS: Final = ROOT / "gateway/extras"
+DOCUMENTS: Final = (README, *sorted(FOLDER.glob("*.md")), *sorted(EXTRAS.glob("*/*.md")))
 
 
 def find_part(mark: str) -> tuple[Path, str]:
@@ -64,17 +68,17 @@ _SETTING: Final = re.compile(
 )
 
 
-def read_meanings() -> dict[tuple[str, str], str]:
-    """Return the meanings in the configuration reference, which are written there alone."""
-    _, part = find_part("configuration")
+def read_meanings(mark: str) -> dict[tuple[str, str], str]:
+    """Return the meanings in a reference of settings, which are written there alone."""
+    _, part = find_part(mark)
     return {(one["table"], one["key"]): one["meaning"] for one in _SETTING.finditer(part)}
 
 
-def describe_settings() -> str:
-    """The configuration reference: keys and defaults by the code, with the meanings that it has."""
-    meanings = read_meanings()
+def describe_settings(mark: str, tables: Mapping[str, Mapping[str, Setting]]) -> str:
+    """A reference of settings: keys and defaults by the code, with the meanings that it has."""
+    meanings = read_meanings(mark)
     lines = ["| table | key | default | meaning |", "|---|---|---|---|"]
-    for table, settings in SETTINGS.items():
+    for table, settings in tables.items():
         for key, setting in settings.items():
             default = "required" if setting.default is REQUIRED else _show(setting.default)
             meaning = meanings.get((table, key), UNWRITTEN)
@@ -214,7 +218,16 @@ FIELDS: Final[Mapping[tuple[str, str], Columns]] = {
 }
 """Keys are the caller's dialect and the provider's."""
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
-    "configuration": describe_settings,
+    "configuration": partial(describe_settings, "configuration", SETTINGS),
+    **{
+        f"settings-{name}": partial(
+            describe_settings,
+            f"settings-{name}",
+            {table: find_settings(find()) for table, find in extra.tables.items()},
+        )
+        for name, extra in find_extras().items()
+        if extra.tables
+    },
     "endings": describe_endings,
     "billed": describe_billed,
     "multiplied": describe_multiplied,

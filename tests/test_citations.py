@@ -31,6 +31,7 @@ FILES: Final = [
     for path in sorted((*ROOT.iterdir(), *(p for one in FOLDERS for p in (ROOT / one).rglob("*"))))
     if path.is_file() and (path.suffix in TEXTS or path.parent.name == ".ci")
 ]
+EXTRA: Final = re.compile(r"\bextras(?:/\w+(?=/))?")
 ENDS: Final = {
     "/".join(parts[first:])
     for parts in (path.relative_to(ROOT).parts for path in FILES)
@@ -40,7 +41,12 @@ ENDS: Final = {
 
 
 def exists(cited: str, path: Path) -> bool:
-    """Return whether a cited path exists from the citing file's folder, or one above, or as a module."""
+    """Return whether a cited path exists from the citing file's folder, or one above, or as a module.
+
+    What an extra had goes with it.
+    """
+    if (extra := EXTRA.search(cited)) and not (ROOT / "gateway" / extra[0]).exists():
+        return True
     above = [folder for folder in path.parents if folder.is_relative_to(ROOT)]
     return any((folder / f"{cited}{suffix}").exists() for folder in above for suffix in ("", ".py"))
 
@@ -51,7 +57,8 @@ def find_missing(path: Path) -> Iterator[str]:
     cited += PLACE.findall(text)
     cited += [name.replace(".", "/") for name in COMMAND.findall(text)]
     yield from (one for one in cited if not exists(one, path))
-    yield from (one for one in FILE.findall(text) if one.lstrip("./") not in ENDS | INVENTED)
+    files = (one for one in FILE.findall(text) if not exists(one, path))
+    yield from (one for one in files if one.lstrip("./") not in ENDS | INVENTED)
 
 
 def test_every_cited_file_is_there() -> None:

@@ -17,5 +17,5 @@
     delivery        the provider's reply on its way to the caller
     sink            the caller's side of a reply
 
-May import: the leaves, `config`, `dialects`, `ledger`, `upstream`.
+May import: the leaves, `config`, `dialects`, `extension`, `ledger`, `upstream`.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -56,6 +56,9 @@ class Completion:
     bill: Bill
     place: Place
     """The place in which the request is written."""
+    keep: Callable[[bytes], Awaitable[None]] | None = None
+    """Called with the whole reply, or with a stream's last event, once its charge is committed or
+    queued. An extra's."""
 
     def find_affinity(self) -> str:
         """Cache-affinity key: the caller's conversation id, or else the id of its key."""
@@ -79,15 +82,13 @@ class Completion:
             ) from error
 
 
-async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
-    """Parse a request, check that it can be sent, and take its hold.
+async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Completion:
+    """Check that a request can be sent, and take its hold.
 
-    Raises InvalidKey, AccountSuspended, UnknownModel, ModelNotAllowed, BodyTooLarge, BadRequest, and
-    what `Bill` raises.
+    Raises InvalidKey, AccountSuspended, UnknownModel, ModelNotAllowed, BadRequest, and what `Bill`
+    raises.
     """
     gateway, dialect = call.gateway, call.dialect
-    values = count_values(body)
-    request = await parse(call, dialect, body, values)
     call.stream = request.stream
     model = await find_model(call, request.model, dialect.kind)
     call.model = model.id
@@ -98,7 +99,7 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
         raise errors.UnknownModel(request.model)
     # The slowest of the routes counts: which route can carry the request is not known yet.
     rate = min([one.exchange.request_rate for one in routes])
-    place = place_elements(len(body), values, rate)
+    place = place_elements(request.size, request.values, rate)
     choose = partial(_choose_writable, call, request, model, routes)
     candidates, first = choose() if place is Place.NOW else await run_at(call, place, choose)
     # The hold's row names a provider. The charge's row names the one that served.
@@ -112,17 +113,18 @@ async def admit(http: web.Request, call: Call, body: bytes) -> Completion:
     return Completion(call, request, model, candidates, first, http.headers, bill, place)
 
 
-async def parse(call: Call, dialect: Caller, body: bytes, values: int) -> CompletionRequest:
-    """Parse a request with this number of JSON values where parsing delays no other request.
-
-    Raises BodyTooLarge, BadRequest.
-    """
+async def parse(call: Call, dialect: Caller, body: bytes) -> CompletionRequest:
+    """Parse a request where parsing delays no other one. Raises BodyTooLarge, BadRequest."""
+    values = count_values(body)
     place = place_elements(len(body), values, PARSE_RATE)
     if place is Place.NOW:
-        return dialect.parse_request(body)
-    # Only a large body can have too many values. Counting them takes time, so small bodies skip it.
-    read = partial(parse_large, dialect) if place is Place.THREAD else dialect.parse_request
-    return await run_at(call, place, partial(read, body))
+        request = dialect.parse_request(body)
+    else:
+        # Only a large body can have too many values. Counting them takes time, so small bodies skip it.
+        read = partial(parse_large, dialect) if place is Place.THREAD else dialect.parse_request
+        request = await run_at(call, place, partial(read, body))
+    request.size, request.values = len(body), values
+    return request
 
 
 def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:

@@ -20,7 +20,7 @@ from typing import Final, assert_never
 from aiohttp import web
 
 from gateway.api import lifecycle
-from gateway.api.admission import Completion, admit, pick_headers
+from gateway.api.admission import Completion, admit, parse, pick_headers
 from gateway.api.bodies import count_reply, read_body
 from gateway.api.delivery import Delivery
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
@@ -37,7 +37,13 @@ async def serve_completion(
 ) -> web.StreamResponse:
     """Serve a completion. Surfaces differ only in the caller's dialect and in how the body is read."""
     # The body gets no variable: a name would keep it in memory until the reply has left.
-    completion = await admit(http, call, await read(http, call))
+    request = await parse(call, call.dialect, await read(http, call))
+    return await send_reply(http, await admit(http, call, request))
+
+
+async def send_reply(http: web.Request, completion: Completion) -> web.StreamResponse:
+    """Serve an admitted request."""
+    call = completion.call
     if completion.request.stream:
         response = web.StreamResponse()
         stream = StreamSink(http, response, call, completion.bill.wait_admitted)
@@ -295,14 +301,23 @@ class Relay:
                 assert pipeline is not None
                 # Sent only after the charge is committed: whoever has the end of a reply has paid for
                 # it.
-                self._sink.end(pipeline.finish())
+                self._sink.end(await self._finish(pipeline))
             case lifecycle.Last.ERROR:
                 assert error is not None
                 self._send_error(error)
             case lifecycle.Last.NOTHING:
                 self._sink.abort()
+                if error is None and pipeline is not None and pipeline.complete:
+                    await self._finish(pipeline)  # its caller may come back for it
             case _:
                 assert_never(verdict.last)
+
+    async def _finish(self, pipeline: Pipeline) -> bytes:
+        """Return the last bytes of a complete reply, which an extra may keep before they leave."""
+        last = pipeline.finish()
+        if self._completion.keep is not None:
+            await self._completion.keep(last)
+        return last
 
     def conclude_at_once(self, verdict: lifecycle.Verdict | None) -> None:
         """Conclude in a task that is cancelled: nothing is awaited, so the charge is only queued.

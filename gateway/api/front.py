@@ -164,7 +164,7 @@ def clean_path(path: str) -> str:
 _CHAT: Final = "use POST /v1/chat/completions"
 _ONE_BY_ONE: Final = "send each request by itself, as POST /v1/chat/completions or /v1/messages"
 _WITHIN: Final = "send the content within a request, as POST /v1/chat/completions or /v1/messages"
-_WHOLE: Final = "nothing is stored here, so send the whole conversation as POST /v1/responses"
+_WHOLE: Final = "send the whole conversation as POST /v1/responses"
 _PATHS: Final = ", ".join(f"POST /v1{one.path}" for one in EVERY_CALLER)
 _TEXT: Final = f"this gateway serves {_PATHS} and GET /v1/models"
 
@@ -216,7 +216,7 @@ def explain_path(path: str, served: Iterable[str] = ()) -> str:
     meant = "/v1/" + "/".join(part for part in path.split("/") if part not in ("", "v1"))
     for template in served:
         fixed, brace, _ = template.partition("{")
-        if meant == template or (brace and meant.startswith(fixed)):
+        if _fits(meant, template):
             return (
                 f"Unknown URL. Use {fixed}{'...' if brace else ''}: an OpenAI SDK's base address"
                 " ends in /v1, an Anthropic SDK's does not, and no path ends in a slash."
@@ -226,6 +226,16 @@ def explain_path(path: str, served: Iterable[str] = ()) -> str:
         if f"{meant}/".startswith(f"{fixed}/"):
             return f"{unserved} is not served here; {advice}."
     return f"Unknown URL: {_TEXT}. An OpenAI SDK's base address ends in /v1, an Anthropic SDK's does not."
+
+
+def _fits(path: str, template: str) -> bool:
+    """Return whether a path is one of a route: `{name}` is a segment, `{name:.+}` all that follows."""
+    fixed, _, rest = template.partition("{")
+    if ":" in rest:
+        return path.startswith(fixed)
+    parts, names = path.split("/"), template.split("/")
+    pairs = zip(parts, names, strict=False)
+    return len(parts) == len(names) and all(name == part or "{" in name for part, name in pairs)
 
 
 class Wire(asyncio.BufferedProtocol):

@@ -25,7 +25,7 @@ from multidict import MultiMapping
 
 from gateway.api.admission import find_model, find_problem, parse, pick_headers
 from gateway.api.billing import estimate_input
-from gateway.api.bodies import count_values, defer_continue, place_elements, read_body, run_at
+from gateway.api.bodies import defer_continue, place_elements, read_body, run_at
 from gateway.api.completions import serve_completion
 from gateway.api.front import Handler, make_front, refuse_method, refuse_path
 from gateway.api.keys import require_key
@@ -67,10 +67,8 @@ async def count_tokens(counter: CountPath, http: web.Request, call: Call) -> web
 
 async def _count(http: web.Request, call: Call, counter: CountPath) -> web.Response:
     gateway, exchange = call.gateway, counter.exchange
-    body = await read_body(http, call, MAX_COUNT_BYTES)
-    values = count_values(body)
-    request = await parse(call, exchange.caller, body, values)
-    place = place_elements(len(body), values, exchange.request_rate)
+    request = await parse(call, exchange.caller, await read_body(http, call, MAX_COUNT_BYTES))
+    place = place_elements(request.size, request.values, exchange.request_rate)
     model = await find_model(call, request.model)
     call.model = model.id
     candidates = [
@@ -134,7 +132,7 @@ _ANY_REST: Final = "/{rest:.*}"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    method: Literal["GET", "POST"]
+    method: Literal["DELETE", "GET", "POST"]
     path: str
     access: Access
     handler: Handler
@@ -155,11 +153,15 @@ class Endpoint:
 def add_api(
     app: web.Application, gateway: Gateway, callers: Mapping[str, Caller] = CALLERS
 ) -> None:
-    """Add all endpoints and the handlers that refuse unknown paths."""
-    routes = make_routes(callers)
-    for route in routes:
-        _add_route(app.router, gateway, route)
-    refuse = refuse_path([route.path for route in routes])
+    """Add all endpoints, those of extras among them, and the handlers that refuse unknown paths."""
+    added = [one for extra in gateway.extras for one in extra.endpoints]
+    routes = {(one.method, one.path): one for one in (*make_routes(callers), *added)}
+    paths: dict[str, list[Endpoint]] = {}
+    for route in routes.values():
+        paths.setdefault(route.path, []).append(route)
+    for path, methods in paths.items():
+        _add_path(app.router, gateway, path, methods)
+    refuse = refuse_path(paths)
     for one in callers.values():
         front = make_front(gateway, refuse, (one,), surface=OTHER_PATHS)
         app.router.add_route(hdrs.METH_ANY, f"/v1{one.path}{_ANY_REST}", front)
@@ -201,20 +203,23 @@ def make_routes(callers: Mapping[str, Caller]) -> list[Endpoint]:
     ]
 
 
-def _add_route(router: web.UrlDispatcher, gateway: Gateway, route: Endpoint) -> None:
-    resource = router.add_resource(route.path)
-    # aiohttp would ask for the body before the key is known.
-    expect = defer_continue if route.method == hdrs.METH_POST else None
-    for method, handler in (
-        (route.method, route.wrap()),
-        (hdrs.METH_ANY, refuse_method(route.method)),
+def _add_path(
+    router: web.UrlDispatcher, gateway: Gateway, path: str, methods: Sequence[Endpoint]
+) -> None:
+    resource = router.add_resource(path)
+    refuse = refuse_method(", ".join(one.method for one in methods))
+    for method, handler, route in (
+        *((one.method, one.wrap(), one) for one in methods),
+        (hdrs.METH_ANY, refuse, methods[0]),
     ):
         front = make_front(
             gateway, handler, route.callers, surface=route.surface, logged=route.access != "open"
         )
+        # aiohttp would ask for the body before the key is known.
+        expect = defer_continue if route.method == hdrs.METH_POST else None
         resource.add_route(method, front, expect_handler=expect)
-        if method != hdrs.METH_ANY and "{" not in route.path:
-            gateway.fronts[method, route.path] = front
+        if method != hdrs.METH_ANY and "{" not in path:
+            gateway.fronts[method, path] = front
 
 
 async def list_models(http: web.Request, call: Call) -> web.Response:

@@ -30,6 +30,7 @@ from gateway.errors import (
     UpstreamError,
     take_out,
 )
+from gateway.extension import Started, find_extras
 from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Outcome
@@ -125,6 +126,7 @@ class Gateway:
     """The keys that are renewed; None while no provider has such keys."""
     last_reload: Reload | None = None
     """The result of the last reload of the configuration; None before the first."""
+    extras: list[Started] = field(default_factory=list)
 
     def note_end(self, call: Call, status: int) -> None:
         """Keep a failure, and tell the listeners of a request that has ended."""
@@ -141,6 +143,8 @@ class Gateway:
         # After the swap, so that no new request finds a closed provider.
         before.close(but=routes)
         self.renew_keys()
+        for extra in self.extras:
+            extra.reconfigure()
 
     def renew_keys(self) -> None:
         """Renew the keys of these routes that change, if there are any."""
@@ -154,6 +158,8 @@ class Gateway:
     def close(self) -> None:
         """Close all connections and threads, at the very end."""
         self.ticker.close()
+        for extra in self.extras:
+            extra.close()
         if self.renewals is not None:
             self.renewals.close()
         self.routes.close()
@@ -262,6 +268,8 @@ def make_gateway(
     """Make the shared state, with a forwarder for every provider that is on."""
     gateway = Gateway(config, ledger, make_routes(config, exchanges), Ticker())
     gateway.renew_keys()
+    starts = (extra.start for extra in find_extras().values())
+    gateway.extras += [start(gateway) for start in starts if start is not None]
     return gateway
 
 

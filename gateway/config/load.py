@@ -15,6 +15,7 @@ from gateway.config.reader import (
     ConfigError,
     Place,
     Problems,
+    Setting,
     parse_table,
     parse_toml,
     quote_key,
@@ -34,6 +35,7 @@ from gateway.config.secrets import (
 from gateway.config.settings import SETTINGS, read_cards
 from gateway.config.values import check_proxy, check_webhook
 from gateway.dialects.records import DEMO
+from gateway.extension import find_missing, find_tables
 from gateway.ledger.records import read_database_url
 
 
@@ -103,8 +105,14 @@ def _read_config(
         alerts=alerts,
         providers=MappingProxyType(providers),
         models=MappingProxyType(models),
+        extras=_make_extras(root),
         literals=tuple(find_literals(raw)),
     )
+
+
+def _make_extras(root: Mapping[str, Mapping[str, Any]]) -> Mapping[str, object]:
+    made = {name: records.make_record(one, root[name]) for name, one in find_tables().items()}
+    return MappingProxyType(made)
 
 
 def _read_cards(
@@ -143,21 +151,30 @@ def _read_root(file: str, raw: Mapping[str, Any], problems: Problems) -> dict[st
             _check_root_name(file, name, value)
     # A misnamed table may be meant to hold the providers, without which each model looks wrong.
     root = {name: {} if problems else raw.get(name, {}) for name in _COLLECTIONS}
-    for name in _SECTIONS:
+    for name, settings in _list_sections().items():
         table = raw.get(name, {})
         if isinstance(table, dict):
             with problems.collect(name):
-                root[name] = read_table(Place(file, f"[{name}]"), table, SETTINGS[name])
+                root[name] = read_table(Place(file, f"[{name}]"), table, settings)
     return root
+
+
+def _list_sections() -> dict[str, Mapping[str, Setting]]:
+    """Return the settings of each fixed table, those of extras among them."""
+    extras = {name: records.find_settings(one) for name, one in find_tables().items()}
+    return {**{name: SETTINGS[name] for name in _SECTIONS}, **extras}
 
 
 def _check_root_name(file: str, name: str, value: object) -> None:
     """Refuse a name that the file cannot have at its top."""
-    if name not in (*_SECTIONS, *_COLLECTIONS):
+    known = (*_SECTIONS, *find_tables(), *_COLLECTIONS)
+    if name not in known:
         kind = "table" if isinstance(value, dict) else "key"
         shown = f"[{quote_key(name)}]" if kind == "table" else quote_key(name)
-        known = suggest(name, (*_SECTIONS, *_COLLECTIONS))
-        raise ConfigError(f"{file}: {shown}: unknown {kind}; {known}")
+        if extra := find_missing(name):
+            needed = f'needs the extra "{extra}"; it is not in this installation'
+            raise ConfigError(f"{file}: {shown} {needed}")
+        raise ConfigError(f"{file}: {shown}: unknown {kind}; {suggest(name, known)}")
     if not isinstance(value, dict):
         raise ConfigError(f"{file}: {name}: must be a table, not {show(value)}")
 

@@ -307,6 +307,8 @@ class Config:
     alerts: Alerts
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
+    extras: Mapping[str, object] = field(default_factory=dict)
+    """The tables of extras as their records, by name."""
     literals: tuple[str, ...] = field(default=(), compare=False)
     """The settings whose secrets are written out in the file."""
 

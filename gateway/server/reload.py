@@ -195,6 +195,7 @@ def _list_tables(config: Config) -> dict[str, object]:
     return {
         **{name: getattr(config, name) for name in ("server", "billing", "console", "alerts")},
         "limits": (config.limits, config.account_limits),
+        **config.extras,
     }
 
 

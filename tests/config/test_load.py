@@ -79,7 +79,7 @@ def test_the_shipped_file_writes_the_defaults_that_it_writes() -> None:
 
 
 def test_every_setting_has_a_meaning_and_a_readable_default() -> None:
-    meanings = read_meanings()
+    meanings = read_meanings("configuration")
     for table, settings in SETTINGS.items():
         for key, setting in settings.items():
             meaning = meanings[table, key]

@@ -70,6 +70,13 @@ NO_LIMITS: Final = "account_in_flight = 0"
 """One account stands for many callers in most tests, so it has no limit."""
 
 
+QUIET: Final = "\n".join(
+    one.read_text(encoding="utf-8")
+    for one in sorted(Path(__file__).parents[1].glob("extras/*/quiet.toml"))
+)
+"""Settings by which extras change nothing: only their own tests may depend on them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """Base URLs by the name used in KINDS, and the secret of each provider."""
@@ -94,6 +101,7 @@ def write_config(
     server: str = "",
     billing: str = "",
     limits: str = NO_LIMITS,
+    extras: str = QUIET,
 ) -> str:
     """Return the whole file as text."""
     listen = f'host = "127.0.0.1"\nport = {port}'
@@ -104,6 +112,7 @@ def write_config(
         '[storage]\npath = "gateway.db"',
         f'[billing]\ncurrency = "USD"\n{billing}',
         f"[limits]\nrequests_per_minute = 0\ntokens_per_minute = 0\nconcurrency = 0\n{limits}",
+        extras,
     ]
     for name, kind in kinds.items():
         for number in range(kind.count):

@@ -62,12 +62,19 @@ def start(
     server: str = "",
     billing: str = "",
     limits: str = config.NO_LIMITS,
+    extras: str = config.QUIET,
     module: str = "gateway",
 ) -> Running:
     """Write configuration and accounts into the folder and start a gateway."""
     process = GatewayProcess(folder, free_port(), module=module)
     text = config.write_config(
-        places, port=process.port, kinds=kinds, server=server, billing=billing, limits=limits
+        places,
+        port=process.port,
+        kinds=kinds,
+        server=server,
+        billing=billing,
+        limits=limits,
+        extras=extras,
     )
     process.config.write_text(text, encoding="utf-8")
     callers = seed.seed(process.database, seeds)
