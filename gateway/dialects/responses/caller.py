@@ -55,16 +55,23 @@ _HELD: Final = ("content", "output")
 class ResponsesCaller(Caller):
     """A `Caller` of the Responses API."""
 
+    __slots__ = ("_refers",)
+
     name = "responses"
     path = "/responses"
     # Its keep-alive is no event: the SDKs take `response.created` alone for the first one.
 
+    def __init__(self, *, refers: bool = False) -> None:
+        """`refers`: requests may refer to earlier ones, and what they refer to is looked up later."""
+        self._refers = refers
+
     def parse_request(self, data: bytes) -> CompletionRequest:
-        body = fields.read_body(data, _FIELDS, ("model", "input"))
-        n, most = _FIELDS.count_output(body, 1, body.get("max_output_tokens") or 0)
+        checks = _REFERRING if self._refers else _FIELDS
+        body = fields.read_body(data, checks, ("model", "input"))
+        n, most = checks.count_output(body, 1, body.get("max_output_tokens") or 0)
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, n, most)
-        _check_input(body["input"], request)
+        _check_input(body["input"], request, refers=self._refers)
         return request
 
     def render_error_event(
@@ -138,7 +145,7 @@ def _is_codex(headers: Mapping[str, str]) -> bool:
     return any(name.lower().startswith("codex") for name in names)
 
 
-def _check_input(held: Any, request: CompletionRequest) -> None:
+def _check_input(held: Any, request: CompletionRequest, *, refers: bool) -> None:
     if type(held) is str:
         return
     if type(held) is not list:
@@ -148,15 +155,28 @@ def _check_input(held: Any, request: CompletionRequest) -> None:
     for index, item in enumerate(held):
         if type(item) is not dict:
             raise fields.wrong_type(f"input[{index}]", "an object", item)
-        _check_item(f"input[{index}]", item, request)
+        if is_reference(item):
+            _check_reference(f"input[{index}]", item, refers=refers)
+        else:
+            _check_item(f"input[{index}]", item, request)
+
+
+def is_reference(item: Json) -> bool:
+    """Return whether an item stands for an earlier one by its id."""
+    kind = item.get("type")
+    return kind == "item_reference" or (kind is None and "id" in item and item.get("role") is None)
+
+
+def _check_reference(where: str, item: Json, *, refers: bool) -> None:
+    if not refers:
+        raise _refuse_reference(where)
+    fields.check_string(f"{where}.id", item.get("id"))
 
 
 def _check_item(where: str, item: Json, request: CompletionRequest) -> None:
-    kind, role = item.get("type"), item.get("role")
+    kind = item.get("type")
     if not item.keys() <= _ITEM.plain:
         _ITEM.check(where, item)
-    if kind == "item_reference" or (kind is None and role is None and "id" in item):
-        raise _refuse_reference(where)
     if kind is None or kind == "message":
         _check_message(where, item)
     elif type(kind) is not str:
@@ -264,3 +284,7 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "prompt": _refuse("a prompt that is kept"),
 }
 _FIELDS: Final = TextFields("responses", _CHECKS)
+_REFERRING: Final = TextFields(
+    "responses",
+    {**_CHECKS, "store": fields.check_boolean, "previous_response_id": fields.check_string},
+)

@@ -151,6 +151,7 @@ def make_response(
         "truncation": "disabled",
         "usage": None if usage is None else make_usage(usage),
         "user": body.get("user"),
+        **context.request.told,
     }
 
 

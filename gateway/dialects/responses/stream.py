@@ -271,11 +271,12 @@ class ResponsesStream(PassingStream):
 
     def _edit_response(self, block: bytes, body: Json, response: Json) -> bytes:
         model, ours = response.get("model"), self._context.request.model
-        self._response = edited = {**response, "model": ours}
+        told = self._context.request.told
+        self._response = edited = {**response, "model": ours, **told}
         wanted = {**body, "response": edited}
         if self._reader.ended and self._done and not response.get("output"):
             edited["output"] = [self._done[index] for index in sorted(self._done)]
             return render_event(wanted)
-        if type(model) is not str:
+        if told or type(model) is not str:
             return render_event(wanted)
         return maybe_replace(block, "model", model, ours, wanted) or render_event(wanted)

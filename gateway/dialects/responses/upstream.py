@@ -22,7 +22,7 @@ from gateway.dialects.responses.stream import (
     read_responses_usage,
 )
 from gateway.dialects.wire.billed import check_fields
-from gateway.dialects.wire.jsonbytes import get_list, get_text
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text
 from gateway.dialects.wire.sse import render_event
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
@@ -179,6 +179,9 @@ class ResponsesUpstream(Upstream):
         return sum(map(count_item_text, read_items(reply)))
 
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
+        if told := context.request.told:
+            reply = {**reply, **told}
+            text = dumps_lenient(reply)
         edited = super().edit_reply(text, reply, context, tokens)
         return tag_sealed(edited, context.provider_tag)
 

@@ -1,0 +1,246 @@
+"""The paths of `/v1`: responses made with what is kept, shown and forgotten.
+
+    POST    /v1/responses                     as the core serves it, with the whole conversation
+    GET     /v1/responses/{id}                the response as its caller got it
+    DELETE  /v1/responses/{id}
+    GET     /v1/responses/{id}/input_items    what came before it
+
+A request that refers to earlier ones is written anew with what they are, and then read like any other:
+limits of size, prices and providers are those of the whole conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import resource
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from aiohttp import web
+
+from gateway import errors
+from gateway.api.admission import admit, parse
+from gateway.api.bodies import (
+    PARSE_RATE,
+    PARSED_FACTOR,
+    count_body,
+    place_elements,
+    read_body,
+    run_at,
+)
+from gateway.api.completions import send_reply, serve_completion
+from gateway.api.front import explain_path
+from gateway.api.routes import Endpoint
+from gateway.api.state import Call, Gateway
+from gateway.dialects.exchanges import CALLERS
+from gateway.dialects.records import CompletionRequest, Json
+from gateway.dialects.responses.caller import ID_PREFIX, ResponsesCaller, is_reference
+from gateway.extension import Started
+from gateway.extras.recall import texts
+from gateway.extras.recall.settings import TABLE, Responses
+from gateway.extras.recall.shelves import Kept, Shelves, Text
+
+NOT_FOUND: Final = "previous_response_not_found"
+"""OpenAI's code, on which clients act."""
+_ID: Final = re.compile(r"(?!.*sk-)[\w-]{1,100}")
+_PLACE: Final = re.compile(r"\binput\[(\d+)\]")
+
+
+@dataclass(slots=True, eq=False)
+class Recall:
+    """The memory of one process."""
+
+    gateway: Gateway
+    shelves: Shelves
+    caller: ResponsesCaller = field(default_factory=lambda: ResponsesCaller(refers=True))
+    _timer: asyncio.TimerHandle | None = None
+    """Set while anything is kept: forgets what is too old."""
+
+    async def create(self, http: web.Request, call: Call) -> web.StreamResponse:
+        """Serve a completion, which may refer to what is kept and may be kept."""
+        if not self.shelves.settings.is_on:
+            return await serve_completion(http, call)
+        request = await parse(call, self.caller, await read_body(http, call))
+        body = request.body
+        previous, is_kept = body.pop("previous_response_id", None), body.get("store") is not False
+        if is_kept:
+            body.pop("store", None)  # nothing is stored at a provider
+        before, inputs = self._find_inputs(call, previous, texts.list_given(body["input"]))
+        try:
+            if before or any(isinstance(one, Text) for one in inputs):
+                request = await self._read_full(call, body, [*before, *inputs])
+            if is_kept or previous is not None:
+                request.told = {"previous_response_id": previous, "store": is_kept}
+            if is_kept:  # a provider may count its ids anew, and so give one out twice
+                request.told["id"] = ID_PREFIX + call.request_id
+            completion = await admit(http, call, request)
+        except errors.BadRequest as error:
+            _renumber(error, len(before))
+            raise
+        if is_kept:
+            completion.keep = partial(self._keep, call, request, [*before, *inputs])
+        return await send_reply(http, completion)
+
+    def _find_inputs(
+        self, call: Call, previous: str | None, given: list[Json]
+    ) -> tuple[list[Text], list[Text | Json]]:
+        """Return the conversation that is continued, and the items given, with what they refer to.
+
+        Raises BadRequest for what is not kept.
+        """
+        account, now = _find_account(call), asyncio.get_running_loop().time()
+        before: list[Text] = []
+        if previous is not None:
+            kept = self.shelves.find(account, previous, now)
+            if kept is None:
+                raise self._refuse("Previous response", previous, "previous_response_id")
+            before = [*kept.inputs, *kept.outputs]
+        inputs: list[Text | Json] = []
+        for number, item in enumerate(given):
+            if is_reference(item):
+                found = self.shelves.find_item(account, item["id"], now)
+                if found is None:
+                    raise self._refuse("Item", item["id"], f"input[{number}]")
+                inputs.append(found)
+            else:
+                inputs.append(item)
+        return before, inputs
+
+    def _refuse(self, what: str, name: str, param: str) -> errors.BadRequest:
+        settings = self.shelves.settings
+        shown = f" with id '{name}'" if _ID.fullmatch(name) else ""
+        return errors.BadRequest(
+            f"{what}{shown} not found. This gateway keeps what is not sent with 'store: false' in"
+            f" the memory of one process: for {settings.keep_minutes} minutes, until it restarts, and at"
+            f" most {settings.account_mb:g} MiB of an account. Send the whole conversation as 'input';"
+            " with 'store: false' that is all it takes.",
+            param=param,
+            code=NOT_FOUND,
+        )
+
+    async def _read_full(
+        self, call: Call, body: Json, inputs: list[Text | Json]
+    ) -> CompletionRequest:
+        """Read a request with the whole conversation. Raises as `read_body` and `parse`."""
+        kept_bytes = sum(len(one.data) for one in inputs if isinstance(one, Text))
+        most = call.gateway.config.server.max_body_mb
+        if kept_bytes > most << 20:
+            raise errors.BodyTooLarge(f"The whole conversation is larger than {most} MiB.")
+        count_body(call, (1 + PARSED_FACTOR) * kept_bytes)
+        place = place_elements(kept_bytes, 0, PARSE_RATE)
+
+        def write() -> bytes:
+            return texts.write_full(body, texts.make_texts(inputs))
+
+        return await parse(call, self.caller, await run_at(call, place, write))
+
+    async def _keep(
+        self, call: Call, request: CompletionRequest, inputs: list[Text | Json], last: bytes
+    ) -> None:
+        place = place_elements(request.size + len(last), request.values, PARSE_RATE)
+        kept = await run_at(call, place, partial(texts.maybe_keep, inputs, last))
+        if kept is not None and self.shelves.settings.is_on:
+            self.shelves.keep(_find_account(call), kept, asyncio.get_running_loop().time())
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        end = self.shelves.next_end
+        if self._timer is None and end is not None:
+            self._timer = asyncio.get_running_loop().call_at(end, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self.shelves.expire(asyncio.get_running_loop().time())
+        self._set_timer()
+
+    async def show(self, http: web.Request, call: Call) -> web.Response:
+        if http.query.get("stream") == "true":
+            raise errors.BadRequest(
+                "A response that is kept is not streamed again. Leave 'stream' out.", param="stream"
+            )
+        return _reply(texts.write_response(self._find(http, call)))
+
+    async def delete(self, http: web.Request, call: Call) -> web.Response:
+        kept = self._find(http, call)
+        self.shelves.drop(_find_account(call), kept.id)
+        return _reply(texts.write_deleted(kept.id))
+
+    async def list_inputs(self, http: web.Request, call: Call) -> web.Response:
+        kept, query = self._find(http, call), {name: http.query.getall(name) for name in http.query}
+        size = sum(len(one.data) for one in kept.inputs)
+        place = place_elements(size, 0, PARSE_RATE)
+        return _reply(await run_at(call, place, partial(texts.write_inputs, kept, query)))
+
+    def _find(self, http: web.Request, call: Call) -> Kept:
+        """Find the response of a path. Raises NotFound."""
+        settings = self.shelves.settings
+        if not settings.is_on:
+            raise errors.NotFound(explain_path(http.path))
+        now = asyncio.get_running_loop().time()
+        kept = self.shelves.find(_find_account(call), http.match_info["response_id"], now)
+        if kept is None:
+            raise errors.NotFound(
+                "Response not found: it was sent with 'store: false', belongs to another account, or"
+                f" is not there any more. Responses are kept for {settings.keep_minutes} minutes in"
+                f" the memory of one process, and at most {settings.account_mb:g} MiB of an account."
+            )
+        return kept
+
+    def reconfigure(self) -> None:
+        before, settings = self.shelves.settings, _find_settings(self.gateway)
+        if settings != before:
+            self.shelves.reconfigure(settings, asyncio.get_running_loop().time())
+            self.close()
+            self._set_timer()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def start(gateway: Gateway) -> Started:
+    """Begin to keep responses beside a gateway."""
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))  # a core dump would be a copy on a disk
+    recall = Recall(gateway, Shelves(_find_settings(gateway)))
+    callers = (CALLERS["responses"],)
+    one = "/v1/responses/{response_id}"
+    return Started(
+        (
+            Endpoint("POST", "/v1/responses", "charged", recall.create, callers),
+            Endpoint("GET", one, "free", recall.show, callers),
+            Endpoint("DELETE", one, "free", recall.delete, callers),
+            Endpoint("GET", f"{one}/input_items", "free", recall.list_inputs, callers),
+        ),
+        recall.reconfigure,
+        recall.close,
+    )
+
+
+def _find_account(call: Call) -> int:
+    assert call.key is not None
+    return call.key.account.id
+
+
+def _find_settings(gateway: Gateway) -> Responses:
+    settings = gateway.config.extras[TABLE]
+    assert isinstance(settings, Responses)
+    return settings
+
+
+def _renumber(error: errors.BadRequest, before: int) -> None:
+    """Let an error name the caller's own items by their place in what it sent."""
+
+    def move(found: re.Match[str]) -> str:
+        place = int(found[1])
+        return f"input[{place - before if place >= before else place}]"
+
+    error.message = _PLACE.sub(move, error.message)
+    error.param = None if error.param is None else _PLACE.sub(move, error.param)
+
+
+def _reply(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")

@@ -1,0 +1,33 @@
+"""The table [responses] of gateway.toml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from gateway.config import reader as read
+from gateway.config.reader import Setting
+
+TABLE: Final = "responses"
+_MAX_MINUTES: Final = 30 * 24 * 60
+"""The longest time in minutes: 30 days, for which OpenAI keeps responses."""
+_MAX_MB: Final = 65_536
+"""The most MiB; more is taken for a typing error."""
+ACCOUNT_PART: Final = 4
+"""One account may fill the memory divided by this, so that it cannot drive out all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Responses:
+    """How long the requests and replies are kept of callers who let them be stored, and how many."""
+
+    keep_minutes: Annotated[int, Setting(read.integer(0, _MAX_MINUTES), 60)]
+    keep_mb: Annotated[int, Setting(read.integer(0, _MAX_MB), 32)]
+
+    @property
+    def is_on(self) -> bool:
+        return self.keep_minutes > 0 and self.keep_mb > 0
+
+    @property
+    def account_mb(self) -> float:
+        return self.keep_mb / ACCOUNT_PART

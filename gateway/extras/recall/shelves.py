@@ -1,0 +1,168 @@
+"""What is kept in memory: responses by account, the oldest leaves first.
+
+A response is kept with the whole conversation before it, so none depends on another that may be gone.
+Each text is there once for each account: a conversation of sixty turns is not kept sixty times. All
+texts are bytes; nothing here is parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.extras.recall.settings import ACCOUNT_PART, Responses
+
+TEXT_BYTES: Final = 250
+"""Bytes of memory that a text takes besides its own: two objects and their places in tables."""
+RESPONSE_BYTES: Final = 1000
+"""Bytes of memory that a response takes besides its texts."""
+PLACE_BYTES: Final = 16
+"""Bytes of memory for each place of a text in a response."""
+
+
+@dataclass(slots=True, eq=False)
+class Text:
+    """An item of a conversation, or the value of a response's member, as JSON."""
+
+    data: bytes
+    id: str = ""
+    """The id of an item, by which requests may refer to it; "" if it has none."""
+    uses: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """A response with its conversation."""
+
+    id: str
+    inputs: tuple[Text, ...]
+    """All items before its output, also those of the responses that it continues."""
+    outputs: tuple[Text, ...]
+    members: tuple[tuple[str, Text], ...] = ()
+    """The response's members in their order; the value of `output` is left empty here."""
+
+    @property
+    def texts(self) -> Iterable[Text]:
+        return (*self.inputs, *self.outputs, *(text for _, text in self.members))
+
+    @property
+    def own_bytes(self) -> int:
+        return RESPONSE_BYTES + PLACE_BYTES * len([*self.texts])
+
+
+@dataclass(slots=True)
+class Shelf:
+    """What one account has."""
+
+    responses: dict[str, Kept] = field(default_factory=dict)
+    """By id, the oldest first."""
+    texts: dict[bytes, Text] = field(default_factory=dict)
+    items: dict[str, Text] = field(default_factory=dict)
+    """The latest text of each item's id."""
+    size: int = 0
+
+    def put(self, kept: Kept) -> None:
+        self.drop(kept.id)  # an imitation of OpenAI may count its responses anew
+        inputs, outputs = (tuple(map(self._use, one)) for one in (kept.inputs, kept.outputs))
+        members = tuple((name, self._use(text)) for name, text in kept.members)
+        self.responses[kept.id] = Kept(kept.id, inputs, outputs, members)
+        self.size += kept.own_bytes
+
+    def drop(self, response_id: str) -> bool:
+        """Forget a response, and the texts that no other one has. Return whether there was one."""
+        kept = self.responses.pop(response_id, None)
+        if kept is None:
+            return False
+        self.size -= kept.own_bytes
+        for text in kept.texts:
+            text.uses -= 1
+            if not text.uses:
+                del self.texts[text.data]
+                self.size -= TEXT_BYTES + len(text.data)
+                if self.items.get(text.id) is text:
+                    del self.items[text.id]
+        return True
+
+    def _use(self, text: Text) -> Text:
+        shared = self.texts.get(text.data)
+        if shared is None:
+            shared = self.texts[text.data] = Text(text.data, text.id)
+            self.size += TEXT_BYTES + len(text.data)
+        if shared.id:
+            self.items[shared.id] = shared
+        shared.uses += 1
+        return shared
+
+
+class Shelves:
+    """What all accounts have. The caller's clock, in seconds, decides how old it is."""
+
+    def __init__(self, settings: Responses) -> None:
+        self.settings = settings
+        self._shelves: dict[int, Shelf] = {}
+        self._order: dict[tuple[int, str], float] = {}
+        """When each response was kept, by account and id, the oldest first."""
+        self.size = 0
+
+    def find(self, account: int, response_id: str, now: float) -> Kept | None:
+        self.expire(now)
+        shelf = self._shelves.get(account)
+        return None if shelf is None else shelf.responses.get(response_id)
+
+    def find_item(self, account: int, item_id: str, now: float) -> Text | None:
+        self.expire(now)
+        shelf = self._shelves.get(account)
+        return None if shelf is None else shelf.items.get(item_id)
+
+    def keep(self, account: int, kept: Kept, now: float) -> None:
+        """Keep a response; what is too much leaves, the oldest first, perhaps this one itself."""
+        shelf = self._shelves.setdefault(account, Shelf())
+        before = shelf.size
+        shelf.put(kept)
+        self.size += shelf.size - before
+        self._order.pop((account, kept.id), None)
+        self._order[account, kept.id] = now
+        self._shrink(account)
+
+    def drop(self, account: int, response_id: str) -> bool:
+        """Forget a response. Return whether there was one."""
+        shelf = self._shelves.get(account, Shelf())
+        before = shelf.size
+        if not shelf.drop(response_id):
+            return False
+        self.size += shelf.size - before
+        del self._order[account, response_id]
+        if not shelf.responses:
+            del self._shelves[account]
+        return True
+
+    def expire(self, now: float) -> None:
+        """Forget what is too old."""
+        oldest = now - self.settings.keep_minutes * 60
+        while self._order:
+            name, kept_at = next(iter(self._order.items()))
+            if kept_at > oldest:
+                break
+            self.drop(*name)
+
+    @property
+    def next_end(self) -> float | None:
+        """When the oldest response is too old; None if nothing is kept."""
+        kept_at = next(iter(self._order.values()), None)
+        return None if kept_at is None else kept_at + self.settings.keep_minutes * 60
+
+    def reconfigure(self, settings: Responses, now: float) -> None:
+        """Keep as much as these settings say from now on."""
+        self.settings = settings
+        self.expire(now)
+        for account in [*self._shelves]:
+            self._shrink(account)
+
+    def _shrink(self, account: int) -> None:
+        """Forget the oldest responses of an account, and of all, as long as they are too large."""
+        shelf, most = self._shelves.get(account, Shelf()), self.settings.keep_mb << 20
+        while shelf.size > most // ACCOUNT_PART:
+            self.drop(account, next(iter(shelf.responses)))
+        while self.size > most:
+            self.drop(*next(iter(self._order)))

@@ -1,0 +1,142 @@
+"""Requests and replies as they are kept, and as they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import orjson
+
+from gateway.dialects.records import Json, Query
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    get_object,
+    get_text,
+    limit_elements,
+    maybe_loads,
+    refuse_reply,
+)
+from gateway.dialects.wire.replies import MAX_REPLY_ELEMENTS
+from gateway.dialects.wire.sse import parse_event
+from gateway.errors import BadRequest, NotFound, UndeliverableReply
+from gateway.extras.recall.shelves import Kept, Text
+
+WHOLE: Final = frozenset({"completed", "incomplete"})
+_OUTPUT: Final = "output"
+_PREFIXES: Final = {
+    "message": "msg",
+    "function_call_output": "fco",
+    "custom_tool_call_output": "ctco",
+}
+"""The beginning of an item's id by its type; of others it is `item`."""
+MAX_LIMIT: Final = 100
+"""The most items of one page, as at OpenAI."""
+DEFAULT_LIMIT: Final = 20
+"""The items of a page if the caller does not say, as at OpenAI."""
+
+
+def list_given(given: object) -> list[Json]:
+    """Return the items of a valid `input`."""
+    if isinstance(given, str):
+        return [{"type": "message", "role": "user", "content": given}]
+    assert isinstance(given, list)
+    return given
+
+
+def make_texts(items: Iterable[Text | Json]) -> tuple[Text, ...]:
+    return tuple(
+        one if isinstance(one, Text) else Text(dumps_lenient(one), get_text(one, "id"))
+        for one in items
+    )
+
+
+def write_full(body: Json, inputs: Iterable[Text]) -> bytes:
+    """Write a request that refers to earlier ones as it would be without."""
+    rest = {name: body[name] for name in body if name not in ("input", "previous_response_id")}
+    head = fields.dump_request(rest)
+    return b'%b,"input":%b}' % (head[:-1], _list(inputs))
+
+
+def maybe_keep(inputs: Sequence[Text | Json], last: bytes) -> Kept | None:
+    """Make what is kept of a reply, given its last bytes: JSON, or the event with the whole response.
+
+    None if it has no id, or if the provider's last event was too large to be read.
+    """
+    data = last if last.startswith(b"{") else parse_event(last).data
+    try:
+        with limit_elements(MAX_REPLY_ELEMENTS, refuse_reply):
+            response = maybe_loads(data or b"")
+    except UndeliverableReply:
+        return None
+    if isinstance(response, dict) and "response" in response:
+        response = response["response"]
+    if not isinstance(response, dict) or response.get("status") not in WHOLE:
+        return None
+    outputs, name = response.get(_OUTPUT), get_text(response, "id")
+    if not name or not isinstance(outputs, list) or not all(type(one) is dict for one in outputs):
+        return None
+    return Kept(
+        name,
+        make_texts(inputs),
+        make_texts(outputs),
+        tuple(
+            (member, Text(b"" if member == _OUTPUT else dumps_lenient(value)))
+            for member, value in response.items()
+        ),
+    )
+
+
+def write_response(kept: Kept) -> bytes:
+    members = (
+        b"%b:%b" % (orjson.dumps(name), _list(kept.outputs) if name == _OUTPUT else text.data)
+        for name, text in kept.members
+    )
+    return b"{%b}" % b",".join(members)
+
+
+def write_deleted(response_id: str) -> bytes:
+    return orjson.dumps({"id": response_id, "object": "response", "deleted": True})
+
+
+def write_inputs(kept: Kept, query: Query) -> bytes:
+    """Write a page of the items that came before a response. Raises BadRequest, NotFound."""
+    items = [
+        _complete(get_object({"": maybe_loads(text.data)}, ""), kept.id, number)
+        for number, text in enumerate(kept.inputs)
+    ]
+    asked = {name: values[-1] for name, values in query.items()}
+    order, limit = asked.get("order", "desc"), asked.get("limit", str(DEFAULT_LIMIT))
+    if order not in ("asc", "desc"):
+        raise BadRequest("'order' must be 'asc' or 'desc'.", param="order")
+    if not limit.isdecimal() or not 1 <= int(limit[:4]) <= MAX_LIMIT:
+        raise BadRequest(f"'limit' must be a number from 1 to {MAX_LIMIT}.", param="limit")
+    if order == "desc":
+        items.reverse()
+    if after := asked.get("after"):
+        ids = [one["id"] for one in items]
+        if after not in ids:
+            raise NotFound("'after' names no item of this list.")
+        items = items[ids.index(after) + 1 :]
+    page = items[: int(limit)]
+    ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {}
+    more = {"has_more": len(items) > len(page)}
+    told: Json = {"object": "list", "data": page, "first_id": None, "last_id": None}
+    return dumps_lenient(told | ends | more)
+
+
+def _complete(item: Json, response_id: str, number: int) -> Json:
+    """Return an item as OpenAI lists it: with id, type and status, and its content in parts."""
+    kind = get_text(item, "type") or "message"
+    name = f"{_PREFIXES.get(kind, 'item')}_{response_id.removeprefix('resp_')}_{number}"
+    done = {"id": name, "type": kind, "status": "completed", **item}
+    content = item.get("content")
+    if kind == "message" and isinstance(content, str):
+        part = "output_text" if item.get("role") == "assistant" else "input_text"
+        extra: Json = {"annotations": []} if part == "output_text" else {}
+        done["content"] = [{"type": part, "text": content, **extra}]
+    return done
+
+
+def _list(texts: Iterable[Text]) -> bytes:
+    return b"[%b]" % b",".join(one.data for one in texts)

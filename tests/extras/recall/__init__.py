@@ -1,0 +1,1 @@
+"""Tests of responses that are kept."""
