@@ -8,6 +8,7 @@
     state           the state that all requests share; the record that each one carries, the headers of
                     its reply, and counts for operators
     aiohttp_insides   what is used of aiohttp beyond its documented API
+    lingering       the end of a refused caller's connection: what it still sends is thrown away
     bodies          bodies: read within deadlines, counted in memory, parsed where it delays nobody
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
     uploads         bodies that are forms with a file, which is kept on disk

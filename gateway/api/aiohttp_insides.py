@@ -19,6 +19,7 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
 
+from gateway.api.lingering import LINGER_BYTES, Lingering
 from gateway.deadlines import limit_seconds
 from gateway.tasks import PromptFuture, Turns, find_turns
 
@@ -44,6 +45,7 @@ KEPT_HEAD_BYTES: Final = 2048
 log = logging.getLogger("gateway.aiohttp_insides")
 
 WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Message = RawRequestMessage | web_protocol._ErrInfo
 Fronts = Mapping[tuple[str, str], WebHandler]
 
 
@@ -52,19 +54,22 @@ class PacedConnection(RequestHandler):
 
     aiohttp parses all that a read brought at once: 256 KiB may be 43,000 chunks of a byte, and so take
     60 ms. Here a read that may take long is parsed in pieces, in turns that connections share fairly.
-    Bytes after a refused request are not parsed.
+    Bytes after a refused request are thrown away unparsed, so that its caller can read the refusal.
     """
 
     __slots__ = (
-        "_body", "_chunked", "_fronts", "_pending", "_turns", "_unread_bytes",
+        "_body", "_chunked", "_fronts", "_linger_bytes", "_lingering", "_pending", "_turns",
         "chunks", "head", "is_asked", "is_known", "made", "owner", "replied", "was_known",
     )  # fmt: skip
 
     _waiter: PromptFuture | None
 
-    def __init__(self, server: web.Server, fronts: Fronts) -> None:
+    def __init__(
+        self, server: web.Server, fronts: Fronts, linger_bytes: int = LINGER_BYTES
+    ) -> None:
         """`fronts`: handlers by method and path, for which no router is asked."""
         self._fronts = fronts
+        self._linger_bytes = linger_bytes
         # As the server itself makes its connections.
         super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)
 
@@ -80,8 +85,8 @@ class PacedConnection(RequestHandler):
         """The current body comes in chunks."""
         self._pending = b""
         """Bytes read and not parsed yet. While there are any, reading is paused."""
-        self._unread_bytes: int | None = None
-        """How many bytes of an unwanted body may still be read; None while the body is wanted."""
+        self._lingering: Lingering | None = None
+        """Takes what comes behind the connection's last reply."""
         self.head = b""
         """The beginning of the current head."""
         self.made = self._loop.time()
@@ -99,10 +104,10 @@ class PacedConnection(RequestHandler):
         if not data:  # aiohttp goes on with what its parser holds
             self.parse(data)
             return
-        if self._unread_bytes is not None:
-            data = self._take_unwanted(data)
+        if self._lingering is not None:
+            self._lingering.drop(len(data))
         # Appended to the waiting bytes, so that they keep their order.
-        if self._pending:
+        elif self._pending:
             self._pending += data
             self._pause_transport_reading()
         elif (is_dear := _is_dear(data)) or not self._turns.may_begin(self.owner):
@@ -116,6 +121,8 @@ class PacedConnection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._pending = b""
         self._body = None
+        if self._lingering is not None:
+            self._lingering.end()
         super().connection_lost(exc)
 
     async def start(self) -> None:
@@ -149,9 +156,7 @@ class PacedConnection(RequestHandler):
             if self.transport is not None:
                 self.transport.close()
 
-    async def _serve(
-        self, message: RawRequestMessage | web_protocol._ErrInfo, payload: StreamReader
-    ) -> bool:
+    async def _serve(self, message: Message, payload: StreamReader) -> bool:
         """Serve a request; return whether the connection may serve another one.
 
         aiohttp's own version also frees uploads and writes an access log; this gateway has neither.
@@ -162,7 +167,7 @@ class PacedConnection(RequestHandler):
                 response = await handler(request)
             except Exception as error:  # noqa: BLE001 - it is told apart there
                 response = self.handle_error(request, 500, error)
-            self._end(payload)
+            self._end(message, payload, response)
             if self._upgraded:  # an upgraded protocol takes the bytes after the request
                 await self.finish_response(request, response, None)
             else:
@@ -170,7 +175,9 @@ class PacedConnection(RequestHandler):
                 await response.write_eof()
             self._request_in_progress = False
             self._keepalive = bool(response._keep_alive)
-            if not payload.is_eof():
+            if self._lingering is not None:
+                await self._lingering.wait()
+            elif not payload.is_eof():
                 await self._read_rest(payload)
         except ConnectionError:
             return False
@@ -187,9 +194,7 @@ class PacedConnection(RequestHandler):
             del request._task  # a cycle, which would keep the request
         return self._keepalive and not self._close and not self._force_close
 
-    def _begin(
-        self, message: RawRequestMessage | web_protocol._ErrInfo, payload: StreamReader
-    ) -> tuple[web.Request, WebHandler]:
+    def _begin(self, message: Message, payload: StreamReader) -> tuple[web.Request, WebHandler]:
         """Make the request of a message, and find its handler."""
         assert self._manager is not None
         assert self._request_factory is not None
@@ -207,17 +212,17 @@ class PacedConnection(RequestHandler):
         self._current_request, self._request_in_progress = request, True
         return request, handler
 
-    def _end(self, payload: StreamReader) -> None:
-        """Note that the handler is done: the reply begins."""
+    def _end(self, message: Message, payload: StreamReader, response: web.StreamResponse) -> None:
+        """Note that the handler is done: the reply begins, the last one if too much is unread."""
         self._current_request = None
         self.head, self.is_asked = b"", False
-        if self._body is not None and not payload.is_eof():
-            # The rest of an unwanted body is read only as far as that costs next to nothing.
-            self._unread_bytes = READ_BYTES
-            self._pending = self._take_unwanted(self._pending)
+        if not _may_go_on(message, payload) and self.transport is not None:
+            response.force_close()
+            self._pending = b""
+            self._lingering = Lingering(self.transport, self._linger_bytes, self._lingering_time)
 
     async def _read_rest(self, payload: StreamReader) -> None:
-        """Read the rest of an unwanted body for a while; if it does not end, the connection is closed."""
+        """Read the rest of a short body for a while; if it does not end, the connection is closed."""
         try:
             async with limit_seconds(self._lingering_time):
                 while not payload.is_eof() and not self._force_close:
@@ -239,21 +244,6 @@ class PacedConnection(RequestHandler):
             and body is not None
             and body.total_bytes < TINY_BYTES * self.chunks
         )
-
-    def _take_unwanted(self, data: bytes) -> bytes:
-        """Return the bytes of an unwanted body that are still parsed: all or none."""
-        body, left = self._body, self._unread_bytes
-        assert left is not None
-        # The body has ended, so these bytes are the next request's head.
-        if body is None or body.is_eof():
-            self._unread_bytes = None
-            return data
-        if len(data) <= left and data.count(b"\n") <= CHEAP_LINES:
-            self._unread_bytes = left - len(data)
-            return data
-        self._unread_bytes = 0
-        self._pause_transport_reading()
-        return b""
 
     def parse(self, data: bytes) -> None:
         """Let aiohttp parse bytes; count the chunks among them."""
@@ -323,9 +313,7 @@ class PacedConnection(RequestHandler):
             super().resume_reading(resume_parser)
 
     def _resume_transport_reading(self) -> None:
-        """Parse what was read before reading more; after a refusal do neither."""
-        if self._unread_bytes == 0 and self._body is not None and not self._body.is_eof():
-            return
+        """Parse what was read before reading more."""
         if self._pending:
             self.go_on()
         else:
@@ -335,6 +323,15 @@ class PacedConnection(RequestHandler):
 def _is_dear(data: bytes) -> bool:
     """Return whether bytes may take long to parse: they are many, or have many lines."""
     return len(data) >= STRANGER_BYTES or data.count(b"\n") > CHEAP_LINES
+
+
+def _may_go_on(message: RawRequestMessage | web_protocol._ErrInfo, payload: StreamReader) -> bool:
+    """Return whether another request can follow: the rest of the body is short, if there is one."""
+    if isinstance(message, web_protocol._ErrInfo):
+        return False
+    length = message.headers.get(hdrs.CONTENT_LENGTH)
+    is_short = length is not None and int(length) - payload.total_bytes <= READ_BYTES
+    return payload.is_eof() or is_short
 
 
 def _count_chunks(body: StreamReader | None) -> int:

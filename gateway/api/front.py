@@ -21,6 +21,7 @@ from aiohttp.web_request import BaseRequest
 from gateway import errors
 from gateway.addresses import find_address
 from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection, WebHandler
+from gateway.api.lingering import LINGER_BYTES
 from gateway.api.state import Call, Gateway, find_code, make_headers, note_refusal
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS, EVERY_CALLER
@@ -122,8 +123,6 @@ def render_error(call: Call, error: errors.GatewayError) -> web.Response:
     if isinstance(error, errors.MethodNotAllowed):
         # A 405 has to list the allowed methods (RFC 9110 §15.5.6).
         response.headers["Allow"] = error.allow
-    if isinstance(error, errors.BodyTooLarge):
-        response.force_close()  # the rest of the body is not worth reading
     return response
 
 
@@ -298,7 +297,8 @@ class CallerConnection(PacedConnection):
     __slots__ = ("_gateway",)
 
     def __init__(self, gateway: Gateway, server: web.Server) -> None:
-        super().__init__(server, gateway.fronts)
+        largest = gateway.config.server.max_body_mb << 20
+        super().__init__(server, gateway.fronts, max(LINGER_BYTES, 2 * largest))
         self._gateway = gateway
 
     def handle_error(

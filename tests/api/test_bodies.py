@@ -26,6 +26,7 @@ from gateway.api.bodies import (
     place_elements,
     release,
 )
+from gateway.api.routes import make_routes
 from gateway.api.state import Gateway
 from gateway.dialects.exchanges import CALLERS
 from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES, count_elements
@@ -33,7 +34,7 @@ from gateway.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
 from gateway.tasks import REST_SECONDS, LargeBodies, Place
 from tests.api.scene import check_nobody_waits, set_stage
 from tests.support.chat import check_error, check_messages_error, say
-from tests.support.client import Reply, request
+from tests.support.client import Reply, request, send_before_reading
 from tests.support.config import MAX_BODY_MB, Kind
 from tests.support.embeddings import EMBEDDINGS, embed
 from tests.support.fuzz import fuzz, json_values
@@ -41,9 +42,11 @@ from tests.support.messages import ask
 from tests.support.process import CHAT, COUNT_TOKENS, MESSAGES
 from tests.support.replies import chunked, completion, json_reply
 from tests.support.rows import each_row, told_together
+from tests.support.seed import Seed
 from tests.support.stage import Stage
 
 MODEL = "plain/0"
+TRANSCRIPTS = "/v1/audio/transcriptions"
 GOOD = json.dumps(say(MODEL)).encode()
 JSON_TYPE = {"Content-Type": "application/json"}
 
@@ -71,6 +74,46 @@ async def test_too_large_is_refused_when_it_is_not_declared(stage: Stage) -> Non
     async with stage.gateway.connect() as call:
         await call.send(head + b"%x\r\n" % size + b" " * size + b"\r\n0\r\n\r\n")
         check_error(await call.read_all(), 413, "request_too_large")
+
+
+REFUSED: tuple[tuple[str, int, dict[str, str]], ...] = (
+    ("rich", 413, {}),  # of a form the type is refused first
+    ("rich", 413, {"Transfer-Encoding": "chunked"}),
+    ("rich", 415, {"Content-Encoding": "gzip"}),
+    ("rich", 404, {}),
+    ("rich", 405, {}),
+    ("nobody", 401, {}),
+    ("empty", 402, {}),
+    ("busy", 429, {}),
+)
+"""A caller, the status of its refusal, and what its head has for that."""
+
+
+async def test_a_refusal_arrives_at_a_client_that_sends_its_body_first() -> None:
+    """On each path, whatever is refused; the body is larger than all buffers on its way."""
+    seeds = (Seed("rich"), Seed("empty", 0), Seed("busy", requests_per_minute=1))
+    paths = [(one.path, one.access) for one in make_routes(CALLERS) if one.method == "POST"]
+    size = 12 << 20
+    async with set_stage(kinds=KINDS, seeds=seeds) as stage:
+        keys = {name: one.key for name, one in stage.callers.items()} | {"nobody": "sk-ru-nobody"}
+        await stage.chat(b"{}", key=keys["busy"])
+        with told_together() as row:
+            for (path, access), (name, status, told) in itertools.product(paths, REFUSED):
+                if status == 402 and access == "free":
+                    continue
+                target, method = path + "/not" * (status == 404), "PUT" if status == 405 else "POST"
+                head = JSON_TYPE | {"Authorization": f"Bearer {keys[name]}"} | told
+                chunk, end = (
+                    (b"%x\r\n" % size, b"\r\n0\r\n\r\n")
+                    if "Transfer-Encoding" in told
+                    else (b"", b"")
+                )
+                head |= {} if chunk else {"Content-Length": str(size)}
+                sent = (request(method, target, head) + chunk, bytes(size), end)
+                with row(f"{method} {target} {name} {told}"):
+                    came = await asyncio.to_thread(send_before_reading, stage.gateway.port, *sent)
+                    is_form = path == TRANSCRIPTS and status == 413
+                    assert came.startswith(b"HTTP/1.1 %d " % (415 if is_form else status)), came
 
 
 BAD_CHUNKS = {

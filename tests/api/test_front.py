@@ -28,7 +28,6 @@ from gateway.api.state import MAX_FAILURES, Call, Gateway
 from gateway.dialects.base import Caller
 from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (
-    BodyTooLarge,
     GatewayError,
     InternalError,
     InvalidKey,
@@ -69,9 +68,8 @@ def test_an_error_that_stays_says_so_and_has_no_wait() -> None:
     assert "x-should-retry" not in render(InternalError())[1].headers
 
 
-def test_a_refused_method_names_those_allowed_and_a_large_body_ends_the_connection() -> None:
+def test_a_refused_method_names_those_allowed() -> None:
     assert render(MethodNotAllowed("x", allow="GET"))[1].headers["Allow"] == "GET"
-    assert render(BodyTooLarge("x"))[1].keep_alive is False
     assert render(NotFound("x"))[1].keep_alive is None
 
 

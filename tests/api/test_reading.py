@@ -11,10 +11,12 @@ from typing import Final
 import pytest
 from aiohttp import web
 
+from gateway.api import lingering
 from gateway.api.aiohttp_insides import (
     CHEAP_LINES,
     PIECE_BYTES,
     READ_BYTES,
+    STRANGER_BYTES,
     TINY_BYTES,
     TINY_CHUNKS,
     PacedConnection,
@@ -22,7 +24,7 @@ from gateway.api.aiohttp_insides import (
 from gateway.api.bodies import has_tiny_chunks, want_body
 from gateway.api.front import Wire
 from gateway.api.keys import note_known
-from tests.support.client import request
+from tests.support.client import request, send_before_reading
 from tests.support.loops import on_each_loop
 
 TINY: Final = b"1\r\na\r\n"
@@ -37,7 +39,7 @@ class Watched(PacedConnection):
     __slots__ = ("parsed",)
 
     def __init__(self, server: web.Server, parsed: list[int]) -> None:
-        super().__init__(server, {})
+        super().__init__(server, {}, linger_bytes=4 << 20)
         self.parsed = parsed
 
     def parse(self, data: bytes) -> None:
@@ -149,12 +151,42 @@ async def test_of_tiny_chunks_behind_a_refusal_none_is_parsed() -> None:
 
 
 @on_each_loop
-async def test_a_refused_body_is_read_no_further_than_one_small_read() -> None:
+async def test_a_refused_body_is_thrown_away_while_its_caller_sends() -> None:
+    """Each caller sends all before it reads; beyond `linger_bytes` it sees that nobody reads."""
+    sizes = {128 << 10: True, 3 << 20: True, 24 << 20: False}
     async with serve(refuse) as scene:
-        head = request("POST", "/", [("Content-Length", str(8 << 20))])
-        came = await scene.send(head, b" " * (8 << 20))
-        assert came.startswith(b"HTTP/1.1 401")
-        assert sum(scene.parsed) <= len(head) + 2 * READ_BYTES
+        for size, is_told in sizes.items():
+            for head, end in (
+                (request("POST", "/", [("Content-Length", str(size))]), b""),
+                (CHUNKED + b"%x\r\n" % size, b"\r\n0\r\n\r\n"),
+                (b"no HTTP\r\n\r\n", b""),
+            ):
+                scene.parsed.clear()
+                pieces = (head, *[bytes(2**14)] * (size >> 14), end)
+                came = await asyncio.to_thread(send_before_reading, scene.port, *pieces)
+                assert bool(came) == is_told, (size, head)
+                assert b"HTTP/1.1" not in came or b"\r\nConnection: close\r\n" in came
+                assert sum(scene.parsed) <= len(head) + 2 * STRANGER_BYTES
+
+
+async def drip(writer: asyncio.StreamWriter) -> None:
+    async with asyncio.timeout(SECONDS):
+        while True:
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+
+@on_each_loop
+async def test_a_caller_that_goes_on_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lingering, "LINGER_SECONDS", 0.3)
+    head = request("POST", "/", [("Content-Length", "1000000")])
+    async with serve(refuse) as scene:
+        reader, writer = await asyncio.open_connection("127.0.0.1", scene.port)
+        writer.write(head)
+        assert (await reader.read()).startswith(b"HTTP/1.1 401"), "nothing follows, at once"
+        with pytest.raises(ConnectionError):
+            await drip(writer)
 
 
 @on_each_loop

@@ -174,6 +174,17 @@ async def connect(port: int, *, forbidden: Sequence[bytes] = ()) -> AsyncIterato
         await call.close()
 
 
+def send_before_reading(port: int, *pieces: bytes) -> bytes:
+    """Send all of a request before reading, as many clients do; b"" if the connection ends before."""
+    with socket.create_connection(("127.0.0.1", port), DEADLINE_SECONDS) as one:
+        try:
+            for piece in pieces:
+                one.sendall(piece)
+            return one.recv(LINE_BYTES)
+        except ConnectionError:
+            return b""
+
+
 def request(
     method: str,
     target: str,
