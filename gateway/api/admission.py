@@ -139,6 +139,11 @@ def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
             f"The request body has more than {jsonbytes.MAX_ESCAPES:,} backslashes. Send text as"
             " UTF-8, without escapes such as \\u00e9."
         )
+    if jsonbytes.has_more_wide(body, jsonbytes.MAX_WIDE_BYTES):
+        raise errors.BodyTooLarge(
+            f"The request body has more than {jsonbytes.MAX_WIDE_BYTES >> 20} MiB of text that is not"
+            " ASCII. Send less text at once; files in Base64 do not count."
+        )
     with jsonbytes.limit_elements(jsonbytes.MAX_ELEMENTS - elements, jsonbytes.refuse_elements):
         return replace(dialect.parse_request(body), elements=elements)
 

@@ -68,7 +68,7 @@ SWITCH_SECONDS: Final = 0.0005
 """How long a thread that computes lets the event loop wait, each time the loop comes back from a call
 of the system: a tenth of Python's default, as a request makes ten such calls."""
 LINGER_SECONDS: Final = 2.0
-"""How long a refused connection stays open: a close before all was read would discard the error reply."""
+"""The pause after which a refused caller has sent all it will: an earlier close could discard the reply."""
 START_SECONDS: Final = 60.0
 """How long systemd waits after each sign of a start that goes on."""
 ALERT_SECONDS: Final = 15.0

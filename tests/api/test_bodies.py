@@ -29,7 +29,12 @@ from gateway.api.bodies import (
 from gateway.api.routes import make_routes
 from gateway.api.state import Gateway
 from gateway.dialects.exchanges import CALLERS
-from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES, count_elements
+from gateway.dialects.wire.jsonbytes import (
+    MAX_ELEMENTS,
+    MAX_ESCAPES,
+    MAX_WIDE_BYTES,
+    count_elements,
+)
 from gateway.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
 from gateway.tasks import REST_SECONDS, LargeBodies, Place
 from tests.api.scene import check_nobody_waits, set_stage
@@ -282,6 +287,15 @@ def test_a_body_of_escapes_is_refused_before_it_is_parsed(escape: bytes) -> None
     assert parse_large(CALLERS["chat"], head + escape * escapes + tail).elements < 20
     with pytest.raises(BodyTooLarge, match="2,000,000 backslashes"):
         parse_large(CALLERS["chat"], head + escape * (escapes + 1))
+
+
+def test_a_body_of_wide_text_is_refused_before_it_is_parsed() -> None:
+    """Files in Base64 are as large as they will."""
+    head, tail = b'{"model":"m","messages":[{"role":"user","content":"', b'"}]}'
+    wide = "语".encode() * (MAX_WIDE_BYTES // 3 - 50_000)
+    assert parse_large(CALLERS["chat"], head + b"QUJD" * (5 << 20) + wide + tail).elements == 12
+    with pytest.raises(BodyTooLarge, match="8 MiB of text that is not ASCII"):
+        parse_large(CALLERS["chat"], head + wide + "语".encode() * 50_000 + tail)
 
 
 def test_commas_in_a_text_are_no_elements() -> None:

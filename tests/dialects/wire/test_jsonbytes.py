@@ -19,6 +19,8 @@ from gateway.dialects.wire import jsonbytes
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
     MAX_ESCAPES,
+    MAX_WIDE_BYTES,
+    STEP_BYTES,
     PIECE_BYTES,
     STRING_REST,
     bound_elements,
@@ -97,6 +99,10 @@ def test_a_reply_of_escapes_is_not_parsed() -> None:
     with pytest.raises(UndeliverableReply):
         maybe_loads(b'"' + rb"\n" * (MAX_ESCAPES + 1) + b'"')
     assert maybe_loads(b'"' + rb"\n" * MAX_ESCAPES + b'"') == "\n" * MAX_ESCAPES
+    with pytest.raises(UndeliverableReply):
+        maybe_loads(b'"' + "\u8bed".encode() * (MAX_WIDE_BYTES // 3 + 1) + b'"')
+    with pytest.raises(BadRequest), limit_elements(9, refuse_elements):
+        maybe_loads(b" " * STEP_BYTES + b"[" + b"0," * 9 + b"0]")
 
 
 DENSE: Final = "[" + "{}," * MAX_ELEMENTS
