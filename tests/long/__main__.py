@@ -5,6 +5,7 @@ python -m tests.long mutants --under gateway/api    the same, in one folder or m
 python -m tests.long lives --count 100000 --seed 1  random lives against the driver, ~1 min
 python -m tests.long offsets                        every offset of a stream, ~1 min
 python -m tests.long fuzz --count 10000 --seed 1    mutated requests on raw sockets, ~1 min
+python -m tests.long parsers --minutes 10 --seed 1  spoiled bytes for all parsers, whole and cut
 python -m tests.long slow                           500 readers, 1,000 heads, 10,000 idle, ~2 min
 python -m tests.long hostile                        callers and providers at their worst, ~6 min
 python -m tests.long restarts --restarts 50         under 50 calls a second by the SDK, ~3 min
@@ -47,6 +48,7 @@ from tests.long.bursts import HELD_AT_ONCE, play_burst
 from tests.long.growth import SIZES, play_growth
 from tests.long.million import play_previous
 from tests.long.mutants import play_mutants
+from tests.long.parsers import play_parsers
 from tests.long.restarts import play_restarts
 from tests.long.soak import play_soak
 from tests.server.reloading import play_reloads
@@ -95,6 +97,12 @@ async def run_fuzz(options: argparse.Namespace, _: Path) -> None:
     report = await play_fuzz(options.seed, options.count)
     told = {status or "closed": count for status, count in sorted(report.statuses.items())}
     print(f"{options.count} inputs of seed {options.seed}: {told}")
+
+
+async def run_parsers(options: argparse.Namespace, _: Path) -> None:
+    played, broken = await asyncio.to_thread(play_parsers, options.seed, 60 * options.minutes)
+    print(f"{played} inputs of seed {options.seed}: {len(broken)} kinds of faults")
+    assert not broken, "\n".join(broken)
 
 
 async def run_kill(options: argparse.Namespace, folder: Path) -> None:
@@ -242,7 +250,16 @@ Run = Callable[[argparse.Namespace, Path], Coroutine[None, None, None]]
 RUNS: Final[dict[str, Run]] = {
     run.__name__.removeprefix("run_"): run
     for run in (
-        *(run_offsets, run_fuzz, run_kill, run_lives, run_mutants, run_slow, run_hostile),
+        *(
+            run_offsets,
+            run_fuzz,
+            run_parsers,
+            run_kill,
+            run_lives,
+            run_mutants,
+            run_slow,
+            run_hostile,
+        ),
         *(run_restarts, run_reloads, run_soak, run_nodes, run_outages, run_bursts),
         *(run_growth, run_million, run_backup),
     )
@@ -255,7 +272,7 @@ OPTIONS: Final = (
     ("restarts", 50, "the restarts and outages runs"),
     ("reloads", 50, "the reloads run"),
     ("kills", 200, "the kill and nodes runs"),
-    ("minutes", 5.0, "the soak and backup runs"),
+    ("minutes", 5.0, "the parsers, soak and backup runs"),
     ("seed", 1, "all that draw lots"),
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import json
 import re
 import socket
@@ -67,6 +68,15 @@ KINDS: Final = {
     "hearing": Kind(("alpha",), 1, PATIENT, makes=HEARS),
 }
 SERVER: Final = "max_body_mb = 32\nmax_bodies_mb = 256\nstall_seconds = 10"
+STRIPE_SECRET: Final = "whsec_hostile"
+CARDS: Final = f"""
+[billing.stripe]
+secret_key = "sk_test_hostile"
+webhook_secret = "{STRIPE_SECRET}"
+base_url = "http://127.0.0.1:9"
+minimum = 5
+maximum = 1000
+"""
 SEEDS: Final = (Seed("rich", 10**6 * NANO), Seed("witness"))
 
 
@@ -84,10 +94,13 @@ class Figures:
     """The longest turn of the loop."""
     turn_cpu_ms: float
     """The most time of the processor in one turn: what other programs take does not count."""
+    lost: str
+    """What was refused to others meanwhile, if the attack looked."""
 
     @property
     def ok(self) -> bool:
-        return max(p99(self.kept_ms), p99(self.new_ms)) < P99_MS and self.turn_ms < TURN_MS
+        is_quick = max(p99(self.kept_ms), p99(self.new_ms)) < P99_MS and self.turn_ms < TURN_MS
+        return is_quick and not self.lost
 
     def __str__(self) -> str:
         kept, new = (
@@ -96,7 +109,7 @@ class Figures:
         )
         return (
             f"{self.attack:26} {self.seconds:5.1f} s   kept {kept}   new {new}"
-            f"   longest turn {self.turn_ms:6.1f} ms, CPU {self.turn_cpu_ms:5.1f} ms   {'held' if self.ok else 'BROKEN'}"
+            f"   longest turn {self.turn_ms:6.1f} ms, CPU {self.turn_cpu_ms:5.1f} ms   {'held' if self.ok else 'BROKEN'} {self.lost}"
         )
 
 
@@ -172,7 +185,8 @@ def run_probed_gateway(words: list[str]) -> int:
     return main(words)
 
 
-Attack = Callable[[Stage], Awaitable[None]]
+Attack = Callable[[Stage], Awaitable[str | None]]
+"""Returns what was refused to others, if it looked."""
 
 
 async def measure(stage: Stage, name: str, attack: Attack) -> Figures:
@@ -186,10 +200,10 @@ async def measure(stage: Stage, name: str, attack: Attack) -> Figures:
     assert witness.stdout is not None
     await witness.stdout.readline()
     await asyncio.sleep(0.3)
-    began = time.monotonic()
+    began, lost = time.monotonic(), None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LONGEST_SECONDS):
-            await attack(stage)
+            lost = await attack(stage)
     seconds = time.monotonic() - began
     out, _ = await witness.communicate(b"")
     told = json.loads(out.splitlines()[-1])
@@ -199,7 +213,9 @@ async def measure(stage: Stage, name: str, attack: Attack) -> Figures:
         1000 * max((turn[column] for turn in turns if turn[0] >= began), default=0.0)
         for column in (1, 2)
     )
-    return Figures(name, seconds, sorted(told["kept"]), sorted(told["new"]), wall_ms, cpu_ms)
+    return Figures(
+        name, seconds, sorted(told["kept"]), sorted(told["new"]), wall_ms, cpu_ms, lost or ""
+    )
 
 
 CHUNKED: Final = [("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")]
@@ -220,6 +236,8 @@ RERANK: Final = "/v1/rerank"
 SPEECH: Final = "/v1/audio/speech"
 TRANSCRIPTS: Final = "/v1/audio/transcriptions"
 BOUNDARY: Final = "hostile"
+WEBHOOK: Final = "/webhooks/stripe"
+OK: Final = 200
 
 
 async def leave(path: str, count: int, data: bytes, stage: Stage) -> None:
@@ -284,6 +302,49 @@ def make_part(name: str, value: bytes) -> bytes:
     return head.encode() + value + b"\r\n"
 
 
+async def leave_while(
+    openings: bytes, count: int, ask: Callable[[Stage], Awaitable[int]], stage: Stage
+) -> str | None:
+    """Let so many connections begin a body and never end it; meanwhile somebody else asks.
+
+    Returns how many of its requests had another status than 200.
+    """
+    statuses = []
+    async with crowd(stage, openings.replace(b"KEY", stage.key.encode()), count):
+        until = time.monotonic() + ATTACK_SECONDS
+        while time.monotonic() < until:
+            statuses.append(await ask(stage))
+            await asyncio.sleep(PAUSE_SECONDS)
+    lost = sum(one != OK for one in statuses)
+    return f"{lost} of {len(statuses)} refused" if lost else None
+
+
+async def ask_chat(stage: Stage) -> int:
+    body = {"model": "chat/0", "messages": [{"role": "user", "content": "a"}]}
+    return (await stage.chat(body, key=stage.callers["witness"].key)).status
+
+
+async def tell_webhook(stage: Stage) -> int:
+    """Send a signed message of a kind that changes nothing."""
+    body, now = b'{"object":"event","type":"ping","data":{"object":{}}}', int(time.time())
+    sign = hmac.digest(STRIPE_SECRET.encode(), b"%d." % now + body, "sha256").hex()
+    async with stage.gateway.connect() as call:
+        signed = {"Stripe-Signature": f"t={now},v1={sign}"}
+        await call.send(request("POST", WEBHOOK, signed, body))
+        return (await call.read_all()).status
+
+
+UNFINISHED_FILE: Final = (
+    request("POST", TRANSCRIPTS, {
+        "Authorization": "Bearer KEY", "Content-Length": str(25 * MIB),
+        "Content-Type": f"multipart/form-data; boundary={BOUNDARY}",
+    })
+    + make_part('"model"', b"hearing/0")
+    + make_part('"file"; filename="a.mp3"', bytes(20 * MIB))
+)  # fmt: skip
+UNFINISHED_MESSAGE: Final = request("POST", WEBHOOK, {"Content-Length": "200000"}) + bytes(1000)
+REFUSED_FILE: Final = request("POST", CHAT, {"Content-Length": str(40 * MIB)}) + bytes(16 * MIB)
+
 ATTACKS: Final[dict[str, Attack]] = {
     "nothing": lambda _: asyncio.sleep(CALM_SECONDS),
     **{f"chunks x{count}": partial(send_chunks, count) for count in (1, 100, 890)},
@@ -298,6 +359,10 @@ ATTACKS: Final[dict[str, Attack]] = {
     "large fields": send_form(4, b"a", make_part('"a"', b'"' * (3 * MIB - 16))),
     "plain fields": send_form(4, b"a", make_part('"a"', b"a" * (3 * MIB - 16))),
     "segments": send_form(4, b"segments"),
+    "events of transcripts": send_form(4, b"a", make_part('"stream"', b"true")),
+    "unfinished files": partial(leave_while, UNFINISHED_FILE, 40, ask_chat),
+    "unfinished messages": partial(leave_while, UNFINISHED_MESSAGE, 300, tell_webhook),
+    "refused bodies": partial(leave_while, REFUSED_FILE, 50, ask_chat),
 }
 FLOODS: Final = {
     "comments": b":\n\n",
@@ -359,6 +424,13 @@ SOUND: Final = [
 ]
 
 
+SPOKEN: Final[Script] = [
+    stream_head(framing="close") + sse({"type": "transcript.text.delta", "delta": "a"}) * 300_000,
+    sse({"type": "transcript.text.done", "text": "a"}),
+    End.FIN,
+]
+
+
 def flood(event: bytes) -> list[bytes]:
     """Make 6 MB of an event."""
     return [chunked(event * (60_000 // len(event)))] * 100
@@ -377,7 +449,11 @@ REPLIES: Final[dict[str, Callable[[Exchange], Script]]] = {
     ),
     SPEECH: lambda _: SOUND,
     TRANSCRIPTS: lambda asked: (
-        SEGMENTS if b"\r\nsegments\r\n" in asked.body else json_reply({"text": "a"})
+        SPOKEN
+        if b'"stream"' in asked.body
+        else SEGMENTS
+        if b"\r\nsegments\r\n" in asked.body
+        else json_reply({"text": "a"})
     ),
 }
 
@@ -389,7 +465,7 @@ async def play(names: list[str] | None = None) -> list[Figures]:
         if names and name not in names:
             continue
         async with set_stage(
-            kinds=KINDS, server=SERVER, seeds=SEEDS, module="tests.long.hostile"
+            kinds=KINDS, server=SERVER + CARDS, seeds=SEEDS, module="tests.long.hostile"
         ) as stage:
             stage.alpha.always(answer)
             figures.append(await measure(stage, name, attack))
