@@ -5,14 +5,18 @@ Here are those that no other test of their folder is at.
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Final
 
 import pytest
 
+import gateway
 from gateway.api.admission import find_similar
 from gateway.api.front import clean_path
 from gateway.dialects.chat.state import StateCollector
@@ -71,6 +75,40 @@ def test_the_limit_is_served_and_one_more_is_not(
     use(most)
     with pytest.raises(refused):
         use(most + 1)
+
+
+SECURITY: Final = Path(gateway.__file__).with_name("docs") / "security.md"
+CONFIGURATION: Final = SECURITY.with_name("configuration.md").read_text("utf-8")
+_FIGURE: Final = re.compile(r"(?<![\w,])([0-9][0-9,]*)( [KM]iB| ms)?")
+_UNITS: Final = {" KiB": 1 << 10, " MiB": 1 << 20}
+BOUNDS: Final = [
+    (who, bound, re.findall(r"`([^`]+)`", where))
+    for who, bound, where in re.findall(
+        r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$",
+        SECURITY.read_text("utf-8").partition("## Who can use up what")[2].partition("\n## ")[0],
+        re.MULTILINE,
+    )[1:]
+]
+
+
+def read_bound(name: str) -> float:
+    """Return the value of a constant, or the default of a setting."""
+    module, _, constant = name.rpartition(".")
+    if module:
+        return float(getattr(importlib.import_module(f"gateway.{module}"), constant))
+    table = re.search(rf"^\| `server` \| `{name}` \| `(\d+)`", CONFIGURATION, re.MULTILINE)
+    assert table is not None, name
+    return float(table[1])
+
+
+@each_row(("who", "bound", "where"), BOUNDS)
+def test_the_bounds_of_the_document_are_those_of_the_code(
+    who: str, bound: str, where: list[str]
+) -> None:
+    told = [int(n.replace(",", "")) * _UNITS.get(unit, 1) for n, unit in _FIGURE.findall(bound)]
+    kept = [read_bound(name) * (1000 if name == "tasks.TURN_SECONDS" else 1) for name in where]
+    assert len(BOUNDS) > 15, "the table was found"
+    assert set(kept) <= set(map(float, told)), (who, told)
 
 
 def test_a_breaker_is_open_for_thirty_seconds_after_five_failures() -> None:

@@ -22,7 +22,7 @@ from typing import Final
 import stripe as sdk
 
 from gateway.api.front import choose_caller, clean_path, explain_path
-from gateway.cards.cashier import BadSignature
+from gateway.cards.cashier import BadMessage, BadSignature
 from gateway.cards.stripe import READERS, Stripe
 from gateway.config.records import Cards
 from gateway.dialects.base import Caller
@@ -47,7 +47,7 @@ ROUND: Final = 20
 SHOWN_BYTES: Final = 300
 LEAST_BYTES: Final = 60
 """Shorter inputs are not spoiled any more: a change takes up to nine bytes, six times."""
-ALLOWED: Final = (GatewayError, BadResponse, BadSignature, Refused)
+ALLOWED: Final = (GatewayError, BadResponse, BadMessage, BadSignature, Refused)
 TAG: Final = "t."
 SECRET: Final = "whsec_1"
 Read = Callable[[Sequence[bytes]], object]
