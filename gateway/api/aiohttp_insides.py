@@ -19,7 +19,7 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api.lingering import LINGER_BYTES, Lingering
+from gateway.api.lingering import LINGER_BYTES, LINGERING, Lingering
 from gateway.deadlines import limit_seconds
 from gateway.tasks import PromptFuture, Turns, find_turns
 
@@ -218,7 +218,7 @@ class PacedConnection(RequestHandler):
         self.head, self.is_asked = b"", False
         if not _may_go_on(message, payload) and self.transport is not None:
             response.force_close()
-            self._pending = b""
+            self._pending, self.owner = b"", LINGERING
             self._lingering = Lingering(self.transport, self._linger_bytes, self._lingering_time)
 
     async def _read_rest(self, payload: StreamReader) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from typing import Final
 
+from gateway.deadlines import limit_seconds
 from gateway.tasks import find_turns
 
 LINGER_BYTES: Final = 64 << 20
@@ -18,35 +19,33 @@ LINGER_BYTES: Final = 64 << 20
 LINGER_SECONDS: Final = 30.0
 """How long bytes are thrown away at most."""
 LINGERING: Final = "lingering"
-"""The owner of all turns in which bytes are thrown away."""
+"""The owner of all turns in which bytes are thrown away, in large reads: there may be many."""
 
 
 class Lingering:
     """Reads what nobody wants until the caller closes, pauses for too long or has sent too much."""
 
-    __slots__ = ("_deadline", "_gone", "_idle_seconds", "_left", "_transport", "_until")
+    __slots__ = ("_gone", "_left", "_limit", "_transport")
 
     def __init__(self, transport: asyncio.Transport, most: int, idle_seconds: float) -> None:
         self._transport = transport
         self._left = most
-        self._idle_seconds = idle_seconds
-        self._until = asyncio.get_running_loop().time() + LINGER_SECONDS
+        self._limit = limit_seconds(idle_seconds, LINGER_SECONDS)
         self._gone = asyncio.Event()
-        self._deadline: asyncio.Timeout | None = None
-        transport.resume_reading()
+        self._wait_for_turn()
 
     def drop(self, size: int) -> None:
         """Count bytes that were read."""
-        turns = find_turns()
         self._left -= size
-        if self._left <= 0:
+        self._wait_for_turn()
+        self._limit.renew()
+
+    def _wait_for_turn(self) -> None:
+        """Read on in a turn that has time; after the last byte that may come, never."""
+        if not self._transport.is_closing():
             self._transport.pause_reading()
-        elif not turns.may_begin(LINGERING):
-            self._transport.pause_reading()
-            turns.wait(LINGERING, self._transport.resume_reading)
-        if self._deadline is not None and not self._deadline.expired():
-            now = asyncio.get_running_loop().time()
-            self._deadline.reschedule(min(now + self._idle_seconds, self._until))
+            if self._left > 0:
+                find_turns().wait(LINGERING, self._transport.resume_reading)
 
     async def wait(self) -> None:
         """Tell the caller that nothing follows the reply; return when the connection may be closed."""
@@ -54,7 +53,7 @@ class Lingering:
             if not self._transport.is_closing():
                 self._transport.write_eof()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._idle_seconds) as self._deadline:
+            async with self._limit:
                 await self._gone.wait()
 
     def end(self) -> None:
