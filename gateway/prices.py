@@ -56,6 +56,8 @@ class BillOptions:
     """The media that the output may have, by the names of `money.MEDIA`."""
     cache: str = ""
     """How long the input is cached: "5m", "1h", or "" for not at all."""
+    adds_input: bool = False
+    """The provider may add to the input what a field refers to."""
     by_tokens: bool = True
     """The request may be charged by tokens."""
     image: tuple[str, str] = ("", "")

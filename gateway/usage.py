@@ -28,12 +28,20 @@ IMPLAUSIBLE_FACTOR: Final = 10
 
 TOKENS_PER_PICTURE: Final = 1600
 """Tokens of a picture, sent or made: vendors scale pictures down to about as many."""
+MOST_TOKENS_PER_PICTURE: Final = 50_000
+"""The most that a vendor counts for a picture, however large: OpenAI 48,169 for gpt-4o-mini."""
 TOKENS_PER_LINKED_FILE: Final = 20_000
 """Tokens of a document that the provider fetches, of unknown size: about seven pages."""
 BASE64_CHARS_PER_TOKEN: Final = {"audio": 400, "document": 8}
 """Recordings of 32 kbit/s at 10 tokens a second; PDF documents of 25 kB and 3,000 tokens a page."""
+TOKENS_PER_SECOND: Final = 10
+"""Tokens of a second of audio at OpenAI."""
 LEAST_TOKENS_PER_FILE: Final = 1500
 """Tokens of the smallest file, about half a page: even a tiny file is not free."""
+UNBOUNDED: Final = MAX_PLAUSIBLE_TOKENS
+"""The tokens that a part of a request may have beyond its estimate if its bytes do not bound them: only
+the model's `max_input_tokens` does. A link may lead to anything, and a few kilobytes can be hours of
+silence or a thousand pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,8 @@ class Expected:
     options: BillOptions = NOTHING_SPECIAL
     audio_tokens: int = 0
     """The part of `input_tokens` that is recordings."""
+    most_input_tokens: int = 0
+    """The most tokens that the input may have, where its bytes do not bound it; else 0."""
 
 
 @dataclass(slots=True)
@@ -99,6 +109,12 @@ def estimate_file(kind: str, base64_chars: int) -> int:
     if not base64_chars:
         return TOKENS_PER_LINKED_FILE
     return max(base64_chars // BASE64_CHARS_PER_TOKEN[kind], LEAST_TOKENS_PER_FILE)
+
+
+def find_more_tokens(kind: str, base64_chars: int) -> int:
+    """Return how many tokens a file may have beyond its estimate."""
+    is_picture = kind == "picture" and base64_chars
+    return MOST_TOKENS_PER_PICTURE - TOKENS_PER_PICTURE if is_picture else UNBOUNDED
 
 
 def meter(

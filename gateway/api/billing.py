@@ -30,8 +30,8 @@ from gateway.ledger.base import Admission, Hold, Settlement
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, refuse_spent
 from gateway.ledger.records import MAX_INTEGER
-from gateway.money import MAX_AMOUNT_NANO, NONE, Price, Tokens, compute_cost_nano
-from gateway.prices import AppliedPrice
+from gateway.money import MAX_AMOUNT_NANO, MEDIA, NONE, Price, Tokens, compute_cost_nano
+from gateway.prices import AppliedPrice, BillOptions
 
 
 def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> usage.Expected:
@@ -42,11 +42,16 @@ def expect_usage(request: CompletionRequest, payload: Payload, model: Model) -> 
         priced = {k: n for k, n in options.tool_calls.items() if model.prices.base.has_tool(k)}
         options = replace(options, tool_calls=priced)
     most_input = model.max_input_tokens * (request.inputs.count if request.inputs else 1)
+    likely_input = min(estimate_input(request, len(payload.data)), most_input)
+    # What the provider's tools find is input, too.
+    is_added = options.adds_input or (payload.options.tool_calls and request.inputs is None)
+    more = usage.UNBOUNDED if is_added else request.more_tokens
     return usage.Expected(
-        input_tokens=min(estimate_input(request, len(payload.data)), most_input),
+        input_tokens=likely_input,
         limits=_bound_usage(most_input, model.max_output_tokens, limit, request.n),
         options=options,
         audio_tokens=request.audio_tokens,
+        most_input_tokens=min(likely_input + more, most_input) if more else 0,
     )
 
 
@@ -113,12 +118,26 @@ def make_charge(metered: usage.Metered, applied: AppliedPrice) -> Charge:
     )
 
 
-def expect_charge(expected: usage.Expected, output_tokens: int, model: Model, at_ms: int) -> Charge:
-    """Price what is expected, with so much output, at the most that may apply."""
-    options, tokens = expected.options, expect_tokens(expected, output_tokens, model.prices.base)
+def expect_charge(tokens: Tokens, options: BillOptions, model: Model, at_ms: int) -> Charge:
+    """Price what is expected at the most that may apply."""
     # Only the reply tells which tier and price apply, and the hold has to cover each of them.
     applied = model.prices.find_dearest(tokens, options, at_ms)
     return make_charge(usage.Metered(tokens, True, options.tool_calls), applied)
+
+
+def find_most_nano(expected: usage.Expected, model: Model, at_ms: int) -> int:
+    """Return the most that a request may cost: all output, and all input that its bytes do not bound."""
+    output, options = expected.limits.estimated_output, expected.options
+    most_input, base = expected.most_input_tokens, model.prices.base
+    if not most_input:
+        tokens = expect_tokens(expected, output, base)
+        return expect_charge(tokens, options, model, at_ms).cost_nano
+    tokens = expect_tokens(replace(expected, input_tokens=most_input), output, base)
+    made = {name: n for name, n in tokens.media.items() if MEDIA[name] == "output"}
+    # A file may be of any medium, whatever its part says.
+    heard = ({**made, name: most_input} for name, side in MEDIA.items() if side == "input")
+    uses = [tokens, *(Tokens(most_input, output=output, media=media) for media in heard)]
+    return max(expect_charge(use, options, model, at_ms).cost_nano for use in uses)
 
 
 TOO_DEAR: Final = (
@@ -141,14 +160,14 @@ class Bill:
         self._ledger, self._call, self._model = call.gateway.ledger, call, model
         billing, most = call.gateway.config.billing, expected.limits.estimated_output
         likely = min(billing.hold_output_tokens * request.n, most)
-        self._expected = expect_charge(expected, likely, model, call.started_ms)
+        tokens = expect_tokens(expected, likely, model.prices.base)
+        self._expected = expect_charge(tokens, expected.options, model, call.started_ms)
         full_nano = self._expected.cost_nano
         if full_nano > MAX_AMOUNT_NANO:
             raise BadRequest(TOO_DEAR)
         self._expected_tokens = self._expected.metered.tokens.total
-        if most > likely and billing.full_hold_below:
-            full = expect_charge(expected, most, model, call.started_ms)
-            full_nano = min(full.cost_nano, MAX_AMOUNT_NANO)
+        if (most > likely or expected.most_input_tokens) and billing.full_hold_below:
+            full_nano = min(find_most_nano(expected, model, call.started_ms), MAX_AMOUNT_NANO)
         available, rates = call.key.account.available_nano, call.rates
         now = time.monotonic() if call.waited_seconds else call.started
         rates.take_tokens(self._expected_tokens, now)

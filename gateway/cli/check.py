@@ -14,7 +14,7 @@ from gateway.cli.arguments import render, render_fields, render_table
 from gateway.cli.command import Command
 from gateway.cli.verbs import flag, verb
 from gateway.config.load import load_config
-from gateway.config.prices import find_minute_nano
+from gateway.config.prices import SECONDS, find_minute_nano
 from gateway.config.reader import quote_key
 from gateway.config.records import Config, Model, Provider, Server
 from gateway.config.secrets import warn_of_literals
@@ -25,6 +25,7 @@ from gateway.ledger.records import LedgerError
 from gateway.prices import BillTerms, PriceList, PriceRule, describe_rules
 from gateway.process import ExitCode
 from gateway.times import unix_ms
+from gateway.usage import LEAST_TOKENS_PER_FILE
 
 if TYPE_CHECKING:
     from gateway.upstream.model_list import Finding
@@ -154,6 +155,7 @@ def _describe_model(config: Config, model: Model) -> dict[str, object]:
         "price_when": describe_rules(model.prices, for_operator=True),
         "allow": sorted(model.allow),
         **money.describe_amount("worst_overdraft", find_worst_overdraft_nano(config, model)),
+        "worst_factor": find_worst_factor(config, model),
     }
 
 
@@ -163,19 +165,45 @@ def find_worst_overdraft_nano(config: Config, model: Model) -> int:
     All requests are assumed to use all they may. Holds and possible costs beyond them leave money for
     all requests but the last; with `full_hold_below = 0` nothing is left for output beyond the holds.
     """
-    billing, output, most_input = config.billing, model.max_output_tokens, model.max_input_tokens
-    uses = (
-        money.Tokens(most_input, output=output),
-        money.Tokens(cache_write=most_input, output=output),
-        money.Tokens(cache_write_1h=most_input, output=output),
-    )
-    prices = (model.prices.base, *(rule.price for rule in model.prices.rules))
-    last_nano = max(money.compute_cost_nano(use, price) for use in uses for price in prices)
+    billing, output = config.billing, model.max_output_tokens
+    last_nano = find_most_nano(model, model.max_input_tokens, output)
     if billing.full_hold_below:
         return last_nano
+    prices = (model.prices.base, *(rule.price for rule in model.prices.rules))
     unheld = max(output - billing.hold_output_tokens, 0) * max(price.output for price in prices)
     others = (config.account_limits.concurrency or config.server.max_in_flight) - 1
     return last_nano + others * -(-unheld // money.MILLION)
+
+
+def find_most_nano(model: Model, most_input: int, output: int) -> int:
+    """Return the most that so many tokens can cost: in the dearest class and medium, by any rule."""
+    uses = [
+        money.Tokens(cache_write=most_input, output=output),
+        money.Tokens(cache_write_1h=most_input, output=output),
+    ]
+    uses += [
+        money.Tokens(most_input, output=output, media=media)
+        for heard in ("audio_input", "image_input")
+        for made in ("audio_output", "image_output")
+        for media in (money.NONE, {heard: most_input, made: output})
+    ]
+    prices = (model.prices.base, *(rule.price for rule in model.prices.rules))
+    return max(money.compute_cost_nano(use, price) for use in uses for price in prices)
+
+
+def find_worst_factor(config: Config, model: Model) -> int:
+    """Return how many times its usual hold a request may cost, rounded up.
+
+    The usual hold is that of the smallest file or of a minute, without a limit of the caller's. Speech
+    costs what is held for its text.
+    """
+    if model.unit == "character" or model.free:
+        return 1
+    usual_input = SECONDS if model.unit == "second" else LEAST_TOKENS_PER_FILE
+    held = min(config.billing.hold_output_tokens, model.max_output_tokens)
+    usual_nano = find_most_nano(model, min(usual_input, model.max_input_tokens), held)
+    most_nano = find_most_nano(model, model.max_input_tokens, model.max_output_tokens)
+    return -(-most_nano // usual_nano) if usual_nano else 1
 
 
 def page_config(config: Config, summary: Mapping[str, object]) -> str:
@@ -200,13 +228,19 @@ def _table_models(config: Config) -> str:
         if n not in money.MEDIA or any(getattr(one, n) is not None for one in told)
     ]
     prices_titles = (f">{_PRICES[name]}" for name in names)
-    titles = ("MODEL", "KIND", "STATE", *prices_titles, ">OVERDRAFT", "ROUTES")
+    titles = ("MODEL", "KIND", "STATE", *prices_titles, ">OVERDRAFT", ">× HOLD", "ROUTES")
     rows = [row for model in config.models.values() for row in _model_rows(config, model, names)]
     heading = (
         f"Prices in {config.billing.currency} per million tokens, per request, and per thousand searches\n"
-        "Overdraft: what the requests of an account may cost beyond its balance, all at once"
+        "Overdraft: what the requests of an account may cost beyond its balance, all at once\n"
+        f"× hold: how many times its usual hold one request may cost{_tell_full(config)}"
     )
     return f"{heading}\n{render_table(titles, rows)}"
+
+
+def _tell_full(config: Config) -> str:
+    times = config.billing.full_hold_below
+    return f"; while less than {times} times that cost is left, all of it is held" if times else ""
 
 
 def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -215,11 +249,14 @@ def _model_rows(config: Config, model: Model, names: Sequence[str]) -> Iterator[
     routes = ", ".join(map(str, model.routes))
     nothing = "-" * (len(names) - 1)
     cells = ("free", *nothing) if model.free else _price_cells(model.prices.base, names)
-    worst = "-" if model.free else money.format_amount(find_worst_overdraft_nano(config, model))
-    yield (model.id, model.kind, state, *cells, worst, routes)
+    worst = ("-", "-")
+    if not model.free:
+        overdraft = money.format_amount(find_worst_overdraft_nano(config, model))
+        worst = (overdraft, str(find_worst_factor(config, model)))
+    yield (model.id, model.kind, state, *cells, *worst, routes)
 
     def below(said: str, cells: Sequence[str] = ("-", *nothing)) -> tuple[str, ...]:
-        return ("", "", "", *cells, "", said)
+        return ("", "", "", *cells, "", "", said)
 
     if model.aliases:
         yield below(f"also called: {', '.join(model.aliases)}")

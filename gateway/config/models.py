@@ -26,9 +26,14 @@ from gateway.dialects.records import (
     ModelKind,
 )
 from gateway.prices import PriceList
+from gateway.usage import TOKENS_PER_SECOND
 
 MAX_OUTPUT_TOKENS: Final = 128_000
 """The default output limit of a model: the largest that vendors offer."""
+MAX_INPUT_TOKENS: Final = 2_000_000
+"""The default input limit of a model: the largest that vendors offer."""
+MAX_SECONDS: Final = 14_400
+"""The default of the most seconds of a recording. Vendors take files of 25 MB, which are seldom longer."""
 NEEDED: Final[Mapping[ModelKind, frozenset[str]]] = {
     DEFAULT_KIND: frozenset({"input", "output"}),
     "completion": frozenset({"input", "output"}),
@@ -67,12 +72,13 @@ def _read_model(
     settings = read_table(place, raw, SETTINGS["models.ID"], problems)
     # A key with an error is absent from `settings`, so that it gets no second error.
     kind, limit = settings.get("kind", DEFAULT_KIND), settings.pop("max_output_tokens", None)
+    most_input = settings.pop("max_input_tokens", None)
     routes = tuple(Route(*pair) for pair in settings.pop("routes", ()))
     for problem in _find_route_problems(kind, routes, names, providers):
         problems.add(place.error("routes", problem))
     told = {name: settings.pop(name) for name in TOLD}
     needed = _find_needed(kind, told)
-    has_output = "output" in needed
+    has_output, unit = "output" in needed, _find_unit(kind, needed)
     if limit is not None and not has_output:
         problems.add(place.error("max_output_tokens", NO_OUTPUT))
     prices: PriceList | None = None
@@ -91,7 +97,8 @@ def _read_model(
         owned_by=owner,
         routes=routes,
         max_output_tokens=limit or MAX_OUTPUT_TOKENS if has_output else 0,
-        unit=_find_unit(kind, needed),
+        max_input_tokens=most_input or _find_most_input(kind, unit),
+        unit=unit,
         prices=prices,
         costs=costs,
         **settings,
@@ -114,6 +121,14 @@ def _find_unit(kind: ModelKind, needed: Collection[str]) -> InputUnit:
     if "minute" in needed:
         return "second"
     return "character" if kind == "audio" and "output" not in needed else "token"
+
+
+def _find_most_input(kind: ModelKind, unit: InputUnit) -> int:
+    """Return the default of `max_input_tokens`, in the model's unit."""
+    if unit == "second":
+        return MAX_SECONDS
+    transcribes = kind == "audio" and unit == "token"
+    return MAX_SECONDS * TOKENS_PER_SECOND if transcribes else MAX_INPUT_TOKENS
 
 
 def _find_route_problems(

@@ -80,7 +80,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
             values.routes, what='an array of "provider/upstream model", tried in order'
         ),
         "max_output_tokens": Setting(records.token_count, None),
-        "max_input_tokens": Setting(records.token_count, 2_000_000),
+        "max_input_tokens": Setting(records.token_count, None),
         "reasoning": Setting(read.choice(*get_args(Reasoning)), None),
         "leave_out": Setting(values.names(SAMPLING), []),
         "created": Setting(read.integer(0, 2**40), 0),

@@ -9,6 +9,7 @@
                 are served over another dialect
     pivot       what two translations share: from chat callers, to chat upstreams
     texts, embeddings, images, audio    services of providers like OpenAI
+    recordings  how long a recording may be
 
 A new dialect is a folder, a row in the tables of callers and upstreams in `exchanges`, and its name in
 `records`; a new pair is modules in the caller's folder and a row in the table of translations. A new

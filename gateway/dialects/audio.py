@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gateway.dialects import recordings
 from gateway.dialects.base import Caller, EventReader, Pipeline
 from gateway.dialects.chat.dialect import ChatUpstream, ServiceUpstream
 from gateway.dialects.chat.stream import DONE
@@ -43,18 +43,8 @@ from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
 from gateway.errors import BadRequest, GatewayError
 from gateway.money import Tokens
 from gateway.prices import BillOptions
-from gateway.usage import Expected, Metered, Reported, count_text
+from gateway.usage import TOKENS_PER_SECOND, Expected, Metered, Reported, count_text
 
-BYTES_PER_SECOND: Final = 2000
-"""Bytes of a second at 16 kbit/s, as phones record voice messages. Few files have a lower rate, so few
-holds are too small."""
-TOKENS_PER_SECOND: Final = 10
-"""Tokens of a second of audio at OpenAI."""
-_WAVE: Final = struct.Struct("<4s4x8s4xHHI6xH")
-"""The beginning of a WAV file: `RIFF`, `WAVEfmt `, the form, channels, samples a second, bits of a
-sample. The fields left out follow from these; wrong values in them would not change the transcript."""
-_PCM: Final = 1
-"""The format number of uncompressed samples."""
 MAX_SECONDS: Final = 86_400
 """The most seconds that a provider can report. More comes from a broken provider."""
 _TEXT_DONE: Final = "transcript.text.done"
@@ -141,21 +131,13 @@ _FIELDS: Final = make_fields("transcripts", _CHECKS)
 
 def add_upload(request: CompletionRequest, upload: Upload, unit: InputUnit) -> None:
     """Note the recording of a request, and its possible seconds or tokens."""
-    seconds = estimate_seconds(upload)
+    length = recordings.measure(upload.head, upload.size)
     request.upload = upload
-    request.inputs = Inputs(1, seconds)
+    request.inputs = Inputs(1, length.likely)
+    request.more_tokens = length.more
     if unit == "token":
-        request.inputs.tokens = request.audio_tokens = seconds * TOKENS_PER_SECOND
-
-
-def estimate_seconds(upload: Upload) -> int:
-    """Return how many seconds a recording may have, by a WAV file's head or by its size."""
-    rate = BYTES_PER_SECOND
-    if len(upload.head) >= _WAVE.size:
-        riff, wave, form, channels, samples, bits = _WAVE.unpack_from(upload.head)
-        if (riff, wave, form) == (b"RIFF", b"WAVEfmt ", _PCM):
-            rate = max(samples * channels * bits // 8, rate)
-    return -(-upload.size // rate) or 1
+        request.inputs.tokens = request.audio_tokens = length.likely * TOKENS_PER_SECOND
+        request.more_tokens *= TOKENS_PER_SECOND
 
 
 class TranscriptsUpstream(ServiceUpstream):

@@ -21,10 +21,11 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.known import make_fields
+from gateway.dialects.wire.media import has_files, is_reference
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
-from gateway.usage import Expected, Reported, count_text, estimate_tokens
+from gateway.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
 
 MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes of a reply without its vectors, which are read as JSON: replies have some hundred."""
@@ -107,9 +108,11 @@ class EmbeddingsCaller(Caller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _FIELDS, ("model", "input"))
-        return CompletionRequest(
-            body=body, model=body["model"], inputs=read_inputs("input", body["input"])
-        )
+        inputs = read_inputs("input", body["input"])
+        texts = body["input"] if type(body["input"]) is list else [body["input"]]
+        is_linked = type(texts[0]) is str and any(map(is_reference, texts))
+        more = UNBOUNDED if is_linked or has_files(body, _INPUT) else 0
+        return CompletionRequest(body, body["model"], inputs=inputs, more_tokens=more)
 
 
 def read_inputs(name: str, value: object, *, may_be_empty: bool = False) -> Inputs:
@@ -150,6 +153,7 @@ def _count_tokens(name: str, item: str | list[object], *, may_be_empty: bool) ->
     return len(item)
 
 
+_INPUT: Final = frozenset({"input"})
 _FORMAT: Final = "encoding_format"
 _FIELDS: Final = make_fields(
     "embeddings",

@@ -18,6 +18,7 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_loads
 from gateway.dialects.wire.known import make_fields
+from gateway.dialects.wire.media import has_files
 from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.stream import PICTURE_BYTES
@@ -25,7 +26,7 @@ from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
 from gateway.money import Tokens, name_image
 from gateway.prices import BillOptions
-from gateway.usage import Expected, Reported, count_text, estimate_tokens
+from gateway.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
 
 MAX_N: Final = 10
 """Images of a request: OpenAI's own limit."""
@@ -59,6 +60,7 @@ class ImagesCaller(Caller):
             body["model"],
             body.get("stream") is True,
             n=(body.get("n") or 1) * (1 + (body.get("partial_images") or 0)),
+            more_tokens=UNBOUNDED if has_files(body) else 0,
             inputs=Inputs(1, estimate_tokens(count_text(body["prompt"]))),
         )
 

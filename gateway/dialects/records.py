@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from gateway.prices import FREE_OF_CHARGE, BillOptions, PriceList
-from gateway.usage import Expected, Metered, estimate_file
+from gateway.usage import Expected, Metered, estimate_file, find_more_tokens
 
 Json = dict[str, Any]
 """An object as parsers make it. Its values have exact types, so hot paths ask `type(x) is str`."""
@@ -113,6 +113,8 @@ class CompletionRequest:
     """The estimated tokens of pictures, recordings and documents."""
     audio_tokens: int = 0
     """The part of `file_tokens` that is recordings."""
+    more_tokens: int = 0
+    """The tokens that the input may have beyond its estimate: see `usage.UNBOUNDED`."""
     audio: str = ""
     """The name of the first recording; "" for none."""
     inputs: Inputs | None = None
@@ -134,6 +136,7 @@ class CompletionRequest:
         tokens = estimate_file(kind, chars)
         self.base64_chars += chars
         self.file_tokens += tokens
+        self.more_tokens += find_more_tokens(kind, chars)
         if kind == "audio":
             self.audio_tokens += tokens
             self.audio = self.audio or where
@@ -145,6 +148,8 @@ class CompletionRequest:
         is_base64 = head.startswith("data:") and head.endswith(";base64")
         if head[:11].lower() == "data:audio/":
             kind = "audio"
+        elif kind == "picture" and is_base64 and head[:11].lower() != "data:image/":
+            kind = "document"  # some providers take films and documents where pictures stand
         self.add_file(kind, content if is_base64 else None, where)
 
 

@@ -24,12 +24,20 @@ from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyConte
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
 from gateway.dialects.wire.known import TextFields, make_fields
+from gateway.dialects.wire.media import has_files, is_reference
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
 from gateway.dialects.wire.usage import read_openai_usage
 from gateway.money import SEARCH_UNIT, Tokens
 from gateway.prices import BillOptions
-from gateway.usage import MAX_PLAUSIBLE_CALLS, Expected, Reported, count_text, estimate_tokens
+from gateway.usage import (
+    MAX_PLAUSIBLE_CALLS,
+    UNBOUNDED,
+    Expected,
+    Reported,
+    count_text,
+    estimate_tokens,
+)
 
 MAX_BEST_OF: Final = 20
 """Texts generated to return the best of them. All are charged. OpenAI's own limit."""
@@ -66,6 +74,7 @@ class CompletionsCaller(Caller):
             options.get("include_usage") is True,
             n=inputs.count * n,
             max_tokens=limit,
+            more_tokens=UNBOUNDED if has_files(body) else 0,
             inputs=inputs,
         )
 
@@ -193,11 +202,24 @@ class RerankCaller(Caller):
         tokens = sum(map(_count_tokens, documents))
         # Models read the query with each document.
         inputs = Inputs(len(documents), tokens + query * len(documents))
-        return CompletionRequest(body, body["model"], inputs=inputs)
+        is_linked = any(map(_is_file, (body["query"], *documents)))
+        more = UNBOUNDED if is_linked or has_files(body, _LISTS) else 0
+        return CompletionRequest(body, body["model"], inputs=inputs, more_tokens=more)
 
 
 def _list_documents(body: Json) -> list[Any]:
     return next((body[name] for name in _LISTS if body.get(name)), [])
+
+
+def _is_file(document: Any) -> bool:
+    """Return whether a document is no text, or has more than that. Texts may have a link beside them."""
+    if type(document) is str:
+        return is_reference(document)
+    return not document.get("text") or has_files(document, _BESIDE_TEXT)
+
+
+_BESIDE_TEXT: Final = frozenset({"url", "file", "document"})
+"""Members that say where a text is from."""
 
 
 def _count_tokens(document: Any) -> int:

@@ -20,7 +20,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.config.records import Provider
-from gateway.dialects.audio import estimate_seconds
+from gateway.dialects import recordings
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.forms import Body, Form
 from gateway.errors import BadRequest
@@ -308,7 +308,7 @@ def make_ranks(body: Json) -> Iterator[bytes]:
 def make_transcript(body: Json) -> Iterator[bytes]:
     """Make the reply to a request with a recording, or its stream: it states what arrived."""
     upload = body["file"]
-    seconds = estimate_seconds(upload)
+    seconds = recordings.measure(upload.head, upload.size).likely
     text = f"A recording of {upload.size:,} bytes, {seconds} seconds at most."
     reply = {"text": text, "usage": {"type": "duration", "seconds": seconds}}
     if body.get("stream", "").lower() not in ("true", "1"):

@@ -71,14 +71,17 @@ HOLDS: Final[list[tuple[int, dict[str, Any], dict[str, Any], dict[str, Any], int
     (CREDIT_NANO, {"max_tokens": 7, "n": 3}, {}, {}, INPUT + 21),
     (CREDIT_NANO, {"n": 2}, {}, {}, INPUT + 2 * HOLD_OUTPUT),
     (CREDIT_NANO, {}, {"max_output_tokens": 9}, {}, INPUT + 9),
-    # Little money is held for all that a request may cost, at the dearest price, with the tools.
+    # Little money is held for all that a request may cost, at the dearest price, with what tools find.
     (FULL_BELOW * FULL, {}, {}, {}, INPUT + HOLD_OUTPUT),
     (FULL_BELOW * FULL - 1, {}, {}, {}, FULL),
     (1, {}, {}, {}, FULL),
     (1, {"max_tokens": 10**9, "n": 2}, {}, {}, INPUT + 2 * MAX_OUTPUT),
     (FULL_BELOW * (INPUT + 200) - 1, {"max_tokens": 200}, {}, {}, INPUT + 200),
     (1, {"max_tokens": 7}, {}, {}, INPUT + 7),
-    (1, {}, {"prices": TOOLS}, {"tool_calls": {"x": 2}}, INPUT + 3 * MAX_OUTPUT + 2 * 50),
+    (1, {"max_tokens": 7, "more_tokens": 50}, {}, {}, INPUT + 50 + 7),
+    (1, {"max_tokens": 7, "more_tokens": 10**9}, {"prices": MEDIA}, {}, 2 * MAX_INPUT + 7),
+    (CREDIT_NANO, {"max_tokens": 7, "more_tokens": 50}, {}, {}, INPUT + 7),
+    (1, {}, {"prices": TOOLS}, {"tool_calls": {"x": 2}}, MAX_INPUT + 3 * MAX_OUTPUT + 100),
     # Recordings and pictures have prices of their own: what a request says, or its reply may show.
     (CREDIT_NANO, {"audio_tokens": 4}, {"prices": MEDIA}, {}, INPUT + 4 + HOLD_OUTPUT),
     (CREDIT_NANO, {}, {"prices": MEDIA}, {"media": ("image_output",)}, INPUT + 2 * HOLD_OUTPUT),

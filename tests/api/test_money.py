@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -103,15 +104,23 @@ async def test_a_crowd_cannot_spend_more_than_the_balance_holds(
     assert running.books.balance_nano("crowd") == 10 * hold + hold // 2 - spent
 
 
-@pytest.mark.parametrize("worth", [2.5, pytest.param(12.5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("worth", "said", "read"),
+    [
+        (2.5, "x" * 200, 100),
+        pytest.param(12.5, "x" * 200, 100, marks=pytest.mark.slow),
+        (2.5, [{"type": "video", "video": {"url": "https://x/y.mp4"}}], 2_000_000),
+    ],
+)
 async def test_a_crowd_that_uses_all_it_states_costs_less_than_one_request_too_much(
-    launch: Launch, stage: Stage, worth: float
+    launch: Launch, stage: Stage, worth: float, said: Any, read: int
 ) -> None:
     """A balance that bears all requests refuses none: the first holds are small beside it."""
-    full = Used(100, MAX_OUTPUT_TOKENS).cost_nano
+    full = Used(read, MAX_OUTPUT_TOKENS).cost_nano
     running = launch(seeds=(Seed("crowd", int(worth * full)),))
-    body = say("plain/0", "x" * 200, max_tokens=MAX_OUTPUT_TOKENS, stream=True)
-    replies = await crowd(running, stage.alpha, [body] * STREAMS, usage(100, MAX_OUTPUT_TOKENS))
+    body = say("plain/0", "", max_tokens=MAX_OUTPUT_TOKENS, stream=True)
+    body["messages"][0]["content"] = said
+    replies = await crowd(running, stage.alpha, [body] * STREAMS, usage(read, MAX_OUTPUT_TOKENS))
     assert int(worth) <= [reply.status for reply in replies].count(200) <= int(worth) + 1
     assert {reply.status for reply in replies} == {200, 429}
     assert -running.books.balance_nano("crowd") < full

@@ -12,16 +12,21 @@ what is held, so there it is the output beyond `hold_output_tokens`, too.
 from __future__ import annotations
 
 import random
+import struct
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
+
+import orjson
 
 from gateway.api.billing import Bill, expect_usage, find_output_limit
 from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Rates
 from gateway.api.state import Call
 from gateway.config.records import Model
-from gateway.dialects.records import CompletionRequest, Payload
+from gateway.dialects.audio import add_upload
+from gateway.dialects.exchanges import EXCHANGES, SERVICES
+from gateway.dialects.records import CompletionRequest, InputUnit, Payload, Target
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
@@ -209,3 +214,167 @@ def check(world: World) -> None:
     balance = world.ledger.account.balance_nano
     if balance < 0:
         assert -balance < world.newest_most_nano + world.beyond_nano
+
+
+LINK: Final = "https://x/y"
+INLINE: Final = {"type": "base64", "media_type": "video/mp4", "data": "AAAA"}
+PDF: Final = {"type": "document", "source": INLINE}
+FETCHED: Final = {"type": "web_fetch_result", "url": LINK, "content": PDF}
+PARTS: Final[list[tuple[str, dict[str, Any]]]] = [
+    ("chat", {"type": "video", "video": {"url": LINK}}),
+    ("chat", {"type": "input_video", "input_video": {"data": "AAAA"}}),
+    *(("chat", {"type": kind, kind: {"url": LINK}}) for kind in ("image_url", "audio_url")),
+    ("chat", {"type": "video_url", "video_url": LINK}),
+    ("chat", {"type": "image_url", "image_url": {"url": "data:video/mp4;base64,AAAA"}}),
+    ("chat", {"type": "input_audio", "input_audio": {"data": "ZkxhQw==", "format": "flac"}}),
+    ("chat", {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}),
+    ("chat", {"type": "of a kind that is made up", "text": "x"}),
+    ("messages", {"type": "image", "source": {"type": "url", "url": LINK}}),
+    ("messages", {"type": "image", "source": INLINE}),
+    ("messages", PDF),
+    ("messages", {"type": "video", "source": INLINE}),
+    ("messages", {"type": "tool_result", "content": [{"type": "clip", "source": INLINE}]}),
+    ("messages", {"type": "web_fetch_tool_result", "content": FETCHED}),
+    ("responses", {"type": "input_image", "image_url": LINK}),
+    ("responses", {"type": "input_file", "file_url": LINK}),
+    ("responses", {"type": "input_audio", "input_audio": {"data": "AAAA"}}),
+    ("responses", {"type": "input_video", "video_url": LINK}),
+]
+SEARCH: Final = {"type": "web_search_20250305", "name": "web_search", "max_uses": 1}
+VOICE: Final = {"role": "assistant", "audio": {"id": "audio_1"}}
+BODIES: Final[list[tuple[str, dict[str, Any]]]] = [
+    *(
+        (
+            name,
+            {"input" if name == "responses" else "messages": [{"role": "user", "content": [part]}]},
+        )
+        for name, part in PARTS
+    ),
+    ("responses", {"input": [{"type": "of a kind that is made up", "url": LINK}]}),
+    ("chat", {"messages": [VOICE, {"role": "user", "content": "x"}]}),
+    ("chat", {"messages": [{"role": "user", "content": "x", "images": [LINK]}]}),
+    ("chat", {"messages": [{"role": "user", "content": "x"}], "web_search_options": {}}),
+    ("chat", {"messages": [{"role": "user", "content": "x"}], "cached_content": "a"}),
+    ("messages", {"messages": [{"role": "user", "content": "x"}], "tools": [SEARCH]}),
+    ("embeddings", {"input": ["x", LINK]}),
+    ("embeddings", {"input": "x", "mm_video_data": [LINK]}),
+    ("rerank", {"query": "x", "documents": ["x", {"image": LINK}]}),
+    ("rerank", {"query": LINK, "documents": ["x"]}),
+    ("rerank", {"query": "x", "texts": ["data:image/png;base64,AAAA"]}),
+    ("completions", {"prompt": "x", "best_of": 3, "multi_modal_data": {"video": [LINK]}}),
+    ("images", {"prompt": "x", "image": LINK}),
+]
+"""Requests whose bytes do not bound what a provider reads."""
+TEXTS: Final[list[tuple[str, dict[str, Any]]]] = [
+    (
+        "chat",
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "xxxx"}]}], "n": 3},
+    ),
+    ("messages", {"messages": [{"role": "user", "content": "x" * 400}]}),
+    ("responses", {"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]}),
+    ("embeddings", {"input": ["x" * 40] * 9}),
+    ("rerank", {"query": "x", "documents": ["x", {"title": LINK, "text": "x"}]}),
+    ("completions", {"prompt": ["x", "y"], "n": 2}),
+    ("images", {"prompt": "x", "size": "1024x1024"}),
+    ("speech", {"input": "x" * 100}),
+]
+OF_NAME: Final = {
+    **{name: exchanges[name] for name, exchanges in EXCHANGES.items()},
+    **{one.caller.name: one for one in SERVICES},
+}
+DEAREST: Final = Price(10**9, 5 * 10**9, 10**8, 10**9, web_search=10**10, audio_input=3 * 10**10)
+
+
+def read_call(name: str, body: dict[str, Any], model: Model) -> tuple[CompletionRequest, Payload]:
+    """Read a request as its caller sends it, and write it for a provider of the same dialect."""
+    exchange = OF_NAME[name]
+    body = {"model": "m", **({"max_tokens": 50} if name == "messages" else {}), **body}
+    request = exchange.caller.parse_request(orjson.dumps(body))
+    allow = frozenset({"cached_content", "image"})
+    target = Target("u", prices=model.prices, allow=allow, unit=model.unit)
+    return request, exchange.write_request(request, target)
+
+
+def read_recording(head: bytes, size: int, model: Model) -> tuple[CompletionRequest, Payload]:
+    request, payload = read_call("transcripts", {}, model)
+    upload = SimpleNamespace(head=head, size=size, name="a", content_type="")
+    add_upload(request, cast("Any", upload), model.unit)
+    return request, payload
+
+
+def make_wave(channels: int, samples: int, bits: int) -> bytes:
+    told = struct.pack("<HHIIHH", 1, channels, samples, 0, 0, bits)
+    return b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0" + told + b"data" + bytes(20)
+
+
+FLAC: Final = b"fLaC\0\0\0\x22" + bytes(56)
+WAVES: Final = [(1, 2**31, 16), (65_535, 16_000, 16), (1, 16_000, 65_528)]
+HEADS: Final = [FLAC, b"OggS", b"\x1aE\xdf\xa3", b"ID3", *(make_wave(*one) for one in WAVES)]
+
+
+def play_crowd(
+    request: CompletionRequest, payload: Payload, model: Model, balance_nano: int, *, is_text: bool
+) -> int:
+    """Send a request 60 times at once, each with the dearest report; return how many were admitted."""
+    world = World(random.Random(0))
+    world.ledger.account.balance_nano = balance_nano
+    expected = expect_usage(request, payload, model)
+    billing = SimpleNamespace(hold_output_tokens=20, full_hold_below=10)
+    config = SimpleNamespace(billing=billing)
+    gateway = SimpleNamespace(ledger=world.ledger, missing_usages=MissingUsages(), config=config)
+    bills = []
+    for _ in range(60):
+        call = make_call(gateway=gateway, key=world.ledger.key, rates=Rates())
+        try:
+            bills.append(Bill(call, request, model, expected))
+        except (InsufficientBalance, BalanceHeld):
+            break
+    inputs = 1 if request.inputs is None else request.inputs.count
+    read = expected.input_tokens if is_text else model.max_input_tokens * inputs
+    tokens = Tokens(read, output=find_output_limit(request, model) * request.n)
+    tokens.media = {"audio_input": 0 if is_text else read}
+    metered = Metered(tokens, False, payload.options.tool_calls)
+    most_nano = compute_cost_nano(tokens, model.prices.base, metered.tool_calls)
+    for bill in bills:
+        _ = bill.settle(COMPLETE, None, cast("Any", SimpleNamespace(measure=lambda: metered)))
+    assert world.ledger.account.balance_nano > -most_nano, (len(bills), most_nano)
+    return len(bills)
+
+
+def make_reader(unit: InputUnit, price: Price = DEAREST) -> Model:
+    most, read = (0, 14_400) if unit == "second" else (100, 100_000)
+    return Model("m", "o", (), most, read, None, 0, PriceList(price), frozenset(), unit=unit)
+
+
+UNITS: Final[dict[str, InputUnit]] = {"speech": "character"}
+
+
+def draw_balances() -> list[int]:
+    """Draw balances from a nano-unit to some hundred times what a request may cost."""
+    seed = random.randrange(2**32)
+    print("seed:", seed)
+    dice = random.Random(seed)
+    return [1, *(int(10 ** dice.uniform(3, 12)) for _ in range(7))]
+
+
+@each_row("row", [*((*row, False) for row in BODIES), *((*row, True) for row in TEXTS)])
+def test_a_crowd_of_any_requests_costs_less_than_one_too_much(
+    row: tuple[str, dict[str, Any], bool],
+) -> None:
+    name, body, is_text = row
+    model = make_reader(UNITS.get(name, "token"))
+    request, payload = read_call(name, body, model)
+    served = [
+        play_crowd(request, payload, model, balance_nano, is_text=is_text)
+        for balance_nano in (*draw_balances(), 10**13)
+    ]
+    assert served[0] == 1, "a positive balance is good for one"
+    assert served[-1] == 60
+
+
+@each_row(("head", "unit"), [(head, unit) for head in HEADS for unit in ("second", "token")])
+def test_a_crowd_of_recordings_costs_less_than_one_too_much(head: bytes, unit: InputUnit) -> None:
+    model = make_reader(unit)
+    for balance_nano in draw_balances():
+        request, payload = read_recording(head, random.randrange(1, 2**25), model)
+        play_crowd(request, payload, model, balance_nano, is_text=False)

@@ -23,6 +23,7 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads, maybe_splice
 from gateway.dialects.wire.known import FILE_NAMES, MAX_CHOICES, TextFields
+from gateway.dialects.wire.media import has_files
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import render_data
@@ -38,13 +39,16 @@ from gateway.dialects.wire.usage import (
 )
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
-from gateway.usage import Expected, Reported
+from gateway.usage import UNBOUNDED, Expected, Reported
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
-_FILE_PARTS: Final = frozenset({"image_file", "image_url", "file"})
-_LINKED_PART: Final = re.compile(r"\w{1,60}_url")
-"""Other parts that link a file, such as `video_url` and `document_url`."""
+_TEXT_PARTS: Final = frozenset({"text", "refusal", "thinking", "reasoning", "reference"})
+"""Parts whose bytes bound their tokens. Any other part counts as a file, of whatever kind it is."""
+_PLAIN: Final = frozenset(
+    {"role", "content", "name", "tool_call_id", "reasoning_content", "refusal"}
+)
+"""Members of a message that have no files, or are looked at. Nearly all messages have no others."""
 _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
 _TWO: Final = 2
 """Members of a plain message (`role` and `content`) and of most parts, which need no look at others."""
@@ -100,8 +104,15 @@ def _check_messages(messages: object, request: CompletionRequest) -> None:
             _MESSAGE.check(f"messages[{index}]", message)
         if content is not None and type(content) is not str:
             _check_content(f"messages[{index}].content", content, request)
-        if "tool_calls" in message:
-            _check_calls(f"messages[{index}].tool_calls", message["tool_calls"])
+        if not _PLAIN.issuperset(message):
+            _check_members(f"messages[{index}]", message, request)
+
+
+def _check_members(where: str, message: Json, request: CompletionRequest) -> None:
+    """Check the calls of tools, and count other files, such as an earlier reply's `audio` by its id."""
+    _check_calls(f"{where}.tool_calls", message.get("tool_calls"))
+    if has_files(message, _PLAIN):
+        request.more_tokens = UNBOUNDED
 
 
 def _check_calls(where: str, calls: object) -> None:
@@ -125,7 +136,7 @@ def _check_content(where: str, content: object, request: CompletionRequest) -> N
             _PART.check(f"{where}[{index}]", part)
             if kind not in _PART.known:
                 check_spelling(f"{where}[{index}]", part, kind)
-        if kind in _FILE_PARTS or "audio" in kind or _LINKED_PART.fullmatch(kind):
+        if kind not in _TEXT_PARTS:
             _add_file(f"{where}[{index}]", kind, part, request)
 
 

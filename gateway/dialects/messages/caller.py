@@ -17,7 +17,7 @@ from gateway.dialects.base import Caller
 from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query, RateLimit
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.fields import Field
-from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.known import FILE_NAMES, TextFields
 from gateway.dialects.wire.names import Names
 from gateway.errors import BadRequest, GatewayError
@@ -58,6 +58,18 @@ _BLOCK: Final = Names(
     },
 )
 _TYPED: Final = Names(("type",))
+_RUN_TOOLS: Final = (
+    *("advisor", "bash_code_execution", "code_execution", "mcp", "text_editor_code_execution"),
+    *("tool_search", "web_fetch", "web_search"),
+)
+_TEXT_BLOCKS: Final = frozenset(
+    {"text", "thinking", "redacted_thinking", "compaction", "fallback", "search_result", "tool_use"}
+    | {"server_tool_use", "mcp_tool_use", "mcp_tool_listing", "tool_addition", "tool_removal"}
+    | {"tool_result", "tool_reference", "web_search_result", "web_fetch_result"}
+    | {f"{name}_tool_result" for name in _RUN_TOOLS}
+)
+"""Blocks whose bytes bound their tokens, but for the blocks in their `content`. Any other block counts as
+a document, of whatever kind it is."""
 _WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A possible name of a type or a field. Anything else is content, which errors must not quote."""
 
@@ -190,13 +202,8 @@ def _check_content(where: str, content: Any, request: CompletionRequest) -> None
             raise fields.refuse_part(f"{where}.{index}", block)
         if kind != "text" or len(block) > _TWO:
             _BLOCK.check(f"{where}.{index}", block, ".{}")
-        if kind == "container_upload":
-            raise _refuse_file(f"{where}.{index}")
-        if kind in _FILE_BLOCKS:
-            _add_file(f"{where}.{index}", kind, block.get("source"), request)
-        elif "audio" in kind:  # no block of Anthropic's, but others serve this API, too
-            held = get_object(block, "source") or get_object(block, kind)
-            request.add_file("audio", held.get("data"), f"{where}.{index}")
+        if kind not in _TEXT_BLOCKS:
+            _add_block(f"{where}.{index}", kind, block, request)
         elif "content" in block:
             _check_inner(f"{where}.{index}.content", kind, block["content"], request)
 
@@ -205,10 +212,26 @@ def _check_inner(where: str, kind: str, inner: Any, request: CompletionRequest) 
     """Check the blocks within a block. Blocks of unknown kinds may have any shape."""
     if kind != "tool_result":
         _TYPED.check(where, inner, ".{}")
-        items = inner if isinstance(inner, list) else ()
+        while type(inner) is dict and get_text(inner, "type") not in _FILE_BLOCKS:
+            inner, where = inner.get("content"), f"{where}.content"  # what a tool fetched
+        items = inner if isinstance(inner, list) else [inner]
         inner = [one for one in items if isinstance(one, dict) and "type" in one]
     if inner is not None:
         _check_content(where, inner, request)
+
+
+def _add_block(where: str, kind: str, block: Json, request: CompletionRequest) -> None:
+    """Add a block that is, or may be, a file."""
+    if kind == "container_upload":
+        raise _refuse_file(where)
+    if kind in _FILE_BLOCKS:
+        _add_file(where, kind, block.get("source"), request)
+    elif "audio" in kind:  # no block of Anthropic's, but others serve this API, too
+        held = get_object(block, "source") or get_object(block, kind)
+        request.add_file("audio", held.get("data"), where)
+    else:
+        request.add_file("document", None, where)
+        _check_inner(f"{where}.content", kind, block.get("content"), request)
 
 
 def _add_file(where: str, kind: str, source: Any, request: CompletionRequest) -> None:
@@ -216,7 +239,8 @@ def _add_file(where: str, kind: str, source: Any, request: CompletionRequest) ->
         case {"type": "file"} | {"file_id": _}:
             raise _refuse_file(f"{where}.source")
         case {"type": "base64"}:
-            request.add_file(_FILE_BLOCKS[kind], source.get("data"), where)
+            is_picture = kind == "image" and get_text(source, "media_type").startswith("image/")
+            request.add_file("picture" if is_picture else "document", source.get("data"), where)
         case {"type": "content", "content": list(inner)}:
             _check_content(f"{where}.source.content", inner, request)
         case {"type": "text"} | {"type": "content", "content": str()}:

@@ -36,7 +36,21 @@ FINAL_CODES: Final = frozenset(
 )
 """The codes after which Codex gives up. After any other one it sends the whole turn again, up to five
 times; once output was delivered, each of them would be charged."""
-_TEXT_PARTS: Final = frozenset({"input_text", "output_text"})
+_TEXTS: Final = frozenset({"input_text", "output_text"})
+_TEXT_PARTS: Final = frozenset(
+    {*_TEXTS, "text", "refusal", "summary_text", "reasoning_text", "encrypted_content"}
+)
+"""Parts whose bytes bound their tokens. Any other counts as a document, if it is no other file."""
+_TOOLS: Final = ("apply_patch", "computer", "custom_tool", "function", "local_shell", "shell")
+_RUN_TOOLS: Final = ("code_interpreter", "file_search", "mcp", "tool_search", "web_search")
+_BOUNDED_ITEMS: Final = frozenset(
+    {"message", "reasoning", "compaction", "ghost_snapshot", "program", "program_output"}
+    | {"additional_tools", "compaction_trigger", "configuration_update", "mcp_list_tools"}
+    | {"mcp_approval_request", "mcp_approval_response", "tool_search_output"}
+    | {f"{name}_call" for name in (*_TOOLS, *_RUN_TOOLS)}
+    | {f"{name}_call_output" for name in _TOOLS}
+)
+"""Items whose bytes bound their tokens, but for their parts. Any other counts as a document."""
 _TWO: Final = 2
 """Members of a plain part of text."""
 _ITEM: Final = Names(
@@ -181,8 +195,9 @@ def _check_item(where: str, item: Json, request: CompletionRequest) -> None:
         _check_message(where, item)
     elif type(kind) is not str:
         raise fields.wrong_type(f"{where}.type", "a string", kind)
-    elif kind == "image_generation_call":
-        request.add_file("picture", item.get("result"), where)
+    elif kind not in _BOUNDED_ITEMS:
+        is_picture = kind == "image_generation_call"
+        request.add_file("picture" if is_picture else "document", item.get("result"), where)
     for name in _HELD:
         parts = item.get(name)
         if type(parts) is dict:  # the screenshot of a computer's call
@@ -205,7 +220,7 @@ def _check_parts(where: str, parts: list[Any], request: CompletionRequest) -> No
     for index, part in enumerate(parts):
         name = f"{where}[{index}]"
         kind = fields.maybe_kind(part)
-        if kind is None or (kind in _TEXT_PARTS and type(part.get("text")) is not str):
+        if kind is None or (kind in _TEXTS and type(part.get("text")) is not str):
             raise fields.refuse_part(name, part)
         if len(part) > _TWO or kind not in _TEXT_PARTS:
             _PART.check(name, part)
@@ -220,6 +235,8 @@ def _check_parts(where: str, parts: list[Any], request: CompletionRequest) -> No
                 (request.add_file if is_base64 else request.add_url)("document", data, name)
             case _ if "audio" in kind:
                 request.add_file("audio", get_object(part, kind).get("data"), name)
+            case _ if kind not in _TEXT_PARTS:
+                request.add_file("document", None, name)
             case _:
                 pass
 

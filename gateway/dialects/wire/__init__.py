@@ -9,6 +9,7 @@ billed           what changes the provider's bill
 multiplied       what makes more of a service than is counted
 known            which fields callers may state, and in which spelling
 names            other spellings of a name, and their refusal
+media            files outside of conversations, whose tokens no bytes bound
 forms            forms with a file, read piece by piece and written again
 fields           checks of a request's fields and files, and typed access to them
 replies          what comes whole: replies that are held back, errors of upstreams mapped for the caller

@@ -125,6 +125,12 @@ STATE: Final = ("container", "container_id", "connector_id")
 """Members of a tool that name something on the operator's account."""
 MAY_COST: Final = frozenset({*BILLED, *_LATER, "tools"})
 _MAY_COST_AT: Final = {name: MAY_COST.union(rows) for name, rows in MULTIPLIED.items()}
+_ADDING: Final = frozenset(
+    {*CACHES, "google", "extra_body", "container", MCP_SERVERS, "data_sources", "plugins"}
+    | {"compound_custom", "providerOptions", "enable_search", "enable_code_interpreter"}
+    | {"preset", "search_parameters"}
+)
+"""Fields that add to the input what is not in the request, as tools do, too."""
 _HOUR_MARK: Final = b'"ttl":"1h"'
 _CACHE_MARK: Final = b'"cache_control":{'
 """Cache marks as the payload writes them. In a text the quotes would be escaped."""
@@ -229,7 +235,8 @@ def read_bill_options(body: Json, data: bytes, target: Target) -> BillOptions:  
     terms = BillTerms(name_tier(tier), get_text(body, "speed"), get_text(body, "inference_geo"))
     modes = [f"{mode}_output" for mode in get_list(body, "modalities")]
     media = tuple(name for name in modes if name in MEDIA)
-    return BillOptions(terms, tier in (None, "auto"), calls, media, cache)
+    adds_input = any(BILLED[name].asks(body[name]) for name in _ADDING & body.keys())
+    return BillOptions(terms, tier in (None, "auto"), calls, media, cache, adds_input)
 
 
 def check_audio(where: str, target: Target) -> None:
