@@ -98,7 +98,7 @@ def read_bound(name: str) -> float:
         return float(getattr(importlib.import_module(f"gateway.{module}"), constant))
     table = re.search(rf"^\| `server` \| `{name}` \| `(\d+)`", CONFIGURATION, re.MULTILINE)
     assert table is not None, name
-    return float(table[1])
+    return float(table[1]) * (1 << 20 if name.endswith("_mb") else 1)
 
 
 @each_row(("who", "bound", "where"), BOUNDS)

@@ -92,8 +92,7 @@ def read_form(pieces: Sequence[bytes]) -> object:
     form, content = FormReader(test_forms.TYPE), b""
     for one in pieces:
         content += form.feed(one)
-    form.close()
-    return form.fields, content, form.file_name
+    return form.dump(), content, form.file_name
 
 
 def read_seals(text: bytes) -> object:
