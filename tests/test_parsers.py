@@ -31,13 +31,15 @@ from gateway.errors import BadRequest, BodyTooLarge
 from tests.support.rows import each_row
 from tests.test_package import FILES, ROOT
 
+TESTS: Final = Path(__file__).parent
 SIGN: Final = re.compile(
     r"^(?!\s*(?:async )?def ).*(?:\b(?:loads(?:_lenient)?|maybe_loads|read_json|\w*b(?:64|32)decode|"
     r"parse_qsl?|unquote|construct_event|FormReader|read_pieces|read_bytes)\(|\.feed\(|csv\.reader|"
     r"http\.query|\.cookies\.get|\(RequestHandler\))",
     re.MULTILINE,
 )
-TABLE: Final = Path(__file__).with_name("parsers.txt").read_text("utf-8").partition("\n\n")[2]
+_TABLES: Final = (TESTS / "parsers.txt", *sorted(TESTS.glob("extras/*/parsers.txt")))
+TABLE: Final = "\n".join(one.read_text("utf-8").partition("\n\n")[2] for one in _TABLES)
 WHOSE: Final = re.compile(
     r"^((?:[\w/]+ +)+)(stranger|caller|sender|provider|ours)\b *(?:.*  (\S.*))?$", re.MULTILINE
 )
