@@ -42,13 +42,13 @@ class Delivery:
     room."""
 
     def __post_init__(self) -> None:
-        exchange = self._candidate.exchange
-        is_stream = self._completion.request.stream
+        exchange, content_type = self._candidate.exchange, self._response.content_type
+        is_audio, is_stream = exchange.upstream.makes_audio, self._completion.request.stream
+        if is_audio:
+            is_stream = content_type != ""  # else it is JSON
+            self._sink.set_type(content_type)
         self.pipeline = (exchange.open_stream if is_stream else exchange.open_reply)(self._context)
-        self._sniffed = not is_stream
-        if exchange.upstream.makes_audio:
-            self._sniffed = True  # it may begin with any byte
-            self._sink.set_type(self._response.content_type)
+        self._sniffed = is_audio or not is_stream  # audio may begin with any byte
 
     async def run(self) -> None:
         """Pass on the body to its end. Raises GatewayError, and what ends the attempt."""

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.dialects import recordings
-from gateway.dialects.base import Caller, EventReader, Pipeline
-from gateway.dialects.chat.dialect import ChatUpstream, ServiceUpstream
+from gateway.dialects.base import Caller, EventReader, EventUpstream, Pipeline, StreamingUpstream
+from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.chat.stream import DONE
 from gateway.dialects.records import (
     CompletionRequest,
@@ -140,7 +140,7 @@ def add_upload(request: CompletionRequest, upload: Upload, unit: InputUnit) -> N
         request.more_tokens *= TOKENS_PER_SECOND
 
 
-class TranscriptsUpstream(ServiceUpstream):
+class TranscriptsUpstream(ServiceUpstream, EventUpstream):
     """An `Upstream` that transcribes recordings."""
 
     name = "transcripts"
@@ -163,6 +163,10 @@ class TranscriptsUpstream(ServiceUpstream):
     def check_reply(self, reply: Json) -> bool:
         return type(reply.get("text")) is str
 
+    def find_usage(self, reply: Json) -> Json | None:
+        usage = super().find_usage(reply)
+        return {"seconds": reply["duration"], **(usage or {})} if reply.get("duration") else usage
+
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         return _report(reply.get("usage"), reply.get("duration"), expected)
 
@@ -172,11 +176,14 @@ class TranscriptsUpstream(ServiceUpstream):
     def count_text(self, reply: Json) -> int:
         return count_text(reply["text"])
 
-    def replay_reply(self, reply: Json) -> bytes:
+    def replay_reply(self, text: bytes, reply: Json) -> bytes:  # noqa: ARG002
         return render_data({**reply, "type": _TEXT_DONE})
 
     def open_stream(self, context: ReplyContext) -> TranscriptStream:
         return TranscriptStream(context, TranscriptReader())
+
+    def open_reader(self, context: ReplyContext) -> TranscriptReader:  # noqa: ARG002 - chat's needs it
+        return TranscriptReader()
 
 
 def _report(usage: Any, duration: Any, expected: Expected) -> Reported:
@@ -293,11 +300,12 @@ def _check_input(name: str, value: Any) -> None:
 _SPEECH_FIELDS: Final = make_fields("speech", {"model": fields.check_string, "input": _check_input})
 
 
-class SpeechUpstream(ChatUpstream):
-    """An `Upstream` that reads a text aloud."""
+class SpeechUpstream(ServiceUpstream, StreamingUpstream):
+    """An `Upstream` that reads a text aloud. JSON is read only for its error or its usage."""
 
     name = "speech"
     path = "/audio/speech"
+    reply_name = "audio"
     makes_audio = True
 
     def ask(self, body: Json, target: Target) -> Json:
@@ -308,6 +316,12 @@ class SpeechUpstream(ChatUpstream):
                 code="unsupported_value",
             )
         return super().ask(body, target)
+
+    def check_reply(self, reply: Json) -> bool:  # noqa: ARG002 - JSON is no audio
+        return False
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:  # noqa: ARG002 - characters are charged
+        return Reported(Tokens(expected.input_tokens), has_input=True, has_output=True)
 
     def open_stream(self, context: ReplyContext) -> Pipeline:
         return AudioStream(context)

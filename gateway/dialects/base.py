@@ -1,22 +1,21 @@
 """The seams between the dialects and those who use them.
 
     Caller       the wire format that a caller speaks: validation, errors, keep-alives
-    Upstream     the wire format that a provider speaks: asking, reading, metering
+    Upstream     the wire format that a provider speaks: asking, reading, metering; also streams if it is a
+                 `StreamingUpstream`, whose streams are events if it is an `EventUpstream`
     EventReader  reads an upstream's stream, for the stream that passes and for translations
     EventWriter  writes a caller's stream from a reader's events
-    Translation  between a caller's format and an upstream's: requests, replies, events
     Pipeline     one stream under way: bytes of the upstream in, bytes for the caller out
 
-Dialects derive from `Caller`, `Upstream` and `EventReader`, whose methods do what OpenAI's APIs do,
+Dialects derive from `Caller`, `EventUpstream` and `EventReader`, whose methods do what OpenAI's APIs do,
 unless they are abstract. An `Exchange` (in `exchanges`) is a caller over an upstream, with a translation
-if they differ.
+(in `composed`) if they differ.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import orjson
@@ -39,7 +38,7 @@ from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.jsonbytes import maybe_loads
 from gateway.dialects.wire.sse import DONE_DATA, read_object
 from gateway.dialects.wire.usage import edit_model
-from gateway.errors import GatewayError, UpstreamError
+from gateway.errors import GatewayError
 from gateway.money import Tokens
 from gateway.prices import BillOptions
 from gateway.usage import Expected, Metered, Reported
@@ -121,6 +120,8 @@ class Caller(ABC):
     """Its operation, as OpenTelemetry names it; the names for rerank and audio are our own."""
     marker: str | None = None
     """A header that only its SDKs send. It decides the dialect on paths that all dialects share."""
+    may_stream = True
+    """It may ask for a stream."""
     sends_form = False
     """Its requests are forms with a file; `parse_request` gets their fields as JSON."""
     keep_alive = b": keep-alive\n\n"
@@ -290,7 +291,7 @@ class EventWriter(ABC):
 
 
 class Upstream(ABC):
-    """The wire format that a provider speaks."""
+    """The wire format that a provider speaks: requests and JSON replies."""
 
     __slots__ = ()
 
@@ -329,26 +330,26 @@ class Upstream(ABC):
     """Reads what changes the bill in a request as it is sent: the object, its bytes, and its target.
     Raises BadRequest for what has no price."""
 
-    def read_reply(self, text: bytes) -> Json:
-        """Parse a JSON reply. Raises UpstreamError for an error with status 200 or any other body."""
-        reply = maybe_loads(text)
-        if type(reply) is dict and self.check_reply(reply):
-            return reply
-        what = "JSON" if reply is None else self.reply_name
-        raise UpstreamError(f"The upstream's reply is not {what}.")
+    def parse(self, text: bytes) -> object:
+        """Parse a JSON body, or the part of it that is read; None if it is no JSON."""
+        return maybe_loads(text)
+
+    @abstractmethod
+    def check_error(self, reply: Json, /) -> None:
+        """Raise UpstreamError for an error with status 200."""
 
     @abstractmethod
     def check_reply(self, reply: Json) -> bool:
-        """Return whether an object is a reply of this dialect. Raises UpstreamError for an error."""
+        """Return whether an object is a reply of this dialect."""
 
     def find_usage(self, reply: Json) -> Json | None:
-        """Find the usage object in a reply."""
+        """Find the usage in an object, whether it is a reply or not."""
         usage = reply.get("usage")
         return usage if type(usage) is dict else None
 
     @abstractmethod
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        """Read a reply's usage and the terms it was served on."""
+        """Read the usage of an object, whether it is a reply or not, and the terms it was served on."""
 
     @abstractmethod
     def is_whole(self, reply: Json) -> bool:
@@ -366,29 +367,29 @@ class Upstream(ABC):
         """Write a reply for a caller of the same dialect: its own bytes except for required edits."""
         return edit_model(text, reply, context.request.model)
 
-    @abstractmethod
-    def replay_reply(self, reply: Json) -> bytes:
-        """Write a reply as a stream, as requested: some upstreams ignore `stream`."""
+
+class StreamingUpstream(Upstream):
+    """An `Upstream` that can be asked for a stream."""
+
+    __slots__ = ()
 
     @abstractmethod
     def open_stream(self, context: ReplyContext) -> Pipeline:
         """Begin a stream to a caller of the same dialect, which passes except for edits."""
 
+
+class EventUpstream(StreamingUpstream):
+    """A `StreamingUpstream` whose streams are events."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def replay_reply(self, text: bytes, reply: Json) -> bytes:
+        """Write a reply and its bytes as a stream, as requested: some upstreams ignore `stream`.
+
+        Raises UndeliverableReply for a reply that no stream can hold.
+        """
+
     @abstractmethod
     def open_reader(self, context: ReplyContext) -> EventReader:
         """Begin a stream that is translated."""
-
-
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """A translation between a caller's dialect and an upstream's: two functions, and streams."""
-
-    translate_request: Callable[[CompletionRequest, Target], Json]
-    """Writes the upstream's request. Raises BadRequest for content that cannot be carried over."""
-    translate_reply: Callable[[Json, ReplyContext, ReplyUsage], Json]
-    """Writes the caller's reply. Raises UpstreamError for content that no reply can hold."""
-    open_writer: Callable[[ReplyContext], EventWriter]
-    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The caller's names of the upstream's fields, if they differ. Of several, the first present one."""
-    item_name: str = "[{}]"
-    """How the caller's errors name an item of an array."""

@@ -1,4 +1,4 @@
-"""Two translations in a row, for pairs of dialects without a direct translation.
+"""Translations, and two of them in a row for pairs of dialects without a direct translation.
 
 A caller's dialect is translated to the pivot's, and that to the upstream's: requests twice, replies
 back twice. In streams, the bytes that the inner translation writes are fed to the outer one. The tokens
@@ -12,12 +12,12 @@ each step halves the rest, so this takes about as long as the request itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, get_args
 
-from gateway.dialects.base import Caller, EventWriter, Translation, Upstream
+from gateway.dialects.base import Caller, EventUpstream, EventWriter
 from gateway.dialects.records import (
     CompletionRequest,
     Json,
@@ -29,6 +29,22 @@ from gateway.dialects.records import (
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.stream import TranslatedStream
 from gateway.errors import BadRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A translation between a caller's dialect and an upstream's: two functions, and streams."""
+
+    translate_request: Callable[[CompletionRequest, Target], Json]
+    """Writes the upstream's request. Raises BadRequest for content that cannot be carried over."""
+    translate_reply: Callable[[Json, ReplyContext, ReplyUsage], Json]
+    """Writes the caller's reply. Raises UpstreamError for content that no reply can hold."""
+    open_writer: Callable[[ReplyContext], EventWriter]
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The caller's names of the upstream's fields, if they differ. Of several, the first present one."""
+    item_name: str = "[{}]"
+    """How the caller's errors name an item of an array."""
+
 
 CONVERSATION: Final = "messages"
 """The pivot's field of the conversation."""
@@ -92,7 +108,9 @@ PIVOT_TAKES: Final = frozenset(get_args(Taken)) - {"cache_control"}
 """The pivot takes all fields that chat has; the upstream's dialect may refuse them."""
 
 
-def compose(outer: Translation, inner: Translation, pivot: tuple[Caller, Upstream]) -> Translation:
+def compose(
+    outer: Translation, inner: Translation, pivot: tuple[Caller, EventUpstream]
+) -> Translation:
     """Join a caller's dialect over the pivot's (`outer`) and that over an upstream's (`inner`)."""
     caller, upstream = pivot
 

@@ -18,10 +18,10 @@ from gateway.dialects.base import Caller
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.billed import check_tools
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.media import has_files, is_reference
+from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
@@ -99,12 +99,13 @@ FORMATS: Final = ("float", "base64")
 
 
 class EmbeddingsCaller(Caller):
-    """A `Caller` of the embeddings API. It asks for no streams."""
+    """A `Caller` of the embeddings API."""
 
     name = "embeddings"
     path = "/embeddings"
     kind = "embedding"
     operation = "embeddings"
+    may_stream = False
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _FIELDS, ("model", "input"))
@@ -168,7 +169,7 @@ _FIELDS: Final = make_fields(
 
 
 class EmbeddingsUpstream(ServiceUpstream):
-    """An `Upstream` that makes embeddings. It has no streams, so nobody opens one."""
+    """An `Upstream` that makes embeddings."""
 
     name = "embeddings"
     path = "/embeddings"
@@ -177,16 +178,15 @@ class EmbeddingsUpstream(ServiceUpstream):
     def ask(self, body: Json, target: Target) -> Json:
         """Address a request; base64 is made here where the provider cannot."""
         asked = super().ask(body, target)
-        check_tools(body, target)
         if body.get(_FORMAT) == "base64" and not target.embeddings_base64:
             asked[_FORMAT] = "float"
         return asked
 
-    def _parse(self, text: bytes) -> object:
+    def parse(self, text: bytes) -> object:
         """Parse a reply without its vectors; `data` has one item in place of all."""
         found = maybe_find_vectors(text)
         frame = text if found is None else _cut(text, *found)
-        return maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
+        return maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else find_last_usage(text) or {}
 
     def check_reply(self, reply: Json) -> bool:
         match reply:
@@ -221,7 +221,7 @@ class EmbeddingsUpstream(ServiceUpstream):
             frame = dumps_lenient(shown)
         edited = maybe_splice(frame, "model", model, ours) if type(model) is str else None
         missing: Json = {} if edited else {"model": ours}
-        if self.find_usage(reply) is None:
+        if type(reply.get("usage")) is not dict:
             count = tokens.all_input
             missing["usage"] = {"prompt_tokens": count, "total_tokens": count}
         head, _, tail = (edited or frame).partition(_MARK)

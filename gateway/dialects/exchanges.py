@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from gateway.dialects import audio, embeddings, images, texts
-from gateway.dialects.base import Caller, Pipeline, Translation, Upstream
+from gateway.dialects.base import Caller, EventUpstream, Pipeline, StreamingUpstream, Upstream
 from gateway.dialects.chat import (
     over_messages_reply,
     over_messages_request,
@@ -16,7 +16,7 @@ from gateway.dialects.chat import (
     over_responses_request,
 )
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
-from gateway.dialects.composed import compose
+from gateway.dialects.composed import Translation, compose
 from gateway.dialects.messages import over_chat_reply as message_reply
 from gateway.dialects.messages import over_chat_request as message_request
 from gateway.dialects.messages.caller import MessagesCaller
@@ -46,13 +46,16 @@ from gateway.dialects.wire.jsonbytes import (
     refuse_elements,
     refuse_reply,
 )
+from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.replies import (
+    MAX_REPLAYED_BYTES,
     MAX_REPLY_BYTES,
     MAX_REPLY_ELEMENTS,
     CollectedReply,
     ReplayedReply,
 )
 from gateway.dialects.wire.stream import TranslatedStream
+from gateway.dialects.wire.usage import tells_work
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.usage import meter
 
@@ -82,6 +85,13 @@ class Exchange:
     """How many JSON values of a request are written for the upstream in a millisecond."""
     reply_rate: int = SLOWEST[1]
     """How many JSON values of a reply are read and written for the caller in a millisecond."""
+
+    def __post_init__(self) -> None:
+        """Raise TypeError for an upstream without something that callers may ask for."""
+        upstream = self.upstream
+        wanted = StreamingUpstream if upstream.makes_audio else EventUpstream
+        if self.caller.may_stream and not isinstance(upstream, wanted):
+            raise TypeError(f"{upstream.name} is no {wanted.__name__}")
 
     @property
     def passed_headers(self) -> tuple[str, ...]:
@@ -118,9 +128,9 @@ class Exchange:
         )
 
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
-        """Turn a JSON reply into the caller's.
+        """Turn a JSON reply into the caller's; one that cannot be passed on has a `failure` in place of it.
 
-        Raises UpstreamError if it is not a reply of the upstream's dialect.
+        Raises UpstreamError for a provider's error, and for what is no reply and tells no usage.
         """
         if len(body) <= SMALL_BYTES:
             return self._read_reply(body, context)
@@ -129,34 +139,78 @@ class Exchange:
 
     def _read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         upstream, text = self.upstream, body.strip()
-        reply = upstream.read_reply(text)
-        expected, whole = context.expected, upstream.is_whole(reply)
+        reply, made = self._judge(text, context)
+        if made.failure is not None:
+            return made
+        try:
+            if self.translation is None:
+                made.body = upstream.edit_reply(text, reply, context, made.metered.tokens)
+            else:
+                usage = ReplyUsage(
+                    made.metered.tokens, made.metered.estimated, upstream.find_usage(reply)
+                )
+                made.body = dumps_lenient(self.translation.translate_reply(reply, context, usage))
+        except UndeliverableReply as error:
+            made.failure = error
+        except UpstreamError as error:
+            made.failure = _owe(error, upstream.find_usage(reply))
+        return made
+
+    def replay_reply(self, body: bytes, context: ReplyContext) -> Reply:
+        """Write a JSON reply as the upstream's stream, as requested; one that is cut has a failure, too.
+
+        Raises as `read_reply`.
+        """
+        upstream, text = self.upstream, body.strip()
+        assert isinstance(upstream, EventUpstream)
+        with limit_elements(self.max_elements, refuse_reply):
+            reply, made = self._judge(text, context)
+            if upstream.check_reply(reply):
+                try:
+                    made.body = upstream.replay_reply(text, reply)
+                except UndeliverableReply as error:
+                    made.failure = error
+        return made
+
+    def _judge(self, text: bytes, context: ReplyContext) -> tuple[Json, Reply]:
+        """Read a JSON reply and its charge; what the caller gets is still missing."""
+        upstream, expected = self.upstream, context.expected
+        reply, failure = self._parse(text)
+        if failure is not None:
+            failure = _owe(failure, upstream.find_usage(reply))
+            report = upstream.read_report(reply, expected)
+            return reply, Reply(b"", meter(report, 0, expected, complete=True), failure)
+        whole = upstream.is_whole(reply)
         report = upstream.read_report(reply, expected)
         metered = meter(report, 0, expected, complete=whole)
         if not whole or metered.tokens.output == 0:  # the report alone is not enough
             text_bytes, has_output = upstream.count_text(reply), upstream.has_content(reply)
             metered = meter(report, text_bytes, expected, complete=whole, delivered=has_output)
-            # There is neither output nor a report, so another route may be tried and nobody pays.
-            if not (whole or has_output) and upstream.find_usage(reply) is None:
+            # There is neither output nor a report, so nobody pays.
+            if not (whole or has_output or tells_work(upstream.find_usage(reply))):
                 raise UpstreamError("The upstream provider's reply is empty.")
         # The provider charges for a reply that is cut short, so the caller pays and gets an error.
         if not whole:
             failure = UndeliverableReply("The upstream provider's reply is cut short.")
-            return Reply(b"", metered, failure)
-        try:
-            if self.translation is None:
-                out = upstream.edit_reply(text, reply, context, metered.tokens)
-            else:
-                usage = ReplyUsage(metered.tokens, metered.estimated, upstream.find_usage(reply))
-                out = dumps_lenient(self.translation.translate_reply(reply, context, usage))
-        except UndeliverableReply as error:
-            return Reply(b"", metered, error)
-        return Reply(out, metered)
+        return reply, Reply(b"", metered, failure)
 
-    def replay_reply(self, body: bytes) -> bytes:
-        """Write a JSON reply as the upstream's stream, as requested. Raises UpstreamError."""
-        with limit_elements(self.max_elements, refuse_reply):
-            return self.upstream.replay_reply(self.upstream.read_reply(body.strip()))
+    def _parse(self, text: bytes) -> tuple[Json, UpstreamError | None]:
+        """Parse a reply; of any other body return what tells its usage, and the failure.
+
+        Raises UpstreamError for an error.
+        """
+        upstream, failure = self.upstream, None
+        try:
+            reply = upstream.parse(text)
+        except UpstreamError as error:
+            reply, failure = None, error
+        if type(reply) is dict:
+            upstream.check_error(reply)
+            if upstream.check_reply(reply):
+                return reply, None
+        what = "JSON" if reply is None else upstream.reply_name
+        told = reply if type(reply) is dict else find_last_usage(text) or {}
+        return told, failure or UpstreamError(f"The upstream's reply is not {what}.")
 
     def open_reply(self, context: ReplyContext) -> Pipeline:
         """Begin a JSON reply, which `finish` gives as a whole."""
@@ -165,14 +219,26 @@ class Exchange:
 
     def open_replay(self, context: ReplyContext) -> Pipeline:
         """Begin a stream that the upstream answers with a JSON reply."""
-        return ReplayedReply(self.open_stream(context), self.replay_reply, context.expected)
+        replay = partial(self.replay_reply, context=context)
+        most = MAX_REPLY_BYTES if self.translation is None else MAX_REPLAYED_BYTES
+        return ReplayedReply(self.open_stream(context), replay, context.expected, most)
 
     def open_stream(self, context: ReplyContext) -> Pipeline:
         """Begin a stream."""
+        upstream = self.upstream
         if self.translation is None:
-            return self.upstream.open_stream(context)
-        reader = self.upstream.open_reader(context)
+            assert isinstance(upstream, StreamingUpstream)
+            return upstream.open_stream(context)
+        assert isinstance(upstream, EventUpstream)
+        reader = upstream.open_reader(context)
         return TranslatedStream(context, reader, self.translation.open_writer(context))
+
+
+def _owe(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:
+    """Return the failure of a reply that tells its usage, and so is charged. Raises any other failure."""
+    if not tells_work(usage):
+        raise failure
+    return UndeliverableReply(failure.message)
 
 
 CALLERS: Final[Mapping[str, Caller]] = {
@@ -182,7 +248,7 @@ CALLERS: Final[Mapping[str, Caller]] = {
 }
 """On shared paths the first answers requests without a `marker`."""
 
-UPSTREAMS: Final[Mapping[str, Upstream]] = {
+UPSTREAMS: Final[Mapping[str, EventUpstream]] = {
     "chat": ChatUpstream(),
     "messages": MessagesUpstream(),
     "responses": ResponsesUpstream(),
@@ -239,7 +305,9 @@ PIVOT: Final = "chat"
 
 
 def make_exchanges(
-    callers: Mapping[str, Caller], upstreams: Mapping[str, Upstream], translations: Translations
+    callers: Mapping[str, Caller],
+    upstreams: Mapping[str, EventUpstream],
+    translations: Translations,
 ) -> Exchanges:
     """Join every caller to every upstream that it can be served over."""
     pivot = callers[PIVOT], upstreams[PIVOT]

@@ -7,11 +7,11 @@ stream has a partial picture in each event, and the usage in its last one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gateway.dialects.base import Caller, EventReader
+from gateway.dialects.base import Caller, EventReader, EventUpstream
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
@@ -19,8 +19,9 @@ from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_loads
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.media import has_files
-from gateway.dialects.wire.passing import LastEventStream
+from gateway.dialects.wire.passing import LastEventStream, find_last_usage
 from gateway.dialects.wire.replies import check_error
+from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
@@ -39,6 +40,8 @@ _CONTENT: Final = re.compile(_KEY + rb'\s*:\s*"')
 """The key of an image. Inside a string its quotes would be escaped; base64 has none."""
 _EMPTY: Final = b'"b64_json":""'
 _PARTIAL: Final = b".partial_image"
+_COMPLETED: Final = "image_generation.completed"
+"""The type of an event with a whole image."""
 _HEAD_BYTES: Final = 256
 """The first bytes of an event, which show its type if it is too large to be read."""
 _SERVED: Final = re.compile(rb'"(size|quality)"\s*:\s*"([a-z0-9]{1,64})"')
@@ -79,7 +82,7 @@ _FIELDS: Final = make_fields(
 )
 
 
-class ImagesUpstream(ServiceUpstream):
+class ImagesUpstream(ServiceUpstream, EventUpstream):
     """An `Upstream` that makes images."""
 
     name = "images"
@@ -108,17 +111,18 @@ class ImagesUpstream(ServiceUpstream):
         calls = {dearest: body.get("n") or 1}
         return replace(options, tool_calls=calls, image=image, image_prices=prices)
 
-    def _parse(self, text: bytes) -> object:
+    def parse(self, text: bytes) -> object:
         """Parse a reply with its images cut out."""
         frame, _ = cut_images(text)
-        return maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else None
+        return maybe_loads(frame) if len(frame) <= MAX_FRAME_BYTES else find_last_usage(text) or {}
 
     def check_reply(self, reply: Json) -> bool:
         images = get_list(reply, "data")
         return images != [] and all(type(one) is dict for one in images)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        return _report(self.find_usage(reply), len(reply["data"]), expected, read_image(reply))
+        images = len(get_list(reply, "data"))
+        return _report(self.find_usage(reply), images, expected, read_image(reply))
 
     def has_content(self, reply: Json) -> bool:  # noqa: ARG002 - there is an image
         return True
@@ -133,15 +137,30 @@ class ImagesUpstream(ServiceUpstream):
             shown = {**shown, "model": context.request.model}
         if shown == reply:
             return text
-        _, contents = cut_images(text)
-        pieces = dumps_lenient(shown).split(_EMPTY)
-        if len(pieces) != len(contents) + 1:  # a name came twice, or an image stood in the bill
-            raise UndeliverableReply("The upstream's reply has an image in no place of its own.")
-        filled = [_EMPTY[:-1] + content + b'"' for content in contents]
-        return b"".join(one for pair in zip(pieces, [*filled, b""], strict=True) for one in pair)
+        return fill_images(dumps_lenient(shown), cut_images(text)[1])
+
+    def replay_reply(self, text: bytes, reply: Json) -> bytes:
+        """Write an event for each image; the last one has the usage."""
+        head = {name: reply[name] for name in reply if name not in ("data", "usage")}
+        events = [{**head, **image, "type": _COMPLETED} for image in reply["data"]]
+        if "usage" in reply:
+            events[-1]["usage"] = reply["usage"]
+        return fill_images(b"".join(map(render_event, events)), cut_images(text)[1])
 
     def open_stream(self, context: ReplyContext) -> ImageStream:
         return ImageStream(context)
+
+    def open_reader(self, context: ReplyContext) -> ImageReader:  # noqa: ARG002 - chat's needs it
+        return ImageReader()
+
+
+def fill_images(text: bytes, contents: Sequence[bytes]) -> bytes:
+    """Put the base64 of images that were cut out into their places. Raises UndeliverableReply."""
+    pieces = text.split(_EMPTY)
+    if len(pieces) != len(contents) + 1:  # a name came twice, or an image stood in the bill
+        raise UndeliverableReply("The upstream's reply has an image in no place of its own.")
+    filled = [_EMPTY[:-1] + content + b'"' for content in contents]
+    return b"".join(one for pair in zip(pieces, [*filled, b""], strict=True) for one in pair)
 
 
 def cut_images(text: bytes) -> tuple[bytes, list[bytes]]:
@@ -210,13 +229,13 @@ def read_image(body: Json) -> tuple[str, str]:
 def _report(
     usage: Json | None, images: int, expected: Expected, served: tuple[str, str]
 ) -> Reported:
-    """Report images where they have prices, else the tokens."""
+    """Report images where they have prices (one if none could be counted), else the tokens."""
     options = expected.options
     if options.image_prices:
         # Tokens have no price then, so unreported ones are not estimated.
-        tokens = Tokens(max(expected.input_tokens, 1))
-        calls = {**dict.fromkeys(options.tool_calls, 0), choose_image(options, served): images}
-        return Reported(tokens, True, True, calls)
+        tokens, image = Tokens(max(expected.input_tokens, 1)), choose_image(options, served)
+        calls = {**dict.fromkeys(options.tool_calls, 0), image: max(images, 1)}
+        return Reported(tokens, True, True, calls, guessed=not images)
     return read_openai_usage(usage, None, expected)
 
 
@@ -258,9 +277,7 @@ class ImageReader(EventReader):
         self._note_usage(usage)
 
     def read_report(self, expected: Expected) -> Reported:
-        report = _report(self.usage, max(self._images, 1), expected, self._served)
-        report.guessed |= not self._images
-        return report
+        return _report(self.usage, self._images, expected, self._served)
 
     def _note_usage(self, usage: object) -> None:
         if type(usage) is dict:

@@ -15,19 +15,25 @@ from __future__ import annotations
 import math
 from typing import Any, Final, Literal
 
-from gateway.dialects.base import Caller, Pipeline, Upstream
-from gateway.dialects.chat.dialect import CHECKS, ChatUpstream, ServiceUpstream
-from gateway.dialects.chat.repair import count_choices_text
+from gateway.dialects.base import Caller, EventUpstream, Pipeline
+from gateway.dialects.chat.dialect import (
+    CHECKS,
+    ServiceUpstream,
+    ask_usage,
+    has_choice,
+    is_finished,
+)
+from gateway.dialects.chat.repair import carries, count_choices_text
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.embeddings import read_inputs
 from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list
 from gateway.dialects.wire.known import TextFields, make_fields
 from gateway.dialects.wire.media import has_files, is_reference
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
-from gateway.dialects.wire.usage import read_openai_usage
+from gateway.dialects.wire.usage import edit_model, find_chunk_usage, read_openai_usage
 from gateway.money import SEARCH_UNIT, Tokens
 from gateway.prices import BillOptions
 from gateway.usage import (
@@ -90,33 +96,54 @@ _FIELDS: Final = TextFields(
 )
 
 
-class CompletionsUpstream(ChatUpstream):
+class CompletionsUpstream(ServiceUpstream, EventUpstream):
     """An `Upstream` that completes text."""
 
     name = "completions"
     path = "/completions"
     reply_name = "a text completion"
 
+    def ask(self, body: Json, target: Target) -> Json:
+        asked = super().ask(body, target)
+        ask_usage(asked, target)
+        return asked
+
+    def check_reply(self, reply: Json) -> bool:
+        return has_choice(reply)
+
+    def find_usage(self, reply: Json) -> Json | None:
+        return find_chunk_usage(reply)
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:
+        return read_openai_usage(self.find_usage(reply), reply.get("service_tier"), expected)
+
+    def is_whole(self, reply: Json) -> bool:
+        return is_finished(reply)
+
     def has_content(self, reply: Json) -> bool:
-        return self.count_text(reply) > 0 or super().has_content(reply)
+        choices = reply["choices"]
+        return self.count_text(reply) > 0 or any(carries(one, "message") for one in choices)
 
     def count_text(self, reply: Json) -> int:
         return _count_text(reply["choices"], "message")
 
-    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
-        return Upstream.edit_reply(self, text, reply, context, tokens)
+    def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002
+        return edit_model(text, reply, context.request.model)
 
-    def replay_reply(self, reply: Json) -> bytes:
+    def replay_reply(self, text: bytes, reply: Json) -> bytes:  # noqa: ARG002
         choices = [
             {"delta" if key == "message" else key: value for key, value in one.items()}
             for one in reply["choices"]
             if type(one) is dict
         ]
-        end = DONE if self.is_whole(reply) else b""
+        end = DONE if is_finished(reply) else b""
         return render_data({**reply, "choices": choices}) + end
 
     def open_stream(self, context: ReplyContext) -> Pipeline:
         return CompletionStream(context)
+
+    def open_reader(self, context: ReplyContext) -> CompletionReader:
+        return CompletionReader(context)
 
 
 class CompletionReader(ChatReader):
@@ -182,12 +209,13 @@ def _count_text(choices: list[Any], key: Literal["message", "delta"]) -> int:
 
 
 class RerankCaller(Caller):
-    """A `Caller` of the rerank API. It asks for no streams."""
+    """A `Caller` of the rerank API."""
 
     name = "rerank"
     path = "/rerank"
     kind = "rerank"
     operation = "rerank"
+    may_stream = False
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _RERANK_FIELDS, ("model", "query"))
@@ -250,7 +278,7 @@ _RERANK_FIELDS: Final = make_fields(
 
 
 class RerankUpstream(ServiceUpstream):
-    """An `Upstream` that ranks documents. It has no streams, so nobody opens one."""
+    """An `Upstream` that ranks documents."""
 
     name = "rerank"
     path = "/rerank"
@@ -262,9 +290,9 @@ class RerankUpstream(ServiceUpstream):
         by_tokens = any(one.price.input for one in target.prices.applied)
         return BillOptions(any_tier=True, tool_calls={SEARCH_UNIT: units}, by_tokens=by_tokens)
 
-    def _parse(self, text: bytes) -> Any:
+    def parse(self, text: bytes) -> object:
         """Parse a reply; an array stands for its results."""
-        reply = super()._parse(text)
+        reply = super().parse(text)
         return {"results": reply} if type(reply) is list else reply
 
     def check_reply(self, reply: Json) -> bool:
@@ -273,17 +301,13 @@ class RerankUpstream(ServiceUpstream):
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         """Read tokens and search units. Unreported units are computed from the documents."""
-        meta = get_object(reply, "meta")
-        billed, usage = get_object(meta, "billed_units"), self.find_usage(reply) or {}
+        usage = self.find_usage(reply) or {}
         given = usage.get("prompt_tokens") or usage.get("input_tokens") or usage.get("total_tokens")
-        given = (
-            given or get_object(meta, "tokens").get("input_tokens") or billed.get("input_tokens")
-        )
         told = {**usage, "prompt_tokens": given, "completion_tokens": 0, "total_tokens": given}
         report = read_openai_usage(told, None, expected)
         asked = expected.options.tool_calls
         if asked:  # search units have a price
-            units = _read_units(billed.get("search_units"))
+            units = _read_units(usage.get("search_units"))
             report.guessed = units is None
             report.tool_calls = asked if units is None else {SEARCH_UNIT: units}
         if not (report.has_input or expected.options.by_tokens):

@@ -131,7 +131,8 @@ def accept(
 ) -> Response:
     """Return the answer of a head with status 200.
 
-    Raises UpstreamError for an encoded body, or if audio was requested and another type came.
+    Raises UpstreamError for an encoded body, or if audio was requested and another type came. JSON in
+    place of audio is accepted, as it may tell an error or a usage.
     """
     # The request asked for `identity`; an encoded body can be neither metered nor translated.
     if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
@@ -140,9 +141,10 @@ def accept(
             "The upstream provider sent an encoding nobody asked for.", cause="200, but encoded"
         )
     content_type = head.headers.get(b"content-type", b"")
-    if not makes_audio:
-        return _HttpResponse(connection, key, is_typed=is_reply_type(content_type))
-    if not _AUDIO.fullmatch(content_type):
+    is_audio, is_typed = makes_audio and _AUDIO.fullmatch(content_type), is_reply_type(content_type)
+    if not makes_audio or (is_typed and not is_audio):
+        return _HttpResponse(connection, key, is_typed=is_typed)
+    if not is_audio:
         connection.close()
         raise UpstreamError("The upstream provider's reply is no audio.", cause="200, but no audio")
     return _HttpResponse(connection, key, content_type.decode())

@@ -80,5 +80,5 @@ def test_a_reply_keeps_its_form() -> None:
 
 
 def test_a_reply_in_place_of_a_stream_becomes_one() -> None:
-    out = COMPLETIONS.replay_reply(dump(text_completion("a", "b")))
+    out = COMPLETIONS.replay_reply(dump(text_completion("a", "b")), make_context()).body
     assert out == sse(text_completion("a", "b")) + DONE

@@ -42,7 +42,7 @@ def test_what_is_between_first_and_last_is_cut_out(indent: int | None, packed: b
     begin, end = found
     assert text[begin : begin + 1] + text[end - 1 : end] == (b'""' if packed else b"[]")
     stands = {"object": "embedding", "index": 0, "embedding": STAND_IN}
-    assert EMBEDDINGS.upstream.read_reply(text) == value | {"data": [stands]}
+    assert EMBEDDINGS.upstream.parse(text) == value | {"data": [stands]}
 
 
 @each_row(
@@ -188,8 +188,12 @@ def test_the_service_tier_is_read() -> None:
 
 
 def test_a_reply_that_is_no_vectors_but_for_its_frame_is_an_upstreams_error() -> None:
+    large = {"vendor": "x" * MAX_FRAME_BYTES}
     with pytest.raises(UpstreamError, match="not a list of embeddings"):
-        EMBEDDINGS.read_reply(dump(embeddings(vendor="x" * MAX_FRAME_BYTES)), make_context())
+        EMBEDDINGS.read_reply(dump(embeddings() | large), make_context())
+    made = EMBEDDINGS.read_reply(dump(large | embeddings()), make_context())
+    assert "not a list of embeddings" in str(made.failure)
+    assert made.metered.tokens.input == 11, "a usage at the end is read"
 
 
 @fuzz(300)
@@ -207,4 +211,4 @@ def test_a_reply_with_any_damage_is_read_or_an_upstreams_error(data: st.DataObje
         reply = EMBEDDINGS.read_reply(bytes(text), make_context(encoding_format="base64"))
     except UpstreamError:
         return
-    assert b'"ours"' in reply.body
+    assert b'"ours"' in reply.body or reply.failure

@@ -52,6 +52,20 @@ def read_heard(caller: str, out: bytes) -> str:
     return READ[caller](read_chunks(events) if caller == "chat" else read_events(events))
 
 
+def test_a_caller_of_streams_needs_an_upstream_that_has_them() -> None:
+    """Else the first request for one would find out."""
+    assert not EMBEDDINGS.caller.may_stream
+    for upstream in (EMBEDDINGS.upstream, SPEECH.upstream):
+        Exchange(EMBEDDINGS.caller, upstream)
+    Exchange(SPEECH.caller, SPEECH.upstream)
+    for caller, upstream in (
+        (COMPLETIONS.caller, EMBEDDINGS.upstream),
+        (SPEECH.caller, EMBEDDINGS.upstream),
+    ):
+        with pytest.raises(TypeError, match="EventUpstream"):
+            Exchange(caller, upstream)
+
+
 @each_row(
     ("caller", "stream"),
     [

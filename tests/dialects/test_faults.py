@@ -3,6 +3,7 @@
     == chat                              the dialect, or the service, of caller and provider
     <html>                               a JSON reply, as it came
     ! The upstream provider's reply …    the failure; `(busy)` stands before one that other routes may heal
+    ! (9 0 0 3) The upstream …           one that is charged: input, cached, written, output
     < event: error\\ndata: {"message": …} an event of a stream, alone and behind others
 
 Below `statuses` stand answers that are no 200, and the errors that callers get: a provider's own words are
@@ -29,7 +30,8 @@ import pytest
 
 from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchange
 from gateway.dialects.wire.replies import map_status
-from gateway.errors import NO_NAMES, UpstreamError, UpstreamUnavailable
+from gateway.errors import NO_NAMES, UndeliverableReply, UpstreamError, UpstreamUnavailable
+from gateway.usage import Metered
 from tests.dialects.chat import kit as chat
 from tests.dialects.messages import kit as messages
 from tests.dialects.responses import kit as responses
@@ -55,10 +57,17 @@ def find_exchanges(name: str) -> list[Exchange]:
     return [services[name]] if name in services else [one[name] for one in EXCHANGES.values()]
 
 
-def tell(error: Any) -> str:
+def tell(error: Any, metered: Metered | None = None) -> str:
     assert isinstance(error, UpstreamError)
     assert error.status == (503 if isinstance(error, UpstreamUnavailable) else 502)
-    return f"! {'(busy) ' * isinstance(error, UpstreamUnavailable)}{error.message}"
+    mark = "(busy) " * isinstance(error, UpstreamUnavailable)
+    if isinstance(error, UndeliverableReply):
+        assert metered
+        tokens = metered.tokens
+        written = tokens.cache_write + tokens.cache_write_1h
+        mark = f"({tokens.input} {tokens.cached_input} {written} {tokens.output}) "
+        mark += "(estimated) " * metered.estimated
+    return f"! {mark}{error.message}"
 
 
 ANSWER: Final = re.compile(r"^(\d+)(?: after (\d+))? ?(.*)$")
@@ -85,14 +94,20 @@ def map_answer(line: str) -> str:
 
 
 def read(name: str, line: str) -> str:
-    told = set[str]()
+    """Play the body where a reply is wanted, and where a stream is, if it may be JSON."""
+    told, context = set[str](), chat.make_context({"encoding_format": "base64"})
+    is_events = line.startswith(("data:", "event:"))
+    body = line.replace("\\n", "\n").encode() if is_events else line.encode()
     for exchange in find_exchanges(name):
-        with pytest.raises(UpstreamError) as caught:
-            exchange.read_reply(line.encode(), chat.make_context({"encoding_format": "base64"}))
-        told.add(tell(caught.value))
-        if name in EXCHANGES and "empty" not in caught.value.message:
-            with pytest.raises(UpstreamError):
-                exchange.replay_reply(line.encode())
+        opened = [exchange.open_reply]
+        if exchange.caller.may_stream and not exchange.upstream.makes_audio and not is_events:
+            opened.append(exchange.open_replay)
+        for pipeline in (one(context) for one in opened):
+            out = pipeline.feed(body) + pipeline.end()
+            assert not pipeline.complete
+            told.add(tell(pipeline.failure, pipeline.measure()))
+            # Of a reply that is cut short, the caller of a stream gets what there is.
+            assert out == b"" or "cut short" in str(pipeline.failure)
     (one,) = told
     return one
 

@@ -312,7 +312,7 @@ class Transcript:
         if self.caller == self.provider:
             return check_caller_reply(self.caller, reply.body)
         made = check_reply(self.caller, reply)
-        replay = self.exchange.replay_reply(data)
+        replay = self.exchange.replay_reply(data, self.make_context()).body
         check_replay(
             self.caller, made, play(self.exchange.open_stream(self.make_context()), [replay])
         )

@@ -75,7 +75,7 @@ def test_an_odd_reply_is_read_or_the_upstreams_fault(caller: str, upstream: str)
         with contextlib.suppress(GatewayError):
             exchange.read_reply(reply, make_context())
         with contextlib.suppress(GatewayError):
-            exchange.replay_reply(reply)
+            exchange.replay_reply(reply, make_context())
 
 
 EVERY: Final = (*streams.CHAT, *streams.MESSAGES, *streams.RESPONSES)

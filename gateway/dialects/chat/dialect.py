@@ -14,14 +14,14 @@ from itertools import count
 from operator import is_not
 from typing import Final
 
-from gateway.dialects.base import Caller, Pipeline, Upstream
+from gateway.dialects.base import Caller, EventUpstream, Pipeline, Upstream
 from gateway.dialects.chat.repair import carries, count_choices_text
 from gateway.dialects.chat.state import ID_PREFIX, shape_id, write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields, check_tools
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_loads, maybe_splice
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_splice
 from gateway.dialects.wire.known import FILE_NAMES, MAX_CHOICES, TextFields
 from gateway.dialects.wire.media import has_files
 from gateway.dialects.wire.names import Names, check_spelling
@@ -37,7 +37,6 @@ from gateway.dialects.wire.usage import (
     read_openai_usage,
     tells,
 )
-from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from gateway.usage import UNBOUNDED, Expected, Reported
 
@@ -194,16 +193,16 @@ _FIELDS: Final = TextFields("chat", CHECKS)
 OBJECT: Final = "chat.completion"
 
 
-class ChatUpstream(Upstream):
+class ChatUpstream(EventUpstream):
     """An `Upstream` with an OpenAI-compatible API."""
 
     name = "chat"
     path = "/chat/completions"
     reply_name = "a chat completion"
+    check_error = staticmethod(check_error)
 
     def check_reply(self, reply: Json) -> bool:
-        check_error(reply)
-        return dict in map(type, get_list(reply, "choices"))
+        return has_choice(reply)
 
     def ask(self, body: Json, target: Target) -> Json:
         check_fields(body, target, self.name)
@@ -211,13 +210,9 @@ class ChatUpstream(Upstream):
         if has_tools:
             check_tools(body, target)
         body = {**body, "model": target.upstream_model}
-        # Callers of other services have no conversation; what they call one was not checked.
-        if self.name == "chat" and "messages" in body:
+        if "messages" in body:
             body["messages"] = write_history(body["messages"], target, has_tools=has_tools)
-        if not target.ask_usage:
-            body.pop("stream_options", None)  # this upstream would refuse it
-        elif body.get("stream"):
-            body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+        ask_usage(body, target)
         return body
 
     def find_usage(self, reply: Json) -> Json | None:
@@ -227,10 +222,7 @@ class ChatUpstream(Upstream):
         return read_openai_usage(self.find_usage(reply), reply.get("service_tier"), expected)
 
     def is_whole(self, reply: Json) -> bool:
-        for choice in reply["choices"]:
-            if type(choice) is dict and not choice.get("finish_reason"):
-                return False
-        return True
+        return is_finished(reply)
 
     def has_content(self, reply: Json) -> bool:
         return any(carries(choice, "message") for choice in reply["choices"])
@@ -251,7 +243,7 @@ class ChatUpstream(Upstream):
                 out = maybe_splice(out, "id", reply["id"], identity)
         return out or dumps_lenient({**wanted, "id": identity, "model": ours})
 
-    def replay_reply(self, reply: Json) -> bytes:
+    def replay_reply(self, text: bytes, reply: Json) -> bytes:  # noqa: ARG002
         head = {key: value for key, value in reply.items() if key not in {"choices", "usage"}}
         chunks: list[Json] = []
         for index, choice in enumerate(reply["choices"]):
@@ -271,27 +263,45 @@ class ChatUpstream(Upstream):
         return ChatReader(context)
 
 
-class ServiceUpstream(ChatUpstream):
+def has_choice(reply: Json) -> bool:
+    """Return whether a reply has a choice that can be read."""
+    return dict in map(type, get_list(reply, "choices"))
+
+
+def is_finished(reply: Json) -> bool:
+    """Return whether all choices of a reply have their finish reason."""
+    for choice in reply["choices"]:
+        if type(choice) is dict and not choice.get("finish_reason"):
+            return False
+    return True
+
+
+def ask_usage(body: Json, target: Target) -> None:
+    """Ask in a request for the usage of a stream, or for none if the upstream would refuse that."""
+    if not target.ask_usage:
+        body.pop("stream_options", None)
+    elif body.get("stream"):
+        body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+
+
+class ServiceUpstream(Upstream):
     """The part of an `Upstream` of OpenAI's other services that most of them share.
 
     A reply is whole if it can be read, it has no output tokens, and it passes but for the model's name.
     """
 
+    check_error = staticmethod(check_error)
+
     def ask(self, body: Json, target: Target) -> Json:
         check_fields(body, target, self.name)
+        check_tools(body, target)
         return {**body, "model": target.upstream_model}
 
-    def read_reply(self, text: bytes) -> Json:
-        reply = self._parse(text)
-        if type(reply) is dict:
-            check_error(reply)
-            if self.check_reply(reply):
-                return reply
-        raise UpstreamError(f"The upstream's reply is not {self.reply_name}.")
-
-    def _parse(self, text: bytes) -> object:
-        """Parse a reply, or the part of it that is read; None if it is not JSON."""
-        return maybe_loads(text)
+    def find_usage(self, reply: Json) -> Json | None:
+        """Find the usage, and what Cohere's replies have instead."""
+        meta = get_object(reply, "meta")
+        held = (get_object(meta, "billed_units"), get_object(meta, "tokens"))
+        return {**held[0], **held[1], **get_object(reply, "usage")} or None
 
     def is_whole(self, reply: Json) -> bool:  # noqa: ARG002 - one that is cut is no JSON
         return True

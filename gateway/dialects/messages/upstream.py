@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import orjson
 
-from gateway.dialects.base import Pipeline, Upstream
+from gateway.dialects.base import EventUpstream, Pipeline, Upstream
 from gateway.dialects.chat.state import ANY_TAG
 from gateway.dialects.messages.stream import (
     MessagesReader,
@@ -166,7 +166,7 @@ VERTEX_VERSION: Final = "vertex-2023-10-16"
 """The API version for Vertex AI, sent in the body. There is only this version."""
 
 
-class MessagesUpstream(Upstream):
+class MessagesUpstream(EventUpstream):
     """An `Upstream` with Anthropic's API."""
 
     name = "messages"
@@ -175,6 +175,7 @@ class MessagesUpstream(Upstream):
     passed_headers: tuple[str, ...] = ("anthropic-version", "anthropic-beta")
     models_path = "/models?limit=1000"
     """Without a limit the reply is a page of 20 models."""
+    check_error = staticmethod(check_error)
 
     def __init__(self, path: str = "/messages", *, is_free: bool = False) -> None:
         """Ask at `path`. `is_free`: the provider charges nothing there, as it only counts tokens."""
@@ -197,11 +198,12 @@ class MessagesUpstream(Upstream):
         return {**write_history(body), "model": target.upstream_model}
 
     def check_reply(self, reply: Json) -> bool:
-        check_error(reply)
         return type(reply.get("content")) is list
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
-        came = Counter(tool for tool in map(find_tool, reply["content"]) if tool is not None)
+        came = Counter(
+            tool for tool in map(find_tool, get_list(reply, "content")) if tool is not None
+        )
         return read_messages_usage(reply.get("usage"), expected, came)
 
     def is_whole(self, reply: Json) -> bool:
@@ -213,7 +215,7 @@ class MessagesUpstream(Upstream):
     def count_text(self, reply: Json) -> int:
         return sum(map(count_block_text, read_blocks(reply)))
 
-    def replay_reply(self, reply: Json) -> bytes:
+    def replay_reply(self, text: bytes, reply: Json) -> bytes:  # noqa: ARG002
         ending = {key: reply.get(key) for key in ("stop_reason", "stop_sequence", "stop_details")}
         start = {**reply, "content": [], "stop_reason": None, "stop_sequence": None}
         events: list[Json] = [{"type": "message_start", "message": start}]

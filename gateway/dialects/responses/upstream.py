@@ -6,7 +6,7 @@ import re
 from itertools import count
 from typing import Any, Final
 
-from gateway.dialects.base import Pipeline, Upstream
+from gateway.dialects.base import EventUpstream, Pipeline
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.responses.history import strip_tools, tag_sealed, untag_items
 from gateway.dialects.responses.stream import (
@@ -126,7 +126,7 @@ COUNTED: Final = frozenset(
 """Fields of a request for a count of tokens: others are refused there."""
 
 
-class ResponsesUpstream(Upstream):
+class ResponsesUpstream(EventUpstream):
     """An `Upstream` with OpenAI's Responses API."""
 
     name = "responses"
@@ -157,9 +157,11 @@ class ResponsesUpstream(Upstream):
             body |= {"store": False} | _include_reasoning(body, target)
         return body
 
-    def check_reply(self, reply: Json) -> bool:
+    def check_error(self, reply: Json, /) -> None:
         if reply.get("error") or reply.get("status") in ("failed", "cancelled"):
             raise make_error(reply)
+
+    def check_reply(self, reply: Json) -> bool:
         return type(reply.get("output")) is list
 
     def find_usage(self, reply: Json) -> Json | None:
@@ -185,7 +187,7 @@ class ResponsesUpstream(Upstream):
         edited = super().edit_reply(text, reply, context, tokens)
         return tag_sealed(edited, context.provider_tag)
 
-    def replay_reply(self, reply: Json) -> bytes:
+    def replay_reply(self, text: bytes, reply: Json) -> bytes:  # noqa: ARG002
         return replay_response(reply)
 
     def open_stream(self, context: ReplyContext) -> Pipeline:

@@ -170,6 +170,16 @@ class PassingStream(EventStream):
         """Note that a template passed arguments of a call."""
 
 
+def find_last_usage(text: bytes) -> Json | None:
+    """Return the usage at the end of JSON, or of events, that cannot be parsed; None if there is none.
+
+    Other texts may have anything in them: there a usage may be what the model said.
+    """
+    begins = text.startswith((b"{", b"[", b"data:", b"event:", b"id:", b":"))
+    found = maybe_find_end_usage(text[-_END_BYTES:]) if begins else None
+    return None if found is None else {"usage": found[2]}
+
+
 def maybe_find_end_usage(end: bytes) -> tuple[int, int, Json] | None:
     """Find the usage in the last bytes of an event too large to keep: its position and its value."""
     # The last match counts: a text before it may contain a usage, too.

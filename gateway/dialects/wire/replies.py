@@ -196,15 +196,15 @@ class _BufferedBody:
     """The part of a `Pipeline` that collects a whole JSON body."""
 
     __slots__ = (
-        "_body", "_expected", "begun", "buffered_bytes", "buffered_elements", "complete",
+        "_body", "_expected", "_most_bytes", "begun", "buffered_bytes", "buffered_elements", "complete",
         "delivered", "failure", "finished", "position",
     )  # fmt: skip
 
     mid_event: Final = False
-    _most_bytes: int
 
-    def __init__(self, expected: Expected) -> None:
+    def __init__(self, expected: Expected, most_bytes: int) -> None:
         self._expected = expected
+        self._most_bytes = most_bytes
         self._body = BytesIO()
         self.buffered_bytes = self.buffered_elements = 0
         self.begun = self.complete = self.delivered = self.finished = False
@@ -238,11 +238,9 @@ class CollectedReply(_BufferedBody):
 
     __slots__ = ("_read", "_reply")
 
-    _most_bytes = MAX_REPLY_BYTES
-
     def __init__(self, read: Callable[[bytes], Reply], expected: Expected) -> None:
         """`read` turns the body into the caller's reply. It raises UpstreamError if the body is no reply."""
-        super().__init__(expected)
+        super().__init__(expected, MAX_REPLY_BYTES)
         self._read = read
         self._reply: Reply | None = None
 
@@ -272,35 +270,43 @@ class ReplayedReply(_BufferedBody):
     Some providers ignore `stream`.
     """
 
-    __slots__ = ("_inner", "_replay")
-
-    _most_bytes = MAX_REPLAYED_BYTES
+    __slots__ = ("_inner", "_replay", "_reply")
 
     def __init__(
-        self, inner: Pipeline, replay: Callable[[bytes], bytes], expected: Expected
+        self, inner: Pipeline, replay: Callable[[bytes], Reply], expected: Expected, most: int
     ) -> None:
-        super().__init__(expected)
+        """`replay` turns a body of at most `most` bytes into a reply whose body is events.
+
+        It raises UpstreamError if the body is no reply.
+        """
+        super().__init__(expected, most)
         self._inner = inner
         self._replay = replay
+        self._reply: Reply | None = None
 
     def end(self) -> bytes:
         try:
-            events = self._replay(self._take())
+            self._reply = reply = self._replay(self._take())
         except UpstreamError as error:
             self.failure = error
             return b""
         inner = self._inner
-        out = inner.feed(events) + inner.end()
-        self.begun, self.complete, self.failure = inner.begun, inner.complete, inner.failure
-        self.delivered, self.finished = inner.delivered, inner.finished
-        self.position = inner.position
+        out = inner.feed(reply.body) + inner.end() if reply.body else b""
+        self.begun, self.delivered, self.finished = inner.begun, inner.delivered, inner.finished
+        self.position, self.failure = inner.position, reply.failure or inner.failure
+        # The provider made it, and told its usage.
+        if type(self.failure) is UpstreamError and not reply.metered.unreported:
+            self.failure = UndeliverableReply(self.failure.message)
+        self.complete = inner.complete and self.failure is None
         return out
 
     def finish(self) -> bytes:
         return self._inner.finish()
 
     def measure(self) -> Metered:
-        return self._inner.measure() if self.begun else self._measure_unread()
+        if self.complete:
+            return self._inner.measure()
+        return self._measure_unread() if self._reply is None else self._reply.metered
 
 
 def check_error(body: Json, name: str = "") -> None:

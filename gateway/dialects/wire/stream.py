@@ -9,6 +9,7 @@ from typing import Final
 from gateway.dialects.base import EventReader, EventWriter
 from gateway.dialects.records import Event, Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire import sse
+from gateway.dialects.wire.usage import tells_work
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 
@@ -175,7 +176,9 @@ class EventStream(ABC):
         # it.
         made = self.delivered or reader.finished or reader.usage is not None
         if not made or not (reader.begun or oversized):
-            self.failure = UpstreamError("The upstream's stream ended before it began.")
+            # A usage without anything else was worked for.
+            kind = UndeliverableReply if tells_work(reader.usage) else UpstreamError
+            self.failure = kind("The upstream's stream ended before it began.")
             return
         try:
             for event in reader.close():

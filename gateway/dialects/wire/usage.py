@@ -50,6 +50,27 @@ _TICKS_PER_UNIT: Final = 10**10
 """xAI states its bill in these."""
 
 
+def tells_work(usage: Json | None) -> bool:
+    """Return whether a usage counts anything, in any unit: then the provider worked, and charges for it."""
+    told = [*(usage or {}).items()]
+    told += [member for _, held in told if type(held) is dict for member in held.items()]
+    return any(_WORK.search(name) and _is_positive(value) for name, value in told)
+
+
+_WORK: Final = re.compile("token|second|unit|character|cost", re.IGNORECASE)
+"""Names of counts, as opposed to times such as `queue_time`."""
+
+
+def _is_positive(value: object) -> bool:
+    if type(value) is str:  # as older servers write seconds
+        return _POSITIVE.fullmatch(value) is not None
+    # Not isinstance, for which true is a number.
+    return (type(value) is int or type(value) is float) and value > 0
+
+
+_POSITIVE: Final = re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]+)?")
+
+
 def read_openai_usage(usage: object, tier: object, expected: Expected) -> Reported:
     """Read a usage object and the service tier of its reply."""
     told: Json = usage if type(usage) is dict else {}

@@ -250,7 +250,7 @@ def test_a_stream_says_what_the_whole_reply_says_in_any_slicing(
         {"object": "response", "status": status, "output": output, "incomplete_details": detail}
     ).encode()
     (choice,) = json.loads(EXCHANGE.read_reply(reply, make_context()).body)["choices"]
-    body = EXCHANGE.replay_reply(reply)
+    body = EXCHANGE.replay_reply(reply, make_context()).body
     whole = play(EXCHANGE.open_stream(make_context()), [body])
     check_stream(whole.chunks, usage=False)
     keys, calls, finish = gather(whole)

@@ -98,7 +98,8 @@ def test_a_deeply_nested_reply_is_no_fault_of_ours(depth: int) -> None:
 
 
 def test_a_reply_is_replayed_as_the_stream_it_should_have_been() -> None:
-    out = EXCHANGE.replay_reply(b"\n" + dump(completion(choices=[answer("a", 0), answer("b", 1)])))
+    body = b"\n" + dump(completion(choices=[answer("a", 0), answer("b", 1)]))
+    out = EXCHANGE.replay_reply(body, make_context()).body
     assert out.endswith(DONE)
     chunks = read_chunks(out.removesuffix(DONE))
     rest = {"logprobs": None, "finish_reason": "stop"}
@@ -111,7 +112,8 @@ def test_a_reply_is_replayed_as_the_stream_it_should_have_been() -> None:
 
 
 def test_replayed_choices_keep_their_index() -> None:
-    out = EXCHANGE.replay_reply(dump(completion(choices=[answer("b", 1), answer("a", 0)])))
+    body = dump(completion(choices=[answer("b", 1), answer("a", 0)]))
+    out = EXCHANGE.replay_reply(body, make_context()).body
     said = {
         one["choices"][0]["index"]: one["choices"][0]["delta"]["content"]
         for one in read_chunks(out.removesuffix(DONE))
@@ -128,5 +130,5 @@ def test_a_reply_without_a_finish_reason_is_cut_short() -> None:
     unreported = EXCHANGE.read_reply(dump(broken | {"usage": None}), make_context())
     assert isinstance(unreported.failure, UndeliverableReply)
     assert (reply.metered.tokens.output, reply.metered.estimated) == (20, True)
-    replayed = play(ChatStream(make_context()), [EXCHANGE.replay_reply(cut)])
+    replayed = play(ChatStream(make_context()), [EXCHANGE.replay_reply(cut, make_context()).body])
     assert not replayed.complete

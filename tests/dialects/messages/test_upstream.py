@@ -81,7 +81,7 @@ def test_replayed_blocks_are_opened_empty_and_filled_by_deltas() -> None:
     blocks = [think("hm"), say("So:"), use("t1", "f", a=[1]), use("t2", "g")]
     blocks.append({"type": "redacted_thinking", "data": "x"})
     body = json.dumps(message(content=blocks, stop_reason="tool_use")).encode()
-    frames = EXCHANGE.replay_reply(body).decode().split("\n\n")
+    frames = EXCHANGE.replay_reply(body, make_context()).body.decode().split("\n\n")
     assert frames.pop() == ""
     events = []
     for framed in frames:

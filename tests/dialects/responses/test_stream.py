@@ -46,7 +46,7 @@ def event(body: Any, name: str = "") -> Event:
 
 def test_a_response_is_read() -> None:
     reply = make_response(message("Hi"), error=None)
-    assert UPSTREAMS["responses"].read_reply(dumps_lenient(reply)) == reply
+    assert UPSTREAMS["responses"].parse(dumps_lenient(reply)) == reply
 
 
 @each_row("kind", ["completed", "incomplete"])

@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.dialects import exchanges
-from gateway.dialects.base import Caller, EventReader, EventWriter, Pipeline, Translation, Upstream
+from gateway.dialects.base import Caller, EventReader, EventUpstream, EventWriter, Pipeline
 from gateway.dialects.chat.writer import ChoiceWriter, make_completion, make_message
+from gateway.dialects.composed import Translation
 from gateway.dialects.records import (
     CompletionRequest,
     Event,
@@ -125,7 +126,7 @@ class TinyStream(PassingStream):
         return block
 
 
-class TinyUpstream(Upstream):
+class TinyUpstream(EventUpstream):
     """Providers of the tiny dialect."""
 
     name = "tiny"
@@ -139,8 +140,11 @@ class TinyUpstream(Upstream):
     def ask(self, body: Json, target: Target) -> Json:
         return {**body, "to": target.upstream_model}
 
+    def check_error(self, reply: Json, /) -> None:
+        check_oops(reply)
+
     def check_reply(self, reply: Json) -> bool:
-        return "words" in check_oops(reply)
+        return "words" in reply
 
     def find_usage(self, reply: Json) -> Json | None:
         return reply.get("used")
@@ -160,7 +164,7 @@ class TinyUpstream(Upstream):
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:  # noqa: ARG002 - written anew
         return dumps_lenient({**reply, "by": context.request.model})
 
-    def replay_reply(self, reply: Json) -> bytes:
+    def replay_reply(self, text: bytes, reply: Json) -> bytes:  # noqa: ARG002 - it is written anew
         end: Json = {key: reply[key] for key in ("end", "used") if key in reply}
         events: list[Json] = [{"by": reply["by"]}, {"w": reply["words"]}, end]
         return b"".join(map(render_data, events)) + BYE

@@ -95,7 +95,7 @@ def test_without_a_budget_one_text_has_a_limit() -> None:
 def test_a_reply_of_escapes_is_not_parsed() -> None:
     exchange = EXCHANGES["messages"]["chat"]
     with pytest.raises(UndeliverableReply, match="too many JSON values or escapes"):
-        exchange.replay_reply(b'{"a":"' + rb"\n" * (MAX_ESCAPES + 1) + b'"}')
+        exchange.replay_reply(b'{"a":"' + rb"\n" * (MAX_ESCAPES + 1) + b'"}', make_context())
     with pytest.raises(UndeliverableReply):
         maybe_loads(b'"' + rb"\n" * (MAX_ESCAPES + 1) + b'"')
     assert maybe_loads(b'"' + rb"\n" * MAX_ESCAPES + b'"') == "\n" * MAX_ESCAPES
