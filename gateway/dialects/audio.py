@@ -39,6 +39,7 @@ from gateway.dialects.wire.names import refuse_spelling
 from gateway.dialects.wire.passing import LastEventStream
 from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import is_canonical, render_data
+from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
 from gateway.errors import BadRequest, GatewayError
 from gateway.money import Tokens
@@ -271,6 +272,26 @@ class TranscriptStream(LastEventStream):
             if type(one) is dict
         ]
         self._passed_bytes += count_text(*pieces)
+        # What ends the stream or counts is read each time.
+        if not (is_segment or self._reader.finished) and body.get("usage") is None:
+            self._learn_from(block, body)
+        return self._rename(block, body)
+
+    def _learn_from(self, block: bytes, body: Json) -> None:
+        """Learn the template of an event with one text; segments differ in more than their text."""
+        match body:
+            case {"type": str(), "delta": str(text)} if text and "choices" not in body:
+                probed = {**body, "delta": PROBE}
+                self._learn_text(block, probed, "delta", text, self._rename)
+            case {"choices": [{"delta": {"content": str(text)} as delta} as choice]} if (
+                text and "delta" not in body and "type" not in body
+            ):
+                probed = {**body, "choices": [{**choice, "delta": {**delta, "content": PROBE}}]}
+                self._learn_text(block, probed, "content", text, self._rename)
+            case _:
+                pass
+
+    def _rename(self, block: bytes, body: Json) -> bytes:
         if type(body.get("model")) is not str:
             return block
         return render_data({**body, "model": self._context.request.model})

@@ -13,6 +13,7 @@ Errors and models are written as for chat.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Final, Literal
 
 from gateway.dialects.base import Caller, EventUpstream, Pipeline
@@ -32,7 +33,7 @@ from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list
 from gateway.dialects.wire.known import TextFields, make_fields
 from gateway.dialects.wire.media import has_files, is_reference
 from gateway.dialects.wire.sse import render_data
-from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
+from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import edit_model, find_chunk_usage, read_openai_usage
 from gateway.money import SEARCH_UNIT, Tokens
 from gateway.prices import BillOptions
@@ -182,20 +183,15 @@ class CompletionStream(ChatStream):
 
     def _convert(self, block: bytes, chunk: Json) -> bytes:
         match chunk["choices"]:
-            case [{"text": str(text), "finish_reason": None} as choice] if text and self._may_learn:
-                self._learn_text(block, chunk, choice)
+            # Usages have to be read each time.
+            case [{"text": str(text), "finish_reason": None} as choice] if (
+                text and chunk.get("usage") is None
+            ):
+                probed = {**chunk, "choices": [{**choice, "text": PROBE}]}
+                self._learn_text(block, probed, "text", text, partial(self._render, chunks=None))
             case _:
                 pass
         return self._render(block, chunk, None)
-
-    def _learn_text(self, block: bytes, chunk: Json, choice: Json) -> None:
-        """Learn the template of a chunk whose one text may be any other."""
-        if chunk.get("usage") is not None:
-            return  # usages have to be read each time
-        self._may_learn -= 1
-        probed = {**chunk, "choices": [{**choice, "text": PROBE}]}
-        if cut := maybe_cut(block, probed, "text", choice["text"]):
-            self._learn(*cut, self._render(PROBE_BYTES.join(cut), probed, None))
 
     def _make_id(self, upstream_id: object) -> str:
         has_id = type(upstream_id) is str and upstream_id

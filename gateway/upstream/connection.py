@@ -28,10 +28,26 @@ PIECE_BYTES: Final = 16 << 10
 """Bytes handled at a time. At worst, small events that are each translated, they take 3 ms."""
 LARGE_PIECE_BYTES: Final = 64 << 10
 """The same after a quick piece: most streams pass by templates."""
+BYTES_PER_LINE: Final = 128
+"""A piece has a line for so many bytes at most. An event has two lines or more, and each takes as long to
+read and translate, however short it is."""
 QUICK_SECONDS: Final = 0.001
 """A piece was quick if it took less than this: four times its bytes take about one turn."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped, so that the connection can return to the pool."""
+
+
+def cut_piece(data: bytes, size: int) -> bytes:
+    """Cut the first piece of at most `size` bytes, and as few lines as that allows.
+
+    Lines end in LF or CR: either may be the only one. A piece whose lines are longer costs two counts.
+    """
+    piece = data[:size]
+    most = max(size // BYTES_PER_LINE, 1)
+    for end in (b"\n", b"\r"):
+        if piece.count(end) > most:
+            piece = piece[: len(piece) - len(piece.split(end, most)[-1])]
+    return piece
 
 
 class Broken(Exception):
@@ -198,8 +214,8 @@ class Connection(asyncio.Protocol):
             if not self._turns.has_time():
                 self._turns.wait(self._keep, self._read_pending)  # the pool's: one provider's share
                 break
-            size, began = self._piece_bytes, self._loop.time()
-            piece, self._pending = self._pending[:size], self._pending[size:]
+            piece, began = cut_piece(self._pending, self._piece_bytes), self._loop.time()
+            self._pending = self._pending[len(piece) :]
             self._read(piece)
             is_quick = self._loop.time() - began < QUICK_SECONDS
             self._piece_bytes = LARGE_PIECE_BYTES if is_quick else PIECE_BYTES

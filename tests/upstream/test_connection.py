@@ -18,11 +18,13 @@ from yarl import URL
 from gateway.errors import GatewayError, InternalError, UpstreamError
 from gateway.tasks import TURN_SECONDS, find_turns
 from gateway.upstream.connection import (
+    BYTES_PER_LINE,
     LARGE_PIECE_BYTES,
     PIECE_BYTES,
     SMALL_BYTES,
     Broken,
     Connection,
+    cut_piece,
 )
 from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
 from gateway.upstream.forwarder import Pool
@@ -325,3 +327,16 @@ async def test_what_came_with_the_end_is_handled_with_it() -> None:
     connection.connection_lost(None)
     await asyncio.wait_for(delivery, SECONDS)
     assert len(taker.body) == SMALL_BYTES + 1
+
+
+@each_row("event", [b"data: {}\n\n", b":\r", b"\n\r", b"\r\n", b"x" * 500 + b"\n", b"x"])
+def test_pieces_have_few_lines_however_short_these_are(event: bytes) -> None:
+    """Each event takes its time, so a piece of tiny ones would make a long turn."""
+    size, rest, pieces = PIECE_BYTES, event * 20_000, []
+    while rest:
+        pieces.append(cut_piece(rest, size))
+        rest = rest[len(pieces[-1]) :]
+    assert b"".join(pieces) == event * 20_000
+    most = max(max(one.count(b"\n"), one.count(b"\r")) for one in pieces)
+    assert most <= size // BYTES_PER_LINE
+    assert most == size // BYTES_PER_LINE or max(map(len, pieces)) == size

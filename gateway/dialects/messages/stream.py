@@ -318,4 +318,4 @@ class MessagesStream(PassingStream):
         texts = [key for key in TEXT_KEYS if isinstance(delta.get(key), str) and delta[key]]
         if len(texts) == 1:
             key = texts[0]
-            self._learn_as_is(block, {**body, "delta": {**delta, key: PROBE}}, key, delta[key])
+            self._learn_text(block, {**body, "delta": {**delta, key: PROBE}}, key, delta[key])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 from gateway.dialects.base import EventReader
@@ -110,12 +111,23 @@ class PassingStream(EventStream):
         """Keep the template of an event cut at its text, given its conversion with the probe."""
         self._keep(maybe_learn(head, behind, converted, tool))
 
-    def _learn_as_is(self, block: bytes, probed: Json, key: str, text: str) -> None:
-        """Learn the template of an event that passes unchanged; `probed` has the probe for `text`."""
+    def _learn_text(
+        self,
+        block: bytes,
+        probed: Json,
+        key: str,
+        text: str,
+        edit: Callable[[bytes, Json], bytes] | None = None,
+    ) -> None:
+        """Learn the template of an event whose one text may be any other; `probed` has the probe for it.
+
+        `edit` writes the output; without it the event passes unchanged.
+        """
         if self._may_learn:
             self._may_learn -= 1
             if cut := maybe_cut(block, probed, key, text):
-                self._learn(*cut, PROBE_BYTES.join(cut))
+                whole = PROBE_BYTES.join(cut)
+                self._learn(*cut, edit(whole, probed) if edit else whole)
 
     def _keep(self, template: Template | None) -> None:
         if template is not None:
