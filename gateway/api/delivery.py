@@ -42,11 +42,11 @@ class Delivery:
     room."""
 
     def __post_init__(self) -> None:
-        exchange, content_type = self._candidate.exchange, self._response.content_type
-        is_audio, is_stream = exchange.upstream.makes_audio, self._completion.request.stream
+        exchange, is_stream = self._candidate.exchange, self._completion.request.stream
+        is_audio = exchange.upstream.makes_audio
         if is_audio:
-            is_stream = content_type != ""  # else it is JSON
-            self._sink.set_type(content_type)
+            is_stream = self._response.content_type != ""  # else it is JSON
+            self._sink.set_type(self._response.content_type)
         self.pipeline = (exchange.open_stream if is_stream else exchange.open_reply)(self._context)
         self._sniffed = is_audio or not is_stream  # audio may begin with any byte
 

@@ -1,14 +1,14 @@
 """The wire formats that callers and providers speak: bytes in, bytes out, and no I/O.
 
-    base        the seams: caller, upstream, translation, pipeline
+    base        the seams: caller, upstream, pipeline
     records     what crosses them: requests, payloads, replies
     exchanges   the tables of dialects and translations, and their product
-    composed    two translations in a row, where there is no direct one
+    composed    translations, and two in a row where there is no direct one
     wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
     chat/  messages/  responses/   a folder per dialect: its callers and upstreams, and how its callers
                 are served over another dialect
     pivot       what two translations share: from chat callers, to chat upstreams
-    texts, embeddings, images, audio    services of providers like OpenAI
+    texts, embeddings, images, audio, speech    services of providers like OpenAI
     recordings  how long a recording may be
 
 A new dialect is a folder, a row in the tables of callers and upstreams in `exchanges`, and its name in

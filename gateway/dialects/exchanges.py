@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from gateway.dialects import audio, embeddings, images, texts
+from gateway.dialects import audio, embeddings, images, speech, texts
 from gateway.dialects.base import Caller, EventUpstream, Pipeline, StreamingUpstream, Upstream
 from gateway.dialects.chat import (
     over_messages_reply,
@@ -377,7 +377,7 @@ _join_large = partial(Exchange, max_elements=MAX_REPLY_BYTES, request_rate=4_000
 
 EMBEDDINGS: Final = _join_large(embeddings.EmbeddingsCaller(), embeddings.EmbeddingsUpstream())
 COMPLETIONS: Final = _join(texts.CompletionsCaller(), texts.CompletionsUpstream())
-SPEECH: Final = _join(audio.SpeechCaller(), audio.SpeechUpstream())
+SPEECH: Final = _join(speech.SpeechCaller(), speech.SpeechUpstream())
 IMAGES: Final = _join_large(images.ImagesCaller(), images.ImagesUpstream())
 RERANK: Final = _join(texts.RerankCaller(), texts.RerankUpstream())
 TRANSCRIPTS: Final = _join(audio.TranscriptsCaller(), audio.TranscriptsUpstream())

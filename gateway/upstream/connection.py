@@ -29,8 +29,8 @@ PIECE_BYTES: Final = 16 << 10
 LARGE_PIECE_BYTES: Final = 64 << 10
 """The same after a quick piece: most streams pass by templates."""
 BYTES_PER_LINE: Final = 128
-"""A piece has a line for so many bytes at most. An event has two lines or more, and each takes as long to
-read and translate, however short it is."""
+"""A piece has a line for so many bytes at most, but for comments and blank lines. Each event takes its time
+to be read and translated, however short it is."""
 QUICK_SECONDS: Final = 0.001
 """A piece was quick if it took less than this: four times its bytes take about one turn."""
 LINGER_SECONDS: Final = 1.0
@@ -42,11 +42,12 @@ def cut_piece(data: bytes, size: int) -> bytes:
 
     Lines end in LF or CR: either may be the only one. A piece whose lines are longer costs two counts.
     """
-    piece = data[:size]
-    most = max(size // BYTES_PER_LINE, 1)
+    piece, most = data[:size], size // BYTES_PER_LINE
     for end in (b"\n", b"\r"):
-        if piece.count(end) > most:
-            piece = piece[: len(piece) - len(piece.split(end, most)[-1])]
+        lines = piece.count(end)
+        if lines > most and lines - piece.count(end + b":") - piece.count(end * 2) > most:
+            # An event of one line has a blank line, too.
+            piece = piece[: len(piece) - len(piece.split(end, 2 * most)[-1])]
     return piece
 
 

@@ -233,9 +233,8 @@ async def test_a_hold_is_raised_as_soon_as_more_is_known(stage: Stage) -> None:
 async def test_a_reply_too_large_to_deliver_is_charged_and_not_to_be_tried_again(
     stage: Stage, *, stream: bool
 ) -> None:
-    mebibytes = 9 if stream else 65
     head = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"padding":"'
-    stage.alpha.play([head, *([b"x" * (1 << 20)] * mebibytes), End.FIN])
+    stage.alpha.play([head, *([b"x" * (1 << 20)] * 65), End.FIN])
     reply = await stage.chat(say(stage.fresh("plain"), stream=stream))
     check_error(reply, 502, "upstream_error")
     assert reply.headers["x-should-retry"] == "false"

@@ -329,14 +329,20 @@ async def test_what_came_with_the_end_is_handled_with_it() -> None:
     assert len(taker.body) == SMALL_BYTES + 1
 
 
-@each_row("event", [b"data: {}\n\n", b":\r", b"\n\r", b"\r\n", b"x" * 500 + b"\n", b"x"])
-def test_pieces_have_few_lines_however_short_these_are(event: bytes) -> None:
-    """Each event takes its time, so a piece of tiny ones would make a long turn."""
-    size, rest, pieces = PIECE_BYTES, event * 20_000, []
+@each_row(
+    ("event", "is_cut"),
+    [
+        *((one, True) for one in (b"data: {}\n\n", b"a\r", b"data: {}\r\n\r\n", b"x\n:\n\n")),
+        *((one, False) for one in (b": x\n\n", b":\r", b"x" * 500 + b"\n", b"x")),
+    ],
+)
+def test_pieces_have_few_lines_however_short_these_are(event: bytes, *, is_cut: bool) -> None:
+    """Each event takes its time, so a piece of tiny ones would make a long turn; comments take none."""
+    rest, pieces = event * 20_000, []
     while rest:
-        pieces.append(cut_piece(rest, size))
+        pieces.append(cut_piece(rest, PIECE_BYTES))
         rest = rest[len(pieces[-1]) :]
     assert b"".join(pieces) == event * 20_000
-    most = max(max(one.count(b"\n"), one.count(b"\r")) for one in pieces)
-    assert most <= size // BYTES_PER_LINE
-    assert most == size // BYTES_PER_LINE or max(map(len, pieces)) == size
+    events = [one.count(event) for one in pieces]
+    assert max(events) <= 2 * PIECE_BYTES // BYTES_PER_LINE or not is_cut
+    assert (max(map(len, pieces)) == PIECE_BYTES) != is_cut

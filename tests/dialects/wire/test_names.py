@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from gateway.dialects import audio, embeddings, images, texts
+from gateway.dialects import audio, embeddings, images, speech, texts
 from gateway.dialects.base import Caller
 from gateway.dialects.chat import dialect as chat
 from gateway.dialects.exchanges import COUNT_TOKENS, EVERY_CALLER, EXCHANGES, SERVICES
@@ -29,7 +29,7 @@ FIELDS: Final[dict[str, Fields]] = {
     "completions": texts._FIELDS,
     "images": images._FIELDS,
     "rerank": texts._RERANK_FIELDS,
-    "speech": audio._SPEECH_FIELDS,
+    "speech": speech._FIELDS,
     "transcripts": audio._FIELDS,
 }
 SAID: Final = [{"role": "user", "content": "Hi"}]

@@ -1,0 +1,119 @@
+"""OpenAI's API of speech, a text read aloud.
+
+Speech passes as it arrives, except for its last byte, which waits for the charge. The charge is by the
+characters of the text, whatever the provider reports: only its event streams report a usage.
+
+Errors and models are written as for chat.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.base import Caller, Pipeline, StreamingUpstream
+from gateway.dialects.chat.dialect import ServiceUpstream
+from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
+from gateway.dialects.wire import fields
+from gateway.dialects.wire.known import make_fields
+from gateway.errors import BadRequest, GatewayError
+from gateway.money import Tokens
+from gateway.usage import Expected, Metered, Reported
+
+
+class SpeechCaller(Caller):
+    """A `Caller` of the speech API. Its replies are streams of bytes, in which no comment has a place."""
+
+    name = "speech"
+    path = "/audio/speech"
+    kind = "audio"
+    operation = "speech"
+    keep_alive = b""
+
+    def parse_request(self, data: bytes) -> CompletionRequest:
+        body = fields.read_body(data, _FIELDS, ("model", "input"))
+        inputs = Inputs(1, len(body["input"]))
+        return CompletionRequest(body, body["model"], stream=True, inputs=inputs)
+
+
+def _check_input(name: str, value: object) -> None:
+    fields.check_string(name, value)
+    if not value:
+        raise fields.Field(value, name).refuse("The text to be read must not be empty.")
+
+
+_FIELDS: Final = make_fields("speech", {"model": fields.check_string, "input": _check_input})
+
+
+class SpeechUpstream(ServiceUpstream, StreamingUpstream):
+    """An `Upstream` that reads a text aloud. JSON is read only for its error or its usage."""
+
+    name = "speech"
+    path = "/audio/speech"
+    reply_name = "audio"
+    makes_audio = True
+
+    def ask(self, body: Json, target: Target) -> Json:
+        if target.unit != "character":
+            raise BadRequest(
+                "This model writes down what is said, at /v1/audio/transcriptions alone.",
+                param="model",
+                code="unsupported_value",
+            )
+        return super().ask(body, target)
+
+    def check_reply(self, reply: Json) -> bool:  # noqa: ARG002 - JSON is no audio
+        return False
+
+    def read_report(self, reply: Json, expected: Expected) -> Reported:  # noqa: ARG002 - characters are charged
+        return Reported(Tokens(expected.input_tokens), has_input=True, has_output=True)
+
+    def open_stream(self, context: ReplyContext) -> Pipeline:
+        return AudioStream(context)
+
+
+class AudioStream:
+    """A `Pipeline` that passes bytes unread; the last byte waits for the charge."""
+
+    __slots__ = ("_chars", "_last", "begun", "complete")
+
+    failure: GatewayError | None = None
+    finished = False
+    position: Json | None = None
+    buffered_elements = 0
+
+    def __init__(self, context: ReplyContext) -> None:
+        inputs = context.request.inputs
+        assert inputs is not None
+        self._chars = inputs.tokens
+        self._last = b""
+        self.begun = False
+        self.complete = False
+
+    @property
+    def mid_event(self) -> bool:
+        """Audio has no place for an error: the connection is cut."""
+        return self.begun
+
+    @property
+    def delivered(self) -> bool:
+        return self.begun
+
+    @property
+    def buffered_bytes(self) -> int:
+        return len(self._last)
+
+    def feed(self, data: bytes) -> bytes:
+        data = self._last + data
+        out, self._last = data[:-1], data[-1:]
+        self.begun = self.begun or bool(out)
+        return out
+
+    def end(self) -> bytes:
+        self.complete = self.begun
+        return b""
+
+    def finish(self) -> bytes:
+        return self._last
+
+    def measure(self) -> Metered:
+        return Metered(Tokens(self._chars), estimated=False)
