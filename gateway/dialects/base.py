@@ -339,7 +339,7 @@ class Upstream(ABC):
         """Raise UpstreamError for an error with status 200."""
 
     @abstractmethod
-    def check_reply(self, reply: Json) -> bool:
+    def check_reply(self, reply: Json, /) -> bool:
         """Return whether an object is a reply of this dialect."""
 
     def find_usage(self, reply: Json) -> Json | None:
@@ -352,7 +352,7 @@ class Upstream(ABC):
         """Read the usage of an object, whether it is a reply or not, and the terms it was served on."""
 
     @abstractmethod
-    def is_whole(self, reply: Json) -> bool:
+    def is_whole(self, reply: Json, /) -> bool:
         """Return whether a reply says why it ended; if not, it was cut short."""
 
     @abstractmethod

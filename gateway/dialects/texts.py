@@ -103,23 +103,19 @@ class CompletionsUpstream(ServiceUpstream, EventUpstream):
     name = "completions"
     path = "/completions"
     reply_name = "a text completion"
+    check_reply = staticmethod(has_choice)
+    is_whole = staticmethod(is_finished)
 
     def ask(self, body: Json, target: Target) -> Json:
         asked = super().ask(body, target)
         ask_usage(asked, target)
         return asked
 
-    def check_reply(self, reply: Json) -> bool:
-        return has_choice(reply)
-
     def find_usage(self, reply: Json) -> Json | None:
         return find_chunk_usage(reply)
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         return read_openai_usage(self.find_usage(reply), reply.get("service_tier"), expected)
-
-    def is_whole(self, reply: Json) -> bool:
-        return is_finished(reply)
 
     def has_content(self, reply: Json) -> bool:
         choices = reply["choices"]

@@ -193,6 +193,19 @@ _FIELDS: Final = TextFields("chat", CHECKS)
 OBJECT: Final = "chat.completion"
 
 
+def has_choice(reply: Json) -> bool:
+    """Return whether a reply has a choice that can be read."""
+    return dict in map(type, get_list(reply, "choices"))
+
+
+def is_finished(reply: Json) -> bool:
+    """Return whether all choices of a reply have their finish reason."""
+    for choice in reply["choices"]:
+        if type(choice) is dict and not choice.get("finish_reason"):
+            return False
+    return True
+
+
 class ChatUpstream(EventUpstream):
     """An `Upstream` with an OpenAI-compatible API."""
 
@@ -200,9 +213,8 @@ class ChatUpstream(EventUpstream):
     path = "/chat/completions"
     reply_name = "a chat completion"
     check_error = staticmethod(check_error)
-
-    def check_reply(self, reply: Json) -> bool:
-        return has_choice(reply)
+    check_reply = staticmethod(has_choice)
+    is_whole = staticmethod(is_finished)
 
     def ask(self, body: Json, target: Target) -> Json:
         check_fields(body, target, self.name)
@@ -220,9 +232,6 @@ class ChatUpstream(EventUpstream):
 
     def read_report(self, reply: Json, expected: Expected) -> Reported:
         return read_openai_usage(self.find_usage(reply), reply.get("service_tier"), expected)
-
-    def is_whole(self, reply: Json) -> bool:
-        return is_finished(reply)
 
     def has_content(self, reply: Json) -> bool:
         return any(carries(choice, "message") for choice in reply["choices"])
@@ -261,19 +270,6 @@ class ChatUpstream(EventUpstream):
 
     def open_reader(self, context: ReplyContext) -> ChatReader:
         return ChatReader(context)
-
-
-def has_choice(reply: Json) -> bool:
-    """Return whether a reply has a choice that can be read."""
-    return dict in map(type, get_list(reply, "choices"))
-
-
-def is_finished(reply: Json) -> bool:
-    """Return whether all choices of a reply have their finish reason."""
-    for choice in reply["choices"]:
-        if type(choice) is dict and not choice.get("finish_reason"):
-            return False
-    return True
 
 
 def ask_usage(body: Json, target: Target) -> None:
