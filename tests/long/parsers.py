@@ -25,7 +25,7 @@ from gateway.api.front import choose_caller, clean_path, explain_path
 from gateway.cards.cashier import BadMessage, BadSignature
 from gateway.cards.stripe import READERS, Stripe
 from gateway.config.records import Cards
-from gateway.dialects.base import Caller
+from gateway.dialects.base import Caller, EventUpstream
 from gateway.dialects.chat.state import open_seals, seal, split_id
 from gateway.dialects.exchanges import EVERY_CALLER, EXCHANGES, Exchange
 from gateway.dialects.records import Target
@@ -79,8 +79,9 @@ def read_request(caller: Caller, body: bytes) -> object:
 
 
 def read_reply(exchange: Exchange, body: bytes) -> object:
-    with contextlib.suppress(GatewayError):
-        exchange.replay_reply(body)
+    if isinstance(exchange.upstream, EventUpstream):
+        with contextlib.suppress(GatewayError):
+            exchange.replay_reply(body, make_context())
     return exchange.read_reply(body, make_context()).metered
 
 
