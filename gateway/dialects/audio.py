@@ -30,11 +30,11 @@ from gateway.dialects.records import (
 )
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields
+from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.names import refuse_spelling
 from gateway.dialects.wire.passing import LastEventStream
-from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import is_canonical, render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage

@@ -18,8 +18,8 @@ from gateway.config.records import Provider
 from gateway.deadlines import Ticker, limit_seconds
 from gateway.dialects.base import Upstream
 from gateway.dialects.exchanges import Exchange
+from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.forms import Body, Form
-from gateway.dialects.wire.replies import map_status
 from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable, redact
 from gateway.upstream.attempt import Attempt, CollectedBody, Response, accept, break_off
 from gateway.upstream.connection import Broken, Connection

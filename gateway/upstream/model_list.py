@@ -14,7 +14,8 @@ from yarl import URL
 from gateway.config.records import Config, Provider
 from gateway.deadlines import limit_seconds
 from gateway.dialects.exchanges import UPSTREAMS
-from gateway.dialects.wire.replies import looks_like_json, map_status
+from gateway.dialects.wire.failures import map_status
+from gateway.dialects.wire.replies import looks_like_json
 from gateway.errors import UpstreamError, take_out
 from gateway.ids import find_last4
 from gateway.upstream.attempt import CollectedBody

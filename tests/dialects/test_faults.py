@@ -29,7 +29,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchange
-from gateway.dialects.wire.replies import map_status
+from gateway.dialects.wire.failures import map_status
 from gateway.errors import NO_NAMES, UndeliverableReply, UpstreamError, UpstreamUnavailable
 from gateway.usage import Metered
 from tests.dialects.chat import kit as chat

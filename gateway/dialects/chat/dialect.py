@@ -21,11 +21,11 @@ from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields, check_tools
+from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_splice
 from gateway.dialects.wire.known import FILE_NAMES, MAX_CHOICES, TextFields
 from gateway.dialects.wire.media import has_files
 from gateway.dialects.wire.names import Names, check_spelling
-from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import (
     edit_model,

@@ -18,8 +18,8 @@ from gateway.dialects.pivot import make_usage
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.history import maybe_reasoning
 from gateway.dialects.responses.stream import read_items
+from gateway.dialects.wire.failures import read_error
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
-from gateway.dialects.wire.replies import read_error
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import UpstreamError
 

@@ -12,9 +12,9 @@ from gateway.dialects.base import EventReader
 from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text
 from gateway.dialects.chat.state import ID_PREFIX, shape_id
 from gateway.dialects.records import Event, Json, ReplyContext
+from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_splice
 from gateway.dialects.wire.passing import PassingStream
-from gateway.dialects.wire.replies import check_error
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
 from gateway.dialects.wire.usage import find_chunk_usage, read_openai_usage

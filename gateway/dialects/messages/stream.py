@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gateway.dialects.base import EventReader
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
+from gateway.dialects.wire.failures import make_failure
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
     get_list,
@@ -21,7 +22,6 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_replace,
 )
 from gateway.dialects.wire.passing import PassingStream
-from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.templates import PROBE

@@ -15,6 +15,7 @@ from typing import Final
 from gateway.dialects.base import EventReader
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.history import tag_sealed
+from gateway.dialects.wire.failures import make_failure
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
     get_list,
@@ -23,7 +24,6 @@ from gateway.dialects.wire.jsonbytes import (
     maybe_replace,
 )
 from gateway.dialects.wire.passing import PassingStream
-from gateway.dialects.wire.replies import make_failure
 from gateway.dialects.wire.sse import Framer, render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES
 from gateway.dialects.wire.templates import maybe_learn_numbered

@@ -12,6 +12,7 @@ names            other spellings of a name, and their refusal
 media            files outside of conversations, whose tokens no bytes bound
 forms            forms with a file, read piece by piece and written again
 fields           checks of a request's fields and files, and typed access to them
-replies          what comes whole: replies that are held back, errors of upstreams mapped for the caller
+failures         errors of upstreams, mapped for the caller
+replies          what comes whole: replies that are held back
 usage            usage objects in OpenAI's shape and its variants, and the provider's bill
 """
