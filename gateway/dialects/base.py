@@ -36,6 +36,7 @@ from gateway.dialects.records import (
 )
 from gateway.dialects.wire.billed import read_bill_options
 from gateway.dialects.wire.jsonbytes import maybe_loads
+from gateway.dialects.wire.kinds import TOO_LONG
 from gateway.dialects.wire.sse import DONE_DATA, read_object
 from gateway.dialects.wire.usage import edit_model
 from gateway.errors import GatewayError
@@ -116,6 +117,8 @@ class Caller(ABC):
     """The path of its completions after `/v1`, with the slash."""
     kind: ModelKind = DEFAULT_KIND
     """The kind of models that it uses."""
+    conversation_field: str | None = None
+    """The field of a request that has the conversation."""
     operation = "chat"
     """Its operation, as OpenTelemetry names it; the names for rerank and audio are our own."""
     marker: str | None = None
@@ -134,6 +137,8 @@ class Caller(ABC):
     def render_error(self, error: GatewayError, request_id: str) -> bytes:  # noqa: ARG002 - the headers have the id
         """Write the JSON body of an error reply."""
         said = {name: getattr(error, name) for name in ("message", "type", "param", "code")}
+        if error.code == TOO_LONG:
+            said["param"] = self.conversation_field or error.param
         return orjson.dumps({"error": said})
 
     def render_error_event(
@@ -200,7 +205,7 @@ class EventReader(ABC):
     def read_event(self, event: Event) -> Json | None:
         """Read an event's object; None for an event without content.
 
-        Raises UpstreamError for an error, and for data that are no event of this dialect.
+        Raises GatewayError for an error, and UpstreamError for data that are no event of this dialect.
         """
         data = (event.data or b"").strip()
         if data == DONE_DATA:
@@ -336,7 +341,7 @@ class Upstream(ABC):
 
     @abstractmethod
     def check_error(self, reply: Json, /) -> None:
-        """Raise UpstreamError for an error with status 200."""
+        """Raise GatewayError for an error with status 200."""
 
     @abstractmethod
     def check_reply(self, reply: Json, /) -> bool:

@@ -66,6 +66,7 @@ class ChatCaller(Caller):
 
     name = "chat"
     path = "/chat/completions"
+    conversation_field = "messages"
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _FIELDS, ("model", "messages"))

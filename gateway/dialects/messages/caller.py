@@ -18,6 +18,7 @@ from gateway.dialects.records import CompletionRequest, Json, ListedModel, Query
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
+from gateway.dialects.wire.kinds import TOO_LONG, tell_too_long
 from gateway.dialects.wire.known import FILE_NAMES, TextFields
 from gateway.dialects.wire.names import Names
 from gateway.errors import BadRequest, GatewayError
@@ -99,7 +100,8 @@ class MessagesCaller(Caller):
         return request
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:
-        inner: dict[str, object] = {"type": error.messages_type, "message": error.message}
+        message = tell_too_long(error.message) if error.code == TOO_LONG else error.message
+        inner: dict[str, object] = {"type": error.messages_type, "message": message}
         if isinstance(error, BadRequest) and error.detail_code is not None:
             inner["details"] = {"error_code": error.detail_code}
         return orjson.dumps({"type": "error", "error": inner, "request_id": request_id})

@@ -192,14 +192,13 @@ def make_delta_usage(usage: ReplyUsage) -> Json:
     }
 
 
-_UNAVAILABLE: Final = frozenset({"overloaded_error", "rate_limit_error"})
 _OUTPUT: Final = "output_tokens"
 
 
 def check_error(body: Json, name: str = "") -> None:
-    """Raise UpstreamError for an error, in any envelope, where a reply or an event should be."""
+    """Raise GatewayError for an error, in any envelope, where a reply or an event should be."""
     if name == "error" or body.get("type") == "error" or body.get("error"):
-        raise make_failure(body, _UNAVAILABLE)
+        raise make_failure(body)
 
 
 class MessagesReader(EventReader):

@@ -14,6 +14,7 @@ from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.responses.stream import make_usage
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.kinds import FILTERED
 from gateway.dialects.wire.known import FILE_NAMES, TOOL_NAMES, TextFields
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.sse import render_event
@@ -73,6 +74,7 @@ class ResponsesCaller(Caller):
 
     name = "responses"
     path = "/responses"
+    conversation_field = "input"
     # Its keep-alive is no event: the SDKs take `response.created` alone for the first one.
 
     def __init__(self, *, refers: bool = False) -> None:
@@ -140,12 +142,14 @@ def choose_code(error: GatewayError, number: int, *, replays: bool) -> str:
     where that turn is charged: `number` events went out, or the reply was made.
     """
     match error:
-        case UpstreamError() if error.code == error.chat_code:
+        case UpstreamError():
             code = None if replays else error.provider_code
         case InternalError():
             code = None
         case CallerError():
             code = error.code or "invalid_prompt"
+            # OpenAI has no code for it here, and clients send the turn again on one they do not know.
+            code = "invalid_prompt" if code == FILTERED else code
         case _:
             code = error.code
     code = code or "server_error"

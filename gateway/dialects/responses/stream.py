@@ -28,7 +28,7 @@ from gateway.dialects.wire.sse import Framer, render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYTES
 from gateway.dialects.wire.templates import maybe_learn_numbered
 from gateway.dialects.wire.usage import hide_bill, make_cache_details, read_openai_usage
-from gateway.errors import UpstreamError
+from gateway.errors import GatewayError
 from gateway.money import name_tool
 from gateway.usage import Expected, Reported, count_text, merge_reports, read_count
 
@@ -126,19 +126,11 @@ ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 WHOLE: Final = frozenset({"completed", "incomplete"})
 """The status of a response that says why it ended."""
 _FAILURES: Final = frozenset({"error", "response.failed", "response.cancelled"})
-_UNAVAILABLE: Final = frozenset(
-    {"insufficient_quota", "rate_limit_exceeded", "server_is_overloaded", "slow_down"}
-)
-_PASSED: Final = frozenset({"context_length_exceeded", "cyber_policy", "invalid_prompt"})
-"""Codes that find fault with the request, so that clients need not send it again."""
 
 
-def make_error(body: Json) -> UpstreamError:
-    """Make the error of a failed response: the message from any envelope, and a code that may pass."""
-    error = make_failure(body if body.get("error") else {**body, "error": None}, _UNAVAILABLE)
-    if error.provider_code in _PASSED:
-        error.code = error.provider_code
-    return error
+def make_error(body: Json) -> GatewayError:
+    """Make the error of a failed response, or of an event in any envelope."""
+    return make_failure(body if body.get("error") else {**body, "error": None})
 
 
 class ResponsesReader(EventReader):

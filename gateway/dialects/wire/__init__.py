@@ -13,6 +13,7 @@ media            files outside of conversations, whose tokens no bytes bound
 forms            forms with a file, read piece by piece and written again
 fields           checks of a request's fields and files, and typed access to them
 failures         errors of upstreams, mapped for the caller
+kinds            what errors of upstreams mean, and how each vendor tells it
 replies          what comes whole: replies that are held back
 usage            usage objects in OpenAI's shape and its variants, and the provider's bill
 """

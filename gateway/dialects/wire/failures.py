@@ -1,19 +1,27 @@
-"""Errors of upstreams, mapped for callers.
+"""Errors of upstreams, mapped for callers; `kinds` has what clients act on.
 
-An upstream's fault never looks like the caller's: only 400, 413 and 422 are passed on as the caller's,
-with their message. Other texts of an upstream's errors are withheld, since they may repeat our key or
-mention our account there.
+An upstream's fault never looks like the caller's: only what is the caller's fault by its kind, and 400,
+413 and 422, is passed on as a 400 with its message. Other texts of an upstream's errors are withheld,
+since they may repeat our key or mention our account there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire.jsonbytes import get_object, maybe_loads
+from gateway.dialects.wire.jsonbytes import get_object, get_text, maybe_loads
+from gateway.dialects.wire.kinds import (
+    BY_NAME,
+    KINDS,
+    TOO_LONG,
+    Kind,
+    read_counts,
+    squeeze,
+    write_too_long,
+)
 from gateway.errors import (
     NO_NAMES,
     BadRequest,
@@ -24,14 +32,28 @@ from gateway.errors import (
     UpstreamUnavailable,
 )
 
+_STATUSES: Final = {
+    **dict.fromkeys(("invalidrequesterror", "badrequesterror", "invalidargument"), 400),
+    "invalidprompt": 400,
+    **dict.fromkeys(("authenticationerror", "unauthenticated"), 401),
+    **dict.fromkeys(("permissionerror", "permissiondenied"), 403),
+    **dict.fromkeys(("notfounderror", "modelnotfound"), 404),
+}
+"""What the other types and codes of an error inside a 200 mean."""
+_BY_STATUS: Final = {
+    429: BY_NAME["ratelimitexceeded"],
+    **dict.fromkeys((503, 529), BY_NAME["serverisoverloaded"]),
+}
+
 MAX_MESSAGE_CHARS: Final = 1000
 """Characters of an upstream's text that are passed on; more would help nobody."""
 
 _CODE: Final = re.compile(r"[a-z_]{1,40}")
 """A word such as `overloaded_error`, as opposed to a text, which could quote the request or a key."""
+_ACCOUNT: Final = re.compile("organi[sz]ation")
+"""Matches a text that names our account at the provider, such as OpenAI's of a rate."""
 _NAME: Final = re.compile(r"[!-~]{1,64}")
 """The name of a kind of error or of a field: short and without spaces, so it is no text either."""
-_QUOTA_CODES: Final = frozenset({"insufficient_quota", "credit_balance_exhausted", "billing_error"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +66,12 @@ class ErrorText:
     detail_code: str | None = None
     """`details.error_code` of the messages dialect."""
     names: ErrorNames = NO_NAMES
+    all_names: tuple[str, ...] = ()
+    """The code, the status and the type, as far as they are names."""
+    status: int | None = None
+    """The status that the body tells by itself."""
+    within: str = ""
+    """What the provider behind the provider said."""
 
 
 def read_error(body: object) -> ErrorText:
@@ -58,76 +86,148 @@ def read_error(body: object) -> ErrorText:
         return ErrorText()
     inner = body.get("error")
     if isinstance(inner, str):
-        return ErrorText(_clean(inner)[:MAX_MESSAGE_CHARS])
+        inner = {"message": inner}  # what stands beside it (xAI) is no code that SDKs know
     if isinstance(inner, dict):
         body = inner
-    message = body.get("message") or body.get("detail")
+    message = _flatten(body.get("message") or body.get("detail"))
+    found = [_find_name(body.get(name)) for name in ("code", "status", "type")]
     return ErrorText(
-        _clean(_flatten(message))[:MAX_MESSAGE_CHARS],
+        _clean(_add_counts(message, body))[:MAX_MESSAGE_CHARS],
         _maybe_text(body.get("code")) or _maybe_text(body.get("type")),
         _maybe_text(body.get("param")),
         _maybe_text(get_object(body, "details").get("error_code")),
         ErrorNames(*(_find_name(body.get(field)) for field in ErrorNames._fields)),
+        tuple(squeeze(name) for name in found if name),
+        next(filter(None, map(_maybe_status, map(body.get, ("status", "code")))), None),
+        get_text(get_object(body, "metadata"), "raw")[:MAX_MESSAGE_CHARS],
     )
 
 
-def make_failure(body: object, unavailable: Collection[str] = ()) -> UpstreamError:
-    """Make the error for an error inside a reply, in any envelope; `unavailable`: codes for overload."""
+def _add_counts(message: str, body: Json) -> str:
+    """Add the counts that llama.cpp gives beside its message."""
+    used, most = body.get("n_prompt_tokens"), body.get("n_ctx")
+    if type(used) is not int or type(most) is not int or used <= most or str(used) in message:
+        return message
+    return f"{message} ({used} tokens > {most})"
+
+
+def _maybe_status(value: object) -> int | None:
+    return value if type(value) is int and 400 <= value <= 599 else None  # noqa: PLR2004
+
+
+def make_failure(body: object) -> GatewayError:
+    """Make the error for an error inside a reply or a stream, in any envelope."""
     fault = read_error(body)
-    kind = UpstreamUnavailable if fault.code in unavailable else UpstreamError
-    error = kind(fault.message or "The upstream answered with an error.")
-    error.provider_error = fault.names
-    # Codes about our funds are only for the operator.
-    if fault.code and _CODE.fullmatch(fault.code) and fault.code not in _QUOTA_CODES:
-        error.provider_code = fault.code
-    return error
+    named = (_STATUSES[one] for one in fault.all_names if one in _STATUSES)
+    status = fault.status or next(named, 0)
+    kind = find_kind(status, fault)
+    status = kind.status if kind else status
+    error: GatewayError
+    if status in _REJECTIONS:
+        error = _reject(status, fault, kind)
+        error.upstream_status, error.cause = 200, f"200, but {error.code or 'a rejection'}"
+    elif status in _PRIVATE:
+        error = _choose_error(status, fault, kind, None)
+    else:
+        text = "" if _ACCOUNT.search(fault.message) else fault.message
+        text = text or "The upstream answered with an error."
+        error = (UpstreamUnavailable if status in _BY_STATUS else UpstreamError)(text)
+    return _name(error, fault, kind)
 
 
 def map_status(status: int, body: bytes, retry_after_seconds: float | None) -> GatewayError:
     """Make the error for an upstream's answer with a status other than 200."""
     fault = read_error(maybe_loads(body))
-    error = _choose_error(status, fault, retry_after_seconds)
-    error.provider_error = fault.names
+    kind = find_kind(status, fault)
+    error = _choose_error(status, fault, kind, retry_after_seconds)
     error.upstream_status, error.cause = status, f"status {status}"
     if fault.code and _CODE.fullmatch(fault.code):
         error.cause += f" {fault.code}"
+    return _name(error, fault, kind)
+
+
+def _name(error: GatewayError, fault: ErrorText, kind: Kind | None) -> GatewayError:
+    """Add the provider's names: all for operators, a code for callers unless it is about our account."""
+    error.provider_error = fault.names
+    if not isinstance(error, UpstreamError) or error.alarm:
+        return error
+    code = fault.code if kind is None else _choose_code(fault, kind)
+    if code and _CODE.fullmatch(code):
+        error.provider_code = code
     return error
 
 
-def _choose_error(status: int, fault: ErrorText, retry_after_seconds: float | None) -> GatewayError:
-    if status in _REJECTIONS:
-        message = fault.message or "The upstream found the request malformed and did not say why."
-        return BadRequest(
-            message, param=fault.param, code=fault.code, detail_code=fault.detail_code
-        )
+def find_kind(status: int, fault: ErrorText) -> Kind | None:
+    """Recognise the kind of an error by its names, its words or its status; 0 is for none."""
+    texts = (fault.message, fault.within)
+    named = (BY_NAME[one] for one in fault.all_names if one in BY_NAME)
+    worded = (one for one in KINDS if any(map(one.words.search, texts)))
+    kind = next(named, None) or next(worded, None) or _BY_STATUS.get(status)
+    # Groq says it of a request with more tokens than a minute may have: to wait does not help. A server
+    # in front of the provider says it without a word of JSON.
+    if status == _TOO_LARGE and (kind in _BY_STATUS.values() if kind else fault == ErrorText()):
+        return BY_NAME[squeeze(TOO_LONG)]
+    # A provider that fails may say such things of a picture; the request is not at fault then.
+    is_broken = status >= _SERVER_ERROR and kind is not None and "image" in kind.code
+    return None if is_broken else kind
+
+
+def _choose_error(
+    status: int, fault: ErrorText, kind: Kind | None, retry_after_seconds: float | None
+) -> GatewayError:
+    # A status that says to wait is more exact than the code beside it.
+    says_enough = kind is None or {status, kind.status} <= _BY_STATUS.keys()
+    meant = status if says_enough or kind is None else kind.status
+    if meant in _REJECTIONS:
+        return _reject(status, fault, kind)
     if status < _SERVER_ERROR and (fault.detail_code or "").startswith("thread_"):
         return ThreadNotFound(fault.message, param=fault.param, detail_code=fault.detail_code)
-    if status == 402 or (status == 429 and fault.code in _QUOTA_CODES):  # noqa: PLR2004
+    if meant == 402:  # noqa: PLR2004
         return UpstreamUnavailable(
             "The upstream provider is not available to the gateway at the moment.",
-            next_route=status == 429,  # noqa: PLR2004
+            next_route=status == 429 or status >= _SERVER_ERROR,  # noqa: PLR2004
             alarm="the provider says that our account there has no funds or quota left",
         )
-    if status in _UNAVAILABLE:
+    if meant in _UNAVAILABLE:
         return UpstreamUnavailable(
-            _UNAVAILABLE[status],
+            _UNAVAILABLE[meant],
             retry_after_seconds=retry_after_seconds,
             next_route=True,
             # A limit of our key or account says nothing about the model's health.
-            blame="nobody" if status == 429 else "model",  # noqa: PLR2004
+            blame="nobody" if meant == 429 else "model",  # noqa: PLR2004
             rest_seconds=retry_after_seconds or 0.0,
         )
     return UpstreamError(
         f"The upstream provider answered with status {status}.",
         next_route=status >= _SERVER_ERROR,
         blame="model" if status >= _SERVER_ERROR else "nobody",
-        alarm=_ALARMS.get(status),
+        alarm=_ALARMS.get(meant),
     )
 
 
+def _reject(status: int, fault: ErrorText, kind: Kind | None) -> BadRequest:
+    """Make the error for a fault of the caller's; the provider's text passes where it may."""
+    if kind is None:
+        text = fault.message or "The upstream found the request malformed and did not say why."
+        return BadRequest(text, param=fault.param, code=fault.code, detail_code=fault.detail_code)
+    text = fault.message if status in _REJECTIONS and not _ACCOUNT.search(fault.message) else ""
+    if kind.code == TOO_LONG and (not text or (fault.within and not kind.words.search(text))):
+        text = write_too_long(read_counts(fault.message) or read_counts(fault.within))
+    text = text or "The upstream provider refuses what the request contains."
+    return BadRequest(text, param=fault.param, code=_choose_code(fault, kind))
+
+
+def _choose_code(fault: ErrorText, kind: Kind) -> str:
+    return fault.code if fault.code in kind.kept and fault.code else kind.code
+
+
+_TOO_LARGE: Final = 413
+"""The status for a request with too many bytes, or too many tokens."""
 _SERVER_ERROR: Final = 500
 """The first status that says the provider, not the request, is at fault."""
 _REJECTIONS: Final = frozenset({400, 413, 422})
+_PRIVATE: Final = frozenset({401, 402, 403, 404})
+"""Statuses about our account or our route."""
 _UNAVAILABLE: Final = {
     429: "The upstream provider is limiting the gateway's rate.",
     503: "The upstream provider is not available.",
@@ -170,6 +270,6 @@ def _clean(text: str) -> str:
 
 
 def check_error(body: Json, name: str = "") -> None:
-    """Raise UpstreamError for an error, in any envelope, in place of a reply or a chunk."""
+    """Raise GatewayError for an error, in any envelope, in place of a reply or a chunk."""
     if name == "error" or body.get("error") or body.get("object") == "error":
         raise make_failure(body)

@@ -86,7 +86,7 @@ class CollectedReply(_BufferedBody):
     def end(self) -> bytes:
         try:
             self._reply = self._read(self._take())
-        except UpstreamError as error:
+        except GatewayError as error:
             self.failure = error
         else:
             self.finished = self.delivered = True
@@ -126,7 +126,7 @@ class ReplayedReply(_BufferedBody):
     def end(self) -> bytes:
         try:
             self._reply = reply = self._replay(self._take())
-        except UpstreamError as error:
+        except GatewayError as error:
             self.failure = error
             return b""
         inner = self._inner

@@ -10,7 +10,7 @@ from gateway.dialects.base import EventReader, EventWriter
 from gateway.dialects.records import Event, Json, ReplyContext, ReplyUsage
 from gateway.dialects.wire import sse
 from gateway.dialects.wire.usage import tells_work
-from gateway.errors import UndeliverableReply, UpstreamError
+from gateway.errors import GatewayError, UndeliverableReply, UpstreamError
 from gateway.usage import BYTES_PER_TOKEN, TOKENS_PER_PICTURE, Metered, meter
 
 MAX_TRANSLATED_EVENT_BYTES: Final = 8 << 20
@@ -35,7 +35,7 @@ class EventStream(ABC):
 
     def __init__(self, context: ReplyContext, reader: EventReader, framer: sse.Framer) -> None:
         self.complete = False
-        self.failure: UpstreamError | None = None
+        self.failure: GatewayError | None = None
         self._context = context
         self._framer = framer
         self._reader = reader
@@ -80,7 +80,7 @@ class EventStream(ABC):
                 if passed:
                     out.append(self._pass_oversized(passed))
         # Kept, not raised, so that earlier events still go to the caller.
-        except UpstreamError as error:
+        except GatewayError as error:
             self.failure = error
         return b"".join(out)
 
@@ -163,7 +163,7 @@ class EventStream(ABC):
     def _take_block(self, block: bytes, out: list[bytes]) -> None:
         try:
             self._pass_event(sse.parse_event(block), block, out)
-        except UpstreamError as error:
+        except GatewayError as error:
             self.failure = error
         else:
             if self._reader.ended:
@@ -184,7 +184,7 @@ class EventStream(ABC):
             for event in reader.close():
                 self._add(event, out)
             self._close()
-        except UpstreamError as error:
+        except GatewayError as error:
             self.complete, self.failure = False, error
 
     def _close(self) -> None:

@@ -34,13 +34,6 @@ def name_code(error: UpstreamError, code: str) -> UpstreamError:
     return error
 
 
-def find_fault(code: str) -> UpstreamError:
-    """Make the error for a code that the reader lets through, as it finds fault with the request."""
-    error = name_code(UpstreamError("m"), code)
-    error.code = code
-    return error
-
-
 CODEX: Final = (
     {"user-agent": "codex_exec/0.149.0 (Debian 13; x86_64)"},
     {"originator": "Codex Desktop"},
@@ -60,8 +53,9 @@ FAILURES: Final[list[tuple[GatewayError, str, str, str]]] = [
     (UndeliverableReply("m"), "server_error", "invalid_prompt", "invalid_prompt"),
     (BadRequest("m"), "invalid_prompt", "invalid_prompt", "invalid_prompt"),
     (BadRequest("m", code="x"), "x", "x", "invalid_prompt"),
+    (BadRequest("m", code="content_filter"), "invalid_prompt", "invalid_prompt", "invalid_prompt"),
     (
-        find_fault("context_length_exceeded"),
+        BadRequest("m", code="context_length_exceeded"),
         "context_length_exceeded",
         "context_length_exceeded",
         "context_length_exceeded",

@@ -17,7 +17,7 @@ from gateway.dialects.responses.stream import ResponsesReader, ResponsesStream
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
-from gateway.errors import UpstreamError, UpstreamUnavailable
+from gateway.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.money import Tokens
 from tests import streams
 from tests.dialects.chat.kit import MODEL, Played, each_byte, play, random_slices
@@ -78,20 +78,21 @@ def test_a_tier_that_was_told_before_is_kept() -> None:
         ("server_error", UpstreamError, "upstream_error"),
         ("server_is_overloaded", UpstreamUnavailable, "upstream_unavailable"),
         ("insufficient_quota", UpstreamUnavailable, "upstream_unavailable"),
-        ("context_length_exceeded", UpstreamError, "context_length_exceeded"),
+        ("context_length_exceeded", BadRequest, "context_length_exceeded"),
     ],
 )
 @each_row("end", ["failed", "cancelled"])
 def test_a_failed_response_has_a_usage_and_raises(
     code: str, kind: type, passed: str, end: str
 ) -> None:
-    """Only codes that find fault with the request are passed on."""
+    """Only codes that find fault with the request are passed on, and nothing about our account."""
     reader = ResponsesReader()
     error = {"code": code, "message": "It failed."}
     response = make_response(status=end, usage=USAGE, error=error)
-    with pytest.raises(UpstreamError, match=r"It failed\.") as caught:
+    with pytest.raises(GatewayError) as caught:
         reader.read(event({"type": f"response.{end}", "response": response}))
     assert (type(caught.value), caught.value.code) == (kind, passed)
+    assert ("It failed." in caught.value.message) == (code != "insufficient_quota")
     assert reader.read_report(EXPECTED).tokens == Tokens(9, output=3)
     assert not reader.ended
 

@@ -1,0 +1,239 @@
+"""Kinds of failure: how providers tell each one, and the words of Anthropic's for a request that is too long.
+
+Clients act on signals: they shorten a conversation that is too long, wait for an overloaded provider,
+give up where a filter refused. A kind is called by its code in OpenAI's dialects; messages callers get
+Anthropic's type, and `tell_too_long`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+TOO_LONG: Final = "context_length_exceeded"
+FILTERED: Final = "content_filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of failure: what it is called, and how providers tell it, whatever the status."""
+
+    code: str
+    """Its code in OpenAI's dialects."""
+    status: int
+    """The status that stands for it."""
+    names: frozenset[str]
+    """The providers' codes, types and statuses, in lower case and without separators."""
+    words: re.Pattern[str]
+    """What their texts say where no code tells it."""
+    kept: frozenset[str]
+    """Other codes of OpenAI's for it, which are passed on as they are."""
+
+
+def _kind(code: str, status: int, names: str, words: str = "(?!)", kept: str = "") -> Kind:
+    codes = (code, *names.split(), *kept.split())
+    pattern = re.compile(words, re.IGNORECASE | re.DOTALL)
+    return Kind(code, status, frozenset(map(squeeze, codes)), pattern, frozenset(kept.split()))
+
+
+def squeeze(name: str) -> str:
+    """Return a name in lower case and without separators."""
+    return re.sub(r"[\W_]", "", name).lower()
+
+
+# Sources: the vendors' references of errors, the servers' own code (vLLM, SGLang, llama.cpp, Ollama, TGI),
+# and the list of pi (earendil-works/pi, packages/ai/src/utils/overflow.ts), which has each vendor's text.
+KINDS: Final = (
+    # OpenAI (guide "Error codes"), Anthropic, Moonshot, Zhipu, DashScope; the texts are Anthropic's, with a
+    # 400, and DeepSeek's.
+    _kind(
+        "insufficient_quota",
+        402,
+        "billing_error exceeded_current_quota_error insufficient_balance 1113 Arrearage"
+        " credit_balance_exhausted billing_hard_limit_reached usage_limit_exceeded"
+        " organization_spend_limit_exceeded project_spend_limit_exceeded"
+        " organization_usage_limit_exceeded",
+        r"credit balance is too low|specified API usage limits|insufficient balance",
+    ),
+    # OpenAI; Google, whose status is a 400
+    _kind("invalid_api_key", 401, "API_KEY_INVALID", r"API key not valid"),
+    _kind(
+        TOO_LONG,
+        400,
+        # llama.cpp; Anthropic's limit of bytes; GitHub Copilot; Zhipu
+        "exceed_context_size_error request_too_large model_max_prompt_tokens_exceeded 1261",
+        # A rate is told in similar words, but waiting heals it.
+        r"^(?!.*(?:rate.?limit|per (?:min|day|hour)|too many requests|throttl)).*(?:"
+        r"prompt is too long|exceeds? context limit"  # Anthropic, Fireworks
+        r"|maximum context length|context[_ ]length[_ ]exceeded"  # OpenAI, vLLM, SGLang, DeepSeek, Mistral
+        r"|exceeds?\b.{0,30}\b(?:context window|context length)"  # OpenAI, Ollama
+        r"|input tokens exceed the configured limit"  # OpenAI
+        r"|longer than the (?:maximum model|model'?s context) length"  # vLLM, SGLang
+        r"|exceeds the available context size|larger than the max context size"  # llama.cpp
+        r"|prompt too long"  # Ollama
+        r"|input token count.{0,40}exceeds the maximum"  # Gemini
+        r"|reduce the length of the (?:messages|prompt|input)"  # Groq, OpenAI
+        r"|maximum prompt length is \d"  # xAI
+        r"|max_new_tokens`? must be <=|`inputs` must have less than"  # TGI, Together
+        r"|too many (?:input )?tokens"  # Cohere, Bedrock
+        r"|input is too long"  # Bedrock
+        r"|exceeded model token limit"  # Moonshot
+        r"|range of input length should be"  # DashScope
+        r"|prompt exceeds max"  # Zhipu
+        r"|context window exceeds limit"  # MiniMax
+        r"|greater than the context length"  # LM Studio
+        r"|prompt token count of \d+ exceeds"  # GitHub Copilot
+        r"|exceed max message tokens"  # Volcengine
+        r"|configured context size is"  # DS4
+        r"|exceed the total tokens limit"  # watsonx
+        r"|(?:entity|payload) too large)",  # servers in front of a provider, with a limit of bytes
+    ),
+    _kind(
+        FILTERED,
+        400,
+        # DashScope; Zhipu; MiniMax
+        "data_inspection_failed 1301 1026 1027",
+        r"content management policy|content filtering policy"  # Azure, Anthropic
+        r"|rejected as a result of our safety system|potentially violating our usage policy"  # OpenAI
+        r"|content exists risk"  # DeepSeek
+        r"|violates usage guidelines"  # xAI
+        r"|your input was flagged"  # OpenRouter
+        r"|may contain inappropriate content"  # DashScope
+        r"|considered high risk",  # Moonshot
+        kept="content_policy_violation cyber_policy bio_policy moderation_blocked"
+        " image_content_policy_violation",
+    ),
+    # Codes of OpenAI's Responses API; texts of Anthropic, Gemini and vLLM.
+    _kind(
+        "image_too_large",
+        400,
+        "",
+        r"image (?:exceeds|size is too large|dimensions exceed)|image.{0,40}max allowed size",
+        kept="image_file_too_large",
+    ),
+    _kind("image_too_small", 400, ""),
+    _kind(
+        "invalid_base64_image", 400, "", r"invalid base64.{0,20}image|image.{0,40}invalid base64"
+    ),
+    _kind(
+        "invalid_image_format",
+        400,
+        "",
+        r"image does not match the provided media type|unsupported image",
+        kept="invalid_image invalid_image_mode unsupported_image_media_type",
+    ),
+    _kind(
+        "image_parse_error",
+        400,
+        "",
+        r"(?:could not|unable to) process (?:input )?image|cannot identify image",
+        kept="empty_image_file",
+    ),
+    _kind(
+        "failed_to_download_image",
+        400,
+        "",
+        r"(?:failed|unable|error).{0,10} (?:to )?(?:download|fetch).{0,20} image",
+        kept="invalid_image_url image_file_not_found",
+    ),
+    # OpenAI, Anthropic, Google, DashScope, Bedrock
+    _kind(
+        "rate_limit_exceeded",
+        429,
+        "rate_limit_error too_many_requests RESOURCE_EXHAUSTED Throttling ThrottlingException"
+        " rate_limit_reached_error Throttling.RateQuota 1302",
+    ),
+    # OpenAI, Anthropic, Google, Moonshot, Bedrock, Zhipu
+    _kind(
+        "server_is_overloaded",
+        529,
+        "overloaded_error UNAVAILABLE engine_overloaded_error ServiceUnavailableException"
+        " service_unavailable_error model_overloaded 1305",
+        kept="slow_down",
+    ),
+)
+
+
+BY_NAME: Final = {name: kind for kind in KINDS for name in kind.names}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The tokens of a request that is too long."""
+
+    used: int
+    most: int
+    asked: tuple[int, int] | None = None
+    """The input and the output asked for, if the text tells them."""
+
+
+_SUM: Final = re.compile(r"(\d+) \+ (\d+) > (\d+)")
+"""Matches Anthropic's sum."""
+_GIVEN: Final = re.compile(r"<= (\d+)\. Given: (\d+)\D+?(\d+)")
+"""Matches TGI's."""
+_NOISE: Final = re.compile(
+    r"<\d{3}>|(?:status|code|error|http|\bid|\bref)\W{0,4}\d+", re.IGNORECASE
+)
+_GROUPED: Final = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_COUNT: Final = re.compile(r"(?<![\w.\-/])\d{3,9}(?![\w\-/]|\.\d)")
+"""Matches a count of tokens, but no part of a model's name."""
+_MOST: Final = re.compile(
+    r"(?:maximum (?:\w+ )?length (?:is|of)|limit(?: of|:| is)?|less than|max context length of|<=)"
+    r" ?(\d{3,9})",
+    re.IGNORECASE,
+)
+_OUTPUT: Final = re.compile(r"(\d+) (?:output|(?:in|for) (?:the|your) (?:completion|output))")
+
+
+def read_counts(text: str) -> Counts | None:
+    """Read how many tokens there are and how many there may be; None if the text does not tell both."""
+    text = _NOISE.sub("", _GROUPED.sub("", text))
+    if found := _SUM.search(text):
+        given, output, most = map(int, found.groups())
+        return Counts(given + output, most, (given, output))
+    if found := _GIVEN.search(text):
+        most, given, output = map(int, found.groups())
+        return Counts(given + output, most, (given, output))
+    counts = list(dict.fromkeys(int(one) for one in _COUNT.findall(text)))
+    limit, made = _MOST.search(text), _OUTPUT.search(text)
+    if len(counts) < 2:  # noqa: PLR2004
+        return None
+    used = max(counts)
+    rest = [one for one in counts if one != used]
+    most = int(limit[1]) if limit else max(rest)
+    output = int(made[1]) if made else 0
+    asked = (used - output, output) if output and used - output in counts else None
+    return Counts(used, most, asked) if used > most else None
+
+
+_ANTHROPIC: Final = re.compile(
+    r"prompt is too long: \d+ tokens > \d+ maximum|exceed context limit: \d+ \+ \d+ > \d+"
+)
+
+
+def tell_too_long(message: str) -> str:
+    """Write a message as Anthropic does: Claude Code shortens the conversation on these words alone."""
+    if _ANTHROPIC.search(message):
+        return message
+    counts = read_counts(message)
+    words = write_too_long(counts)
+    if counts is None:
+        return message if words in message else f"{words}: {message}"
+    return f"{words}. {message}"
+
+
+def write_too_long(counts: Counts | None) -> str:
+    """Write Anthropic's words.
+
+    If the input fits by itself, Claude Code asks again for less output, which it reads from the sum.
+    """
+    words = "prompt is too long"
+    if counts is None:
+        return words
+    words += f": {counts.used} tokens > {counts.most} maximum"
+    if counts.asked is None or counts.asked[0] >= counts.most:
+        return words
+    given, output = counts.asked
+    total = f"{given} + {output} > {counts.most}"
+    return f"{words} (input length and `max_tokens` exceed context limit: {total})"
