@@ -16,7 +16,7 @@ from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import seal
 from gateway.dialects.pivot import make_usage
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
-from gateway.dialects.responses.history import maybe_reasoning
+from gateway.dialects.responses.history import maybe_phase, maybe_reasoning
 from gateway.dialects.responses.stream import read_items
 from gateway.dialects.wire.failures import read_error
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
@@ -122,8 +122,8 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
         text, refusal, reasoning, calls, functions=functions, annotations=sources, images=images
     )
     tag = context.provider_tag
-    if encrypted := [one for item in items if (one := maybe_reasoning(item, tag))]:
-        writer.carry_state(message, seal(encrypted, tag), context)
+    if kept := [one for item in items if (one := maybe_reasoning(item, tag) or maybe_phase(item))]:
+        writer.carry_state(message, seal(kept, tag), context)
     finish = to_finish_reason(reply, called=bool(calls), functions=functions)
     return writer.make_completion(message, finish, context, make_usage(usage, REASONING))
 
@@ -243,6 +243,9 @@ class ChunkWriter(writer.ChoiceWriter):
         item = get_object(event, "item")
         if kind := maybe_kind(item):
             self._find_call(item, kind, _find_item(event))
+        # Taken before the text: what is sealed behind it would be a block of its own.
+        elif phase := maybe_phase(item):
+            self._note_state(phase)
 
     def _find_call(self, item: Json, kind: writer.ToolKind, where: int | str) -> _Call:
         """Return an item's call; begin it if it is new."""

@@ -18,7 +18,7 @@ from gateway.dialects.chat.writer import (
     read_location,
 )
 from gateway.dialects.records import CompletionRequest, Json, Target
-from gateway.dialects.responses.history import maybe_reasoning
+from gateway.dialects.responses.history import maybe_phase, maybe_reasoning
 from gateway.dialects.wire.fields import Field, is_link
 from gateway.money import WEB_SEARCH
 
@@ -81,6 +81,9 @@ class _Items(pivot.Conversation):
             content += _make_spoken("refusal", refusal.read_string())
         if content:
             self._add_message("assistant", content)
+            # The messages of a reply have become one, whose end is that of the last.
+            for phase in read_state(message.value, maybe_phase)[-1:]:
+                self.items[-1].update(phase)
         if message.get("tool_calls"):
             for call in message["tool_calls"].read_items():
                 self._add_call(call)

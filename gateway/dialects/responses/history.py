@@ -37,6 +37,18 @@ def maybe_reasoning(item: Any, tag: str = "") -> Json | None:
             return None
 
 
+def maybe_phase(item: Any) -> Json | None:
+    """Return what a message says of its place in a turn (`commentary`, `final_answer`); None for others.
+
+    OpenAI's models do worse if it does not come back with the message.
+    """
+    match item:
+        case {"type": "message", "phase": str(phase)} if phase:
+            return {"type": "message", "phase": phase}
+        case _:
+            return None
+
+
 def tag_sealed(text: bytes, tag: str) -> bytes:
     """Put the tag before all sealed content in a JSON text."""
     if b'"encrypted_content"' not in text:

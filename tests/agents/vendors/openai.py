@@ -23,6 +23,8 @@ from tests.support import responses
 from tests.support.replies import Json, json_reply, sse_reply
 
 NAME: Final = "openai-responses"
+COMMENTARY: Final = "commentary"
+"""The phase of what is said before calls: the model does worse if it does not come back."""
 ENCRYPTED: Final = "reasoning.encrypted_content"
 FIELDS: Final = {*ResponseCreateParamsBase.__annotations__, "stream"}
 MAX_CALL_ID_CHARS: Final = 64
@@ -176,7 +178,8 @@ def _read_text(output: Any) -> str:
 def _is_whole(turn: Turn) -> bool:
     step = STEP_OF.get(turn.ids[0])
     sealed = [one.get("encrypted_content") for one in turn.whole if one.get("type") == "reasoning"]
-    return step is not None and sealed == [SEALS[step]]
+    phases = {one.get("phase") for one in turn.whole if one.get("role") == "assistant"}
+    return step is not None and sealed == [SEALS[step]] and phases <= {COMMENTARY}
 
 
 def _make_output(request: Json, turns: list[Turn]) -> list[Json]:
@@ -186,7 +189,8 @@ def _make_output(request: Json, turns: list[Turn]) -> list[Json]:
         thought["summary"] = []
     if ENCRYPTED in (request.get("include") or []):
         thought["encrypted_content"] = SEALS[step]
-    words = [responses.text(said, _name("msg", step))] if said else []
+    phase = COMMENTARY if calls else "final_answer"
+    words = [{**responses.text(said, _name("msg", step)), "phase": phase}] if said else []
     items = [
         responses.call(_make_id(step, number), *call, _name("fc", step, number))
         for number, call in enumerate(calls)
