@@ -38,12 +38,9 @@ LINGER_SECONDS: Final = 1.0
 
 
 def cut_piece(data: bytes, size: int) -> bytes:
-    """Cut the first piece of at most `size` bytes, and as few lines as that allows.
-
-    Lines end in LF or CR: either may be the only one. A piece whose lines are longer costs two counts.
-    """
+    """Cut the first piece: at most `size` bytes, and a line for each `BYTES_PER_LINE` of them."""
     piece, most = data[:size], size // BYTES_PER_LINE
-    for end in (b"\n", b"\r"):
+    for end in (b"\n", b"\r"):  # either may be the only one that a provider uses
         lines = piece.count(end)
         if lines > most and lines - piece.count(end + b":") - piece.count(end * 2) > most:
             # An event of one line has a blank line, too.

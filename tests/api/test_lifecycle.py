@@ -211,8 +211,10 @@ class Scene:
         """One whose reply has been read."""
         call = make_call()
         request = SimpleNamespace(stream=self.stream)
-        work = SimpleNamespace(call=call, bill=self, request=request, headers={})
-        pipeline = SimpleNamespace(finish=lambda: b"last", mid_event=self.mid_event, position=None)
+        work = SimpleNamespace(call=call, bill=self, request=request, headers={}, keep=None)
+        pipeline = SimpleNamespace(
+            finish=lambda: b"last", mid_event=self.mid_event, position=None, complete=False
+        )
         delivery = SimpleNamespace(pipeline=pipeline)
         return Relay(cast("Any", work), cast("Any", self), _delivery=cast("Any", delivery))
 
