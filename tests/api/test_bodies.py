@@ -106,7 +106,10 @@ async def test_a_refusal_arrives_at_a_client_that_sends_its_body_first() -> None
             for (path, access), (name, status, told) in itertools.product(paths, REFUSED):
                 if status == 402 and access == "free":
                     continue
-                target, method = path + "/not" * (status == 404), "PUT" if status == 405 else "POST"
+                target, method = (
+                    path + "/not/here" * (status == 404),
+                    "PUT" if status == 405 else "POST",
+                )
                 head = JSON_TYPE | {"Authorization": f"Bearer {keys[name]}"} | told
                 chunk, end = (
                     (b"%x\r\n" % size, b"\r\n0\r\n\r\n")
