@@ -43,8 +43,7 @@ def cut_piece(data: bytes, size: int) -> bytes:
     for end in (b"\n", b"\r"):  # either may be the only one that a provider uses
         lines = piece.count(end)
         if lines > most and lines - piece.count(end + b":") - piece.count(end * 2) > most:
-            # An event of one line has a blank line, too.
-            piece = piece[: len(piece) - len(piece.split(end, 2 * most)[-1])]
+            piece = piece[: len(piece) - len(piece.split(end, 2 * most)[-1])]  # half are blank
     return piece
 
 
