@@ -34,7 +34,7 @@ from tests.test_package import FILES, ROOT
 TESTS: Final = Path(__file__).parent
 SIGN: Final = re.compile(
     r"^(?!\s*(?:async )?def ).*(?:\b(?:loads(?:_lenient)?|maybe_loads|read_json|\w*b(?:64|32)decode|"
-    r"parse_qsl?|unquote|construct_event|FormReader|read_pieces|read_bytes)\(|\.feed\(|csv\.reader|"
+    r"parse_qsl?|unquote|construct_event|FormReader|read_pieces|read_bytes|decompressobj)\(|\.feed\(|csv\.reader|"
     r"http\.query|\.cookies\.get|\(RequestHandler\))",
     re.MULTILINE,
 )

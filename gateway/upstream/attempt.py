@@ -12,7 +12,8 @@ from gateway.config.records import Provider
 from gateway.deadlines import Clock
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 from gateway.errors import Blame, UpstreamError, UpstreamTimeout
-from gateway.upstream.connection import Broken, Connection, Receiver
+from gateway.upstream.connection import Broken, Connection
+from gateway.upstream.encodings import Receiver, read_encoding
 from gateway.upstream.http1 import Head
 from gateway.upstream.rests import ProviderKey
 
@@ -135,10 +136,13 @@ def accept(
     place of audio is accepted, as it may tell an error or a usage.
     """
     # The request asked for `identity`; an encoded body can be neither metered nor translated.
-    if head.headers.get(b"content-encoding", b"") not in {b"", b"identity"}:
+    encoding = head.headers.get(b"content-encoding", b"")
+    if encoding and read_encoding(encoding) is None:
         connection.close()
+        name = _ENCODING.match(encoding)
         raise UpstreamError(
-            "The upstream provider sent an encoding nobody asked for.", cause="200, but encoded"
+            "The upstream provider sent an encoding nobody asked for.",
+            cause=f"200, but encoded: {name[0].decode() if name else 'no name'}",
         )
     content_type = head.headers.get(b"content-type", b"")
     is_audio, is_typed = makes_audio and _AUDIO.fullmatch(content_type), is_reply_type(content_type)
@@ -199,6 +203,7 @@ _AUDIO: Final = re.compile(
 )
 """The content types of audio, and of the events that `stream_format` requests. None is a type that
 browsers display, because the console has the same origin."""
+_ENCODING: Final = re.compile(rb"[a-z0-9, -]{1,40}")
 _TYPES: Final = (b"text/event-stream", b"application/json")
 _BEGINNINGS: Final = (b"{", b"data:", b"event:", b"id:", b"retry:", b":")
 """A JSON object, the fields of an event, a comment."""

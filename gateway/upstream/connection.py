@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from gateway.errors import GatewayError, InternalError
 from gateway.tasks import PromptFuture, Turns, find_turns
+from gateway.upstream.encodings import Receiver, UnpackedBody, read_encoding
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 
 log = logging.getLogger("gateway.connection")
@@ -49,16 +50,6 @@ def cut_piece(data: bytes, size: int) -> bytes:
 
 class Broken(Exception):
     """The connection ended before the response was whole, or sent bytes that are not HTTP."""
-
-
-class Receiver(Protocol):
-    """The destination of a body."""
-
-    def receive(self, data: bytes) -> bool:
-        """Take bytes. False asks for no more until `unblock` returns. May raise GatewayError."""
-
-    async def unblock(self) -> None:
-        """Return when more may come."""
 
 
 class Connection(asyncio.Protocol):
@@ -140,13 +131,16 @@ class Connection(asyncio.Protocol):
         return reader.head
 
     async def deliver(self, receiver: Receiver) -> None:
-        """Hand the body to `receiver` until its end or until `stop`.
+        """Hand the body to `receiver`, unpacked, until its end or until `stop`.
 
         Raises Broken, the error given to `fail`, or what the receiver raised.
         """
         reader = self._reader
         assert reader is not None
-        self._receiver = receiver
+        unpacked = None
+        if reader.head is not None and b"content-encoding" in reader.head.headers:
+            unpacked = self._find_unpacked(reader.head, receiver)
+        self._receiver = receiver = unpacked or receiver
         if self._early:
             # Early bytes go first: pending bytes were read later.
             early = b"".join(self._early)
@@ -159,12 +153,26 @@ class Connection(asyncio.Protocol):
         while not self._stopped and (self.paused or not reader.done):
             if self.paused:
                 await receiver.unblock()
-                self._resume()
+                self.paused = False
+                if unpacked is not None and self._error is None:
+                    self._push(b"")  # what is left of the bytes read before
+                self._read_pending()
             else:
                 await self._next_wake()
         # Bytes that came before the error were delivered, so a reply that is whole stays whole.
         if self._error is not None and not self._stopped:  # bytes before an error count
             raise self._error
+        if unpacked is not None and not (self._stopped or unpacked.is_whole):
+            raise Broken("its compressed body is cut short")
+
+    def _find_unpacked(self, head: Head, receiver: Receiver) -> UnpackedBody | None:
+        """Return what unpacks the body for the receiver; None if it goes there as it is."""
+        encoding = read_encoding(head.headers[b"content-encoding"])
+        if not encoding:
+            return None
+        return UnpackedBody(
+            receiver, encoding, lambda: not self._stopped and self._turns.has_time()
+        )
 
     def stop(self) -> None:
         """End `deliver`: the receiver has all it needs. `close` drops the rest of the body."""
@@ -249,7 +257,7 @@ class Connection(asyncio.Protocol):
             # Body bytes before the fault count as if they had come in a read of their own.
             if error.body:
                 self._push(error.body)
-            self._cut(Broken(str(error)))
+            self._cut(error)
             return
         except Exception as error:  # noqa: BLE001 - a receiver's
             self._cut(error)
@@ -305,6 +313,8 @@ class Connection(asyncio.Protocol):
 
     def _cut(self, error: Exception) -> None:
         """End the connection because of an error in its bytes or in handling them."""
+        if isinstance(error, BadResponse):
+            error = Broken(str(error))
         # A bug of ours is logged here with its traceback;
         # the caller is told no more than "internal error".
         if not isinstance(error, Broken | GatewayError):
@@ -319,17 +329,14 @@ class Connection(asyncio.Protocol):
             self._choose_reading()
             self._wake()
 
-    def _resume(self) -> None:
-        self.paused = False
-        self._read_pending()
-
     def _read_rest(self) -> None:
         """Read the rest of the body for a moment: usually one last empty chunk."""
         if not self.usable or self._error is not None:
             self._finish()
             return
         if self.paused:
-            self._resume()
+            self.paused = False
+            self._read_pending()
         self._linger = self._loop.call_later(LINGER_SECONDS, self._finish)
 
     def _finish(self) -> None:

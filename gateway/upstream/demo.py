@@ -25,7 +25,7 @@ from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.forms import Body, Form
 from gateway.errors import BadRequest
 from gateway.upstream.attempt import Attempt, Response
-from gateway.upstream.connection import Receiver
+from gateway.upstream.encodings import Receiver
 from gateway.upstream.forwarder import Forwarder
 
 GREETING: Final = "Hello from the gateway's demo provider. Send a message and it comes back."

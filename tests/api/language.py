@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -135,6 +137,10 @@ PIECES: Final = {
 }
 
 
+PACKERS: Final = {"gzip": gzip.compress, "deflate": zlib.compress}
+"""The encodings of a header `Pack`, which also encodes the body."""
+
+
 def _write_chat(text: str, usage: Any, fields: Json, *, stream: bool) -> Script:
     if not stream:
         return json_reply(completion(text, usage=usage) | fields)
@@ -207,6 +213,9 @@ def _read_reply(status: int, tokens: list[tuple[str, Any]]) -> Script:
         return [*error_reply(status, headers=headers), *ends]
     body = bodies[0].encode("latin-1") if isinstance(bodies[0], str) else dumps(bodies[0])
     content_type = headers.pop("Content-Type", "application/json")
+    if (packed := headers.pop("Pack", None)) is not None:
+        headers["Content-Encoding"] = packed
+        body = PACKERS[packed](body)
     return [http(body, status, content_type=content_type or None, headers=headers), *ends]
 
 

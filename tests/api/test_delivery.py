@@ -18,7 +18,7 @@ from gateway.api.sink import Sink
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import LedgerUnavailable, UpstreamError
 from gateway.tasks import LargeBodies, Place, spawn
-from gateway.upstream.connection import Receiver
+from gateway.upstream.encodings import Receiver
 from tests.api.test_bodies import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours
 from tests.support.rows import each_row

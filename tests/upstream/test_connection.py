@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +28,7 @@ from gateway.upstream.connection import (
     cut_piece,
 )
 from gateway.upstream.dial import KEEPALIVE_SECONDS, Dialer, Unreachable
+from gateway.upstream.encodings import STEP_BYTES
 from gateway.upstream.forwarder import Pool
 from tests.support.config import Places
 from tests.support.loops import LOOPS, run_on
@@ -346,3 +348,85 @@ def test_pieces_have_few_lines_however_short_these_are(event: bytes, *, is_cut: 
     events = [one.count(event) for one in pieces]
     assert max(events) <= 2 * PIECE_BYTES // BYTES_PER_LINE or not is_cut
     assert (max(map(len, pieces)) == PIECE_BYTES) != is_cut
+
+
+def pack(body: bytes, window: int = 31) -> bytes:
+    packer = zlib.compressobj(wbits=window)
+    return packer.compress(body) + packer.flush()
+
+
+HELLO: Final = pack(b"hello!")
+
+
+@each_row(
+    ("encoding", "packed", "told"),
+    [
+        (b"gzip", HELLO, b"hello!"),
+        (b"x-gzip", HELLO, b"hello!"),
+        (b"Identity, GZip", HELLO, b"hello!"),
+        (b"gzip", HELLO + pack(b"") + HELLO, b"hello!hello!"),
+        (b"deflate", pack(b"hello!", 15), b"hello!"),
+        (b"deflate", pack(b"hello!", -15), b"hello!"),
+        (b"identity", HELLO, HELLO),
+        (b"br", HELLO, HELLO),
+        (b"gzip, gzip", pack(HELLO), pack(HELLO)),
+        (b"gzip", b"", b""),
+        (b"gzip", b"hello!", "encoding that its head says"),
+        (b"gzip", HELLO[:-8] + bytes(8), "encoding that its head says"),
+        (b"gzip", HELLO + b"hello!", "encoding that its head says"),
+        (b"gzip", HELLO[:-1], "cut short"),
+        (b"deflate", pack(b"hello!", 15)[:1], "cut short"),
+        (b"deflate", pack(b"hello!", 15) + b"!", "after its compressed body"),
+    ],
+)
+async def test_a_packed_body_is_unpacked_wherever_it_is_cut(
+    encoding: bytes, packed: bytes, told: bytes | str
+) -> None:
+    head = OK + b"Content-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (encoding, len(packed))
+    for split in range(len(packed) + 1):
+        connection, taker = make_started(Wire(), head), Taker()
+        connection.data_received(packed[:split])
+        asyncio.get_running_loop().call_soon(connection.data_received, packed[split:])
+        if isinstance(told, bytes):
+            await asyncio.wait_for(connection.deliver(taker), SECONDS)
+            assert taker.body == told, split
+            continue
+        with pytest.raises(Broken, match=told):
+            await asyncio.wait_for(connection.deliver(taker), SECONDS)
+
+
+PACKED: Final = OK + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def test_what_a_packer_flushes_is_handed_over_at_once() -> None:
+    connection, taker, packer = make_started(Wire(), PACKED), Taker(), zlib.compressobj(wbits=31)
+    delivery = await begin_delivery(connection, taker)
+    for event in (b"data: 1\n\n", b"data: 2\n\n"):
+        packed = packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH)
+        connection.data_received(chunked(packed))
+        assert taker.pieces.pop() == event
+    connection.stop()  # the last event was there
+    await asyncio.wait_for(delivery, SECONDS)
+
+
+@each_row("packed", [pack(bytes(64 << 20)), pack(b"") * 20_000 + pack(bytes(64 << 20))])
+async def test_a_bomb_costs_what_its_receiver_takes(packed: bytes) -> None:
+    """It is unpacked in steps: others have their turns, a full receiver is waited for, a refusal ends it."""
+    connection, taker = make_started(wire := Wire(), PACKED), Taker(full=True)
+    delivery = await begin_delivery(connection, taker)
+    began = time.process_time()
+    connection.data_received(chunked(packed))
+    assert time.process_time() - began < 0.25
+    await asyncio.wait_for(taker.asked.wait(), SECONDS)
+    assert [*map(len, taker.pieces)] == [STEP_BYTES]
+    assert not wire.reads
+    taker.room.set()
+    turns = 0
+    while len(taker.pieces) < 64:
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 1
+    connection.fail(UpstreamError("too large"))
+    with pytest.raises(UpstreamError):
+        await asyncio.wait_for(delivery, SECONDS)
+    assert len(taker.body) < 32 << 20

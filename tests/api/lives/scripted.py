@@ -15,7 +15,7 @@ from gateway.dialects.messages.stream import STOP
 from gateway.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
 from gateway.tasks import spawn
 from gateway.upstream.attempt import Attempt, Response
-from gateway.upstream.connection import Receiver
+from gateway.upstream.encodings import Receiver
 from tests.api.lives.ledger import WatchedLedger
 from tests.api.lives.loop import DELAYS, Log
 from tests.dialects.chat.kit import DONE, chunk, dump, event, role, stop, text
