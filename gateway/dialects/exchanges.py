@@ -278,7 +278,7 @@ TRANSLATIONS: Final[Translations] = {
     ("responses", "chat"): Translation(
         responses_request.translate_request,
         responses_reply.translate_reply,
-        responses_stream.ResponseWriter,
+        responses_stream.open_writer,
         responses_request.NAMES,
     ),
 }

@@ -30,7 +30,7 @@ model = "{model}"
 model_provider = "gateway"
 
 [model_providers.gateway]
-name = "Gateway"
+name = "{name}"
 base_url = "{base_url}"
 env_key = "GATEWAY_KEY"
 wire_api = "responses"
@@ -38,14 +38,20 @@ wire_api = "responses"
 
 
 async def ask(
-    gateway: GatewayProcess, key: str, folder: Path, model: str, settings: str = ""
+    gateway: GatewayProcess,
+    key: str,
+    folder: Path,
+    model: str,
+    settings: str = "",
+    *,
+    name: str = "Gateway",
 ) -> kit.Run:
     """Let Codex say hello, with a fresh home and the README's settings."""
     codex = kit.find("node_modules", ".bin", "codex")
     home, work = folder / "codex", folder / "work"
     for one in (home, work):
         one.mkdir(exist_ok=True)
-    text = settings + CONFIG.format(model=model, base_url=gateway.base_url)
+    text = settings + CONFIG.format(model=model, name=name, base_url=gateway.base_url)
     (home / "config.toml").write_text(text, encoding="utf-8")
     free = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
     return await kit.run(
@@ -129,3 +135,26 @@ async def test_a_silent_end_is_a_failure(stage: Stage, tmp_path: Path) -> None:
     told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh("plain"))
     assert told.code != 0
     assert len(stage.alpha.exchanges) == 1
+
+
+@each_row("provider", [CHAT_PROVIDER, MESSAGES_PROVIDER])
+async def test_a_conversation_is_compacted_and_goes_on(
+    stage: Stage, tmp_path: Path, provider: Provider
+) -> None:
+    """Codex asks a provider named OpenAI for a summary, and sends it in place of what was said."""
+    call = ToolCall("call_1", "exec_command", {"cmd": "echo made-$((40+2))"})
+    first = Content("I look.", calls=[call], finish="tool_calls")
+    summary = Content("The user asked for a lamp.")
+    told = [provider.stream(one) for one in (first, summary, Content("On we go."))]
+    stage.alpha.play(*told)
+    settings = "model_auto_compact_token_limit = 10\n"
+    run = await ask(
+        stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind), settings, name="OpenAI"
+    )
+    assert run.code == 0, run.out
+    assert "On we go." in run.out
+    asked, went_on = (json.dumps(one.json) for one in stage.alpha.exchanges[-2:])
+    assert "made-42" in asked
+    assert "Write a summary" in asked
+    assert "made-42" not in went_on
+    assert summary.text in went_on

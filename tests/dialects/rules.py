@@ -160,7 +160,7 @@ def texts_of(item: Json) -> list[str]:
             return [part["text"] for part in item["summary"]]
         case "custom_tool_call":
             return [item["input"]]
-        case "image_generation_call":
+        case "compaction" | "image_generation_call":
             return []
         case _:
             return [item["arguments"]]

@@ -303,7 +303,7 @@ class Transcript:
             return
         if reply.failure is None:
             made = self._check(reply, data)
-            yield f"> {dump(strip(differ(made, orjson.loads(least))))}"
+            yield f"> {dump(strip(differ(made, orjson.loads(least or b'{}'))))}"
         else:
             yield f"! {reply.failure.message}"
         yield tell_charge(reply.metered)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gateway.dialects.chat.state import ANY_TAG, is_ours
 from gateway.dialects.records import Json, Target
+from gateway.dialects.responses.compaction import maybe_summary
 from gateway.dialects.wire.billed import ANY_TOOL, is_open, list_families, refuse
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_list
@@ -60,14 +61,16 @@ def untag_items(items: list[Json], tag: str) -> list[Json]:
     """Return the items of an `input` that the provider of a tag can read, as it sealed them.
 
     Items behind no reasoning lose their ids: to OpenAI they may say that some precedes them.
-    Raises BadRequest for another's summary of a conversation.
+    A summary that the gateway made becomes text. Raises BadRequest for another's summary.
     """
     kept: list[Json] = []
     for item in Field(items, "input").read_items():
         if (opened := _maybe_untag(item.value, tag)) is not None:
             kept.append(opened)
         elif item.get("type") in SUMMARIES:
-            raise refuse_summary(item)
+            if (text := maybe_summary(item.value)) is None:
+                raise refuse_summary(item)
+            kept.append({"type": "message", "role": "user", "content": text})
     return [*_drop_ids(kept)]
 
 

@@ -10,6 +10,7 @@ from gateway.dialects.chat.stream import check_finish, read_arguments, read_choi
 from gateway.dialects.chat.writer import NO_ARGUMENTS
 from gateway.dialects.pivot import Kind, read_call, read_contents
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
+from gateway.dialects.responses.compaction import asks_summary, make_summary
 from gateway.dialects.responses.over_chat_tools import ToolName, read_input, read_tool_names
 from gateway.dialects.responses.stream import make_usage
 from gateway.dialects.wire.fields import split_data_url
@@ -20,6 +21,7 @@ Status = Literal["in_progress", "completed", "incomplete"]
 
 RESPONSE_PREFIX: Final = "resp_"
 CALL_PREFIX: Final = "call_"
+SUMMARY_PREFIX: Final = "cmp"
 
 _UNCUT: Final = ("image_generation_call", "reasoning")
 """Types of items that have no status `incomplete`."""
@@ -36,6 +38,10 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
     choice, message = read_choice(reply)
     check_finish(choice.get("finish_reason"))
     reason = read_incomplete(choice)
+    if asks_summary(context.request.body):
+        text = read_contents(message).text
+        items = [make_summary(make_item_id(SUMMARY_PREFIX, context, 0), text)]
+        return make_response(context, items, usage, reason)
     items = _read_items(message, context)
     if items and reason is not None and items[-1]["type"] not in _UNCUT:
         items[-1]["status"] = "incomplete"

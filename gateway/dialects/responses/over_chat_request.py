@@ -17,6 +17,7 @@ from gateway.dialects.chat.state import ANY_TAG, add_state
 from gateway.dialects.chat.writer import BLOCK_SEPARATOR, make_result, pack_parts
 from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.records import CompletionRequest, Json, Taken, Target
+from gateway.dialects.responses.compaction import REQUEST, TRIGGER, asks_summary, maybe_summary
 from gateway.dialects.responses.history import SUMMARIES, refuse_summary
 from gateway.dialects.responses.over_chat_tools import INPUT_KEY, read_flat_name, translate_tools
 from gateway.dialects.wire.fields import Field, dump_request, is_link, maybe_read_text
@@ -26,7 +27,7 @@ DROPPED_ITEMS: Final = frozenset(
     {
         "additional_tools",  # its tools are read with the others
         *("apply_patch_call", "apply_patch_call_output", "code_interpreter_call"),
-        *("compaction_trigger", "computer_call", "computer_call_output", "configuration_update"),
+        *("computer_call", "computer_call_output", "configuration_update"),
         *("file_search_call", "ghost_snapshot", "image_generation_call", "local_shell_call"),
         *("local_shell_call_output", "mcp_approval_request", "mcp_approval_response", "mcp_call"),
         *("mcp_list_tools", "program", "program_output", "shell_call", "shell_call_output"),
@@ -59,6 +60,8 @@ def translate_conversation(body: Field, target: Target) -> list[Json]:
         conversation.turns.append(_Turn({"role": "user", "content": given.value}))
     else:
         for item in given.read_items():
+            if conversation.is_over:
+                raise item.refuse(f"An item of the type {TRIGGER} has to be the last one.")
             conversation.add(item)
     if not conversation.turns:
         raise given.refuse("It has no message in it.")
@@ -78,7 +81,7 @@ class _Turn:
 class _Conversation:
     """The turns so far, to which items are added one by one."""
 
-    __slots__ = ("_askers", "_left_out", "_state", "_target", "system", "turns")
+    __slots__ = ("_askers", "_left_out", "_state", "_target", "is_over", "system", "turns")
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -90,6 +93,8 @@ class _Conversation:
         """The ids of calls that are left out, and their results with them."""
         self._state: list[tuple[str, str]] = []
         """The reasoning before the next thing that the assistant says or calls."""
+        self.is_over = False
+        """A summary is asked for: nothing can follow."""
 
     def add(self, item: Field) -> None:
         kind = item.get("type")
@@ -99,8 +104,6 @@ class _Conversation:
             raise item["type"].wrong_type("a string")
         if kind in self._ADDERS:
             self._ADDERS[kind](self, item)
-        elif kind in SUMMARIES:
-            raise refuse_summary(item)
         elif kind in DROPPED_ITEMS:
             # A result without its call would be refused, so it is left out with the call.
             self._left_out.add(get_text(item.value, "call_id"))
@@ -143,6 +146,20 @@ class _Conversation:
         parts = self._translate(item["content"])
         if parts:
             self.turns.append(_Turn({"role": "user", "content": pack_parts(parts)}))
+
+    def _add_summary(self, item: Field) -> None:
+        text = maybe_summary(item.value)
+        if text is None:
+            raise refuse_summary(item)
+        self._state.clear()
+        self.turns.append(_Turn({"role": "user", "content": text}))
+
+    def _ask_summary(self, item: Field) -> None:
+        if not self.turns:
+            raise item.refuse("There is no conversation before it that could be summarised.")
+        self._state.clear()
+        self.turns.append(_Turn({"role": "user", "content": REQUEST}))
+        self.is_over = True
 
     def _translate(self, content: Field) -> list[Json]:
         if isinstance(content.value, str):
@@ -208,6 +225,8 @@ class _Conversation:
         "function_call_output": _add_result,
         "custom_tool_call": _add_custom_call,
         "custom_tool_call_output": _add_result,
+        **dict.fromkeys(SUMMARIES, _add_summary),
+        TRIGGER: _ask_summary,
     }
     """Keys are types of items."""
 
@@ -331,8 +350,9 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
         chat[target.max_tokens_field] = request.max_tokens
     chat |= {name: given[name] for name in PASSED if given.get(name) is not None}
     chat |= {name: given[name] for name in SHARED & target.takes if given.get(name) is not None}
-    chat |= translate_tools(body, target)
-    chat |= _translate_text(body["text"], target)
+    if not asks_summary(given):  # a summary is plain text, and calls nothing
+        chat |= translate_tools(body, target)
+        chat |= _translate_text(body["text"], target)
     if target.reasoning == "effort":
         chat |= _translate_reasoning(body["reasoning"])
     if request.stream:

@@ -17,6 +17,7 @@ from gateway.dialects.chat.writer import move_source
 from gateway.dialects.pivot import FirstChoiceWriter, Kind, unnamed_call
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses import over_chat_reply as reply
+from gateway.dialects.responses.compaction import asks_summary, make_summary
 from gateway.dialects.responses.over_chat_tools import InputDecoder, ToolName, read_tool_names
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
@@ -310,3 +311,37 @@ class ResponseWriter(FirstChoiceWriter):
         return render_event(
             {"type": f"response.{kind}", "sequence_number": self._sequence, **fields}
         )
+
+
+class SummaryWriter(ResponseWriter):
+    """Writes the summary that the model tells as one item, when it is whole."""
+
+    __slots__ = ("_texts",)
+
+    def __init__(self, context: ReplyContext) -> None:
+        super().__init__(context)
+        self._texts: list[str] = []
+
+    def flush(self) -> None:
+        if self._done:
+            return
+        identity = reply.make_item_id(reply.SUMMARY_PREFIX, self._context, 0)
+        item = make_summary(identity, "".join(self._texts))
+        self._add_item(0, item)
+        self._end_item(0, item)
+
+    def _write_text(self, kind: Kind, text: str) -> None:
+        self._count_buffered(text)
+        if kind == "text":
+            self._texts.append(text)
+
+    def _add_sources(self, sources: list[Json]) -> None:
+        """Leave them out: a summary is text alone, as are the calls and pictures below."""
+
+    def _add_media(self, media: object) -> None: ...
+
+    def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None: ...
+
+
+def open_writer(context: ReplyContext) -> ResponseWriter:
+    return (SummaryWriter if asks_summary(context.request.body) else ResponseWriter)(context)

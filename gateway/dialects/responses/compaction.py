@@ -1,0 +1,61 @@
+"""A summary in place of a conversation: Codex asks for one when its context is full.
+
+Its last item, `compaction_trigger`, asks for an item `compaction`, which it then sends in place of what
+was said before. A Responses provider makes and reads such items itself. For others the model is asked
+for the summary in words, and the item holds its text: readable again for each provider and model.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
+
+from gateway.dialects.chat.state import ANY_TAG
+from gateway.dialects.records import Json
+from gateway.errors import UndeliverableReply
+
+TRIGGER: Final = "compaction_trigger"
+REQUEST: Final = (
+    "The conversation so far will be removed and replaced by what you write now, so that the work can go on"
+    " in less space. Write a summary for the one who goes on with it: what the user wants, with all"
+    " constraints and preferences; what was done and decided, and why; what was learned, such as names of"
+    " files, commands, errors and figures that are still needed, word for word; what is unfinished, and the"
+    " next step. Do not go on with the work itself, call no tool, and write only the summary."
+)
+"""What the model is asked, as the user's last words."""
+_OPENING: Final = (
+    "The earlier part of this conversation was replaced by this summary of it. Go on from there, and do"
+    " not do again what is done.\n\n"
+)
+"""What comes before a summary that goes back to a model."""
+_SEAL: Final = f"{ANY_TAG}summary."
+"""The beginning of a summary that the gateway put into an item. It is the tag of no provider."""
+
+
+def asks_summary(body: Json) -> bool:
+    """Return whether a caller's request asks for a summary."""
+    match body.get("input"):
+        case [*_, {"type": "compaction_trigger"}]:
+            return True
+        case _:
+            return False
+
+
+def make_summary(identity: str, text: str) -> Json:
+    """Make the item of a summary. Raises UndeliverableReply if the model wrote none."""
+    if not text.strip():
+        raise UndeliverableReply("The model wrote no summary of the conversation.")
+    packed = urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode()
+    return {"id": identity, "type": "compaction", "encrypted_content": _SEAL + packed}
+
+
+def maybe_summary(item: Json) -> str | None:
+    """Return what a model is told of an item of earlier turns; None if the gateway did not make it."""
+    sealed = item.get("encrypted_content")
+    if not isinstance(sealed, str) or not sealed.startswith(_SEAL):
+        return None
+    try:
+        text = urlsafe_b64decode(sealed.removeprefix(_SEAL)).decode("utf-8", "surrogatepass")
+    except ValueError:
+        return None
+    return _OPENING + text
