@@ -84,7 +84,7 @@ def test_every_field_of_the_schema_is_in_a_table() -> None:
 def test_every_item_of_the_schema_is_known() -> None:
     known = {"message", "function_call", "function_call_output", "item_reference"}
     known |= DROPPED_ITEMS | SUMMARIES
-    known |= {"custom_tool_call", "custom_tool_call_output", "reasoning"}
+    known |= {"compaction_trigger", "custom_tool_call", "custom_tool_call_output", "reasoning"}
     kinds: set[Any] = set()
     for model in get_args(ResponseInputItemParam):
         for one in get_args(get_type_hints(model)["type"]):
