@@ -33,17 +33,23 @@ CARRIED: Final = frozenset(
 )
 """Fields of chat callers that both translations carry over."""
 REFUSED: Final[Mapping[str, tuple[Any, ...]]] = {
-    **dict.fromkeys(("audio", "moderation", "prediction", SEARCH_OPTIONS), ()),
-    **dict.fromkeys(("frequency_penalty", "presence_penalty", "top_logprobs"), (0,)),
-    **dict.fromkeys(("logprobs", "store"), (False,)),
+    **dict.fromkeys(("audio", "moderation", SEARCH_OPTIONS), ()),
     "logit_bias": ({},),
+    "logprobs": (False,),
     "modalities": (["text"],),
     "n": (1,),
+    "top_logprobs": (0,),
 }
 """Fields without a counterpart, each with the values that have no effect; null never has. Web search has
 a counterpart, used if the model has a price for it."""
+DROPPED: Final = frozenset(
+    {*("frequency_penalty", "prediction", "presence_penalty", "seed", "store"), "stream_options"}
+)
+"""Left out: they change how a reply is drawn, worded, framed or kept, not what it is about or its form.
+Many clients send them with every request."""
+VENDORS_ADVICE: Final = frozenset({"min_p", "repetition_penalty"})
+"""The same of fields that chat providers have added to the dialect."""
 
-DEFAULT_EFFORT: Final = "medium"
 TEXT_PARTS: Final = frozenset({"text"})
 SPOKEN_PARTS: Final = frozenset({"text", "refusal"})
 """The parts that an assistant message may hold; each has its text under the name of its type."""
@@ -186,12 +192,6 @@ def read_parallel(body: Field) -> bool | None:
 
 def refuse_format(form: Field) -> BadRequest:
     return form["type"].refuse("This model's provider takes text, json_object or json_schema.")
-
-
-def check_no_effort(effort: Field) -> None:
-    """Refuse an effort other than none and the usual one: the upstream's model does not reason."""
-    if effort.value not in ("none", DEFAULT_EFFORT):
-        raise effort.refuse("This model does not reason.")
 
 
 def make_usage(usage: ReplyUsage, reasoning_key: str) -> Json:

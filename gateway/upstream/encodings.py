@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from gateway.upstream.http1 import BadResponse
 
@@ -14,11 +14,8 @@ STEP_BYTES: Final = 16 << 10
 """Bytes that are unpacked at a time. A small body can unpack to a thousand times its size: the receiver
 counts what it gets, and stops, as with a body that came unpacked."""
 
-_GZIP: Final = 31
-_ZLIB: Final = 15
-_RAW: Final = -15
-_WINDOWS: Final = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": _ZLIB}
-"""The encodings that are read, with zlib's `wbits`."""
+_WINDOWS: Final = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
+"""The encodings that are read, each with zlib's `wbits`: the largest window, and the kind of head."""
 
 
 class Receiver(Protocol):
@@ -40,7 +37,7 @@ class UnpackedBody:
     may_go_on: Callable[[], bool]
     """Returns whether the next step has time in this turn of the event loop, and is wanted."""
     _packed: bytes = b""
-    _inflater: Any = None  # zlib's type has no public name
+    _inflater: zlib._Decompress | None = field(init=False, default=None)
     _is_left: bool = False
     """There are packed bytes, or unpacked ones inside zlib."""
     _is_blocked: bool = False
@@ -52,12 +49,14 @@ class UnpackedBody:
             self._is_left = True
         if self._inflater is None and not self._begin():
             return True
+        is_begun = False
         while self._is_left:
+            if is_begun and not self.may_go_on():
+                return False
+            is_begun = True
             piece = self._unpack()
             if piece and not self.receiver.receive(piece):
                 self._is_blocked = True
-                return False
-            if self._is_left and not self.may_go_on():
                 return False
         return True
 
@@ -76,25 +75,26 @@ class UnpackedBody:
     def _begin(self) -> bool:
         """Choose what unpacks the body; return False if more bytes are needed for that."""
         window = _WINDOWS[self.encoding]
-        if window == _ZLIB:
+        if self.encoding == b"deflate":
             if len(self._packed) < 2:  # noqa: PLR2004 - zlib's header
                 return False
             # Some servers send `deflate` without the header that RFC 9110 §8.4.1.2 asks for.
             first, second = self._packed[:2]
             if first & 15 != zlib.DEFLATED or (first << 8 | second) % 31:
-                window = _RAW
+                window = -window
         self._inflater = zlib.decompressobj(window)
         return True
 
     def _unpack(self) -> bytes:
         inflater = self._inflater
+        assert inflater is not None
         if inflater.eof:
             # A gzip body may have several members (RFC 1952 §2.2).
-            if _WINDOWS[self.encoding] != _GZIP:
+            if self.encoding == b"deflate":
                 raise BadResponse("bytes come after its compressed body")
-            inflater = self._inflater = zlib.decompressobj(_GZIP)
+            inflater = self._inflater = zlib.decompressobj(_WINDOWS[self.encoding])
         try:
-            piece: bytes = inflater.decompress(self._packed, STEP_BYTES)
+            piece = inflater.decompress(self._packed, STEP_BYTES)
         except zlib.error as error:
             raise BadResponse("its body is not in the encoding that its head says") from error
         self._packed = inflater.unused_data or inflater.unconsumed_tail

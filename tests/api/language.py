@@ -137,7 +137,10 @@ PIECES: Final = {
 }
 
 
-PACKERS: Final = {"gzip": gzip.compress, "deflate": zlib.compress}
+PACKERS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+}
 """The encodings of a header `Pack`, which also encodes the body."""
 
 

@@ -205,18 +205,14 @@ _TAKES_OF_KIND: Final[Mapping[str, _Takes]] = {
 
 
 CARRIED: Final = pivot.CARRIED | {"stop"}
-DROPPED: Final = frozenset(
-    {
-        *("metadata", "prompt_cache_options", "prompt_cache_retention", "seed"),
-        *("stream_options", "verbosity"),
-    }
-)
-"""Left out: they change how a reply is stored, cached, framed or worded, not what it is about."""
+DROPPED: Final = pivot.DROPPED | {
+    *("metadata", "prompt_cache_options", "prompt_cache_retention", "verbosity")
+}
 REFUSED: Final = pivot.REFUSED
 PASSED: Final = frozenset({"cache_control", "thinking", "top_k"})
 """The upstream's own fields, unknown to chat, passed as they are. Others of its fields could add to
 the bill unseen (`speed`, `inference_geo`, `container`) or contradict what is made here."""
-_KNOWN: Final = CARRIED | DROPPED | PASSED
+_KNOWN: Final = CARRIED | DROPPED | PASSED | pivot.VENDORS_ADVICE
 
 MAX_TEMPERATURE: Final = 1
 """The upstream's limit; chat's is 2. Higher values are sent as this one."""
@@ -338,18 +334,14 @@ def _translate_reasoning(field: Field, max_tokens: int, target: Target, *, force
         case "budget" if forced or word == "none":
             return {}  # such models think only on request
         case "budget":
-            return _make_budget(field, max_tokens)
+            return _make_budget(BUDGETS_TOKENS[EFFORTS[word]], max_tokens)
         case "none":
-            pivot.check_no_effort(field)
             return {}
 
 
-def _make_budget(field: Field, max_tokens: int) -> Json:
-    budget_tokens = min(BUDGETS_TOKENS[EFFORTS[field.value]], max_tokens - 1)
-    if budget_tokens >= MIN_BUDGET_TOKENS:
-        return {"thinking": {"type": "enabled", "budget_tokens": budget_tokens}}
-    if field.value == pivot.DEFAULT_EFFORT:
+def _make_budget(wanted_tokens: int, max_tokens: int) -> Json:
+    """Write a budget below the limit; none if the limit leaves no room for the least one."""
+    budget_tokens = min(wanted_tokens, max_tokens - 1)
+    if budget_tokens < MIN_BUDGET_TOKENS:
         return {}
-    raise field.refuse(
-        f"To reason, this model needs a maximum of more than {MIN_BUDGET_TOKENS} tokens."
-    )
+    return {"thinking": {"type": "enabled", "budget_tokens": budget_tokens}}

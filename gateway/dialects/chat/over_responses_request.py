@@ -185,12 +185,11 @@ SHARED: Final = frozenset(
 )
 """Fields that both dialects have."""
 CARRIED: Final = pivot.CARRIED | SHARED | {"verbosity"}
-DROPPED: Final = frozenset({"seed", "stream_options"})
-"""Left out: they change how a reply is drawn or framed, not what it is about."""
+DROPPED: Final = pivot.DROPPED
 REFUSED: Final = {**pivot.REFUSED, "stop": ([],)}
 PASSED: Final = frozenset({"reasoning", "truncation"})
 """The upstream's own fields, unknown to chat, passed as they are."""
-_KNOWN: Final = CARRIED | DROPPED | PASSED
+_KNOWN: Final = CARRIED | DROPPED | PASSED | pivot.VENDORS_ADVICE | {"top_k"}
 _COPIED: Final = SHARED | PASSED - {"reasoning"}
 
 MIN_OUTPUT_TOKENS: Final = 16
@@ -263,10 +262,8 @@ def _translate_reasoning(body: Field, target: Target) -> Json:
         return own
     if own.get("effort") is not None:
         raise body["reasoning"].refuse("It contradicts `reasoning_effort`: leave one out.")
-    if target.reasoning != "none":
-        return {**own, "effort": effort.read_string()}
-    pivot.check_no_effort(effort)
-    return own
+    word = effort.read_string()
+    return own if target.reasoning == "none" else {**own, "effort": word}
 
 
 def _translate_tools(body: Field) -> Json:

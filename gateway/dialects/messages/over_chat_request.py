@@ -30,19 +30,17 @@ SCHEMA_NAME: Final = "response"
 DROPPED: Final = frozenset(
     {
         *("betas", "cache_control", "context_management", "diagnostics", "inference_geo"),
-        *("service_tier", "thread"),
+        *("service_tier", "speed", "thread", "top_k"),
     }
 )
-"""Advice to the upstream, accepted and dropped; of `thread` only the request for a new one."""
+"""Advice to the upstream, accepted and dropped unless it takes it; of `thread` only the request for a new
+one."""
 
 REFUSED: Final = {
-    "container": ("a container", None),
-    "mcp_servers": ("a server that the vendor calls itself", None),
-    "speed": ("a speed other than 'standard'", "standard"),
-    "top_k": ("this sampling field", None),
+    "container": "a container",
+    "mcp_servers": "a server that the vendor calls itself",
 }
-"""Fields without a counterpart: what they are, and the value without effect; null and empty values never
-have any."""
+"""Fields without a counterpart, and what they are; null and empty values have no effect."""
 
 NAMES: Final = {
     "max_completion_tokens": ("max_tokens",),
@@ -67,9 +65,8 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the chat request. Raises BadRequest, naming the field that cannot be carried over."""
     marked = "cache_control" in target.takes
     given, body = request.body, (MarkedField if marked else MessagesField)(request.body)
-    for name, (what, default) in REFUSED.items():
-        asks = not is_default(given.get(name)) and given[name] != default
-        if asks and name not in target.takes:
+    for name, what in REFUSED.items():
+        if not is_default(given.get(name)):
             raise body[name].refuse_field(what)
     body.check_known(_KNOWN)
     _check_thread(body["thread"])
