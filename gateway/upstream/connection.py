@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from gateway.errors import GatewayError, InternalError
 from gateway.tasks import PromptFuture, Turns, find_turns
-from gateway.upstream.encodings import Receiver, UnpackedBody, read_encoding
+from gateway.upstream.encodings import Receiver, unpack
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 
 log = logging.getLogger("gateway.connection")
@@ -139,7 +139,8 @@ class Connection(asyncio.Protocol):
         assert reader is not None
         unpacked = None
         if reader.head is not None and b"content-encoding" in reader.head.headers:
-            unpacked = self._find_unpacked(reader.head, receiver)
+            has_time = self._turns.has_time
+            unpacked = unpack(reader.head, receiver, lambda: not self._stopped and has_time())
         self._receiver = receiver = unpacked or receiver
         if self._early:
             # Early bytes go first: pending bytes were read later.
@@ -164,15 +165,6 @@ class Connection(asyncio.Protocol):
             raise self._error
         if unpacked is not None and not (self._stopped or unpacked.is_whole):
             raise Broken("its compressed body is cut short")
-
-    def _find_unpacked(self, head: Head, receiver: Receiver) -> UnpackedBody | None:
-        """Return what unpacks the body for the receiver; None if it goes there as it is."""
-        encoding = read_encoding(head.headers[b"content-encoding"])
-        if not encoding:
-            return None
-        return UnpackedBody(
-            receiver, encoding, lambda: not self._stopped and self._turns.has_time()
-        )
 
     def stop(self) -> None:
         """End `deliver`: the receiver has all it needs. `close` drops the rest of the body."""

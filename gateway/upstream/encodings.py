@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from gateway.upstream.http1 import BadResponse
+from gateway.upstream.http1 import BadResponse, Head
 
-STEP_BYTES: Final = 16 << 10
-"""Bytes that are unpacked at a time. A small body can unpack to a thousand times its size: the receiver
-counts what it gets, and stops, as with a body that came unpacked."""
+STEP_BYTES: Final = 2 << 10
+"""Bytes that are unpacked at a time: some events. A small body can unpack to a thousand times its size:
+the receiver counts what it gets, and stops, as with a body that came unpacked."""
 
 _WINDOWS: Final = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 """The encodings that are read, each with zlib's `wbits`: the largest window, and the kind of head."""
@@ -110,3 +110,9 @@ def read_encoding(value: bytes) -> bytes | None:
     if not packed:
         return b""
     return packed[0] if len(packed) == 1 and packed[0] in _WINDOWS else None
+
+
+def unpack(head: Head, receiver: Receiver, may_go_on: Callable[[], bool]) -> UnpackedBody | None:
+    """Return what unpacks a body for its receiver; None if the body goes there as it is."""
+    encoding = read_encoding(head.headers[b"content-encoding"])
+    return UnpackedBody(receiver, encoding, may_go_on) if encoding else None

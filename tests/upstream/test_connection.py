@@ -422,7 +422,7 @@ async def test_a_bomb_costs_what_its_receiver_takes(packed: bytes) -> None:
     assert not wire.reads
     taker.room.set()
     turns = 0
-    while len(taker.pieces) < 64:
+    while len(taker.pieces) < 8192:
         await asyncio.sleep(0)
         turns += 1
     assert turns > 1
