@@ -27,7 +27,7 @@ JSON_BORDERS: Final = """
     cli/prices
     config/load config/models config/prices config/reader config/secrets config/settings
     console/routes
-    dialects/audio dialects/pivot dialects/records dialects/texts
+    dialects/audio dialects/first_choice dialects/pivot dialects/records dialects/texts
     dialects/chat/over_messages_request dialects/chat/state
     dialects/messages/caller dialects/messages/over_chat_conversation dialects/messages/stream
     dialects/messages/upstream

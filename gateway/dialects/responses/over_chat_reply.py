@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_arguments, read_choice
 from gateway.dialects.chat.writer import NO_ARGUMENTS
-from gateway.dialects.pivot import Kind, read_call, read_contents
+from gateway.dialects.first_choice import Kind, read_call, read_contents
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.compaction import asks_summary, make_summary
 from gateway.dialects.responses.over_chat_tools import ToolName, read_input, read_tool_names

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.dialects.chat.writer import move_source
-from gateway.dialects.pivot import FirstChoiceWriter, Kind, unnamed_call
+from gateway.dialects.first_choice import FirstChoiceWriter, Kind, unnamed_call
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses import over_chat_reply as reply
 from gateway.dialects.responses.compaction import asks_summary, make_summary

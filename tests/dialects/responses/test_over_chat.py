@@ -14,9 +14,9 @@ from openai.types.responses.response_create_params import ResponseCreateParamsBa
 from openai.types.responses.response_reasoning_item import Summary
 from pydantic import BaseModel
 
-from gateway.dialects import pivot
+from gateway.dialects import first_choice
 from gateway.dialects.exchanges import EXCHANGES
-from gateway.dialects.pivot import Kind
+from gateway.dialects.first_choice import Kind
 from gateway.dialects.records import CompletionRequest, ReplyUsage, Target
 from gateway.dialects.responses.history import SUMMARIES
 from gateway.dialects.responses.over_chat_reply import make_part
@@ -250,7 +250,7 @@ def test_what_comes_back_stands_before_the_text_or_alone() -> None:
 
 
 def test_a_reply_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pivot, "MAX_BUFFERED_CHARS", 4)
+    monkeypatch.setattr(first_choice, "MAX_BUFFERED_CHARS", 4)
     assert play_whole(stream(text("abcd"))).complete
     drawn = choice({"images": [{"image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]})
     for choices in ([text("abc"), text("de")], [fragment(0, "abcde", id="c")], [drawn]):
