@@ -1,9 +1,16 @@
-"""A chat upstream's reply, of which translations read only the first choice: its contents, in order."""
+"""A chat upstream's reply, of which translations read only the first choice: its contents, in order.
+
+Callers of other dialects know one open block or item at a time, while a chat upstream may mix the
+fragments of several calls. So one call is open at a time, and its fragments go out as they come. It ends
+when something else begins and its arguments are a whole JSON object, or when the reply ends; until then
+what comes behind it waits.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gateway.dialects.base import EventWriter
@@ -12,7 +19,7 @@ from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_arguments
 from gateway.dialects.chat.writer import read_sources
 from gateway.dialects.records import Json, ReplyContext
-from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
 from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
 
@@ -63,12 +70,54 @@ def unnamed_call() -> UndeliverableReply:
     return UndeliverableReply("The upstream called a tool without naming it.")
 
 
+@dataclass(slots=True)
+class Call:
+    """A call of the reply, as far as its fragments have come."""
+
+    identity: str = ""
+    name: str = ""
+    fragments: list[str] = field(default_factory=list)
+    """Its arguments."""
+    written: int = 0
+    """How many fragments were written."""
+    is_open: bool = False
+    """It was announced to the caller: its name is known, and it is its turn."""
+    is_closed: bool = False
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.fragments)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing, if something else begins."""
+        arguments = self.arguments.rstrip() if self.is_open else ""
+        if not arguments.endswith("}"):
+            return False
+        return maybe_loads(arguments.encode("utf-8", "surrogatepass")) is not None
+
+
+@dataclass(slots=True)
+class _Text:
+    """A text that waits."""
+
+    kind: Kind
+    fragments: list[str]
+
+
+@dataclass(slots=True)
+class _Media:
+    """A picture or a recording that waits."""
+
+    made: Any
+
+
 class FirstChoiceWriter(EventWriter):
     """The part of an `EventWriter` that reads chunks: only the first choice, as callers ask for one."""
 
     __slots__ = (
-        "_buffered_chars", "_content_chars", "_context", "_index", "_next_index", "_sources",
-        "_state",
+        "_buffered_chars", "_call", "_calls", "_content_chars", "_context", "_index", "_next_index",
+        "_sources", "_state", "_waiting",
     )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
@@ -83,6 +132,12 @@ class FirstChoiceWriter(EventWriter):
         self._buffered_chars = 0
         self._sources: list[Json] = []
         """Sources that wait for their text."""
+        self._calls: dict[int, Call] = {}
+        """All calls, by the upstream's index."""
+        self._call: Call | None = None
+        """The call that is written now."""
+        self._waiting: deque[Call | _Text | _Media] = deque()
+        """What came behind that call, in the order of the first fragments."""
 
     @property
     def delivered(self) -> bool:
@@ -106,7 +161,10 @@ class FirstChoiceWriter(EventWriter):
         if contents.sources:
             self._add_sources(contents.sources)
         for media in contents.media:
-            self._add_media(media)
+            if self._may_begin():
+                self._write_media(media)
+            else:
+                self._waiting.append(_Media(media))
         self._add_text("refusal", contents.refusal)
         for call in contents.calls:
             if isinstance(call, dict):
@@ -121,10 +179,86 @@ class FirstChoiceWriter(EventWriter):
             self._finish(choice)
             self.flush()
 
+    def flush(self) -> None:
+        """Write everything that waits, and close what is open: no fragment is missing."""
+        # Checked first, so that nothing is reported as complete before the stream fails.
+        if not all(call.name for call in self._calls.values()):
+            raise unnamed_call()
+        while self._call is not None:
+            self._end_call(self._call)
+        self._close_last()
+
     def _add_text(self, kind: Kind, text: str) -> None:
-        if text:
-            self.text_bytes += count_text(text)
+        if not text:
+            return
+        self.text_bytes += count_text(text)
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(last, _Text) and last.kind == kind:
+            self._count_buffered(text)
+            last.fragments.append(text)
+        elif self._may_begin():
             self._write_text(kind, text)
+        else:
+            self._count_buffered(text)
+            self._waiting.append(_Text(kind, [text]))
+
+    def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
+        """Add a fragment of a call; identity, name and arguments may each be empty."""
+        call = self._calls.get(position)
+        if call is None:
+            call = self._calls[position] = Call()
+            if self._may_begin():
+                self._call = call
+            else:
+                self._waiting.append(call)
+        call.identity = call.identity or identity
+        call.name = call.name or name
+        if call.is_closed:
+            if arguments.strip():  # some upstreams send blanks behind a call
+                raise UndeliverableReply("The upstream added to a tool call that was complete.")
+            return
+        if arguments:
+            self._count_buffered(arguments)
+            call.fragments.append(arguments)
+        if call is self._call:
+            self._advance(call)
+
+    def _may_begin(self) -> bool:
+        """End the open call if its arguments are whole; return whether none is open any more.
+
+        Asked only when something begins: to parse the arguments at each fragment would take quadratic
+        time.
+        """
+        while (call := self._call) is not None and call.is_whole:
+            self._end_call(call)
+        return self._call is None
+
+    def _end_call(self, call: Call) -> None:
+        """Close the open call, and write what waited for that, up to the next call."""
+        call.is_closed, self._call = True, None
+        self._close_call(call)
+        while self._waiting and self._call is None:
+            match self._waiting.popleft():
+                case Call() as following:
+                    self._call = following
+                    self._advance(following)
+                case _Text(kind, fragments):
+                    text = "".join(fragments)
+                    self._buffered_chars -= len(text)  # it is counted again if it is kept
+                    self._write_text(kind, text)
+                case _Media(made):
+                    self._write_media(made)
+
+    def _advance(self, call: Call) -> None:
+        """Write what is known of the call that is written now."""
+        if not call.is_open:
+            if not call.name:
+                return
+            call.is_open = True
+            self._open_call(call)
+        if text := "".join(call.fragments[call.written :]):
+            call.written = len(call.fragments)
+            self._write_arguments(call, text)
 
     def _count_buffered(self, text: str) -> None:
         self._buffered_chars += len(text)
@@ -139,12 +273,24 @@ class FirstChoiceWriter(EventWriter):
         """Add sources of the text."""
 
     @abstractmethod
-    def _add_media(self, media: Any) -> None:
-        """Add a picture or a recording."""
+    def _write_media(self, media: Any) -> None:
+        """Write a picture or a recording."""
 
     @abstractmethod
-    def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
-        """Add a fragment of the call at `position`; identity, name and arguments may each be empty."""
+    def _open_call(self, call: Call) -> None:
+        """Announce a call, whose name is known, and close what is open before it."""
+
+    @abstractmethod
+    def _write_arguments(self, call: Call, text: str) -> None:
+        """Write the next arguments of the open call."""
+
+    @abstractmethod
+    def _close_call(self, call: Call) -> None:
+        """Close the open call."""
+
+    @abstractmethod
+    def _close_last(self) -> None:
+        """Close the text that is open, and write what comes at the end."""
 
     @abstractmethod
     def _finish(self, choice: Json) -> None:

@@ -101,20 +101,19 @@ def check_response_events(events: list[Json], *, complete: bool = True) -> None:
 
 
 def _check_items(events: list[Json], *, complete: bool) -> list[Json]:
-    """Check each item's events, and that one item of text is open at a time; return those done."""
+    """Check each item's events, and that one item is open at a time; return those done."""
     indexes = [one["output_index"] for one in events if one["type"].endswith("item.added")]
     assert indexes == list(range(len(indexes)))
     by_item = {index: [one for one in events if one["output_index"] == index] for index in indexes}
     assert {one["output_index"] for one in events} <= set(indexes)
-    speaking: int | None = None
+    opened: int | None = None
     for one in events:
-        is_said = by_item[one["output_index"]][0]["item"]["type"] in {"message", "reasoning"}
         if one["type"].endswith("output_item.added"):
-            assert speaking is None
-        if is_said:
-            assert speaking in (None, one["output_index"])
-            ends = one["type"].endswith("output_item.done")
-            speaking = None if ends else one["output_index"]
+            assert opened is None
+            opened = one["output_index"]
+        assert one["output_index"] == opened
+        if one["type"].endswith("output_item.done"):
+            opened = None
     done = [_check_item(by_item[index], complete=complete) for index in indexes]
     return [item for item in done if item is not None]
 

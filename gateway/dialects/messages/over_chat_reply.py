@@ -3,11 +3,8 @@
 Values that a chat upstream does not have are null, or 0 for numbers: strict readers of Anthropic's
 schema require the keys.
 
-Blocks have contiguous indexes and never overlap, while a chat upstream may mix the fragments of
-several tool calls. So blocks wait in a queue in the order of their first fragment; only the head
-of it is open, and its fragments go out as they come. Text and reasoning end when something else
-begins. A tool call ends when something else begins and its arguments are a whole JSON object, or
-when the message ends; until then what comes behind it waits.
+Blocks have contiguous indexes and never overlap: `FirstChoiceWriter` has the order. Text and reasoning
+end when something else begins.
 
 `message_delta`, which has the stop reason and the whole usage, waits until the upstream's stream is
 over: usage may come with the finish reason, behind it, or in every chunk, and what the caller is
@@ -16,25 +13,17 @@ told is what is charged.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.writer import move_source
-from gateway.dialects.first_choice import (
-    FirstChoiceWriter,
-    Kind,
-    read_call,
-    read_contents,
-    unnamed_call,
-)
+from gateway.dialects.first_choice import Call, FirstChoiceWriter, Kind, read_call, read_contents
 from gateway.dialects.messages.stream import STOP, make_delta_usage, make_usage
 from gateway.dialects.messages.upstream import read_arguments, read_input, wrap_arguments
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text, maybe_loads
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text
 from gateway.dialects.wire.sse import render_event
 from gateway.errors import UndeliverableReply
 
@@ -191,54 +180,29 @@ _DELTAS: Final[dict[BlockKind, tuple[str, str]]] = {
 """The type of a delta, and the key of its text."""
 
 
-@dataclass(slots=True)
-class _Block:
-    kind: BlockKind
-    pending: list[str] = field(default_factory=list)
-    """Fragments received and not sent yet."""
-    sent: list[str] = field(default_factory=list)
-    """Fragments of text or arguments that were sent."""
-    identity: str = ""
-    name: str = ""
-    index: int = -1
-    """The block's place in the message, once it is open."""
-    closed: bool = False
-    signature: str = ""
-    """The seals of thinking, if they are known before its end."""
-
-
 class MessageWriter(FirstChoiceWriter):
     """Writes messages events. Raises UndeliverableReply for calls that cannot be told apart."""
 
-    __slots__ = ("_last", "_queue", "_refusal", "_tools")
+    __slots__ = ("_input", "_kind", "_last", "_refusal", "_texts")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         self._last: Json = {}
         """The choice as it was when it had its finish reason."""
-        self._queue: deque[_Block] = deque()
+        self._kind: BlockKind | None = None
+        """The kind of the block that is open."""
+        self._texts: list[str] = []
+        """The fragments of the text block that is open, which its citations quote."""
+        self._input: Literal["", "object", "other"] = ""
+        """How the arguments of the open call begin."""
         self._refusal = ""
-        self._tools: dict[int, _Block] = {}
 
     def open(self, usage: ReplyUsage) -> None:
         message = make_message(self._context, [], make_stop(None), make_usage(usage))
         self._emit({"type": "message_start", "message": message})
 
-    def flush(self) -> None:
-        """Write everything that waits, and close the last block: no fragment is missing."""
-        if self._tools:  # coding agents take a last block of thinking for the whole answer
-            self._add_state()
-        while self._queue:
-            block = self._queue[0]
-            if block.kind == "tool_use":
-                if not block.name:
-                    raise unnamed_call()
-                block.identity = block.identity or make_tool_use_id(self._context, self._next_index)
-            self._write_block(block, closing=True)
-            self._close_head()
-
     def close(self, usage: ReplyUsage) -> None:
-        called, refusal = bool(self._tools), self._refusal
+        called, refusal = bool(self._calls), self._refusal
         stop = map_stop(self._last, self._context, called_tools=called, refusal=refusal)
         told = make_delta_usage(usage)
         self._emit({"type": "message_delta", "delta": stop, "usage": told})
@@ -249,134 +213,92 @@ class MessageWriter(FirstChoiceWriter):
     def _finish(self, choice: Json) -> None:
         self._last = choice
 
+    def _close_last(self) -> None:
+        if self._calls:  # coding agents take a last block of thinking for the whole answer
+            self._add_state()
+        self._close_block()
+
     def _write_text(self, kind: Kind, text: str) -> None:
         if kind == "refusal":
             self._refusal += text
         ours: BlockKind = "thinking" if kind == "reasoning" else "text"
-        begins = not self._queue or self._queue[-1].kind != ours
-        if begins:
+        if self._kind != ours:
             if ours == "text":  # what is sealed led to the text, so it comes before it
                 self._add_state()
-            self._queue.append(_Block(ours))
-        block = self._queue[-1]
-        block.pending.append(text)
-        self._advance(begins=begins)
-        if ours == "text" or block.pending:  # text that was sent is kept for its citations
+            self._open_block(ours, make_text("") if ours == "text" else make_thinking(""))
+        if ours == "text":
             self._count_buffered(text)
+            self._texts.append(text)
+        self._emit_delta(ours, text)
 
     def _add_sources(self, sources: list[Json]) -> None:
         """Add sources of the text. They wait for the end of a block, as they quote from it."""
         self._sources += sources
 
-    def _add_media(self, media: object) -> None:  # noqa: ARG002 - no kind of it has a place
+    def _write_media(self, media: object) -> None:  # noqa: ARG002 - no kind of it has a place
         raise refuse_media()
-
-    def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
-        block = self._tools.get(position)
-        begins = block is None
-        if block is None:
-            self._add_state()
-            block = self._tools[position] = _Block("tool_use")
-            self._queue.append(block)
-        block.identity = block.identity or identity
-        block.name = block.name or name
-        if block.closed:
-            if arguments.strip():  # some upstreams send blanks behind a call
-                raise UndeliverableReply("The upstream added to a tool call that was complete.")
-            return
-        if arguments:
-            block.pending.append(arguments)
-            self._count_buffered(arguments)
-        self._advance(begins=begins)
 
     def _add_state(self) -> None:
         """Send the state that the upstream wants back with the open thinking block, else by itself."""
-        last = self._queue[-1] if self._queue else None
-        if (last is None or last.kind != "thinking") and (signature := self._state.take()):
-            self._queue.append(_Block("thinking", signature=signature))
+        if self._kind != "thinking" and (signature := self._state.take()):
+            self._open_block("thinking", make_thinking(""))
+            self._close_block(signature)
 
-    def _advance(self, *, begins: bool) -> None:
-        """Write what can be written. Only when a block `begins` is the head checked for its end.
+    def _open_call(self, call: Call) -> None:
+        self._add_state()
+        identity = call.identity or make_tool_use_id(self._context, self._next_index)
+        self._open_block("tool_use", make_tool_use(identity, call.name, {}))
+        self._input = ""
 
-        The check parses its arguments; at each fragment that would take quadratic time.
-        """
-        while self._queue:
-            self._write_block(self._queue[0])
-            if not begins or len(self._queue) == 1 or not _is_over(self._queue[0]):
-                return
-            self._close_head()
-
-    def _write_block(self, block: _Block, *, closing: bool = False) -> None:
-        """Open the block if enough is known about it, and write its pending fragments.
-
-        Arguments that begin no object wait until they are whole: then they are put into one.
-        """
-        if block.index < 0:
-            if block.kind == "tool_use" and not (block.identity and block.name):
-                return
-            self._open_block(block)
-        if not block.pending:
-            return
-        text = "".join(block.pending)
-        block.pending.clear()
-        if block.kind == "tool_use":
+    def _write_arguments(self, call: Call, text: str) -> None:  # noqa: ARG002 - there is one open
+        """Write arguments. Those that begin no object wait until they are whole."""
+        if not self._input:
             # A call without arguments may bring spaces: no SDK reads those as JSON.
-            text = text if block.sent else text.lstrip()
-            if not text:
-                return
-            if not block.sent and not text.startswith("{"):
-                if not closing:
-                    block.pending.append(text)
-                    return
-                text = dumps_lenient(read_input(text)).decode("utf-8", "replace")
-        if block.kind != "thinking":
-            block.sent.append(text)
-        kind, key = _DELTAS[block.kind]
-        self._emit_delta(block, {"type": kind, key: text})
+            text = text.lstrip()
+            if text:
+                self._input = "object" if text.startswith("{") else "other"
+        if self._input == "object":
+            self._emit_delta("tool_use", text)
 
-    def _open_block(self, block: _Block) -> None:
-        block.index = self._next_index
+    def _close_call(self, call: Call) -> None:
+        if self._input == "other":  # they are put into an object
+            wrapped = dumps_lenient(read_input(call.arguments.lstrip()))
+            self._emit_delta("tool_use", wrapped.decode("utf-8", "replace"))
+        self._close_block()
+
+    def _open_block(self, kind: BlockKind, start: Json) -> None:
+        self._close_block()
+        self._kind = kind
         self._next_index += 1
-        if block.kind == "tool_use":
-            start = make_tool_use(block.identity, block.name, {})
-        else:
-            start = make_text("") if block.kind == "text" else make_thinking("")
-        self._emit({"type": "content_block_start", "index": block.index, "content_block": start})
+        self._emit_block("start", content_block=start)
 
-    def _close_head(self) -> None:
-        block = self._queue.popleft()
-        block.closed = True
-        if block.kind == "text":  # citations quote from the whole block
-            self._cite(block)
-        if block.kind == "thinking":
-            if block.index < 0:
-                self._open_block(block)
-            # SDKs drop thinking without a signature, so an empty seal stands for none.
-            if signature := block.signature or self._state.take_any():
-                self._emit_delta(block, {"type": "signature_delta", "signature": signature})
-        self._emit({"type": "content_block_stop", "index": block.index})
+    def _close_block(self, signature: str = "") -> None:
+        """Close the block that is open, if one is; `signature`: the seals of thinking, if known."""
+        kind, self._kind = self._kind, None
+        if kind is None:
+            return
+        if kind == "text":  # citations quote from the whole block
+            self._cite()
+        # SDKs drop thinking without a signature, so an empty seal stands for none.
+        if kind == "thinking" and (signed := signature or self._state.take_any()):
+            self._emit_block("delta", delta={"type": "signature_delta", "signature": signed})
+        self._emit_block("stop")
 
-    def _cite(self, block: _Block) -> None:
-        text = "".join(block.sent)
+    def _cite(self) -> None:
+        text = "".join(self._texts)
         for citation in make_citations(self._sources, text, self._content_chars):
-            self._emit_delta(block, {"type": "citations_delta", "citation": citation})
+            self._emit_block("delta", delta={"type": "citations_delta", "citation": citation})
         self._sources.clear()
+        self._texts.clear()
         self._content_chars += len(text)
 
-    def _emit_delta(self, block: _Block, delta: Json) -> None:
-        self._emit({"type": "content_block_delta", "index": block.index, "delta": delta})
+    def _emit_delta(self, kind: BlockKind, text: str) -> None:
+        name, key = _DELTAS[kind]
+        self._emit_block("delta", delta={"type": name, key: text})
+
+    def _emit_block(self, stage: str, **held: Json) -> None:
+        """Write an event of the block that is open."""
+        self._emit({"type": f"content_block_{stage}", "index": self._next_index - 1, **held})
 
     def _emit(self, event: Json) -> None:
         self._out.append(render_event(event))
-
-
-def _is_over(block: _Block) -> bool:
-    """Return whether a block is complete when another block follows it."""
-    if block.kind != "tool_use":
-        return True
-    if block.index < 0:
-        return False
-    arguments = "".join(block.sent).rstrip()
-    if not arguments.endswith("}"):
-        return False
-    return maybe_loads(arguments.encode("utf-8", "surrogatepass")) is not None

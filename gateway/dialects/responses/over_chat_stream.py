@@ -1,7 +1,6 @@
 """A chat stream as a Responses stream: the deltas of its chunks as output items.
 
-Text and reasoning end when something else begins, as coding agents know one such item at a time.
-Calls stay open until the reply is finished, since a chat upstream may mix the fragments of several.
+One item is open at a time, as coding agents know no second one: `FirstChoiceWriter` has the order.
 
 The terminal event, which has the whole usage, waits until the upstream's stream is over: usage may
 come with the finish reason, behind it, or in every chunk, and what the caller is told is what is
@@ -14,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.dialects.chat.writer import move_source
-from gateway.dialects.first_choice import FirstChoiceWriter, Kind, unnamed_call
+from gateway.dialects.first_choice import Call, FirstChoiceWriter, Kind
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses import over_chat_reply as reply
 from gateway.dialects.responses.compaction import asks_summary, make_summary
 from gateway.dialects.responses.over_chat_tools import InputDecoder, ToolName, read_tool_names
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
-from gateway.errors import UndeliverableReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +76,22 @@ class _OpenItem:
 
 
 @dataclass(slots=True)
-class _Call:
-    identity: str = ""
-    name: str = ""
-    fragments: list[str] = field(default_factory=list)
-    """The arguments, or the input of the custom tool call in progress."""
-    item: Json = field(default_factory=dict)
-    """The head of the item, once it is open: its name is known."""
-    index: int = -1
-    decoder: InputDecoder | None = None
+class _CallItem:
+    """The item of the call that is open."""
+
+    head: Json
+    index: int
+    decoder: InputDecoder | None
     """The decoder of a custom tool's input; None for a function."""
-    closed: bool = False
+    fragments: list[str] = field(default_factory=list)
+    """The arguments, or the input."""
 
 
 class ResponseWriter(FirstChoiceWriter):
     """Writes Responses events. Raises UndeliverableReply for content that Responses cannot represent."""
 
     __slots__ = (
-        "_calls", "_done", "_ending", "_item", "_reason", "_sequence", "_tools", "_unfinished",
+        "_call_item", "_done", "_ending", "_item", "_reason", "_sequence", "_tools",
     )  # fmt: skip
 
     def __init__(self, context: ReplyContext) -> None:
@@ -104,9 +100,7 @@ class ResponseWriter(FirstChoiceWriter):
         """The number of the next event."""
         self._tools: dict[str, ToolName] | None = None
         self._item: _OpenItem | None = None
-        self._calls: dict[int, _Call] = {}
-        """The latest call at each position."""
-        self._unfinished: list[_Call] = []
+        self._call_item: _CallItem | None = None
         self._done: dict[int, Json] = {}
         """The items that are over, by their index."""
         self._reason: str | None = None
@@ -126,22 +120,6 @@ class ResponseWriter(FirstChoiceWriter):
         for stage in ("created", "in_progress"):
             self._emit(stage, response=response)
 
-    def flush(self) -> None:
-        """Close everything that is open: no fragment is missing, unless the last item is cut off."""
-        # Checked first, so that no item is reported as complete before the stream fails.
-        if not all(call.name for call in self._unfinished):
-            raise unnamed_call()
-        items: list[_OpenItem | _Call] = [*self._unfinished, *([self._item] if self._item else [])]
-        for item in sorted(items, key=lambda one: one.index):
-            is_cut = self._reason is not None and item.index == self._next_index - 1
-            status: reply.Status = "incomplete" if is_cut else "completed"
-            if isinstance(item, _Call):
-                self._close_call(item, status)
-            else:
-                self._close_item(status)
-        self._unfinished.clear()
-        self._add_state()
-
     def close(self, usage: ReplyUsage) -> None:
         response = reply.make_response(self._context, self._output, usage, self._reason)
         self._ending = self._render(response["status"], response=response)
@@ -152,6 +130,16 @@ class ResponseWriter(FirstChoiceWriter):
     @property
     def _output(self) -> list[Json]:
         return [self._done[index] for index in sorted(self._done)]
+
+    def _close_last(self) -> None:
+        self._close_item(self._end_status)
+        self._add_state()
+
+    @property
+    def _end_status(self) -> reply.Status:
+        """The status of the item that is open, if it ends now: the last one may be cut off."""
+        is_cut = self._reason is not None and not self._waiting
+        return "incomplete" if is_cut else "completed"
 
     def _finish(self, choice: Json) -> None:
         self._reason = reply.read_incomplete(choice)
@@ -181,7 +169,7 @@ class ResponseWriter(FirstChoiceWriter):
             item.sources.append(source)
         self._sources.clear()
 
-    def _add_media(self, media: object) -> None:
+    def _write_media(self, media: object) -> None:
         """Write an image, which chat sends only as a whole."""
         form, data = reply.read_image(media)
         self.text_bytes += PICTURE_BYTES
@@ -194,24 +182,6 @@ class ResponseWriter(FirstChoiceWriter):
             kind = f"image_generation_call.{stage}"
             self._emit(kind, item_id=item["id"], output_index=index)
         self._end_item(index, item)
-
-    def _add_call(self, position: int, identity: str, name: str, arguments: str) -> None:
-        self._count_buffered(arguments)
-        call = self._calls.get(position)
-        if call is None:
-            call = self._calls[position] = _Call()
-            self._unfinished.append(call)
-        call.identity = call.identity or identity
-        call.name = call.name or name
-        if call.closed:
-            if arguments.strip():  # some upstreams send blanks behind a call
-                raise UndeliverableReply("The upstream added to a tool call that was complete.")
-        elif call.item:
-            self._write_arguments(call, arguments)
-        else:
-            call.fragments.append(arguments)
-            if call.name:
-                self._open_call(call)
 
     def _begin_part(self, kind: Kind, form: Form) -> _OpenItem:
         """Open a part, in the open item if that is of the same kind."""
@@ -255,43 +225,41 @@ class ResponseWriter(FirstChoiceWriter):
             self._add_item(index, item)
             self._end_item(index, item)
 
-    def _open_call(self, call: _Call) -> None:
+    def _open_call(self, call: Call) -> None:
         self._close_item("completed")
         self._add_state()
         if self._tools is None:  # read late: most replies call nothing, and requests may be large
             self._tools = read_tool_names(self._context.request.body)
-        tool = self._tools.get(call.name, ToolName(call.name))
-        call.index = self._next_index
-        call.item = reply.make_call(tool, call.index, call.identity, self._context)
-        call.decoder = InputDecoder() if tool.is_custom else None
+        tool, index = self._tools.get(call.name, ToolName(call.name)), self._next_index
+        head = reply.make_call(tool, index, call.identity, self._context)
+        self._call_item = _CallItem(head, index, InputDecoder() if tool.is_custom else None)
         empty: Json = {"input" if tool.is_custom else "arguments": ""}
-        self._add_item(call.index, {**call.item, **empty, "status": "in_progress"})
-        waiting = "".join(call.fragments)
-        call.fragments.clear()
-        self._write_arguments(call, waiting)
+        self._add_item(index, {**head, **empty, "status": "in_progress"})
 
-    def _write_arguments(self, call: _Call, arguments: str) -> None:
-        self._write_fragment(call, call.decoder.feed(arguments) if call.decoder else arguments)
+    def _write_arguments(self, call: Call, text: str) -> None:  # noqa: ARG002 - there is one open
+        item = self._call_item
+        assert item is not None
+        self._write_fragment(item, item.decoder.feed(text) if item.decoder else text)
 
-    def _write_fragment(self, call: _Call, text: str) -> None:
+    def _write_fragment(self, item: _CallItem, text: str) -> None:
         if text:
-            call.fragments.append(text)
-            self._emit_call(call, "delta", delta=text)
+            item.fragments.append(text)
+            self._emit_call(item, "delta", delta=text)
 
-    def _close_call(self, call: _Call, status: reply.Status) -> None:
-        arguments = "".join(call.fragments)
-        rest = call.decoder.close() if call.decoder else reply.complete_arguments(arguments)
-        self._write_fragment(call, rest)
-        key = "input" if call.decoder else "arguments"
-        whole: Json = {key: "".join(call.fragments)}
-        name = {} if call.decoder else {"name": call.item["name"]}
-        self._emit_call(call, "done", **whole, **name)
-        self._end_item(call.index, {**call.item, **whole, "status": status})
-        call.closed = True
+    def _close_call(self, call: Call) -> None:
+        item, self._call_item = self._call_item, None
+        assert item is not None
+        rest = item.decoder.close() if item.decoder else reply.complete_arguments(call.arguments)
+        self._write_fragment(item, rest)
+        key = "input" if item.decoder else "arguments"
+        whole: Json = {key: "".join(item.fragments)}
+        name = {} if item.decoder else {"name": item.head["name"]}
+        self._emit_call(item, "done", **whole, **name)
+        self._end_item(item.index, {**item.head, **whole, "status": self._end_status})
 
-    def _emit_call(self, call: _Call, stage: str, **fields: object) -> None:
-        kind = "custom_tool_call_input" if call.decoder else "function_call_arguments"
-        place = {"item_id": call.item["id"], "output_index": call.index}
+    def _emit_call(self, item: _CallItem, stage: str, **fields: object) -> None:
+        kind = "custom_tool_call_input" if item.decoder else "function_call_arguments"
+        place = {"item_id": item.head["id"], "output_index": item.index}
         self._emit(f"{kind}.{stage}", **place, **fields)
 
     def _add_item(self, index: int, item: Json) -> None:
