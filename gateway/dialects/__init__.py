@@ -8,6 +8,7 @@
     chat/  messages/  responses/   a folder per dialect: its callers and upstreams, and how its callers
                 are served over another dialect
     pivot       what two translations share: from chat callers, to chat upstreams
+    call_ids    ids of tool calls: unique for callers, and as each provider takes them back
     first_choice  what of a chat reply the translations read, in order
     texts, embeddings, images, audio, speech    services of providers like OpenAI
     recordings  how long a recording may be

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from gateway.dialects.base import EventWriter
 from gateway.dialects.chat.repair import list_media, read_content, read_reasoning
 from gateway.dialects.chat.state import StateCollector
-from gateway.dialects.chat.stream import check_finish, read_arguments
+from gateway.dialects.chat.stream import check_finish
 from gateway.dialects.chat.writer import read_sources
 from gateway.dialects.records import Json, ReplyContext
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
@@ -57,11 +57,11 @@ def read_contents(message: Json) -> Contents:
     )
 
 
-def read_call(call: Any) -> tuple[str, str, object]:
-    """Read the id, the name and the arguments of a whole call. Only the name is required."""
+def read_call(call: Any) -> tuple[str, str, str]:
+    """Read the id, the name and the arguments of a whole call, which was repaired."""
     match call:
-        case {"function": {"name": str(name)} as function} if name:
-            return get_text(call, "id"), name, function.get("arguments")
+        case {"id": str(identity), "function": {"name": str(name)} as function} if name:
+            return identity, name, get_text(function, "arguments")
         case _:
             raise unnamed_call()
 
@@ -169,7 +169,7 @@ class FirstChoiceWriter(EventWriter):
         for call in contents.calls:
             if isinstance(call, dict):
                 function = get_object(call, "function")
-                arguments = read_arguments(function.get("arguments"))
+                arguments = get_text(function, "arguments")
                 # Arguments count when they arrive: waiting arguments were made, too.
                 self.text_bytes += count_text(arguments)
                 name = get_text(function, "name")

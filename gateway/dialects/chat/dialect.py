@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import count
 from operator import is_not
 from typing import Final
 
 from gateway.dialects.base import Caller, EventUpstream, Pipeline, Upstream
-from gateway.dialects.chat.repair import carries, count_choices_text
+from gateway.dialects.chat.repair import carries, count_choices_text, repair_message
 from gateway.dialects.chat.state import ID_PREFIX, shape_id, write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
@@ -329,18 +328,18 @@ def _maybe_repair(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | 
     # In nearly all replies the charge agrees with the report, which is then read only once.
     elif not tells(usage, tokens) and (sums := maybe_repair_chat_usage(usage)) is not None:
         fixes["usage"] = sums
-    choices = [*map(_repair_choice, count(), lifted["choices"])]
+    choices = [_repair_choice(number, one, context) for number, one in enumerate(lifted["choices"])]
     if any(map(is_not, choices, lifted["choices"])):
         fixes["choices"] = choices
     return {**lifted, **fixes} if fixes or lifted is not reply else None
 
 
-def _repair_choice(position: int, choice: object) -> object:
+def _repair_choice(position: int, choice: object, context: ReplyContext) -> object:
     if type(choice) is not dict:
         return choice
     message = choice.get("message")
     if type(choice.get("index")) is not int:
         choice = {**choice, "index": position}
-    if type(message) is dict and message.get("role") != "assistant":
-        choice = {**choice, "message": {**message, "role": "assistant"}}
+    if type(message) is dict and (repaired := repair_message(message, context)) is not message:
+        choice = {**choice, "message": repaired}
     return choice

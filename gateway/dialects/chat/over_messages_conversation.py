@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.dialects import pivot
 from gateway.dialects.chat.state import read_state
-from gateway.dialects.messages.upstream import maybe_thinking, read_input, shape_id
+from gateway.dialects.messages.upstream import maybe_thinking, read_input
 from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url
 
@@ -88,7 +88,7 @@ class Turns(pivot.Conversation):
             for call in message["tool_calls"].read_items():
                 if call.read_object().get("type", "function") != "function":
                     raise call["type"].refuse("This model's provider takes functions alone.")
-                blocks.append(self._call(call["function"], shape_id(call["id"].read_text())))
+                blocks.append(self._call(call["function"], call["id"].read_text()))
         if message.get("function_call") is not None:
             identity = f"function_{len(self.called)}"
             blocks.append(self._call(message["function_call"], identity))
@@ -104,7 +104,6 @@ class Turns(pivot.Conversation):
         return {"type": "tool_use", "id": identity, "name": name, "input": read_input(arguments)}
 
     def _add_result(self, identity: str, message: Field) -> None:
-        identity = shape_id(identity)  # rewritten like the call's id, so that they stay equal
         result: Json = {"type": "tool_result", "tool_use_id": identity}
         content = message.get("content")
         if not isinstance(content, str):

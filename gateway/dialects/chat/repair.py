@@ -11,12 +11,13 @@ chunks are split into these parts.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
-from operator import is_, is_not
+from operator import is_
 from typing import Final, Literal
 
-from gateway.dialects.records import Json
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
+from gateway.dialects.call_ids import ReplyIds
+from gateway.dialects.chat.calls import CallRepair, read_arguments
+from gateway.dialects.records import Json, ReplyContext
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import lift_usage, maybe_repair_chat_usage
 from gateway.usage import count_text
@@ -79,10 +80,7 @@ def _count_call(call: Json) -> int:
     total = 0
     for kind in ("function", "custom"):
         held = get_object(call, kind)
-        arguments = held.get("arguments")
-        if isinstance(arguments, dict):  # as Ollama writes them
-            arguments = dumps_lenient(arguments).decode("utf-8", "replace")
-        total += count_text(arguments, held.get("input"))
+        total += count_text(read_arguments(held.get("arguments")), held.get("input"))
     return total
 
 
@@ -100,6 +98,18 @@ def _count_media(message: Json) -> int:
     return pictures * PICTURE_BYTES + count_text(audio.get("transcript"))
 
 
+def repair_message(message: Json, context: ReplyContext) -> Json:
+    """Return the message of a reply as the schema has it; the same object if it conforms."""
+    fixes: Json = {}
+    if message.get("role") != "assistant":
+        fixes["role"] = "assistant"
+    if calls := get_list(message, "tool_calls"):
+        fixed = CallRepair(ReplyIds(context)).repair_calls(calls)
+        if fixed is not calls:
+            fixes["tool_calls"] = fixed
+    return {**message, **fixes} if fixes else message
+
+
 CHUNK_OBJECT: Final = "chat.completion.chunk"
 
 _EMPTY: Final[tuple[object, ...]] = (None, "", [])
@@ -109,28 +119,16 @@ _ROLE, _BODY, _LAST = range(3)
 """The parts of a choice, as indexes of the chunks that one chunk is split into."""
 
 
-@dataclass(slots=True)
-class _Tools:
-    """The tool calls of one choice so far."""
-
-    started: set[int] = field(default_factory=set)
-    latest: int = -1
-    highest: int = -1
-    by_id: dict[str, int] = field(default_factory=dict)
-    ids: dict[int, str] = field(default_factory=dict)
-    moved: dict[int, int] = field(default_factory=dict)
-    """For each upstream's index used again by another call: the latest call at it."""
-
-
 class ChunkRepair:
     """Repairs one stream; knows which choices have begun and finished, and their tool calls."""
 
-    __slots__ = ("_tools", "finished", "started")
+    __slots__ = ("_context", "_tools", "finished", "started")
 
-    def __init__(self) -> None:
+    def __init__(self, context: ReplyContext) -> None:
         self.started: set[int] = set()
         self.finished: set[int] = set()
-        self._tools: dict[int, _Tools] = {}
+        self._context = context
+        self._tools: dict[int, CallRepair] = {}
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -142,7 +140,7 @@ class ChunkRepair:
         """Grows with each call that reuses another call's index."""
         if not self._tools:  # the usual case, tested first: each event comes here
             return 0
-        return sum(sum(tools.moved.values()) for tools in self._tools.values())
+        return sum(tools.moves for tools in self._tools.values())
 
     @property
     def is_open(self) -> bool:
@@ -178,7 +176,7 @@ class ChunkRepair:
 
     def continue_tool(self, choice: int, tool: int) -> None:
         """Note that more arguments of a call passed without a look at them."""
-        self._tools[choice].latest = tool
+        self._tools[choice].continue_call(tool)
 
     def _split(self, choice: Json, position: int) -> list[tuple[int, Json]]:
         """Split one choice of a chunk into its parts; a conforming choice is its only part."""
@@ -210,13 +208,13 @@ class ChunkRepair:
         return parts
 
     def _repair_tools(self, index: int, delta: Json) -> Json:
-        """Add the missing `index` to fragments of tool calls, and `type` to the first of each call."""
         calls = get_list(delta, "tool_calls")
         if not calls:
             return delta
-        state = self._tools.setdefault(index, _Tools())
-        fixed = [_repair_tool_call(one, state) if isinstance(one, dict) else one for one in calls]
-        return {**delta, "tool_calls": fixed} if any(map(is_not, fixed, calls)) else delta
+        if (tools := self._tools.get(index)) is None:
+            tools = self._tools[index] = CallRepair(ReplyIds(self._context))
+        fixed = tools.repair_deltas(calls)
+        return delta if fixed is calls else {**delta, "tool_calls": fixed}
 
 
 def _carries(delta: Json) -> bool:
@@ -232,35 +230,6 @@ def _repair_envelope(chunk: Json) -> Json:
     if type(usage) is dict and (repaired := maybe_repair_chat_usage(usage)) is not None:
         chunk = {**chunk, "usage": repaired}
     return chunk
-
-
-def _repair_tool_call(call: Json, state: _Tools) -> Json:
-    """Add a missing index to a call, or replace an index that belongs to another call.
-
-    A fragment with a known id continues that call, a fragment without id and name the latest call; any
-    other begins a new call.
-    """
-    told, identity = call.get("index"), get_text(call, "id")
-    is_named = bool(get_text(get_object(call, "function"), "name"))
-    if isinstance(told, int) and not isinstance(told, bool):
-        index = state.by_id.get(identity, state.moved.get(told, told))
-        if identity and is_named and state.ids.get(index, identity) != identity:
-            index = state.moved[told] = state.highest + 1  # Gemini's and Ollama's are all 0
-    else:
-        # Without an index, only an id or a name shows that another call begins.
-        begins = bool(identity) or is_named
-        following = state.latest + 1 if begins or state.latest < 0 else state.latest
-        index = state.by_id.get(identity, following)
-    if index != told:
-        call = {"index": index, **{key: value for key, value in call.items() if key != "index"}}
-    if index not in state.started and not call.get("type"):
-        call = {**call, "type": "function"}
-    state.started.add(index)
-    state.latest, state.highest = index, max(state.highest, index)
-    if identity:
-        state.by_id[identity] = index
-        state.ids.setdefault(index, identity)
-    return call
 
 
 def _split_role(

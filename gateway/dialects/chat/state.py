@@ -22,8 +22,10 @@ from typing import Any, Final
 
 import orjson
 
+from gateway.dialects.call_ids import SHAPES, HistoryIds
+from gateway.dialects.chat.calls import write_ids
 from gateway.dialects.chat.repair import read_reasoning
-from gateway.dialects.records import History, Json, Target
+from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
     get_list,
@@ -190,9 +192,9 @@ class StateCollector:
 
 
 def open_history(messages: list[Json], tag: str) -> list[Json]:
-    """Open the seals of a conversation for another dialect's upstream.
+    """Open the seals of a conversation for another dialect's upstream, which writes the ids of calls.
 
-    The ids of calls are cut back to those of their providers, and Mistral's thinking is left out.
+    Mistral's thinking is left out.
     """
     return [_drop_thinking(_open(message, tag)) for message in messages]
 
@@ -247,12 +249,17 @@ def read_state(message: Json, read: Callable[[Any], Json | None]) -> list[Json]:
 def write_history(messages: list[Json], target: Target, *, has_tools: bool) -> list[Json]:
     """Return a conversation as a chat upstream accepts it back."""
     wants_reasoning = has_tools and "reasoning_content" in target.takes
-    return [
-        one
-        if one.keys() <= _PLAIN and one["role"] != "assistant"
-        else _write(_open(one, target.provider_tag), target, wants_reasoning=wants_reasoning)
-        for one in messages
-    ]
+    ids = HistoryIds(target.provider_tag, SHAPES[target.history])
+    written = []
+    for one in messages:
+        if one.keys() <= _PLAIN and one["role"] != "assistant":
+            ids.end_turn()
+            written.append(one)
+            continue
+        opened = _open(one, target.provider_tag)
+        shown = _write(opened, target, wants_reasoning=wants_reasoning)
+        written.append(write_ids(shown, ids))
+    return written
 
 
 _PLAIN: Final = frozenset({"content", "name", "role"})
@@ -265,10 +272,7 @@ def _write(message: Json, target: Target, *, wants_reasoning: bool) -> Json:
         message = {name: message[name] for name in message if name != STATE}
     if message.get("role") == "assistant":
         return _write_assistant(message, state, target, wants_reasoning=wants_reasoning)
-    identity = message.get("tool_call_id")
-    if not identity or (shaped := _shape_id(str(identity), target.history)) == identity:
-        return message
-    return {**message, "tool_call_id": shaped}
+    return message
 
 
 def _write_assistant(message: Json, state: State, target: Target, *, wants_reasoning: bool) -> Json:
@@ -331,11 +335,8 @@ def _write_calls(calls: list[Any], states: list[Json], target: Target) -> list[A
             continue
         edited: Json = {}
         identity = call.get("id")
-        if isinstance(identity, str):
-            if isinstance(extra := extras.get(identity), dict):
-                edited["extra_content"] = extra
-            if (shaped := _shape_id(identity, target.history)) != identity:
-                edited["id"] = shaped
+        if isinstance(identity, str) and isinstance(extra := extras.get(identity), dict):
+            edited["extra_content"] = extra
         if number == 0 and "thought_signature" in target.takes:
             extra = edited.get("extra_content") or get_object(call, "extra_content")
             google = get_object(extra, "google")
@@ -346,21 +347,6 @@ def _write_calls(calls: list[Any], states: list[Json], target: Target) -> list[A
     return written
 
 
-def _shape_id(identity: str, taken: History) -> str:
-    """Return an id that the upstream accepts, always the same for one call."""
-    pattern, chars = _IDS[taken]
-    if pattern.fullmatch(identity):
-        return identity
-    # A hash gives a call and its result the same id, in every turn and without a memory.
-    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:chars]
-
-
-_IDS: Final[dict[History, tuple[re.Pattern[str], int]]] = {
-    "any": (re.compile(r".*", re.DOTALL), 0),
-    "mistral": (re.compile(r"[a-zA-Z0-9]{9}"), 9),
-    "openai": (re.compile(r".{1,40}", re.DOTALL), 40),
-}
-"""The pattern of ids that pass, and the characters of a replaced id."""
 _FRAGMENTS: Final = ("text", "summary", "data", "signature")
 """Members of a detail that a stream gives piece by piece."""
 

@@ -9,11 +9,11 @@ import re
 from typing import Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text
+from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text, repair_message
 from gateway.dialects.chat.state import ID_PREFIX, shape_id
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire.failures import check_error
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, maybe_splice
+from gateway.dialects.wire.jsonbytes import get_list, maybe_splice
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
@@ -34,20 +34,16 @@ def check_finish(finish: object) -> None:
         raise UpstreamError("The upstream ended its reply with an error.")
 
 
-def read_choice(reply: Json) -> tuple[Json, Json]:
-    """Return the first choice of a reply, and its message. Raises UpstreamError if it has none."""
+def read_choice(reply: Json, context: ReplyContext) -> tuple[Json, Json]:
+    """Return the first choice of a reply, and its message, repaired.
+
+    Raises UpstreamError if it has none.
+    """
     choice = next((one for one in reply["choices"] if isinstance(one, dict)), None)
     message = choice.get("message") if choice else None
     if choice is None or not isinstance(message, dict):
         raise UpstreamError("The upstream's reply has no message in it.")
-    return choice, message
-
-
-def read_arguments(given: object) -> str:
-    """Read arguments, which some upstreams (Ollama) send as an object."""
-    if isinstance(given, str):
-        return given
-    return dumps_lenient(given).decode("utf-8", "replace") if given else ""
+    return choice, repair_message(message, context)
 
 
 class ChatReader(EventReader):
@@ -57,7 +53,7 @@ class ChatReader(EventReader):
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__()
-        self.repair = ChunkRepair()
+        self.repair = ChunkRepair(context)
         self._n = context.request.n
         self._first: Json | None = None
         self._tier = ""

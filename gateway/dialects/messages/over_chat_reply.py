@@ -28,7 +28,6 @@ from gateway.dialects.wire.sse import render_event
 from gateway.errors import UndeliverableReply
 
 MESSAGE_PREFIX: Final = "msg_"
-TOOL_USE_PREFIX: Final = "toolu_"
 _CUT: Final = "length"
 _REASONS: Final = {
     "stop": "end_turn",
@@ -45,7 +44,7 @@ MAX_CITED_CHARS: Final = 150
 
 def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
     """Write a message from a chat completion."""
-    choice, message = read_choice(reply)
+    choice, message = read_choice(reply, context)
     content = _read_blocks(message, choice.get("finish_reason"), context)
     stop = map_stop(
         choice,
@@ -68,22 +67,19 @@ def _read_blocks(message: Json, finish: object, context: ReplyContext) -> list[J
         blocks.append(make_thinking(contents.reasoning, signature or state.take_any()))
     if text := contents.text + contents.refusal:
         blocks.append(make_text(text, make_citations(contents.sources, contents.text)))
-    for position, call in enumerate(contents.calls):
+    for call in contents.calls:
         identity, name, given = read_call(call)
         arguments = _read_arguments(given, cut=finish == _CUT)
-        identity = identity or make_tool_use_id(context, position)
         blocks.append(make_tool_use(identity, name, arguments))
     return blocks
 
 
-def _read_arguments(given: object, *, cut: bool) -> Json:
+def _read_arguments(given: str, *, cut: bool) -> Json:
     """Read the arguments as an object; no arguments are an empty object.
 
     If the token limit cut a call off, its arguments cannot be read and are left empty: the stop reason
     tells the caller, and the rest of the reply, which is paid for, is not lost.
     """
-    if not isinstance(given, str):
-        return wrap_arguments(given) if given else {}
     if not given.strip():
         return {}
     read = read_arguments(given)
@@ -149,11 +145,6 @@ def make_tool_use(identity: str, name: str, arguments: Json) -> Json:
         "input": arguments,
         "caller": {"type": "direct"},
     }
-
-
-def make_tool_use_id(context: ReplyContext, position: int) -> str:
-    """Make an id for a call without one: always the same for one call."""
-    return f"{TOOL_USE_PREFIX}{context.request_id}_{position}"
 
 
 def map_stop(choice: Json, context: ReplyContext, *, called_tools: bool, refusal: str) -> Json:
@@ -246,8 +237,7 @@ class MessageWriter(FirstChoiceWriter):
 
     def _open_call(self, call: Call) -> None:
         self._add_state()
-        identity = call.identity or make_tool_use_id(self._context, self._next_index)
-        self._open_block("tool_use", make_tool_use(identity, call.name, {}))
+        self._open_block("tool_use", make_tool_use(call.identity, call.name, {}))
         self._input = ""
 
     def _write_arguments(self, call: Call, text: str) -> None:  # noqa: ARG002 - there is one open

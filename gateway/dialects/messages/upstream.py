@@ -16,6 +16,7 @@ from urllib.parse import quote
 import orjson
 
 from gateway.dialects.base import EventUpstream, Pipeline, Upstream
+from gateway.dialects.call_ids import HistoryIds, shorten_id
 from gateway.dialects.chat.state import ANY_TAG
 from gateway.dialects.messages.stream import (
     MessagesReader,
@@ -85,14 +86,15 @@ def may_think(turns: Sequence[Any]) -> bool:
     return "tool_use" not in kinds or kinds[0] in THINKING
 
 
-def write_history(body: Json) -> Json:
+def write_history(body: Json, tag: str) -> Json:
     """Return a request whose earlier turns Anthropic accepts, whoever made them.
 
     Thinking that other providers made or nobody signed is left out, as are pages that they found, and
-    ids of calls have characters that it takes.
+    ids of calls have characters that it takes, each once. `tag` is the provider's.
     """
+    ids = HistoryIds(tag, shape_id)
     messages = body["messages"]
-    written = [_write(message) for message in messages]
+    written = [_write(message, ids) for message in messages]
     turns = [message for message in written if message["content"] != []]
     edited = body
     if any(ours is not given for ours, given in zip(written, messages, strict=True)):
@@ -114,33 +116,36 @@ def _forbid_thinking(body: Json) -> Json:
     return edited
 
 
-def _write(message: Json) -> Json:
+def _write(message: Json, ids: HistoryIds) -> Json:
     content = message["content"]
+    if message["role"] != "assistant":
+        ids.end_turn()
     if type(content) is not list:
         return message
-    kept = [_shape(block) for block in content if not _is_foreign(block)]
+    kept = [_shape(block, ids) for block in content if not _is_foreign(block)]
     is_same = len(kept) == len(content) and not any(map(is_not, kept, content))
     return message if is_same else {**message, "content": kept}
 
 
-def _shape(block: Any) -> Any:
-    if isinstance(block, dict) and (citations := get_list(block, "citations")):
+def _shape(block: Any, ids: HistoryIds) -> Any:
+    if not isinstance(block, dict):
+        return block
+    if citations := get_list(block, "citations"):
         kept = [one for one in citations if not _is_foreign_citation(one)]
         return block if len(kept) == len(citations) else {**block, "citations": kept or None}
-    key = _IDS.get(str(block.get("type"))) if isinstance(block, dict) else None
+    kind = block.get("type")
+    key = "id" if kind == "tool_use" else "tool_use_id" if kind == "tool_result" else ""
     identity = block.get(key) if key else None
-    if key is None or not isinstance(identity, str) or (shaped := shape_id(identity)) == identity:
+    if not isinstance(identity, str):
         return block
-    return {**block, key: shaped}
-
-
-_IDS: Final = {"tool_use": "id", "tool_result": "tool_use_id"}
+    written = ids.write_call(identity) if key == "id" else ids.write_result(identity)
+    return block if written == identity else {**block, key: written}
 
 
 def shape_id(identity: str) -> str:
     """Write an id from another provider (`functions.get:0`) in characters that Anthropic takes."""
     # Each character becomes its number, so that two ids stay two.
-    return _FOREIGN_CHARS.sub(lambda char: f"_{ord(char[0]):x}", identity)
+    return shorten_id(_FOREIGN_CHARS.sub(lambda char: f"_{ord(char[0]):x}", identity))
 
 
 _FOREIGN_CHARS: Final = re.compile(r"[^a-zA-Z0-9_-]")
@@ -195,7 +200,7 @@ class MessagesUpstream(EventUpstream):
         if not self._is_free:
             check_fields(body, target)
             check_tools(body, target, "tools.{}.type")
-        return {**write_history(body), "model": target.upstream_model}
+        return {**write_history(body, target.provider_tag), "model": target.upstream_model}
 
     def check_reply(self, reply: Json) -> bool:
         return type(reply.get("content")) is list

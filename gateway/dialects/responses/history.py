@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from gateway.dialects.call_ids import HistoryIds
 from gateway.dialects.chat.state import ANY_TAG, is_ours
 from gateway.dialects.records import Json, Target
 from gateway.dialects.responses.compaction import maybe_summary
@@ -71,7 +72,20 @@ def untag_items(items: list[Json], tag: str) -> list[Json]:
             if (text := maybe_summary(item.value)) is None:
                 raise refuse_summary(item)
             kept.append({"type": "message", "role": "user", "content": text})
-    return [*_drop_ids(kept)]
+    ids = HistoryIds(tag)
+    return [_write_id(item, ids) for item in _drop_ids(kept)]
+
+
+def _write_id(item: Json, ids: HistoryIds) -> Json:
+    """Write the id of a call, or of the call that an item is the output of."""
+    identity, kind = item.get("call_id"), item.get("type")
+    if not isinstance(identity, str) or not identity:
+        if kind != "reasoning" and item.get("role") != "assistant":
+            ids.end_turn()
+        return item
+    is_result = str(kind).endswith("_output")
+    written = ids.write_result(identity) if is_result else ids.write_call(identity)
+    return item if written == identity else {**item, "call_id": written}
 
 
 def _drop_ids(items: list[Json]) -> Iterator[Json]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
 from gateway.dialects.chat.state import StateCollector
-from gateway.dialects.chat.stream import check_finish, read_arguments, read_choice
+from gateway.dialects.chat.stream import check_finish, read_choice
 from gateway.dialects.chat.writer import NO_ARGUMENTS
 from gateway.dialects.first_choice import Kind, read_call, read_contents
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
@@ -20,7 +20,6 @@ from gateway.errors import UndeliverableReply
 Status = Literal["in_progress", "completed", "incomplete"]
 
 RESPONSE_PREFIX: Final = "resp_"
-CALL_PREFIX: Final = "call_"
 SUMMARY_PREFIX: Final = "cmp"
 
 _UNCUT: Final = ("image_generation_call", "reasoning")
@@ -35,7 +34,7 @@ _INCOMPLETE: Final = {
 
 def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Json:
     """Write a response of what the upstream said."""
-    choice, message = read_choice(reply)
+    choice, message = read_choice(reply, context)
     check_finish(choice.get("finish_reason"))
     reason = read_incomplete(choice)
     if asks_summary(context.request.body):
@@ -108,8 +107,8 @@ def make_image(identity: str, image: tuple[str, str]) -> Json:
 
 
 def _read_call(call: Any, index: int, tools: dict[str, ToolName], context: ReplyContext) -> Json:
-    identity, flat, given = read_call(call)
-    arguments, tool = read_arguments(given), tools.get(flat, ToolName(flat))
+    identity, flat, arguments = read_call(call)
+    tool = tools.get(flat, ToolName(flat))
     item = make_call(tool, index, identity, context)
     if tool.is_custom:
         return item | {"input": read_input(arguments), "status": "completed"}
@@ -198,7 +197,7 @@ def make_call(tool: ToolName, index: int, call_id: str, context: ReplyContext) -
     item: Json = {
         "id": make_item_id(prefix, context, index),
         "type": kind,
-        "call_id": call_id or f"{CALL_PREFIX}{context.request_id}_{index}",
+        "call_id": call_id,
         "name": tool.name,
     }
     return item | {"namespace": tool.namespace} if tool.namespace else item

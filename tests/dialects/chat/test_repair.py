@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.chat.repair import ChunkRepair
-from tests.dialects.chat.kit import check_stream, choice, chunk, role, stop, text
+from tests.dialects.chat.kit import check_stream, choice, chunk, make_context, role, stop, text
 from tests.support.accumulated import accumulate
 from tests.support.fuzz import fuzz
 
@@ -28,7 +28,7 @@ def tools(*calls: Json, finish: str | None = None) -> Json:
 
 def repair(*chunks: Json) -> list[Json]:
     """Return the chunks as they are sent; check that the originals stay unchanged."""
-    state = ChunkRepair()
+    state = ChunkRepair(make_context())
     out: list[Json] = []
     for one in chunks:
         before = copy.deepcopy(one)
@@ -39,7 +39,7 @@ def repair(*chunks: Json) -> list[Json]:
 
 
 def test_a_conforming_stream_is_not_touched() -> None:
-    state = ChunkRepair()
+    state = ChunkRepair(make_context())
     stream = [
         chunk(role()),
         chunk(role(1)),

@@ -24,7 +24,7 @@ from tests.dialects.chat.kit import (
 from tests.support.accumulated import accumulate
 from tests.support.rows import each_row
 
-CALL = {"id": "c", "function": {"name": "f", "arguments": "{}"}}
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 REPLY = dump(
     {
         "id": "5319bd",

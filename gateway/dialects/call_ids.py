@@ -1,0 +1,136 @@
+"""Ids of tool calls, for all dialects: unique for callers, and as each provider takes them back.
+
+Some providers count (`call_0` in each reply) or give no ids. Clients loop on an id that comes again, and
+most providers refuse a conversation with one. So an id that may repeat leaves with the provider's tag
+and a mark of the reply behind it, and goes back without them to that provider, which may depend on the
+form of its ids (Kimi). To other providers it goes as the caller has it, in the form that they take.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Final
+
+from gateway.dialects.records import History, ReplyContext
+
+CALL_PREFIX: Final = "call_"
+MAX_ID_CHARS: Final = 64
+"""The longest id that OpenAI's Responses API and Claude at Bedrock take. Other vendors state no limit."""
+_MARK: Final = "-gw2-"
+_HEX_CHARS: Final = 8
+_MARKED: Final = re.compile(rf"(.+){_MARK}([0-9a-f]{{8}})-[0-9a-f]{{8}}", re.DOTALL)
+_RANDOM: Final = re.compile(r"(?=[A-Za-z]*\d)[A-Za-z0-9]{8,}")
+"""What an id has that does not repeat: ids that count have fewer characters, or no digits among them."""
+_COUNTED: Final = re.compile(r"0{4,}\d*")
+
+
+def hash_id(identity: str, chars: int = MAX_ID_CHARS) -> str:
+    """Write another id, always the same for one: a call and its result keep equal ids without a memory."""
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:chars]
+
+
+def shorten_id(identity: str) -> str:
+    """Return an id that every provider takes by its length."""
+    return identity if len(identity) <= MAX_ID_CHARS else hash_id(identity)
+
+
+def _shape_mistral(identity: str) -> str:
+    return identity if _MISTRAL.fullmatch(identity) else hash_id(identity, 9)
+
+
+def _shape_openai(identity: str) -> str:
+    return identity if len(identity) <= _OPENAI_CHARS else hash_id(identity, _OPENAI_CHARS)
+
+
+_MISTRAL: Final = re.compile(r"[a-zA-Z0-9]{9}")
+_OPENAI_CHARS: Final = 40
+SHAPES: Final[dict[History, Callable[[str], str]]] = {
+    "any": shorten_id,
+    "mistral": _shape_mistral,
+    "openai": _shape_openai,
+}
+"""How ids are written that a chat upstream would refuse."""
+
+
+def may_repeat(identity: str, name: str) -> bool:
+    """Return whether another reply may have the same id for another call of the function."""
+    rest = identity.replace(name, "-") if name else identity
+    return not any(_COUNTED.fullmatch(run) is None for run in _RANDOM.findall(rest))
+
+
+class ReplyIds:
+    """Gives the calls of one message their ids."""
+
+    __slots__ = ("_given", "_made", "_request_id", "_tag")
+
+    def __init__(self, context: ReplyContext) -> None:
+        self._request_id = context.request_id
+        self._tag = context.provider_tag
+        self._given: set[str] = set()
+        self._made = 0
+
+    def give(self, identity: object, name: object) -> str:
+        """Return the id that the caller gets for a call, given the provider's id, if it has one."""
+        if not isinstance(identity, str) or not identity or identity in self._given:
+            made = f"{CALL_PREFIX}{self._request_id}_{self._made}"
+            self._made += 1
+            return made
+        self._given.add(identity)
+        if not self._tag or _MARK in identity:
+            return identity
+        if len(identity) <= MAX_ID_CHARS and not may_repeat(identity, str(name or "")):
+            return identity
+        return f"{identity}{_MARK}{self._tag[4:-1]}-{hash_id(self._request_id, _HEX_CHARS)}"
+
+
+class HistoryIds:
+    """Writes the ids of a conversation, in order, for the provider of a tag."""
+
+    __slots__ = ("_answered", "_last", "_open", "_shape", "_tag", "_turn", "_used")
+
+    def __init__(self, tag: str, shape: Callable[[str], str] = shorten_id) -> None:
+        self._tag = tag
+        self._shape = shape
+        self._used: set[str] = set()
+        """The ids written so far."""
+        self._turn: set[str] = set()
+        """Those of the latest turn."""
+        self._open: dict[str, list[str]] = {}
+        """The ids written for the calls of that turn that wait for a result, by the caller's."""
+        self._last: dict[str, str] = {}
+        """The id written last, by the caller's."""
+        self._answered = False
+        """A result or a message came since the latest call."""
+
+    def end_turn(self) -> None:
+        self._answered = True
+
+    def write_call(self, identity: str) -> str:
+        """Write the id of a call: a second use gets a number."""
+        if self._answered:
+            self._answered = False
+            self._turn.clear()
+            self._open.clear()
+        found = _MARKED.fullmatch(identity)
+        is_own = found is not None and bool(self._tag) and found[2] == self._tag[4:-1]
+        # The provider's own ids may repeat from turn to turn, as it made them.
+        own, taken = (found[1], self._turn) if found and is_own else (identity, self._used)
+        written = own if is_own else self._shape(own)
+        number = 1
+        while written in taken:
+            number += 1
+            written = self._shape(f"{own}-{number}")
+        self._used.add(written)
+        self._turn.add(written)
+        self._open.setdefault(identity, []).append(written)
+        self._last[identity] = written
+        return written
+
+    def write_result(self, identity: str) -> str:
+        """Write the id of a result: that of the first call of its id that waits."""
+        self._answered = True
+        if waiting := self._open.get(identity):
+            return waiting.pop(0)
+        return self._last.get(identity) or self._shape(identity)

@@ -1,0 +1,170 @@
+"""The tool calls of a chat upstream, told apart and repaired to OpenAI's schema.
+
+A fragment belongs to a call by these signs, a stronger one before a weaker one: an index that no call
+had with a name, an id, an index, its place behind other fragments. README.md has who breaks the schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import is_not
+from typing import Any, Final
+
+from gateway.dialects.call_ids import HistoryIds, ReplyIds
+from gateway.dialects.records import Json
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_text
+
+_TOOLS: Final = {"function": "arguments", "custom": "input"}
+"""The member of a call that tells its tool, and in that one the text of the call."""
+
+
+def read_arguments(given: object) -> str:
+    """Read arguments, which some upstreams (Ollama) send as an object."""
+    if isinstance(given, str):
+        return given
+    return dumps_lenient(given).decode("utf-8", "replace") if given else ""
+
+
+@dataclass(slots=True)
+class _Call:
+    identity: str
+    """The upstream's first id of it."""
+    name: str
+
+
+class CallRepair:
+    """The calls of one message. It returns lists that conform as they are."""
+
+    __slots__ = ("_by_id", "_calls", "_ids", "_latest", "_moved")
+
+    def __init__(self, ids: ReplyIds) -> None:
+        self._ids = ids
+        self._calls: dict[int, _Call] = {}
+        """The calls so far, by the index that the caller gets."""
+        self._by_id: dict[str, int] = {}
+        self._latest = -1
+        self._moved: dict[int, int] = {}
+        """For each upstream's index used again by another call: the latest call at it."""
+
+    @property
+    def moves(self) -> int:
+        """Grows with each call that reuses another call's index."""
+        return sum(self._moved.values())
+
+    def repair_deltas(self, calls: list[object]) -> list[object]:
+        """Repair the fragments of one delta."""
+        taken: set[int] = set()
+        fixed = [self._repair_delta(one, taken) if type(one) is dict else one for one in calls]
+        return fixed if any(map(is_not, fixed, calls)) else calls
+
+    def repair_calls(self, calls: list[object]) -> list[object]:
+        """Repair the calls of a message, which are whole."""
+        fixed = [
+            self._begin(number, one) if type(one) is dict else one
+            for number, one in enumerate(calls)
+        ]
+        return fixed if any(map(is_not, fixed, calls)) else calls
+
+    def continue_call(self, index: int) -> None:
+        """Note that more arguments of a call passed without a look at them."""
+        self._latest = index
+
+    def _repair_delta(self, call: Json, taken: set[int]) -> Json:
+        """Repair a fragment; `taken`: the calls that other fragments of its delta belong to."""
+        told = call.get("index")
+        index = self._find(told, get_text(call, "id"), _read_name(call), taken)
+        taken.add(index)
+        self._latest = index
+        repaired = self._continue(index, call) if index in self._calls else self._begin(index, call)
+        if index == told and type(told) is int:
+            return repaired
+        return {"index": index, **{key: repaired[key] for key in repaired if key != "index"}}
+
+    def _find(self, told: object, identity: str, name: str, taken: set[int]) -> int:
+        """Find the call that a fragment belongs to; return a free index for a call that begins."""
+        free = max(self._calls, default=-1) + 1
+        known = self._by_id.get(identity) if identity else None
+        if type(told) is not int:
+            # Without an index, only an id or a name shows that another call begins.
+            if known is not None and not (name and known in taken):
+                return known
+            return free if identity or name or self._latest < 0 else self._latest
+        at = self._moved.get(told, told)
+        call = self._calls.get(at)
+        if call is None:
+            return at if known is None or name else known
+        if not (name and at in taken):
+            if not identity or call.identity == identity:
+                return at
+            if known is not None or not (name and call.identity):
+                return at if known is None else known
+        self._moved[told] = free  # Gemini's and Ollama's are all 0
+        return free
+
+    def _begin(self, index: int, call: Json) -> Json:
+        identity, name = get_text(call, "id"), _read_name(call)
+        self._calls[index] = _Call(identity, name)
+        if identity:
+            self._by_id.setdefault(identity, index)
+        given = self._ids.give(identity, name)
+        repaired = _repair_text(call)
+        if given != call.get("id"):
+            repaired = {**repaired, "id": given}
+        if type(call.get("type")) is not str or not call["type"]:
+            repaired = {**repaired, "type": "function"}
+        return repaired
+
+    def _continue(self, index: int, call: Json) -> Json:
+        """Leave out what only the first fragment has: clients add up ids and names, but not empty ones."""
+        begun, name = self._calls[index], _read_name(call)
+        if identity := get_text(call, "id"):
+            self._by_id.setdefault(identity, index)
+            begun.identity = begun.identity or identity
+        repaired = _repair_text(call)
+        if repaired.get("id", "") != "":
+            repaired = {key: held for key, held in repaired.items() if key != "id"}
+        if begun.name or not name:
+            for key in _TOOLS:
+                if isinstance(tool := repaired.get(key), dict) and tool.get("name", "") != "":
+                    kept = {member: held for member, held in tool.items() if member != "name"}
+                    repaired = {**repaired, key: kept}
+        begun.name = begun.name or name
+        return repaired
+
+
+def _read_name(call: Json) -> str:
+    tools = (call.get(key) for key in _TOOLS)
+    return next(
+        (name for one in tools if isinstance(one, dict) if (name := get_text(one, "name"))), ""
+    )
+
+
+def _repair_text(call: Json) -> Json:
+    """Write arguments as a text."""
+    for key, member in _TOOLS.items():
+        tool = call.get(key)
+        if isinstance(tool, dict) and type(tool.get(member, "")) is not str:
+            call = {**call, key: {**tool, member: read_arguments(tool[member])}}
+    return call
+
+
+def write_ids(message: Json, ids: HistoryIds) -> Json:
+    """Write the ids of a message's calls, or of the call that it is the result of."""
+    if identity := get_text(message, "tool_call_id"):
+        written = ids.write_result(identity)
+        return message if written == identity else {**message, "tool_call_id": written}
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        if message.get("role") != "assistant":
+            ids.end_turn()
+        return message
+    edited = [_write_id(call, ids) for call in calls]
+    return {**message, "tool_calls": edited} if any(map(is_not, edited, calls)) else message
+
+
+def _write_id(call: Any, ids: HistoryIds) -> Any:
+    identity = call.get("id") if isinstance(call, dict) else None
+    if not isinstance(identity, str) or not identity:
+        return call
+    written = ids.write_call(identity)
+    return call if written == identity else {**call, "id": written}
