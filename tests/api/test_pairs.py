@@ -19,8 +19,8 @@ from tests.support.rows import each_row, told_together
 from tests.support.stage import Stage
 from tests.support.upstream import End, Exchange, Script
 
-COLOGNE = ToolCall("call_1", "weather", {"city": "Köln", "days": [1, 2.5, None]})
-BONN = ToolCall("toolu_2", "weather", {"city": 'Bonn "am" \\Rhein\n🎉'})
+COLOGNE = ToolCall("call_k3tq81wz", "weather", {"city": "Köln", "days": [1, 2.5, None]})
+BONN = ToolCall("toolu_7f3kq92m", "weather", {"city": 'Bonn "am" \\Rhein\n🎉'})
 SAID = {
     "text": Content('Grüße, "Welt"!\n🎉'),
     "thinking": Content("42", thinking="Let me\nthink."),
@@ -28,7 +28,7 @@ SAID = {
     "filtered": Content("I will", finish="content_filter"),
     "call": Content(calls=[COLOGNE], finish="tool_calls"),
     "text and calls": Content("Both.", calls=[COLOGNE, BONN], finish="tool_calls"),
-    "call without arguments": Content(calls=[ToolCall("call_3", "now", {})], finish="tool_calls"),
+    "call without arguments": Content(calls=[ToolCall("call_m8v20xpe", "now", {})], finish="tool_calls"),
     "cached": Content("Hi", used=Used(1000, 50, 900)),
     "written": Content("Hi", used=Used(1000, 50, 300, 600)),
     "all cached": Content("Hi", used=Used(1000, 1, 1000)),

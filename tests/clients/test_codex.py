@@ -74,7 +74,7 @@ async def test_a_shell_call_and_its_result(
     stage: Stage, tmp_path: Path, provider: Provider
 ) -> None:
     """The provider sees its own call and the output of the command."""
-    call = ToolCall("call_1", "exec_command", {"cmd": "echo made-$((40+2)) | tee made.txt"})
+    call = ToolCall("call_k3tq81wz", "exec_command", {"cmd": "echo made-$((40+2)) | tee made.txt"})
     first = Content("I look.", calls=[call], finish="tool_calls")
     stage.alpha.play(provider.stream(first), provider.stream(Content("It is 42.")))
     told = await ask(stage.gateway, stage.key, tmp_path, stage.fresh(provider.kind))
@@ -82,7 +82,7 @@ async def test_a_shell_call_and_its_result(
     assert (tmp_path / "work" / "made.txt").read_text() == "made-42\n"
     assert "It is 42." in told.out
     answered = json.dumps(stage.alpha.last.json)
-    assert "call_1" in answered
+    assert "call_k3tq81wz" in answered
     assert "made-42" in answered
 
 
@@ -119,7 +119,7 @@ async def test_a_patch_by_the_custom_tool(
     gateway.config.write_text(text.replace("plain/0", MODEL_WITH_PATCHES), "utf-8")
     gateway.start()
     patch = "*** Begin Patch\n*** Add File: made.txt\n+Grüße\n*** End Patch\n"
-    call = ToolCall("call_1", "apply_patch", {"input": patch})
+    call = ToolCall("call_k3tq81wz", "apply_patch", {"input": patch})
     first = CHAT_PROVIDER.stream(Content(calls=[call], finish="tool_calls"))
     alpha.play(first, CHAT_PROVIDER.stream(Content("Done.")))
     told = await ask(gateway, running.callers["rich"].key, tmp_path, MODEL_WITH_PATCHES)

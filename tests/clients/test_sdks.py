@@ -18,7 +18,7 @@ from tests.support.rows import each_row
 from tests.support.stage import Stage
 
 TOOL_LOOP: Final = (
-    Content(calls=[ToolCall("call_1", "weather", {"city": "Köln"})], finish="tool_calls"),
+    Content(calls=[ToolCall("call_k3tq81wz", "weather", {"city": "Köln"})], finish="tool_calls"),
     Content("It is sunny."),
 )
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from gateway.dialects.call_ids import ReplyIds
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import seal
 from gateway.dialects.messages.upstream import THINKING, dump_arguments, maybe_thinking, read_blocks
@@ -38,7 +39,8 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
     """Write a chat completion from a message."""
     functions = writer.uses_functions(context.request.body)
     blocks = read_blocks(reply)
-    calls = [_make_call(block) for block in blocks if block.get("type") == "tool_use"]
+    ids = ReplyIds(context)
+    calls = [_make_call(block, ids) for block in blocks if block.get("type") == "tool_use"]
     thinking = [one for block in blocks if (one := maybe_thinking(block))]
     text, reasoning = _join(blocks, "text"), _join(blocks, "thinking")
     stop, details = get_text(reply, "stop_reason"), get_object(reply, "stop_details")
@@ -79,10 +81,14 @@ def cite(citation: Json, start: int, end: int) -> Json:
     return writer.make_annotation({"start_index": start, "end_index": end, **page})
 
 
-def _make_call(block: Json) -> Json:
+def _make_call(block: Json, ids: ReplyIds) -> Json:
     arguments = dump_arguments(block.get("input"))
     function = {"name": block.get("name"), "arguments": arguments or writer.NO_ARGUMENTS}
-    return {"id": block.get("id"), "type": "function", "function": function}
+    return {
+        "id": ids.give(block.get("id"), block.get("name")),
+        "type": "function",
+        "function": function,
+    }
 
 
 def read_ending(

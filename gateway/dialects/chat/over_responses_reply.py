@@ -12,11 +12,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
+from gateway.dialects.call_ids import ReplyIds
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import seal
 from gateway.dialects.pivot import make_usage
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.history import maybe_phase, maybe_reasoning
+from gateway.dialects.responses.places import Places
 from gateway.dialects.responses.stream import read_items
 from gateway.dialects.wire.failures import read_error
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
@@ -50,7 +52,7 @@ _TEXTS: Final = {
 }
 """By the event's type: the key of the chat delta, the array of the item that the text belongs to,
 and the key of the text."""
-_Place = tuple[int | str, tuple[str, int]]
+_Place = tuple[int, tuple[str, int]]
 """An item, and the place of a text in it."""
 
 
@@ -115,7 +117,8 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
             sources += (
                 writer.make_annotation(writer.move_source(one, start)) for one in part.sources
             )
-    calls = [_make_call(item, kind) for item in items if (kind := maybe_kind(item))]
+    ids = ReplyIds(context)
+    calls = [_make_call(item, kind, ids) for item in items if (kind := maybe_kind(item))]
     text, refusal, reasoning = texts.values()
     images = [image for item in items if (image := maybe_image(item))]
     message = writer.make_message(
@@ -147,9 +150,9 @@ def read_arguments(item: Json, kind: writer.ToolKind) -> str:
     return given or (writer.NO_ARGUMENTS if kind == "function" else "")
 
 
-def _make_call(item: Json, kind: writer.ToolKind) -> Json:
+def _make_call(item: Json, kind: writer.ToolKind, ids: ReplyIds) -> Json:
     tool = {"name": item.get("name"), writer.ARGUMENTS[kind]: read_arguments(item, kind)}
-    return {"id": item.get("call_id"), "type": kind, kind: tool}
+    return {"id": ids.give(item.get("call_id"), item.get("name")), "type": kind, kind: tool}
 
 
 def to_finish_reason(reply: Json, *, called: bool, functions: bool) -> str:
@@ -182,16 +185,17 @@ class _Call:
 class ChunkWriter(writer.ChoiceWriter):
     """An `EventWriter` of chat chunks."""
 
-    __slots__ = ("_calls", "_paragraphs", "_response", "_sources", "_text_starts")
+    __slots__ = ("_calls", "_paragraphs", "_places", "_response", "_sources", "_text_starts")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
-        self._calls: dict[int | str, _Call] = {}
+        self._calls: dict[int, _Call] = {}
         self._text_starts: dict[_Place, int] = {}
         """The number of characters of content before each text that has come."""
         self._sources: defaultdict[_Place, list[Json]] = defaultdict(list)
         """The pages that texts are based on: they wait for the end of the item."""
         self._paragraphs = Paragraphs()
+        self._places = Places()
         self._response: Json = {}
         """The response in the terminal event."""
 
@@ -213,20 +217,20 @@ class ChunkWriter(writer.ChoiceWriter):
     def _add_text(self, event: Json) -> None:
         """Write a fragment, or a whole text unless fragments of it have come."""
         key, array, held = _TEXTS[event["type"]]
-        item, index = _find_item(event), event.get(f"{array}_index")
+        item, index = self._places.find(event), event.get(f"{array}_index")
         place = (array, index if isinstance(index, int) else 0)
         # `done` repeats the whole text.
         if held == "delta" or (item, place) not in self._text_starts:
             self._write_part(Part(key, place, get_text(event, held)), item)
 
-    def _write_part(self, part: Part, item: int | str) -> None:
+    def _write_part(self, part: Part, item: int) -> None:
         if part.text:
             self._write_text(part.key, self._paragraphs.separate(part, item))
             self._text_starts.setdefault((item, part.place), self._content_chars - len(part.text))
 
     def _add_source(self, event: Json) -> None:
         index = event.get("content_index")
-        where = _find_item(event), ("content", index if isinstance(index, int) else 0)
+        where = self._places.find(event), ("content", index if isinstance(index, int) else 0)
         self._sources[where] += read_sources({"annotations": [event.get("annotation")]})
 
     def _write_sources(self, where: _Place, final: Sequence[Json]) -> None:
@@ -240,14 +244,14 @@ class ChunkWriter(writer.ChoiceWriter):
             )
 
     def _open_item(self, event: Json) -> None:
-        item = get_object(event, "item")
+        item, where = get_object(event, "item"), self._places.find(event)
         if kind := maybe_kind(item):
-            self._find_call(item, kind, _find_item(event))
+            self._find_call(item, kind, where)
         # Taken before the text: what is sealed behind it would be a block of its own.
         elif phase := maybe_phase(item):
             self._note_state(phase)
 
-    def _find_call(self, item: Json, kind: writer.ToolKind, where: int | str) -> _Call:
+    def _find_call(self, item: Json, kind: writer.ToolKind, where: int) -> _Call:
         """Return an item's call; begin it if it is new."""
         call = self._calls.get(where)
         if call is None:
@@ -257,18 +261,21 @@ class ChunkWriter(writer.ChoiceWriter):
 
     def _add_arguments(self, event: Json) -> None:
         """Write a fragment; without the call's announcement, the complete item has the arguments."""
-        call, fragment = self._calls.get(_find_item(event)), get_text(event, "delta")
+        call, fragment = self._calls.get(self._places.find(event)), get_text(event, "delta")
         if call is not None and fragment:
             call.has_arguments = True
             self._write_arguments(call.number, fragment, call.kind)
 
     def _close_arguments(self, event: Json) -> None:
-        call = self._calls.get(_find_item(event))
+        call = self._calls.get(self._places.find(event))
         if call is not None and get_text(event, writer.ARGUMENTS[call.kind]):
             self._complete(call, event)
 
     def _close_item(self, event: Json) -> None:
-        item, where = get_object(event, "item"), _find_item(event)
+        self._write_item(self._places.find(event), get_object(event, "item"))
+
+    def _write_item(self, where: int, item: Json) -> None:
+        """Write what an item has that did not come before."""
         if kind := maybe_kind(item):
             # Upstreams that announce no item have sent nothing of the call before.
             self._complete(self._find_call(item, kind, where), item)
@@ -291,6 +298,8 @@ class ChunkWriter(writer.ChoiceWriter):
 
     def _note_end(self, event: Json) -> None:
         self._response = get_object(event, "response")
+        for where, item in self._places.list_unsaid(read_items(self._response)):
+            self._write_item(where, item)
 
     _WRITERS: ClassVar[dict[str, Callable[[ChunkWriter, Json], None]]] = {
         "response.output_item.added": _open_item,
@@ -306,11 +315,3 @@ class ChunkWriter(writer.ChoiceWriter):
         "response.failed": _note_end,
     }
     """Keys are event types; what is not here says nothing to a chat caller."""
-
-
-def _find_item(event: Json) -> int | str:
-    """Return what identifies an item: its index, else its id."""
-    index = event.get("output_index")
-    if isinstance(index, int):
-        return index
-    return get_text(event, "item_id") or get_text(get_object(event, "item"), "id")

@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Final, Literal
 
 from gateway.dialects.base import EventWriter
+from gateway.dialects.call_ids import ReplyIds
 from gateway.dialects.chat.state import ID_PREFIX, STATE, seal, seal_id
 from gateway.dialects.chat.stream import DONE
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage, Target
@@ -178,7 +179,7 @@ def carry_state(message: Json, sealed: str, context: ReplyContext) -> None:
     if context.is_pivot:
         message[STATE] = {"sealed": sealed}
     elif calls := message.get("tool_calls"):
-        calls[0]["id"] = seal_id(calls[0]["id"] or "", sealed)
+        calls[0]["id"] = seal_id(calls[0]["id"], sealed)
 
 
 def make_completion(message: Json, finish_reason: str, context: ReplyContext, usage: Json) -> Json:
@@ -199,7 +200,7 @@ class ChoiceWriter(EventWriter):
     """The part of an `EventWriter` that writes the chunks of the one choice."""
 
     __slots__ = (
-        "_chunk_end", "_content_chars", "_context", "_count", "_functions", "_head", "_listed",
+        "_chunk_end", "_content_chars", "_context", "_count", "_functions", "_head", "_ids", "_listed",
         "_state", "_wants_usage",
     )  # fmt: skip
 
@@ -213,6 +214,7 @@ class ChoiceWriter(EventWriter):
             "model": request.model,
         }
         self._context = context
+        self._ids = ReplyIds(context)
         self._state: list[Json] = []
         """The blocks or items that the upstream wants back with the next call."""
         self._functions = uses_functions(request.body)
@@ -252,10 +254,11 @@ class ChoiceWriter(EventWriter):
         """Write a call's first fragment; return the call's number."""
         number = self._count
         self._count += 1
+        identity = self._ids.give(identity, name)
         # Calls come back with the next request in every client; other members may be dropped.
         if self._state:
             sealed = seal(self._state, self._context.provider_tag)
-            identity, self._state = seal_id(str(identity or ""), sealed), []
+            identity, self._state = seal_id(identity, sealed), []
         tool = {"name": name, ARGUMENTS[kind]: ""}
         self._write_call(number, {"id": identity, "type": kind}, kind, tool)
         return number

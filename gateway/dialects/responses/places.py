@@ -1,0 +1,93 @@
+"""The items of a Responses stream, told apart where the upstream leaves out their indexes or ids.
+
+An event belongs to an item by these signs, a stronger one before a weaker one: `output_index`, an id,
+the kind of its item. Items begin with `output_item.added`, in order; what is done repeats what came.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.records import Json
+from gateway.dialects.wire.jsonbytes import get_object, get_text
+
+_ADDED: Final = "response.output_item.added"
+_DONE: Final = "response.output_item.done"
+_KINDS: Final = {
+    "custom_tool_call_input": "custom_tool_call",
+    "function_call_arguments": "function_call",
+    "output_text": "message",
+    "reasoning_summary_text": "reasoning",
+    "reasoning_text": "reasoning",
+    "refusal": "message",
+}
+"""The type of the item by the part of an event's type that names what it brings."""
+
+
+class Places:
+    """The places of the items so far."""
+
+    __slots__ = ("_announced", "_done", "_kinds", "_named")
+
+    def __init__(self) -> None:
+        self._kinds: dict[int, str] = {}
+        """The type of each item."""
+        self._named: dict[str, list[int]] = {}
+        """The items by their ids, and by those of their calls, which some upstreams repeat."""
+        self._done: set[int] = set()
+        self._announced = False
+        """Items begin with an event of their own."""
+
+    def find(self, event: Json) -> int:
+        """Return the index of the item that an event is of, which may begin with it."""
+        index, kind = event.get("output_index"), get_text(event, "type")
+        if type(index) is int and index in self._kinds and kind != _DONE:
+            return index
+        item = get_object(event, "item")
+        names = [get_text(event, "item_id"), get_text(item, "id"), get_text(item, "call_id")]
+        item_kind = get_text(item, "type") or _KINDS.get(
+            kind.split(".")[1] if "." in kind else "", ""
+        )
+        if type(index) is not int:
+            index = self._free if kind == _ADDED else self._guess(names, item_kind, kind)
+        self._announced = self._announced or kind == _ADDED
+        self._kinds.setdefault(index, item_kind)
+        for name in filter(None, names):
+            if index not in (known := self._named.setdefault(name, [])):
+                known.append(index)
+        if kind == _DONE:
+            self._done.add(index)
+        return index
+
+    def list_unsaid(self, items: list[Json]) -> list[tuple[int, Json]]:
+        """Return the items of a whole reply that are not done, each with its index."""
+        unsaid: list[tuple[int, Json]] = []
+        seen: dict[str, list[int]] = {}
+        for index in sorted(self._kinds):
+            seen.setdefault(self._kinds[index], []).append(index)
+        for item in items:
+            known = seen.get(get_text(item, "type"))
+            index = known.pop(0) if known else self._free
+            if index not in self._done:
+                unsaid.append(
+                    (self.find({"type": _DONE, "output_index": index, "item": item}), item)
+                )
+        return unsaid
+
+    @property
+    def _free(self) -> int:
+        return max(self._kinds, default=-1) + 1
+
+    def _guess(self, names: list[str], item_kind: str, kind: str) -> int:
+        """Find the item of an event without an index: the first that is not done for `done`, else the last."""
+        named = [index for name in names for index in self._named.get(name, ())]
+        if any(names) and not named and not self._announced and kind.endswith(".delta"):
+            return self._free
+        alike = [index for index in sorted(self._kinds) if self._kinds[index] == item_kind]
+        for found in (named, alike):
+            if waiting := [index for index in found if index not in self._done]:
+                return waiting[0] if kind == _DONE else waiting[-1]
+        if named:
+            return named[-1]
+        is_repeated = bool(alike) and kind.endswith(".done") and kind != _DONE
+        return alike[-1] if is_repeated else self._free
