@@ -20,6 +20,7 @@ MAX_ID_CHARS: Final = 64
 """The longest id that OpenAI's Responses API and Claude at Bedrock take. Other vendors state no limit."""
 _MARK: Final = "-gw2-"
 _HEX_CHARS: Final = 8
+"""Hex characters of a reply's mark: enough to tell the replies of a conversation apart."""
 _MARKED: Final = re.compile(rf"(.+){_MARK}([0-9a-f]{{8}})-[0-9a-f]{{8}}", re.DOTALL)
 _RANDOM: Final = re.compile(r"(?=[A-Za-z]*\d)[A-Za-z0-9]{8,}")
 """What an id has that does not repeat: ids that count have fewer characters, or no digits among them."""
@@ -46,6 +47,7 @@ def _shape_openai(identity: str) -> str:
 
 _MISTRAL: Final = re.compile(r"[a-zA-Z0-9]{9}")
 _OPENAI_CHARS: Final = 40
+"""The longest id that OpenAI's chat completions take."""
 SHAPES: Final[dict[History, Callable[[str], str]]] = {
     "any": shorten_id,
     "mistral": _shape_mistral,

@@ -28,7 +28,9 @@ SAID = {
     "filtered": Content("I will", finish="content_filter"),
     "call": Content(calls=[COLOGNE], finish="tool_calls"),
     "text and calls": Content("Both.", calls=[COLOGNE, BONN], finish="tool_calls"),
-    "call without arguments": Content(calls=[ToolCall("call_m8v20xpe", "now", {})], finish="tool_calls"),
+    "call without arguments": Content(
+        calls=[ToolCall("call_m8v20xpe", "now", {})], finish="tool_calls"
+    ),
     "cached": Content("Hi", used=Used(1000, 50, 900)),
     "written": Content("Hi", used=Used(1000, 50, 300, 600)),
     "all cached": Content("Hi", used=Used(1000, 1, 1000)),

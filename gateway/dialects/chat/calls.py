@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import is_not
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects.call_ids import HistoryIds, ReplyIds
 from gateway.dialects.records import Json
@@ -162,9 +162,8 @@ def write_ids(message: Json, ids: HistoryIds) -> Json:
     return {**message, "tool_calls": edited} if any(map(is_not, edited, calls)) else message
 
 
-def _write_id(call: Any, ids: HistoryIds) -> Any:
-    identity = call.get("id") if isinstance(call, dict) else None
-    if not isinstance(identity, str) or not identity:
+def _write_id(call: object, ids: HistoryIds) -> object:
+    if not isinstance(call, dict) or not (identity := get_text(call, "id")):
         return call
     written = ids.write_call(identity)
     return call if written == identity else {**call, "id": written}
