@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, uses_functions
+from gateway.dialects.earlier import pair_calls, tell
 from gateway.dialects.records import CompletionRequest, Json, ReplyUsage, Target
 from gateway.dialects.wire.fields import Field
-from gateway.dialects.wire.jsonbytes import get_object
+from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.usage import make_cache_details, make_chat_usage
 from gateway.errors import BadRequest
 
@@ -79,6 +80,22 @@ def read_parts(content: Field, kinds: frozenset[str]) -> Iterator[tuple[str, Fie
         yield kind, part
 
 
+def read_spoken(content: Field) -> Iterator[tuple[str, Field]]:
+    """Yield an earlier reply's parts with their types; of parts that only its vendor knows, their text."""
+    for part in content.read_items():
+        kind = part.get("type")
+        if kind in SPOKEN_PARTS:
+            yield kind, part
+        elif said := tell(kind, part.value):
+            yield "text", part.replace({"text": said})
+
+
+def read_transcript(message: Field) -> str:
+    """Read the words of an earlier reply that was spoken, where no text says them."""
+    audio = None if message.get("content") else message.get("audio")
+    return get_text(audio, "transcript") if isinstance(audio, dict) else ""
+
+
 def copy_mark(name: str, source: Field, made: Json) -> Json:
     """Copy the mark for the upstream's prompt cache (the field of this name), if there is one."""
     mark = source.get(name)
@@ -93,8 +110,9 @@ class Conversation(ABC):
     def __init__(self, messages: Field) -> None:
         self._function_ids: dict[str, str] = {}
         """Calls without an id that wait for a result, by the function's name."""
-        for message in messages.read_items():
-            self._add(message)
+        items = messages.read_items()
+        for place, message in pair_calls(messages.value):
+            self._add(items[place].replace(message))
 
     def _add(self, message: Field) -> None:
         """Add a message, whose role the caller's dialect has checked."""
@@ -104,15 +122,11 @@ class Conversation(ABC):
             case "user":
                 self._add_user(message)
             case "assistant":
-                if message.get("audio") is not None:
-                    raise message["audio"].refuse("This model's provider has no audio.")
                 self._add_assistant(message)
             case "tool":
                 self._add_result(message["tool_call_id"].read_text(), message)
             case _:
-                identity = self._function_ids.pop(message["name"].read_text(), None)
-                if identity is None:
-                    raise message["name"].refuse("No function call before it waits for it.")
+                identity = self._function_ids.pop(message["name"].read_text())
                 self._add_result(identity, message)
 
     @abstractmethod

@@ -9,6 +9,7 @@ from gateway.dialects import pivot
 from gateway.dialects.chat.state import read_state
 from gateway.dialects.messages.upstream import maybe_thinking, read_input
 from gateway.dialects.records import Json
+from gateway.dialects.responses.over_chat_tools import INPUT_KEY
 from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url
 
 CACHE_MARK: Final = "cache_control"
@@ -31,9 +32,7 @@ class Turns(pivot.Conversation):
     there all the same: the provider takes no others.
     """
 
-    __slots__ = (
-        "_late", "_leading_system", "_results", "_unanswered", "called", "system", "turns",
-    )  # fmt: skip
+    __slots__ = ("_has_results", "_leading_system", "called", "system", "turns")
 
     def __init__(self, messages: Field, *, leading_system: bool) -> None:
         """Write the messages as turns. Raises BadRequest, naming what cannot be carried over."""
@@ -43,14 +42,9 @@ class Turns(pivot.Conversation):
         self.turns: list[Json] = []
         self.called: list[str] = []
         """Names of the tools that were called, in order."""
-        self._results = 0
-        """Results at the head of the last turn; 0 when none opened it."""
-        self._unanswered: set[str] = set()
-        """Calls of the last turn that wait for a result."""
-        self._late: list[Json] = []
-        """Instructions that wait for the results of calls, which must directly follow the calls."""
+        self._has_results = False
+        """The last turn begins with results."""
         super().__init__(messages)
-        self._add_late()
         if not self.turns:
             raise messages.refuse(
                 "This model's provider needs a message with some text that is neither a system nor "
@@ -61,44 +55,40 @@ class Turns(pivot.Conversation):
         blocks = _translate_content(message["content"], pivot.TEXT_PARTS)
         if self._leading_system or not self.turns:
             self.system += blocks
-        elif self._unanswered:  # the upstream refuses a call whose results do not follow it
-            self._late += blocks
         else:
             self._append("system", blocks)
 
-    def _add_late(self) -> None:
-        """Append the instructions that waited."""
-        late, self._late = self._late, []
-        self._append("system", late)
-
     def _add_user(self, message: Field) -> None:
         blocks = _translate_content(message["content"], pivot.ALL_PARTS)
-        self._add_late()
-        if self._results:  # the upstream wants results and the user's next words in one turn
+        if self._has_results:  # the upstream wants results and the user's next words in one turn
             self.turns[-1]["content"] += blocks
         else:
             self._append("user", blocks)
 
     def _add_assistant(self, message: Field) -> None:
         """Add an assistant turn, its thinking only as the upstream signed it."""
-        blocks = _translate_content(message["content"], pivot.SPOKEN_PARTS)
+        blocks = _translate_spoken(message["content"]) + _make_text(pivot.read_transcript(message))
         if isinstance(refusal := message.get("refusal"), str):
             blocks += _make_text(refusal)
         if message.get("tool_calls"):
             for call in message["tool_calls"].read_items():
-                if call.read_object().get("type", "function") != "function":
-                    raise call["type"].refuse("This model's provider takes functions alone.")
-                blocks.append(self._call(call["function"], call["id"].read_text()))
+                blocks.append(self._call(call, call["id"].read_text()))
         if message.get("function_call") is not None:
             identity = f"function_{len(self.called)}"
-            blocks.append(self._call(message["function_call"], identity))
+            blocks.append(self._call_function(message["function_call"], identity))
             self._function_ids[self.called[-1]] = identity
-        self._add_late()
         # Thinking must stand before the text and calls that it led to, and never alone.
         self._append("assistant", blocks and read_state(message.value, maybe_thinking) + blocks)
-        self._unanswered = {block["id"] for block in blocks if block["type"] == "tool_use"}
 
-    def _call(self, function: Field, identity: str) -> Json:
+    def _call(self, call: Field, identity: str) -> Json:
+        """Write a call; the text of a custom tool is its one argument."""
+        if call.get("type") != "custom":
+            return self._call_function(call["function"], identity)
+        name, said = call["custom"]["name"].read_text(), call["custom"]["input"].read_string()
+        self.called.append(name)
+        return {"type": "tool_use", "id": identity, "name": name, "input": {INPUT_KEY: said}}
+
+    def _call_function(self, function: Field, identity: str) -> Json:
         name, arguments = pivot.read_function_call(function)
         self.called.append(name)
         return {"type": "tool_use", "id": identity, "name": name, "input": read_input(arguments)}
@@ -110,21 +100,17 @@ class Turns(pivot.Conversation):
             content = _translate_content(message["content"], pivot.ALL_PARTS)
         if content and (not isinstance(content, str) or content.strip()):
             result["content"] = content
-        if self._results:  # results have to lead the turn, in front of the user's words
-            self.turns[-1]["content"].insert(self._results, result)
-            self._results += 1
+        if self._has_results:  # results of one turn go back in one turn
+            self.turns[-1]["content"].append(result)
         else:
             self._append("user", [result])
-            self._results = 1
-        self._unanswered.discard(identity)
-        if not self._unanswered:
-            self._add_late()
+            self._has_results = True
 
     def _append(self, role: str, blocks: list[Json]) -> None:
         """Append a turn unless it is empty: the upstream refuses empty turns."""
         if blocks:
             self.turns.append({"role": role, "content": blocks})
-            self._results = 0
+            self._has_results = False
 
 
 def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
@@ -135,10 +121,22 @@ def _translate_content(content: Field, kinds: frozenset[str]) -> list[Json]:
         return _make_text(content.value)
     blocks: list[Json] = []
     for kind, part in pivot.read_parts(content, kinds):
-        is_said = kind in pivot.SPOKEN_PARTS
-        made = _make_text(part[kind].read_string()) if is_said else [_FILES[kind](part[kind])]
+        is_text = kind == "text"
+        made = _make_text(part[kind].read_string()) if is_text else [_FILES[kind](part[kind])]
         blocks += (pivot.copy_mark(CACHE_MARK, part, block) for block in made)
     return blocks
+
+
+def _translate_spoken(content: Field) -> list[Json]:
+    """Write an assistant's content as text blocks."""
+    if content.value is None:
+        return []
+    if isinstance(content.value, str):
+        return _make_text(content.value)
+    said = (
+        (part, _make_text(part[kind].read_string())) for kind, part in pivot.read_spoken(content)
+    )
+    return [pivot.copy_mark(CACHE_MARK, part, block) for part, made in said for block in made]
 
 
 def _make_text(text: str) -> list[Json]:

@@ -77,6 +77,7 @@ class _Items(pivot.Conversation):
         """Add the reasoning that the upstream encrypted, then the texts, then the calls."""
         begin = len(self.items)
         content = _translate_spoken(message["content"])
+        content += _make_spoken("text", pivot.read_transcript(message))
         if (refusal := message["refusal"]).value is not None:
             content += _make_spoken("refusal", refusal.read_string())
         if content:
@@ -109,16 +110,13 @@ class _Items(pivot.Conversation):
 
     def _add_call(self, call: Field) -> None:
         identity = call["id"].read_text()
-        match call.read_object().get("type", "function"):
-            case "function":
-                self._add_function(call["function"], identity)
-            case "custom":
-                tool = call["custom"]
-                self._custom_ids.add(identity)
-                held = {"name": tool["name"].read_text(), "input": tool["input"].read_string()}
-                self.items.append({"type": "custom_tool_call", "call_id": identity, **held})
-            case _:
-                raise call["type"].refuse("This model's provider takes: custom, function.")
+        if call.get("type") != "custom":
+            self._add_function(call["function"], identity)
+            return
+        tool = call["custom"]
+        self._custom_ids.add(identity)
+        held = {"name": tool["name"].read_text(), "input": tool["input"].read_string()}
+        self.items.append({"type": "custom_tool_call", "call_id": identity, **held})
 
     def _add_function(self, function: Field, identity: str) -> str:
         """Add a call; return the function's name."""
@@ -144,7 +142,7 @@ def _translate_spoken(content: Field) -> list[Json]:
         return []
     if isinstance(content.value, str):
         return _make_spoken("text", content.value)
-    said = pivot.read_parts(content, pivot.SPOKEN_PARTS)
+    said = pivot.read_spoken(content)
     return [made for kind, part in said for made in _make_spoken(kind, part[kind].read_string())]
 
 

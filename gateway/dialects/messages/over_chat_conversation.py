@@ -7,17 +7,19 @@ then what else the user said. They are put in front of everything the user said 
 assistant's turn, because a chat upstream wants them right behind the calls.
 
 Pictures become data URLs, PDF documents file parts, text documents text. What only the vendor's own
-servers can resolve (files, search results) is refused. `citations` are advice to the upstream and left
-out, and so is `cache_control` where it takes none.
+servers can resolve (files) is refused, but of what they did in earlier turns the text is carried.
+`citations` are advice to the upstream and left out, and so is `cache_control` where it takes none.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import STATE, add_state
+from gateway.dialects.earlier import pair_calls, tell
 from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages.upstream import THINKING
 from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
@@ -178,7 +180,9 @@ def translate_conversation(
         else:
             joined = writer.BLOCK_SEPARATOR.join(_read_texts(message["content"]))
             out.append({"role": "system", "content": joined})
-    return out + said
+    if not (out := out + said):
+        raise messages.refuse("at least one message must have content that can be carried over.")
+    return [message for _, message in pair_calls(out)]
 
 
 def _translate_system(system: MessagesField) -> list[Json]:
@@ -232,26 +236,31 @@ def _translate_assistant(content: MessagesField) -> Json:
     """Write the text as one string, since its blocks are one flow, and the tool calls behind it."""
     if isinstance(content.value, str):
         return {"role": "assistant", "content": content.value}
-    text = reasoning = ""
+    flows = [""]
+    reasoning = ""
     calls: list[Json] = []
     seals: list[str] = []
     for block in content.read_items():
         kind = block["type"].read_string()
         if kind == "text":
-            text += block["text"].read_string()
+            flows[-1] += block["text"].read_string()
         elif kind == "tool_use":
             calls.append(_translate_tool_use(block))
         elif kind in THINKING:
             reasoning += get_text(block.value, "thinking")
             seals.append(get_text(block.value, "signature") or get_text(block.value, "data"))
         else:
-            raise block.refuse_type("in an assistant's turn a content block", kind)
+            flows += [tell(kind, block.value), ""]
+    text = writer.BLOCK_SEPARATOR.join(filter(None, flows))
     message: Json = {"role": "assistant", "content": text}
     if calls:  # OpenAI itself writes null, not an empty text, beside calls
         message |= {"content": text or None, "tool_calls": calls}
     if seals:
         add_state(message, seals, [reasoning])
     return message
+
+
+_EMPTY: Final = {"role": "assistant", "content": ""}
 
 
 def _translate_tool_use(block: MessagesField) -> Json:
@@ -266,6 +275,8 @@ def _translate_tool_use(block: MessagesField) -> Json:
 def _append_assistant(out: list[Json], message: Json) -> None:
     """Append a message; assistant turns in a row become one, so that results follow all calls."""
     last = out[-1] if out else {}
+    if message == _EMPTY:  # of what a vendor's servers did, nothing may be left
+        return
     if last.get("role") != "assistant":
         out.append(message)
         return
@@ -294,6 +305,8 @@ def _translate_content(content: MessagesField, *, links: bool = False) -> list[J
 def _translate_block(block: MessagesField, *, links: bool) -> list[Json]:
     """Write the parts of one block: a document with a context is more than one."""
     kind = block["type"].read_string()
+    if _EARLIER.fullmatch(kind):
+        return [make_text(said)] if (said := tell(kind, block.value)) else []
     if kind not in _BLOCKS:
         raise block.refuse_type("a content block", kind)
     if kind == "document":
@@ -372,6 +385,8 @@ def _make_data_url(source: MessagesField) -> str:
     return f"data:{media_type};base64,{data}"
 
 
+_EARLIER: Final = re.compile("(server|mcp)_tool_use|[a-z_]+_tool_result|compaction|fallback")
+"""Kinds of what the vendor's servers did, which some callers repeat as words of the user."""
 _BLOCKS: Final[dict[str, Callable[[MessagesField], list[Json]]]] = {
     "text": _translate_text,
     "image": _translate_image,

@@ -15,6 +15,7 @@ from typing import ClassVar, Final
 
 from gateway.dialects.chat.state import ANY_TAG, add_state
 from gateway.dialects.chat.writer import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.earlier import pair_calls, tell
 from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.records import CompletionRequest, Json, Taken, Target
 from gateway.dialects.responses.compaction import REQUEST, TRIGGER, asks_summary, maybe_summary
@@ -34,7 +35,8 @@ DROPPED_ITEMS: Final = frozenset(
         *("tool_search_call", "tool_search_output", "web_search_call"),
     }
 )
-"""Items that only the vendor's servers can use, and calls of tools that are left out."""
+"""Items that only the vendor's servers can use, and calls of tools that are left out. Of what was found
+or done the text is carried."""
 DETAILS: Final = ("auto", "high", "low")
 """How closely a model looks at a picture. Chat lacks Responses' `original`."""
 SEALS: Final = (ANY_TAG, "gAAAA")
@@ -63,6 +65,8 @@ def translate_conversation(body: Field, target: Target) -> list[Json]:
             if conversation.is_over:
                 raise item.refuse(f"An item of the type {TRIGGER} has to be the last one.")
             conversation.add(item)
+    if (lost := conversation.lost) is not None:
+        raise lost["type"].refuse_field()
     if not conversation.turns:
         raise given.refuse("It has no message in it.")
     return conversation.write()
@@ -81,7 +85,9 @@ class _Turn:
 class _Conversation:
     """The turns so far, to which items are added one by one."""
 
-    __slots__ = ("_askers", "_left_out", "_state", "_target", "is_over", "system", "turns")
+    __slots__ = (
+        "_askers", "_left_out", "_state", "_target", "is_over", "lost", "system", "turns",
+    )  # fmt: skip
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -91,6 +97,8 @@ class _Conversation:
         """The turns that called, by the ids of their calls."""
         self._left_out: set[object] = set()
         """The ids of calls that are left out, and their results with them."""
+        self.lost: Field | None = None
+        """An item at the end that is unknown and has no text, so that its meaning would be lost."""
         self._state: list[tuple[str, str]] = []
         """The reasoning before the next thing that the assistant says or calls."""
         self.is_over = False
@@ -104,11 +112,21 @@ class _Conversation:
             raise item["type"].wrong_type("a string")
         if kind in self._ADDERS:
             self._ADDERS[kind](self, item)
+        elif said := tell(kind, item.value):
+            self._tell(item, said)
         elif kind in DROPPED_ITEMS:
             # A result without its call would be refused, so it is left out with the call.
             self._left_out.add(get_text(item.value, "call_id"))
         else:
-            raise item["type"].refuse_field()
+            self.lost = item
+            return
+        self.lost = None
+
+    def _tell(self, item: Field, said: str) -> None:
+        if item.get("role") == "user":
+            self.turns.append(_Turn({"role": "user", "content": said}))
+        else:
+            self._say(said)
 
     def write(self) -> list[Json]:
         out: list[Json] = []
@@ -118,7 +136,7 @@ class _Conversation:
             out += (turn.message, *turn.results)
             if turn.files:
                 out.append({"role": "user", "content": turn.files})
-        return out
+        return [message for _, message in pair_calls(out)]
 
     def _add_message(self, item: Field) -> None:
         content = item["content"]
@@ -126,7 +144,8 @@ class _Conversation:
             case "system" | "developer":
                 self._instruct([*filter(None, _read_texts(content))])
             case "assistant":
-                self._say("".join(_read_texts(content)))
+                if said := "".join(_read_spoken(content)):
+                    self._say(said)
             case "user":
                 self._state.clear()  # its turn did not come
                 parts = pack_parts(self._translate(content))
@@ -208,10 +227,10 @@ class _Conversation:
     def _add_result(self, item: Field) -> None:
         identity = item["call_id"].read_text()
         asker = self._askers.get(identity)
+        result, files = make_result(identity, self._translate(item["output"]))
         if asker is None and identity in self._left_out:
             return
-        result, files = make_result(identity, self._translate(item["output"]))
-        if asker is None:  # the upstream says itself what it thinks of that
+        if asker is None:
             self.turns.append(_Turn(result, files=files))
         else:
             asker.results.append(result)
@@ -236,6 +255,18 @@ def _read_texts(content: Field) -> list[str]:
     if isinstance(content.value, str):
         return [content.value]
     return [_read_text(part) for part in content.read_items()]
+
+
+def _read_spoken(content: Field) -> list[str]:
+    """Read the strings of an earlier reply; of parts that only its vendor knows, their text."""
+    if isinstance(content.value, str):
+        return [content.value]
+    return [
+        part[_TEXT_KEYS[kind]].read_string()
+        if (kind := part["type"].read_text()) in _TEXT_KEYS
+        else tell(kind, part.value)
+        for part in content.read_items()
+    ]
 
 
 def _read_text(part: Field) -> str:

@@ -156,6 +156,10 @@ class Field:
             raise self.wrong_type("an object")
         return self.value.get(key)
 
+    def replace(self, value: Any) -> Self:
+        """Return another value under the same name."""
+        return self.__class__(value, self._key, self._parent)
+
     def read_object(self) -> Json:
         if type(self.value) is not dict:
             raise self.wrong_type("an object")

@@ -1,0 +1,125 @@
+"""Earlier turns that another vendor would refuse for good, put right so that the conversation goes on.
+
+What a vendor's own servers did (searches, code, summaries) becomes text where it has any. Calls get their
+results right behind them: to a call that was interrupted the gateway says so, and a result whose call was
+cut off becomes words of the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from gateway.dialects.records import Json
+
+NO_RESULT: Final = "[There is no result: the call was interrupted.]"
+"""The result of a call that the conversation has none of."""
+NO_CALL: Final = "[The result of an earlier call:]"
+"""Stands before a result whose call the conversation has not any more."""
+_SUMMARIES: Final = frozenset({"compaction"})
+"""Kinds of blocks that stand for all before them: their text is no tool's."""
+_SAID: Final = (
+    *("title", "filename", "url", "source", "text", "content", "stdout", "stderr", "logs"),
+    *("output", "outputs", "results", "error"),
+)
+"""Members with what a tool found, in the order in which they are told."""
+_MAX_LEVELS: Final = 8
+"""Levels of a tool's result: a page that was fetched has six, arrays included."""
+
+
+def tell(kind: str, held: Json) -> str:
+    """Return in words what a block, a part or an item of an unknown kind says; "" for nothing."""
+    if isinstance(held.get("text"), str):
+        return str(held["text"])
+    text = "\n".join(filter(None, map(str.strip, _find_texts(held, 0))))
+    if not text or kind in _SUMMARIES:
+        return text
+    return f"[{kind}:]\n{text}"
+
+
+def _find_texts(held: Any, level: int) -> Iterator[str]:
+    match held:
+        case str():
+            yield held
+        case {"type": "text", "data": str(data)}:  # a document's source
+            yield data
+        case dict() if level < _MAX_LEVELS:
+            for name in _SAID:
+                if name in held:
+                    yield from _find_texts(held[name], level + 1)
+        case list() if level < _MAX_LEVELS:
+            for one in held:
+                yield from _find_texts(one, level + 1)
+        case _:
+            pass
+
+
+def pair_calls(messages: list[Json]) -> list[tuple[int, Json]]:
+    """Return chat messages with results right behind their calls, each with its place in `messages`.
+
+    Calls at the very end are left open: nobody went on without their results.
+    """
+    groups: list[list[tuple[int, Json]]] = []
+    waiting: dict[str, list[tuple[int, Json]]] = {}
+    """Calls without a result, by id: the group of each, and what to say if none comes."""
+    for place, message in enumerate(messages):
+        key = _find_answered(message)
+        if key is None:
+            groups.append([(place, message)])
+            here = len(groups) - 1
+            for called, absent in _list_absent(message):
+                # Of calls of one message with one id, each has its result, in order.
+                if waiting.get(called) and waiting[called][0][0] != here:
+                    _answer(groups, waiting.pop(called))
+                waiting.setdefault(called, []).append((here, absent))
+        elif waiting.get(key):
+            groups[waiting[key].pop(0)[0]].append((place, message))
+        else:
+            groups.append([(place, _write_orphan(message))])
+    for calls in waiting.values():
+        if calls and (calls[0][0] < len(groups) - 1 or len(groups[-1]) > 1):
+            _answer(groups, calls)
+    return [one for group in groups for one in group]
+
+
+def _answer(groups: list[list[tuple[int, Json]]], calls: list[tuple[int, Json]]) -> None:
+    for here, absent in calls:
+        group = groups[here]
+        group.append((group[0][0], absent))
+
+
+def _find_answered(message: Json) -> str | None:
+    """Return which call a message answers: an id, or the name of an old-style function."""
+    match message:
+        case {"role": "tool", "tool_call_id": str(identity)}:
+            return identity
+        case {"role": "function", "name": str(name)}:
+            return f"function {name}"
+        case _:
+            return None
+
+
+def _list_absent(message: Json) -> Iterator[tuple[str, Json]]:
+    """Give the calls of a message, each with the result that says that there is none."""
+    if message.get("role") != "assistant":
+        return
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        match call:
+            case {"id": str(identity)}:
+                yield identity, {"role": "tool", "tool_call_id": identity, "content": NO_RESULT}
+            case _:
+                pass
+    match message.get("function_call"):
+        case {"name": str(name)}:
+            absent = {"role": "function", "name": name, "content": NO_RESULT}
+            yield f"function {name}", absent
+        case _:
+            pass
+
+
+def _write_orphan(message: Json) -> Json:
+    content = message.get("content")
+    if isinstance(content, list):
+        return {"role": "user", "content": [{"type": "text", "text": NO_CALL}, *content]}
+    return {"role": "user", "content": f"{NO_CALL}\n{content}" if content else NO_CALL}
