@@ -18,6 +18,7 @@ from gateway.dialects.chat.over_messages_conversation import CACHE_MARK, Turns
 from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.jsonbytes import get_object
 from gateway.money import WEB_SEARCH
 
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
@@ -232,6 +233,9 @@ EFFORTS: Final = {
 """The upstream's effort by chat's; `none` asks for no reasoning."""
 BUDGETS_TOKENS: Final = {"low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens of thinking for each effort, from the upstream's least, each twice the one before."""
+_THINKS: Final = frozenset({"adaptive", "enabled"})
+MIN_TOP_P: Final = 0.95
+"""The least that the upstream takes while it thinks."""
 MIN_BUDGET_TOKENS: Final = 1024
 """Tokens of thinking: the upstream refuses fewer. The budget must also stay below `max_tokens`."""
 
@@ -259,7 +263,31 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     made |= {name: body.value[name] for name in PASSED if name in body.value}
     if request.stream:
         made["stream"] = True
-    return made
+    return _settle(made)
+
+
+def _settle(made: Json) -> Json:
+    """Leave out the fields that the upstream refuses beside others.
+
+    It thinks neither before a forced call nor behind the beginning of its reply, draws thoughts with its
+    own settings, and takes one of `temperature` and `top_p`.
+    """
+    thinking, left = get_object(made, "thinking"), set[str]()
+    if thinking.get("type") in _THINKS:
+        budget, most = thinking.get("budget_tokens"), made["max_tokens"] - 1
+        has_room = True
+        if type(budget) is int and budget > most:
+            made["thinking"] = {**thinking, "budget_tokens": most}
+            has_room = most >= MIN_BUDGET_TOKENS
+        if not has_room or is_forced(made) or made["messages"][-1]["role"] == "assistant":
+            left.add("thinking")
+        else:
+            left |= {"temperature", "top_k"}
+            if made.get("top_p", 1) < MIN_TOP_P:
+                left.add("top_p")
+    if "temperature" in made.keys() - left:
+        left.add("top_p")
+    return {name: made[name] for name in made if name not in left}
 
 
 def _has_marks(made: Json) -> bool:

@@ -113,7 +113,10 @@ class _Conversation:
         if kind in self._ADDERS:
             self._ADDERS[kind](self, item)
         elif said := tell(kind, item.value):
-            self._tell(item, said)
+            if item.get("role") == "user":
+                self.turns.append(_Turn({"role": "user", "content": said}))
+            else:
+                self._say(said)
         elif kind in DROPPED_ITEMS:
             # A result without its call would be refused, so it is left out with the call.
             self._left_out.add(get_text(item.value, "call_id"))
@@ -121,12 +124,6 @@ class _Conversation:
             self.lost = item
             return
         self.lost = None
-
-    def _tell(self, item: Field, said: str) -> None:
-        if item.get("role") == "user":
-            self.turns.append(_Turn({"role": "user", "content": said}))
-        else:
-            self._say(said)
 
     def write(self) -> list[Json]:
         out: list[Json] = []

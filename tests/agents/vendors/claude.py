@@ -83,6 +83,13 @@ class Claude:
         for name in SAMPLING:
             if name in request and not self.samples:
                 raise refuse(f"`{name}` is deprecated for this model.")
+        if mode != "disabled" and (request.get("temperature", 1) != 1 or "top_k" in request):
+            raise refuse("`temperature` may only be set to 1 when thinking is enabled.")
+        if {"temperature", "top_p"} <= request.keys():
+            raise refuse("`temperature` and `top_p` cannot both be specified for this model.")
+        last = _read_blocks(request["messages"][-1]["content"])[-1].get("text", "")
+        if request["messages"][-1]["role"] == "assistant" and last != last.rstrip():
+            raise refuse("messages: final assistant content cannot end with trailing whitespace")
 
     def _check_thoughts(self, request: Json, dialogue: list[tuple[str, list[Json]]]) -> None:
         """Refuse foreign thoughts, and with a budget a turn with calls that begins without one.
