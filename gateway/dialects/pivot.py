@@ -14,6 +14,7 @@ from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, uses_functions
 from gateway.dialects.earlier import pair_calls, tell
 from gateway.dialects.records import CompletionRequest, Json, ReplyUsage, Target
+from gateway.dialects.schemas import shape_root
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.usage import make_cache_details, make_chat_usage
@@ -170,8 +171,8 @@ def read_head(tool: Field) -> Json:
 def read_function(function: Field, parameters_key: str) -> Json:
     """Read name, description and parameters; no parameters are an empty object."""
     head, parameters = read_head(function), function["parameters"]
-    given = None if parameters.value is None else parameters.read_object()
-    return {**head, parameters_key: given or {"type": "object", "properties": {}}}
+    given = {} if parameters.value is None else parameters.read_object()
+    return {**head, parameters_key: shape_root(given)}
 
 
 def find_choice(body: Field) -> Field:

@@ -17,6 +17,7 @@ from gateway.dialects import pivot
 from gateway.dialects.chat.over_messages_conversation import CACHE_MARK, Turns
 from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.records import CompletionRequest, Json, Target
+from gateway.dialects.schemas import name_members
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object
 from gateway.money import WEB_SEARCH
@@ -70,8 +71,7 @@ def _read_tool(tool: Field) -> Json:
 
 def _read_function(function: Field) -> Json:
     tool = pivot.read_function(function, "input_schema")
-    schema = tool["input_schema"]
-    tool["input_schema"] = schema if "type" in schema else {"type": "object", **schema}
+    tool["input_schema"] = name_members(tool["input_schema"])
     if function.get("strict") is True:
         tool |= {"input_schema": adapt_schema(tool["input_schema"]), "strict": True}
     return tool

@@ -305,7 +305,9 @@ def _read_tool(tool: Field) -> Json:
 def _read_function(function: Field) -> Json:
     """Write a function with `strict`, which the upstream takes for true where it is missing."""
     tool = pivot.read_function(function, "parameters")
-    return {"type": "function", **tool, "strict": function.get("strict") is True}
+    # A root that had to be shaped is not as strict as the upstream wants it.
+    is_same = tool["parameters"] is function.get("parameters")
+    return {"type": "function", **tool, "strict": is_same and function.get("strict") is True}
 
 
 def _read_search(options: Field) -> list[Json]:

@@ -24,6 +24,7 @@ from gateway.dialects.messages.caller import MessagesField
 from gateway.dialects.messages.upstream import THINKING
 from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.records import Json, Target
+from gateway.dialects.schemas import shape_root
 from gateway.dialects.wire.fields import dump_request, is_link
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.money import WEB_SEARCH
@@ -114,7 +115,7 @@ def _translate_tool(tool: MessagesField) -> Json:
     function: Json = {"name": read_tool_name(tool["name"])}
     if (description := tool["description"]).value is not None:
         function["description"] = description.read_string()
-    function["parameters"] = tool["input_schema"].read_object()
+    function["parameters"] = shape_root(tool["input_schema"].read_object())
     if (strict := tool.get("strict")) is not None:
         function["strict"] = strict is True and is_strict(function["parameters"])
     return {"type": "function", "function": function, **tool.mark}

@@ -19,6 +19,7 @@ from typing import Final
 
 from gateway.dialects.chat.writer import SEARCH_CHOICE, add_search, is_search, make_search
 from gateway.dialects.records import Json, Target
+from gateway.dialects.schemas import shape_root
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import maybe_loads
 
@@ -145,9 +146,9 @@ def _translate_tool(namespace: str, tool: Field) -> Json:
         parameters: Json | None = _INPUT_SCHEMA
     else:
         given = tool["parameters"]
-        parameters = None if given.value is None else given.read_object()
-        if isinstance(tool.get("strict"), bool):
-            function["strict"] = tool.get("strict")
+        parameters = None if given.value is None else shape_root(given.read_object())
+        if isinstance(tool.get("strict"), bool):  # no root that had to be shaped is strict
+            function["strict"] = tool.get("strict") and parameters is given.value
     if description:
         function["description"] = description
     if parameters is not None:

@@ -80,6 +80,17 @@ class Claude:
             raise refuse("`max_tokens` must be greater than `thinking.budget_tokens`.")
         if self.mode == "enabled" and (request.get("output_config") or {}).get("effort"):
             raise refuse("This model does not support the effort parameter.")
+        self._check_sampling(request, mode)
+        last = _read_blocks(request["messages"][-1]["content"])[-1].get("text", "")
+        if request["messages"][-1]["role"] == "assistant" and last != last.rstrip():
+            raise refuse("messages: final assistant content cannot end with trailing whitespace")
+        for tool in request.get("tools") or []:
+            if {"allOf", "anyOf", "oneOf"} & tool.get("input_schema", {}).keys():
+                raise refuse(
+                    "input_schema does not support oneOf, allOf, or anyOf at the top level"
+                )
+
+    def _check_sampling(self, request: Json, mode: str) -> None:
         for name in SAMPLING:
             if name in request and not self.samples:
                 raise refuse(f"`{name}` is deprecated for this model.")
@@ -87,9 +98,6 @@ class Claude:
             raise refuse("`temperature` may only be set to 1 when thinking is enabled.")
         if {"temperature", "top_p"} <= request.keys():
             raise refuse("`temperature` and `top_p` cannot both be specified for this model.")
-        last = _read_blocks(request["messages"][-1]["content"])[-1].get("text", "")
-        if request["messages"][-1]["role"] == "assistant" and last != last.rstrip():
-            raise refuse("messages: final assistant content cannot end with trailing whitespace")
 
     def _check_thoughts(self, request: Json, dialogue: list[tuple[str, list[Json]]]) -> None:
         """Refuse foreign thoughts, and with a budget a turn with calls that begins without one.
