@@ -132,7 +132,7 @@ _ANY_REST: Final = "/{rest:.*}"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    method: Literal["DELETE", "GET", "POST"]
+    method: Literal["DELETE", "GET", "HEAD", "POST"]
     path: str
     access: Access
     handler: Handler
@@ -207,6 +207,9 @@ def _add_path(
     router: web.UrlDispatcher, gateway: Gateway, path: str, methods: Sequence[Endpoint]
 ) -> None:
     resource = router.add_resource(path)
+    # Clients ask for the head of what they could read, to see whether a server is there.
+    heads = (replace(one, method="HEAD") for one in methods if one.method == hdrs.METH_GET)
+    methods = [*methods, *heads]
     refuse = refuse_method(", ".join(one.method for one in methods))
     for method, handler, route in (
         *((one.method, one.wrap(), one) for one in methods),

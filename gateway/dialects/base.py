@@ -210,7 +210,7 @@ class EventReader(ABC):
         data = (event.data or b"").strip()
         if data == DONE_DATA:
             self._note_done()
-        if data in (b"", DONE_DATA):
+        if data in (b"", b"null", DONE_DATA):  # some servers keep a stream alive with nulls
             return None
         return self._read_object(read_object(event), event.name)
 

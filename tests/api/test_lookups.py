@@ -47,6 +47,17 @@ async def test_models_are_those_that_key_and_account_may_use(stage: Stage) -> No
         assert (await stage.gateway.ask("GET", f"/v1/models/{model}", key=key)).status == 404
 
 
+async def test_what_can_be_read_has_a_head(stage: Stage) -> None:
+    key = f"Authorization: Bearer {stage.key}\r\n"
+    for path in ("/v1/models", "/v1/models/plain/0", "/v1/key", "/healthz"):
+        async with stage.gateway.connect() as call:
+            head = f"HEAD {path} HTTP/1.1\r\nHost: x\r\n{key}Connection: close\r\n\r\n"
+            await call.send(head.encode())
+            told = await call.read_to_close()
+        assert told.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert told.index(b"\r\n\r\n") == len(told) - 4
+
+
 @each_row(("own", "default", "told"), [(None, 5, 5), (None, 0, None), (0, 5, None), (7, 5, 7)])
 def test_limits_are_those_in_force(own: int | None, default: int, told: int | None) -> None:
     """0 means unlimited, for a key as in the configuration."""

@@ -102,7 +102,7 @@ def _check_messages(messages: object, request: CompletionRequest) -> None:
         if (len(message) > _TWO or content is None) and not message.keys() <= _MESSAGE.plain:
             _MESSAGE.check(f"messages[{index}]", message)
         if content is not None and type(content) is not str:
-            _check_content(f"messages[{index}].content", content, request)
+            _check_content(f"messages[{index}].content", content, request, role)
         if not _PLAIN.issuperset(message):
             _check_members(f"messages[{index}]", message, request)
 
@@ -122,10 +122,10 @@ def _check_calls(where: str, calls: object) -> None:
             raise fields.wrong_type(f"{where}[{index}]", "an object", call)
 
 
-def _check_content(where: str, content: object, request: CompletionRequest) -> None:
+def _check_content(where: str, content: object, request: CompletionRequest, role: str) -> None:
     if type(content) is not list:
         raise fields.wrong_type(where, "a string or an array of content parts", content)
-    if not content:
+    if not content and role != "assistant":  # editors write an empty array beside calls
         raise fields.empty("array", where)
     for index, part in enumerate(content):
         kind = fields.maybe_kind(part)

@@ -294,6 +294,8 @@ def _write_assistant(message: Json, state: State, target: Target, *, wants_reaso
     if wants_reasoning and not message.get("reasoning_content"):
         edited["reasoning_content"] = read_reasoning(message) or state.reasoning or NO_REASONING
     calls = message.get("tool_calls")
+    if message.get("content") == []:  # refused as an array that is empty
+        edited["content"] = None if calls else ""
     if isinstance(calls, list):
         written = _write_calls(calls, states, target)
         if any(map(is_not, written, calls)):

@@ -64,7 +64,8 @@ ADAPTIVE_EFFORT: Final = "medium"
 def translate_request(request: CompletionRequest, target: Target) -> Json:
     """Write the chat request. Raises BadRequest, naming the field that cannot be carried over."""
     marked = "cache_control" in target.takes
-    given, body = request.body, (MarkedField if marked else MessagesField)(request.body)
+    given = _rename_format(request.body)
+    body = (MarkedField if marked else MessagesField)(given)
     for name, what in REFUSED.items():
         if not is_default(given.get(name)):
             raise body[name].refuse_field(what)
@@ -89,6 +90,14 @@ def translate_request(request: CompletionRequest, target: Target) -> Json:
     if request.stream:  # `false` is left out, as it is the default everywhere
         chat["stream"] = True
     return chat
+
+
+def _rename_format(given: Json) -> Json:
+    """Return a request with `output_config.format` under this name: it was `output_format` before."""
+    if is_default(given.get("output_format")):
+        return given
+    config = {"format": given["output_format"], **(given.get("output_config") or {})}
+    return {**given, "output_config": config}
 
 
 def _translate_stop(sequences: MessagesField) -> Json:
@@ -147,7 +156,7 @@ TAKEN: Final[frozenset[Taken]] = frozenset({"cache_control", "top_k"})
 CARRIED: Final = frozenset(
     {*_TRANSLATORS, "max_tokens", "messages", "model", "stream", "system", "tool_choice", "tools"}
 )
-_KNOWN: Final = CARRIED | DROPPED | PASSED | set(REFUSED)
+_KNOWN: Final = CARRIED | DROPPED | PASSED | {*REFUSED, "output_format"}
 
 
 def _check_thread(thread: MessagesField) -> None:

@@ -107,8 +107,21 @@ def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
     fields.check_body(body)
     for name in required:
         if body.get(name) is None:
-            raise missing(name)
+            raise missing(name, _tell_path(name, body))
     return body
+
+
+_CONVERSATIONS: Final = {
+    "messages": ("input", "POST /v1/responses"),
+    "input": ("messages", "POST /v1/chat/completions or /v1/messages"),
+}
+"""The fields of a conversation: the other API's, and where that one is sent to."""
+
+
+def _tell_path(name: str, body: Json) -> str:
+    """Return which path takes a body that has another API's conversation."""
+    other, path = _CONVERSATIONS.get(name, ("", ""))
+    return f" To send '{other}', use {path}." if other in body else ""
 
 
 def dump_request(value: Any) -> bytes:
@@ -339,10 +352,9 @@ def unsupported_file(name: str, instead: str) -> BadRequest:
     return unsupported(name, f"{why}{instead}.")
 
 
-def missing(name: str) -> BadRequest:
-    return BadRequest(
-        f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter"
-    )
+def missing(name: str, more: str = "") -> BadRequest:
+    text = f"Missing required parameter: '{name}'.{more}"
+    return BadRequest(text, param=name, code="missing_required_parameter")
 
 
 _KINDS: Final = {
