@@ -112,6 +112,14 @@ def read(name: str, line: str) -> str:
     return one
 
 
+@pytest.mark.parametrize("name", ["chat", "messages", "responses"])
+def test_a_null_between_events_says_nothing(name: str) -> None:
+    for exchange in find_exchanges(name):
+        whole, stream = (exchange.open_stream(chat.make_context(usage=True)) for _ in range(2))
+        assert stream.feed(b"data: null\n\n" + BEGUN[name]) == whole.feed(BEGUN[name])
+        assert stream.failure is None
+
+
 def hear(name: str, line: str) -> str:
     """Play the event; neither it nor what is behind it goes out."""
     said, told = line.replace("\\n", "\n").encode() + b"\n\n", set[str]()

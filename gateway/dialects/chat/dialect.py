@@ -122,7 +122,7 @@ def _check_calls(where: str, calls: object) -> None:
             raise fields.wrong_type(f"{where}[{index}]", "an object", call)
 
 
-def _check_content(where: str, content: object, request: CompletionRequest, role: str) -> None:
+def _check_content(where: str, content: object, request: CompletionRequest, role: object) -> None:
     if type(content) is not list:
         raise fields.wrong_type(where, "a string or an array of content parts", content)
     if not content and role != "assistant":  # editors write an empty array beside calls

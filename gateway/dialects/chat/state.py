@@ -247,14 +247,10 @@ def read_state(message: Json, read: Callable[[Any], Json | None]) -> list[Json]:
 
 
 def write_history(messages: list[Json], target: Target, *, has_tools: bool) -> list[Json]:
-    """Return a conversation as a chat upstream accepts it back.
-
-    Reasoning goes back where tools are offered, and where earlier turns called some: to summarise a
-    conversation, agents send it without its tools.
-    """
-    wants_reasoning = "reasoning_content" in target.takes and (
-        has_tools or any(one.get("tool_calls") for one in messages)
-    )
+    """Return a conversation as a chat upstream accepts it back."""
+    takes = "reasoning_content" in target.takes
+    # To summarise a conversation, agents send it without its tools.
+    wants_reasoning = takes and (has_tools or any(one.get("tool_calls") for one in messages))
     ids = HistoryIds(target.provider_tag, SHAPES[target.history])
     written = []
     for one in messages:
