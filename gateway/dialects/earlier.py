@@ -8,7 +8,7 @@ cut off becomes words of the user.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects.records import Json
 
@@ -37,7 +37,7 @@ def tell(kind: str, held: Json) -> str:
     return f"[{kind}:]\n{text}"
 
 
-def _find_texts(held: Any, level: int) -> Iterator[str]:
+def _find_texts(held: object, level: int) -> Iterator[str]:
     match held:
         case str():
             yield held

@@ -25,6 +25,7 @@ _MAX_LEVELS: Final = 8
 _MAX_BRANCHES: Final = 256
 """Alternatives of a root, all levels together; more are left out."""
 _MAX_TOLD_NAMES: Final = 256
+"""Names of members in a description of alternatives: more would not fit into it."""
 _MAX_ALTERNATIVES: Final = 32
 """Alternatives of one member: each further one is compared with all before."""
 _MAX_TOLD_CHARS: Final = 2000

@@ -133,7 +133,7 @@ async def test_what_came_before_is_listed_in_pages(stage: Stage) -> None:
         assert (reply.status, reply.json["error"]["param"]) == (400, query.partition("=")[0])
     assert (await scene.see(f"{name}/input_items?after=x")).status == 404
     assert (await scene.see(f"{name}?stream=true")).json["error"]["param"] == "stream"
-    assert (await scene.see(name, "PUT")).headers["allow"] == "GET, DELETE"
+    assert (await scene.see(name, "PUT")).headers["allow"] == "GET, DELETE, HEAD"
     reply = await scene.see(f"{name}/cancel", "POST")
     assert (reply.status, "POST /v1/responses" in reply.json["error"]["message"]) == (404, True)
 
