@@ -19,14 +19,9 @@ from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.first_choice import Kind
 from gateway.dialects.records import CompletionRequest, ReplyUsage, Target
 from gateway.dialects.responses.history import SUMMARIES
+from gateway.dialects.responses.over_chat_conversation import DROPPED_ITEMS
 from gateway.dialects.responses.over_chat_reply import make_part
-from gateway.dialects.responses.over_chat_request import (
-    CARRIED,
-    DROPPED,
-    DROPPED_ITEMS,
-    PASSED,
-    REFUSED,
-)
+from gateway.dialects.responses.over_chat_request import CARRIED, DROPPED, PASSED, REFUSED
 from gateway.dialects.responses.over_chat_stream import FORMS, ResponseWriter
 from gateway.dialects.responses.over_chat_tools import (
     MAX_NAME_CHARS,

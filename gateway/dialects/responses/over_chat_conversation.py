@@ -1,0 +1,325 @@
+"""A Responses request's input as chat messages, its content as parts.
+
+A chat upstream wants one system message at the beginning, one message for all that the assistant
+said and called in a row, and the results right behind it, whatever the order of the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from gateway.dialects.chat.state import ANY_TAG, add_state
+from gateway.dialects.chat.writer import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.earlier import pair_calls, tell
+from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
+from gateway.dialects.records import Json, Target
+from gateway.dialects.responses.compaction import REQUEST, TRIGGER, maybe_summary
+from gateway.dialects.responses.history import SUMMARIES, refuse_summary
+from gateway.dialects.responses.over_chat_tools import INPUT_KEY, read_flat_name
+from gateway.dialects.wire.fields import Field, dump_request, is_link, maybe_read_text
+from gateway.dialects.wire.jsonbytes import get_list, get_text
+
+DROPPED_ITEMS: Final = frozenset(
+    {
+        "additional_tools",  # its tools are read with the others
+        *("apply_patch_call", "apply_patch_call_output", "code_interpreter_call"),
+        *("computer_call", "computer_call_output", "configuration_update"),
+        *("file_search_call", "ghost_snapshot", "image_generation_call", "local_shell_call"),
+        *("local_shell_call_output", "mcp_approval_request", "mcp_approval_response", "mcp_call"),
+        *("mcp_list_tools", "program", "program_output", "shell_call", "shell_call_output"),
+        *("tool_search_call", "tool_search_output", "web_search_call"),
+    }
+)
+"""Items that only the vendor's servers can use, and calls of tools that are left out. Of what was found
+or done the text is carried."""
+DETAILS: Final = ("auto", "high", "low")
+"""How closely a model looks at a picture. Chat lacks Responses' `original`."""
+SEALS: Final = (ANY_TAG, "gAAAA")
+"""The beginnings of sealed content: a tag of this gateway, and OpenAI's own."""
+_TEXT_KEYS: Final = {
+    **dict.fromkeys(("input_text", "output_text", "text"), "text"),
+    "encrypted_content": "encrypted_content",
+    "refusal": "refusal",
+}
+"""The key of the text by the type of part. An earlier refusal is text like any other."""
+
+
+def translate_conversation(body: Field, target: Target) -> list[Json]:
+    """Write the chat messages of a request. Raises BadRequest, naming the field.
+
+    Later instructions stay where they stand, unless the upstream takes leading ones alone.
+    """
+    conversation = _Conversation(target)
+    if (instructions := body["instructions"]).value:
+        conversation.system += _read_texts(instructions)
+    given = body["input"]
+    if isinstance(given.value, str):
+        conversation.turns.append(_Turn({"role": "user", "content": given.value}))
+    else:
+        for item in given.read_items():
+            if conversation.is_over:
+                raise item.refuse(f"An item of the type {TRIGGER} has to be the last one.")
+            conversation.add(item)
+    if (lost := conversation.lost) is not None:
+        raise lost["type"].refuse_field()
+    if not conversation.turns:
+        raise given.refuse("It has no message in it.")
+    return conversation.write()
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A message, and the messages that must follow it, whenever they arrive."""
+
+    message: Json
+    results: list[Json] = field(default_factory=list)
+    files: list[Json] = field(default_factory=list)
+    """Parts that a tool message cannot hold."""
+
+
+class _Conversation:
+    """The turns so far, to which items are added one by one."""
+
+    __slots__ = (
+        "_askers", "_left_out", "_state", "_target", "is_over", "lost", "system", "turns",
+    )  # fmt: skip
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.system: list[str] = []
+        self.turns: list[_Turn] = []
+        self._askers: dict[str, _Turn] = {}
+        """The turns that called, by the ids of their calls."""
+        self._left_out: set[object] = set()
+        """The ids of calls that are left out, and their results with them."""
+        self.lost: Field | None = None
+        """An item at the end that is unknown and has no text, so that its meaning would be lost."""
+        self._state: list[tuple[str, str]] = []
+        """The reasoning before the next thing that the assistant says or calls."""
+        self.is_over = False
+        """A summary is asked for: nothing can follow."""
+
+    def add(self, item: Field) -> None:
+        kind = item.get("type")
+        if kind is None and "role" in item.value:
+            kind = "message"
+        if not isinstance(kind, str):
+            raise item["type"].wrong_type("a string")
+        if kind in self._ADDERS:
+            self._ADDERS[kind](self, item)
+        elif said := tell(kind, item.value):
+            if item.get("role") == "user":
+                self.turns.append(_Turn({"role": "user", "content": said}))
+            else:
+                self._say(said)
+        elif kind in DROPPED_ITEMS:
+            # A result without its call would be refused, so it is left out with the call.
+            self._left_out.add(get_text(item.value, "call_id"))
+        else:
+            self.lost = item
+            return
+        self.lost = None
+
+    def write(self) -> list[Json]:
+        out: list[Json] = []
+        if self.system:
+            out.append({"role": "system", "content": BLOCK_SEPARATOR.join(self.system)})
+        for turn in self.turns:
+            out += (turn.message, *turn.results)
+            if turn.files:
+                out.append({"role": "user", "content": turn.files})
+        return [message for _, message in pair_calls(out)]
+
+    def _add_message(self, item: Field) -> None:
+        content = item["content"]
+        match item.get("role"):
+            case "system" | "developer":
+                self._instruct([*filter(None, _read_texts(content))])
+            case "assistant":
+                if said := "".join(_read_spoken(content)):
+                    self._say(said)
+            case "user":
+                self._state.clear()  # its turn did not come
+                parts = pack_parts(self._translate(content))
+                self.turns.append(_Turn({"role": "user", "content": parts}))
+            case _:
+                raise item["role"].refuse("It must be user, assistant, system or developer.")
+
+    def _instruct(self, texts: list[str]) -> None:
+        if self._target.leading_system or not self.turns:
+            self.system += texts
+        elif texts:
+            message = {"role": "system", "content": BLOCK_SEPARATOR.join(texts)}
+            self.turns.append(_Turn(message))
+
+    def _add_agent_message(self, item: Field) -> None:
+        """Add what another agent says to this one: a coding agent's own item, unknown to the schema."""
+        parts = self._translate(item["content"])
+        if parts:
+            self.turns.append(_Turn({"role": "user", "content": pack_parts(parts)}))
+
+    def _add_summary(self, item: Field) -> None:
+        text = maybe_summary(item.value)
+        if text is None:
+            raise refuse_summary(item)
+        self._state.clear()
+        self.turns.append(_Turn({"role": "user", "content": text}))
+
+    def _ask_summary(self, item: Field) -> None:
+        if not self.turns:
+            raise item.refuse("There is no conversation before it that could be summarised.")
+        self._state.clear()
+        self.turns.append(_Turn({"role": "user", "content": REQUEST}))
+        self.is_over = True
+
+    def _translate(self, content: Field) -> list[Json]:
+        if isinstance(content.value, str):
+            return [make_text(content.value)]
+        parts = (part for part in content.read_items() if not _is_sealed(part))
+        return [_translate_part(part, is_pivot=self._target.is_pivot) for part in parts]
+
+    def _add_reasoning(self, item: Field) -> None:
+        parts = get_list(item.value, "content") or get_list(item.value, "summary")
+        texts = (get_text(part, "text") for part in parts if isinstance(part, dict))
+        sealed = get_text(item.value, "encrypted_content")
+        self._state.append((sealed, "\n\n".join(texts)))
+
+    def _say(self, text: str) -> None:
+        message = self._open_assistant().message
+        texts = filter(None, (message["content"], text))
+        message["content"] = BLOCK_SEPARATOR.join(texts) or message["content"]
+
+    def _add_call(self, item: Field) -> None:
+        self._call(item, item["arguments"].read_string())
+
+    def _add_custom_call(self, item: Field) -> None:
+        self._call(item, dump_request({INPUT_KEY: item["input"].read_string()}).decode())
+
+    def _call(self, item: Field, arguments: str) -> None:
+        identity = item["call_id"].read_text()
+        function = {"name": read_flat_name(item), "arguments": arguments}
+        turn = self._open_assistant()
+        calls = turn.message.setdefault("tool_calls", [])
+        calls.append({"id": identity, "type": "function", "function": function})
+        turn.message["content"] = turn.message["content"] or None
+        self._askers[identity] = turn
+
+    def _open_assistant(self) -> _Turn:
+        """Return the turn that the assistant continues: one without results yet."""
+        last = self.turns[-1] if self.turns else None
+        if last is None or last.message["role"] != "assistant" or last.results:
+            last = _Turn({"role": "assistant", "content": ""})
+            self.turns.append(last)
+        if self._state:
+            sealed, reasoning = zip(*self._state, strict=True)
+            add_state(last.message, [*sealed], [*reasoning])
+            self._state.clear()
+        return last
+
+    def _add_result(self, item: Field) -> None:
+        identity = item["call_id"].read_text()
+        asker = self._askers.get(identity)
+        result, files = make_result(identity, self._translate(item["output"]))
+        if asker is None and identity in self._left_out:
+            return
+        if asker is None:
+            self.turns.append(_Turn(result, files=files))
+        else:
+            asker.results.append(result)
+            asker.files += files
+
+    _ADDERS: ClassVar[dict[str, Callable[[_Conversation, Field], None]]] = {
+        "message": _add_message,
+        "agent_message": _add_agent_message,
+        "reasoning": _add_reasoning,
+        "function_call": _add_call,
+        "function_call_output": _add_result,
+        "custom_tool_call": _add_custom_call,
+        "custom_tool_call_output": _add_result,
+        **dict.fromkeys(SUMMARIES, _add_summary),
+        TRIGGER: _ask_summary,
+    }
+    """Keys are types of items."""
+
+
+def _read_texts(content: Field) -> list[str]:
+    """Read the strings of a content of text alone. Raises BadRequest for other parts."""
+    if isinstance(content.value, str):
+        return [content.value]
+    return [_read_text(part) for part in content.read_items()]
+
+
+def _read_spoken(content: Field) -> list[str]:
+    """Read the strings of an earlier reply; of parts that only its vendor knows, their text."""
+    if isinstance(content.value, str):
+        return [content.value]
+    return [
+        part[_TEXT_KEYS[kind]].read_string()
+        if (kind := part["type"].read_text()) in _TEXT_KEYS
+        else tell(kind, part.value)
+        for part in content.read_items()
+    ]
+
+
+def _read_text(part: Field) -> str:
+    kind = part["type"].read_text()
+    if kind not in _TEXT_KEYS:
+        raise part["type"].refuse("This model's provider takes here text alone.")
+    return part[_TEXT_KEYS[kind]].read_string()
+
+
+def _translate_part(part: Field, *, is_pivot: bool) -> Json:
+    kind = part["type"].read_text()
+    if kind in _TEXT_KEYS:
+        return make_text(part[_TEXT_KEYS[kind]].read_string())
+    match kind:
+        case "input_audio":
+            return {"type": "input_audio", "input_audio": part["input_audio"].read_object()}
+        case "input_file":
+            return _translate_file(part, is_pivot=is_pivot)
+        case "input_image":
+            return _translate_image(part)
+        case _:
+            known = sorted({*_TEXT_KEYS, "input_audio", "input_file", "input_image"})
+            raise part["type"].refuse(f"This model's provider takes {', '.join(known)}.")
+
+
+def _is_sealed(part: Field) -> bool:
+    """Return whether a part can be read only by whoever sealed it.
+
+    Coding agents call what one of them says to another sealed even where nobody sealed it.
+    """
+    given = part.get("encrypted_content")
+    return isinstance(given, str) and given.startswith(SEALS)
+
+
+def _translate_image(part: Field) -> Json:
+    _refuse_file_id(part)
+    image = {"url": part["image_url"].read_text()}
+    if (detail := part.get("detail")) in DETAILS:
+        image["detail"] = detail
+    return {"type": "image_url", "image_url": image}
+
+
+def _translate_file(part: Field, *, is_pivot: bool) -> Json:
+    """Write a document. Chat providers take its content alone, no link to it, and texts as text."""
+    _refuse_file_id(part)
+    name = part["filename"].read_string() if part.get("filename") else ""
+    if (link := part["file_url"]).value is not None:
+        if not (is_pivot and is_link(link.read_string())):
+            raise link.refuse_field()
+        data = link.value
+    else:
+        data = part["file_data"].read_text()
+    if is_pivot:
+        return make_file(name, data)
+    if (text := maybe_read_text(data)) is not None:
+        return make_text(f"{name}\n{text}" if name else text)
+    return make_file(name or DEFAULT_FILENAME, data)
+
+
+def _refuse_file_id(part: Field) -> None:
+    if part.get("file_id") is not None:
+        raise part["file_id"].refuse_field()
