@@ -26,6 +26,9 @@ from gateway.usage import count_text
 MAX_BUFFERED_CHARS: Final = 8 << 20
 """Characters buffered for one stream, such as text that its last event repeats, or waiting arguments. As
 many as the largest event has."""
+MAX_JUDGEMENTS: Final = 8
+"""How often the arguments of a call are read to see whether they are whole. A provider that mixes the
+fragments of calls would have long ones read with each fragment; such a call ends with the reply."""
 
 Kind = Literal["reasoning", "text", "refusal"]
 
@@ -83,18 +86,21 @@ class Call:
     is_open: bool = False
     """It was announced to the caller: its name is known, and it is its turn."""
     is_closed: bool = False
+    judged: int = 0
+    """How many fragments there were when they were last found to be no whole object."""
+    judgements: int = 0
 
     @property
     def arguments(self) -> str:
         return "".join(self.fragments)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is missing, if something else begins."""
-        arguments = self.arguments.rstrip() if self.is_open else ""
-        if not arguments.endswith("}"):
+    def judge_whole(self) -> bool:
+        """Return whether nothing is missing, if something else begins."""
+        is_known = self.judged == len(self.fragments) or self.judgements == MAX_JUDGEMENTS
+        if not self.is_open or is_known or not self.fragments[-1].rstrip().endswith("}"):
             return False
-        return maybe_loads(arguments.encode("utf-8", "surrogatepass")) is not None
+        self.judged, self.judgements = len(self.fragments), self.judgements + 1
+        return maybe_loads(self.arguments.encode("utf-8", "surrogatepass")) is not None
 
 
 @dataclass(slots=True)
@@ -229,7 +235,7 @@ class FirstChoiceWriter(EventWriter):
         Asked only when something begins: to parse the arguments at each fragment would take quadratic
         time.
         """
-        while (call := self._call) is not None and call.is_whole:
+        while (call := self._call) is not None and call.judge_whole():
             self._end_call(call)
         return self._call is None
 

@@ -254,6 +254,16 @@ def test_a_reply_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> Non
         assert not played.complete
 
 
+def test_long_arguments_are_not_read_with_each_fragment() -> None:
+    call = first_choice.Call(is_open=True)
+    for _ in range(first_choice.MAX_JUDGEMENTS):
+        call.fragments.append('{"a": "}')
+        assert not call.judge_whole()
+    call.fragments = ["{}"]
+    assert not call.judge_whole()
+    assert first_choice.Call(fragments=["{", "}\n"], is_open=True).judge_whole()
+
+
 MODELS: dict[Kind, type[BaseModel]] = {
     "reasoning": Summary,
     "refusal": ResponseOutputRefusal,
