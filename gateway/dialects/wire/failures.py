@@ -207,14 +207,15 @@ def _choose_error(
 
 def _reject(status: int, fault: ErrorText, kind: Kind | None) -> BadRequest:
     """Make the error for a fault of the caller's; the provider's text passes where it may."""
+    known = {"param": fault.param, "detail_code": fault.detail_code}
     if kind is None:
         text = fault.message or "The upstream found the request malformed and did not say why."
-        return BadRequest(text, param=fault.param, code=fault.code, detail_code=fault.detail_code)
+        return BadRequest(text, code=fault.code, **known)
     text = fault.message if status in _REJECTIONS and not _ACCOUNT.search(fault.message) else ""
     if kind.code == TOO_LONG and (not text or (fault.within and not kind.words.search(text))):
         text = write_too_long(read_counts(fault.message) or read_counts(fault.within))
     text = text or "The upstream provider refuses what the request contains."
-    return BadRequest(text, param=fault.param, code=_choose_code(fault, kind))
+    return BadRequest(text, code=_choose_code(fault, kind), **known)
 
 
 def _choose_code(fault: ErrorText, kind: Kind) -> str:
