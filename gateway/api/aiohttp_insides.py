@@ -19,7 +19,7 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api.lingering import LINGER_BYTES, LINGERING, Lingering
+from gateway.api.lingering import LINGER_BYTES, LINGER_SECONDS, LINGERING, Lingering
 from gateway.deadlines import limit_seconds
 from gateway.tasks import PromptFuture, Turns, find_turns
 
@@ -39,6 +39,8 @@ TINY_CHUNKS: Final = 512
 """Chunks of any size that a body may have. Clients send chunks of 1 to 64 KiB, or a few small ones."""
 TINY_BYTES: Final = 32
 """The least mean size of the chunks of a body that has more than `FREE_CHUNKS`."""
+MAX_LENGTH_DIGITS: Final = 19
+"""Digits of a Content-Length: more than any body has, and few enough for `int`."""
 KEPT_HEAD_BYTES: Final = 2048
 """Bytes of an unfinished head that are kept: its target, and most often the header that tells a dialect."""
 
@@ -224,11 +226,17 @@ class PacedConnection(RequestHandler):
     async def _read_rest(self, payload: StreamReader) -> None:
         """Read the rest of a short body for a while; if it does not end, the connection is closed."""
         try:
-            async with limit_seconds(self._lingering_time):
+            async with limit_seconds(self._lingering_time, LINGER_SECONDS) as limit:
                 while not payload.is_eof() and not self._force_close:
                     await payload.readany()
+                    limit.renew()
         except TimeoutError:
             self.close()
+
+    @property
+    def is_lingering(self) -> bool:
+        """Whether what comes is thrown away, for a while that has limits of its own."""
+        return self._lingering is not None
 
     @property
     def is_answered(self) -> bool:
@@ -329,9 +337,12 @@ def _may_go_on(message: RawRequestMessage | web_protocol._ErrInfo, payload: Stre
     """Return whether another request can follow: the rest of the body is short, if there is one."""
     if isinstance(message, web_protocol._ErrInfo):
         return False
+    if payload.is_eof():
+        return True
     length = message.headers.get(hdrs.CONTENT_LENGTH)
-    is_short = length is not None and int(length) - payload.total_bytes <= READ_BYTES
-    return payload.is_eof() or is_short
+    if length is None or len(length) > MAX_LENGTH_DIGITS:
+        return False
+    return int(length) - payload.total_bytes <= READ_BYTES
 
 
 def _count_chunks(body: StreamReader | None) -> int:

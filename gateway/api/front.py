@@ -20,7 +20,13 @@ from aiohttp.web_request import BaseRequest
 
 from gateway import errors
 from gateway.addresses import find_address
-from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection, WebHandler
+from gateway.api.aiohttp_insides import (
+    MAX_LENGTH_DIGITS,
+    READ_BYTES,
+    STRANGER_BYTES,
+    PacedConnection,
+    WebHandler,
+)
 from gateway.api.lingering import LINGER_BYTES
 from gateway.api.state import Call, Gateway, find_code, make_headers, note_refusal
 from gateway.dialects.base import Caller
@@ -97,7 +103,12 @@ def _choose(http: web.Request, first: Caller, others: Sequence[Caller]) -> Calle
 
 
 def check_framing(http: web.Request) -> None:
-    """Raise BadRequest for a body that was compressed on its way: `gzip, chunked` (RFC 9112, 6.1)."""
+    """Raise BadRequest for a body that was compressed on its way: `gzip, chunked` (RFC 9112, 6.1).
+
+    Also for a length that no integer has: aiohttp's parser takes zeros without end.
+    """
+    if len(http.headers.get(hdrs.CONTENT_LENGTH, "")) > MAX_LENGTH_DIGITS:
+        raise errors.BadRequest("The Content-Length has too many digits.")
     encodings = http.headers.getall(hdrs.TRANSFER_ENCODING, ())
     if encodings and ",".join(encodings).strip().lower() != "chunked":
         raise errors.BadRequest("Of transfer encodings only 'chunked' is supported.")

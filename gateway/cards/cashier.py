@@ -246,6 +246,8 @@ class Cashier:
                 except (ProviderRefused, Refused) as error:
                     log.warning("%s cannot be taken back: %s", reversal.id, error)
                     refused.add(reversal)
+                    # At once: the next look goes on from here, should this one break off.
+                    self._refused.add(reversal)
         self._refused = refused
 
     async def find_fees(self) -> None:

@@ -244,6 +244,8 @@ def _find_position(connection: insides.PacedConnection) -> object | None:
         return unread_bytes
     if insides.is_serving(connection) or transport is None or transport.is_closing():
         return None
+    if connection.is_lingering:
+        return None
     return ("waiting", connection.replied)
 
 

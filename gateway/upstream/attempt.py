@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -61,7 +62,8 @@ class Attempt:
         self.send()
         self._connection = connection
         self._body_reads = connection.body_reads
-        self._sent = self._quiet_since = self.clock.soon
+        self._quiet_since = self.clock.soon
+        self._sent = time.monotonic()
 
     def detach(self) -> None:
         """Forget a stale connection: the request is sent again on another."""
@@ -89,7 +91,8 @@ class Attempt:
     @property
     def is_just_sent(self) -> bool:
         """Return whether the request went out so lately that a failure may be a stale connection's."""
-        return self.clock.seconds - self._sent < STALE_SECONDS
+        # In real time: a request that was sent before a pause may have been served meanwhile.
+        return time.monotonic() - self._sent < STALE_SECONDS
 
     def tick(self) -> None:
         """Fail the attempt if a deadline has passed."""

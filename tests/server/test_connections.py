@@ -64,6 +64,7 @@ class Connection:
     was_known: bool = False
     is_asked: bool = False
     is_answered: bool = False
+    is_lingering: bool = False
 
     @property
     def is_aborted(self) -> bool:

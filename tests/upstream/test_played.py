@@ -207,7 +207,7 @@ class Player:
         self.said = [lambda exchange: [Wait(go_on), *said(exchange)]]
         opening = self.way.begin(attempt := self.way.make_attempt())
         await until(lambda: len(self.scripted.exchanges) > before, "the request to arrive")
-        attempt.clock.seconds += STALE_SECONDS
+        attempt._sent -= STALE_SECONDS
         go_on.set()
         with pytest.raises(UpstreamError):
             await opening

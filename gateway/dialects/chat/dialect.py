@@ -58,6 +58,12 @@ _PART: Final = Names(
     {"audio_url", "cache_control", "document_url", "file", "file_id", "image_file", "image_url"}
     | {"input_audio", "text", "type", "video_url"}
 )
+_PART_NAMES: Final = frozenset({"cache_control", "text", "type"})
+_ORDINARY: Final = frozenset(
+    {"audio", "max_completion_tokens", "max_tokens", "messages", "metadata", "modalities", "model"}
+    | {"response_format", "stream", "stream_options", "temperature", "tool_choice", "tools"}
+)
+"""Members of a request that hold no files, whatever their names."""
 
 
 class ChatCaller(Caller):
@@ -82,6 +88,8 @@ class ChatCaller(Caller):
             max_tokens=limit,
         )
         _check_messages(body["messages"], request)
+        if has_files(body, _ORDINARY):
+            request.more_tokens = UNBOUNDED
         return request
 
 
@@ -135,6 +143,8 @@ def _check_content(where: str, content: object, request: CompletionRequest, role
             _PART.check(f"{where}[{index}]", part)
             if kind not in _PART.known:
                 check_spelling(f"{where}[{index}]", part, kind)
+            if has_files(part, _PART_NAMES):  # beside its text, where some providers look, too
+                request.more_tokens = UNBOUNDED
         if kind not in _TEXT_PARTS:
             _add_file(f"{where}[{index}]", kind, part, request)
 

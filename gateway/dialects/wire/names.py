@@ -14,6 +14,9 @@ from typing import Final
 from gateway.dialects.records import Json
 from gateway.errors import BadRequest
 
+_MAX_CHARS: Final = 4096
+"""Characters of a name that is compared. A longer one would have to be nearly all `_` and `-`, and to fold
+a megabyte takes milliseconds."""
 _SHOWN_CHARS: Final = 100
 """Characters of a name that an error shows. Longer ones are mostly `_` and `-`."""
 _NONE: Final[Mapping[str, Names]] = MappingProxyType({})
@@ -46,7 +49,7 @@ class Names:
 
     def maybe_meant(self, name: str) -> str | None:
         """Return the known name that a provider may read in an unknown one."""
-        return self._folded.get(fold(name))
+        return self._folded.get(fold(name)) if len(name) <= _MAX_CHARS else None
 
     def check(self, where: str, held: object, item: str = "[{}]") -> None:
         """Refuse a member that could be read as another one. Raises BadRequest.
@@ -83,9 +86,11 @@ class Names:
 
 def check_spelling(where: str, held: Json, meant: str) -> None:
     """Refuse a member that could be read as `meant`, a name that the caller chose. Raises BadRequest."""
+    if len(meant) > _MAX_CHARS:
+        return
     folded = fold(meant)
     for name in held:
-        if name != meant and fold(name) == folded:
+        if name != meant and len(name) <= _MAX_CHARS and fold(name) == folded:
             raise refuse_spelling(f"{where}.{name}", meant)
 
 
