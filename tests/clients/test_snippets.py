@@ -53,7 +53,7 @@ async def test_a_script_prints_what_the_demo_says(
     greeting = ["Hello,", "gateway!"]
     receipt = [*greeting, "cost:", "0.0000015"]
     heard = (tmp_path / "hello.wav").exists()
-    transcript = ["A", "recording", "of", "4,000", "bytes,", "2", "seconds", "at", "most."]
+    transcript = ["A", "recording", "of", "4,000", "bytes,", "6", "seconds", "at", "most."]
     told = (greeting, receipt, [*greeting, "64"], ["64"], transcript)
     assert heard or out.split() in told
 
