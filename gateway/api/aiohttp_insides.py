@@ -221,7 +221,9 @@ class PacedConnection(RequestHandler):
         if not _may_go_on(message, payload) and self.transport is not None:
             response.force_close()
             self._pending, self.owner = b"", LINGERING
-            self._lingering = Lingering(self.transport, self._linger_bytes, self._lingering_time)
+            # No client that means well sends tiny chunks, and others wait while they are read.
+            most = READ_BYTES if self.has_tiny_chunks() else self._linger_bytes
+            self._lingering = Lingering(self.transport, most, self._lingering_time)
 
     async def _read_rest(self, payload: StreamReader) -> None:
         """Read the rest of a short body for a while; if it does not end, the connection is closed."""
