@@ -107,11 +107,11 @@ class Cashier:
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="cards")
         self._look_ups = Tries(LOOK_UPS, 60)
         self._refused: set[Reversal] = set()
-        """What the last look back found that could not be taken back."""
+        """Refunds and disputes that the last look back could not apply."""
         self._fees_ms = OPEN_MS
         self._warned: set[str] = set()
         self._warnings: set[str] = set()
-        """What was logged by the last look, and by the one under way."""
+        """Warnings logged by the last look, and by the one under way."""
 
     async def open_page(self, order: OrderView, billing_url: str, actor: Actor) -> str:
         """Return the address of the order's payment page, whose id is kept by then.
