@@ -60,12 +60,13 @@ async def test_a_pause_is_nobodys_silence(launch: Launch, alpha: ScriptedUpstrea
             return await call.read_all()
 
     async with asyncio.TaskGroup() as group, gateway.connect() as idle:
-        await idle.send(request("GET", "/v1/models", {"Authorization": f"Bearer {key}"}))
-        await idle.read_all()
         tasks = [group.create_task(stream()) for _ in range(STREAMS)]
         tasks.append(group.create_task(stream(cut=9)))
         await until(lambda: len(alpha.exchanges) == STREAMS, "all streams")
         await asyncio.sleep(0.5)
+        # Only now: a connection that really idles for `header_seconds` is closed.
+        await idle.send(request("GET", "/v1/models", {"Authorization": f"Bearer {key}"}))
+        await idle.read_all()
         os.kill(gateway.process.pid, signal.SIGSTOP)
         stopped.set()
         await idle.send(whole)

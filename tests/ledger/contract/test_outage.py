@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -82,7 +82,8 @@ async def test_what_an_outage_delays_is_told_in_time_and_settled_once(place: Pla
             assert (stream.resolved, key.account.balance_nano) == (False, 5000)
             receipt = await read_receipt(ledger, "req_1")
             assert (receipt.state, receipt.cost_nano) == ("pending", 0)
-        await ledger.settle(late, void())
+        with suppress(LedgerUnavailable):  # the commit may still be late, and is not withdrawn
+            await ledger.settle(late, void())
         await until(lambda: not ledger.open_holds)
         assert (key.account.balance_nano, key.account.held_nano) == (4930, 0)
         receipts = [await read_receipt(ledger, hold.admission.request_id) for hold in holds]
