@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 log = logging.getLogger("gateway.tasks")
 
-TURN_SECONDS: Final = 0.003
+TURN_SECONDS: Final = 0.002
 """The time in one turn of the event loop for deferrable work. More work waits for a later turn."""
 SHARE: Final = 8
 """Pieces of work that one owner may begin in a turn, such as heads of requests. Each also makes later

@@ -33,12 +33,14 @@ PIECE_BYTES: Final = 1 << 10
 """Bytes of a chunked body parsed at a time: 0.2 ms, even if each chunk has a single byte."""
 HEAD_BYTES: Final = 16 << 10
 """Bytes that are parsed at a time where a head should end."""
+UPLOADING: Final = "uploading"
+"""The owner of all turns in which long reads of strangers are parsed."""
 UNWANTED_SECONDS: Final = 1.0
 """How long chunks behind a head wait until a handler wants the body or has refused the request."""
 TINY_CHUNKS: Final = 512
 """Chunks of any size that a body may have. Clients send chunks of 1 to 64 KiB, or a few small ones."""
 TINY_BYTES: Final = 32
-"""The least mean size of the chunks of a body that has more than `FREE_CHUNKS`."""
+"""The least mean size of the chunks of a body that has more than `TINY_CHUNKS`."""
 MAX_LENGTH_DIGITS: Final = 19
 """Digits of a Content-Length: more than any body has, and few enough for `int`."""
 KEPT_HEAD_BYTES: Final = 2048
@@ -114,9 +116,11 @@ class PacedConnection(RequestHandler):
             self._pause_transport_reading()
         elif (is_dear := _is_dear(data)) or not self._turns.may_begin(self.owner):
             self._pending = data
-            if is_dear:  # cheap bytes wait for one turn, in which rarely more arrive
+            if is_dear:
                 self._pause_transport_reading()
-            self._turns.wait(self.owner, self._parse_piece)
+                self.go_on()
+            else:  # cheap bytes wait for one turn, in which rarely more arrive
+                self._turns.wait(self.owner, self._parse_piece)
         else:
             self.parse(data)
 
@@ -159,10 +163,7 @@ class PacedConnection(RequestHandler):
                 self.transport.close()
 
     async def _serve(self, message: Message, payload: StreamReader) -> bool:
-        """Serve a request; return whether the connection may serve another one.
-
-        aiohttp's own version also frees uploads and writes an access log; this gateway has neither.
-        """
+        """Serve a request; return whether the connection may serve another one."""
         request, handler = self._begin(message, payload)
         try:
             try:
@@ -302,9 +303,9 @@ class PacedConnection(RequestHandler):
         return self._reading_paused or self._buffer_paused
 
     def go_on(self) -> None:
-        """Queue the bytes that are not parsed yet for a turn."""
+        """Queue the bytes that are not parsed yet for a turn; a stranger's short head overtakes them."""
         if self._pending:
-            self._turns.wait(self.owner, self._parse_piece)
+            self._turns.wait(self.owner or UPLOADING, self._parse_piece)
 
     def _choose_size(self) -> int:
         if not _is_dear(self._pending):
@@ -393,8 +394,5 @@ def has_whole_request(connection: RequestHandler) -> bool:
 
 
 def name_server(name: str) -> None:
-    """Set the `Server` header of aiohttp's own replies, such as to what it cannot parse.
-
-    aiohttp names itself and its version, and no setting changes that.
-    """
+    """Set the `Server` header of aiohttp's own replies, which otherwise name aiohttp and its version."""
     web_response.SERVER_SOFTWARE = name  # type: ignore[attr-defined] # it is not exported

@@ -32,7 +32,7 @@ LARGE_PIECE_BYTES: Final = 64 << 10
 BYTES_PER_LINE: Final = 128
 """A piece has a line for so many bytes at most, but for comments and blank lines. Each event takes its time
 to be read and translated, however short it is."""
-QUICK_SECONDS: Final = 0.001
+QUICK_SECONDS: Final = 0.0005
 """A piece was quick if it took less than this: four times its bytes take about one turn."""
 LINGER_SECONDS: Final = 1.0
 """How long the rest of a body is read and dropped, so that the connection can return to the pool."""
