@@ -10,7 +10,6 @@
     alerts/     what is wrong: noticed, queued, delivered to webhooks and a command
     admin/      the operator's verbs, shared by command line and console
     console/    the web page and its JSON API
-    metrics     what `GET /metrics` tells: counts, times and tokens, for Prometheus
     cards/      payments by card: a provider's payment pages and webhook
     server/     the process: the application, sockets, signals, draining, systemd, the first start
     cli/  __main__   the command line, `python -m gateway`

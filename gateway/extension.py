@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from gateway.api.routes import Endpoint
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).with_name("extras")
 INDEX: Final = FOLDER / "index.toml"
-"""Says which extra reads a table of gateway.toml, for errors about one that was taken away."""
+"""Says which extra reads a table of gateway.toml or has a verb, for errors about one that was taken away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of gateway.toml that an extra reads."""
+
+    find: Callable[[], type]
+    """Returns its record, with settings as in `config.records`."""
+    fixed: str = ""
+    """Names what takes effect at a restart, such as `metrics.listen`; "" for what a reload changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +44,8 @@ class Started:
     """Paths of `/v1`. One with the method and the path of another takes its place."""
     reconfigure: Callable[[], object] = lambda: None
     """Called when `Gateway.config` has changed."""
+    run: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
+    """Entered before callers are accepted, and left after the last of them: tasks, sockets."""
     close: Callable[[], object] = lambda: None
     """Called at the very end."""
 
@@ -41,9 +54,10 @@ class Started:
 class Extra:
     """What an extra adds. A function imports what it needs when it is called."""
 
-    tables: Mapping[str, Callable[[], type]] = field(default_factory=dict)
-    """The record of each of its tables in gateway.toml, with settings as in `config.records`.
-    `Config.extras` has what was read, by the table's name."""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    """Its tables in gateway.toml by name; `Config.find` returns the record of what was read."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """The first words of its verbs, and what they are for. `extras/NAME/verbs.py` has the verbs."""
     start: Callable[[Gateway], Started] | None = None
     """Starts it beside a gateway; None if it has nothing that serves."""
 
@@ -56,16 +70,14 @@ def find_extras() -> Mapping[str, Extra]:
 
 
 @cache
-def find_tables() -> Mapping[str, type]:
-    """Return the record of each extra's table in gateway.toml."""
-    return {
-        table: find() for extra in find_extras().values() for table, find in extra.tables.items()
-    }
+def find_tables() -> Mapping[str, Table]:
+    """Return the tables of all extras in gateway.toml."""
+    return {name: one for extra in find_extras().values() for name, one in extra.tables.items()}
 
 
-def find_missing(table: str) -> str | None:
-    """Return the name of the extra that would read a table; None if none is known to do so."""
+def find_missing(kind: Literal["tables", "words"], name: str) -> str | None:
+    """Say which extra a table or a verb needs; None if none is known for it."""
     if not INDEX.is_file():
         return None
-    named: str | None = tomllib.loads(INDEX.read_text(encoding="utf-8"))["tables"].get(table)
-    return named
+    extra = tomllib.loads(INDEX.read_text(encoding="utf-8"))[kind].get(name)
+    return f'needs the extra "{extra}"; it is not in this installation' if extra else None

@@ -223,7 +223,7 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
         f"settings-{name}": partial(
             describe_settings,
             f"settings-{name}",
-            {table: find_settings(find()) for table, find in extra.tables.items()},
+            {name: find_settings(table.find()) for name, table in extra.tables.items()},
         )
         for name, extra in find_extras().items()
         if extra.tables

@@ -305,7 +305,8 @@ class PacedConnection(RequestHandler):
     def go_on(self) -> None:
         """Queue the bytes that are not parsed yet for a turn; a stranger's short head overtakes them."""
         if self._pending:
-            self._turns.wait(self.owner or UPLOADING, self._parse_piece)
+            owner = UPLOADING if self.owner is None else self.owner
+            self._turns.wait(owner, self._parse_piece)
 
     def _choose_size(self) -> int:
         if not _is_dear(self._pending):

@@ -4,12 +4,12 @@
                 configuration, books, who asks, output
     verbs       the decorator that makes a verb of a function; the words, and argparse's parser
     arguments   parses amounts, durations, times and lists; writes data to stdout, messages to stderr
-    process  check  accounts  books  keys  calls  receipts  prices
+    process  check  accounts  books  keys  calls  receipts
                 the verbs of these subjects, with their arguments, help and examples
-    price_lists lists that others publish: opens one, names what is wrong with it, finds the entry of
-                a route
 
-May import: the leaves, `config`, `ledger`, `upstream`, `admin`, `alerts`, `server`.
+The verbs of an extra are in its `verbs`.
+
+May import: the leaves, `config`, `extension`, `ledger`, `upstream`, `admin`, `alerts`, `server`.
 """
 
 from gateway.cli.command import main

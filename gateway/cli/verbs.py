@@ -9,12 +9,14 @@ import argparse
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Final, NoReturn, TypedDict, TypeVar, Unpack
 
 from gateway.cli import arguments as read
 from gateway.config.records import Config
+from gateway.extension import find_extras, find_missing
 from gateway.process import PROGRAM, ExitCode
 
 Run = TypeVar("Run", bound=Callable[..., int | None])
@@ -26,7 +28,6 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "calls": ("alerts", "usage", "calls", "providers", "refusals"),
     "check": ("check",),
     "keys": ("key", "budget", "code", "token"),
-    "prices": ("price",),
     "process": ("serve", "init", "reload", "unit"),
     "receipts": ("receipt",),
 }
@@ -35,7 +36,6 @@ WORDS: Final[Mapping[str, str]] = {
     "account": "Manage accounts and their balances.",
     "key": "Manage the keys of accounts.",
     "budget": "Manage budgets, which begin anew each day, week or month.",
-    "price": "Compare the prices with a list that others publish.",
     "alerts": "Look at alerts, and try where they go.",
     "code": "Manage top-up codes; each can be redeemed once.",
     "token": "Manage tokens, by which scripts use the console's API.",
@@ -80,7 +80,7 @@ WORDS: Final[Mapping[str, str]] = {
     "providers": "Show how the providers answer: calls, failures, the last error, latencies.",
     "refusals": "Show which requests were refused, for whom and why.",
 }
-"""What the first words of all verbs are for, in the order of the help."""
+"""What the first words of the verbs are for, in the order of the help; those of extras follow."""
 DEFAULT: Final = "serve"
 DEFAULT_CONFIG: Final = "gateway.toml"
 
@@ -217,14 +217,14 @@ def verb(
     csv: str = "",
     load: Callable[[Path, Mapping[str, str]], Config] = _read_config,
 ) -> Callable[[Run], Run]:
-    """Make a verb of a function, whose docstring says what it does unless `WORDS` does.
+    """Make a verb of a function, whose docstring says what it does unless `find_words` does.
 
     `parts` are examples, by default the verb alone, and arguments. `json` adds `--json` to them, and
     `csv`, a help text, `--csv` beside it.
     """
 
     def add(run: Run) -> Run:
-        said = WORDS.get(path) or " ".join((inspect.getdoc(run) or "").split())
+        said = find_words().get(path) or " ".join((inspect.getdoc(run) or "").split())
         examples = tuple(one for one in parts if isinstance(one, str)) or (path,)
         arguments = [one for one in parts if isinstance(one, Argument)]
         shared = (JSON, flag("--csv", csv)) if csv else either
@@ -270,14 +270,25 @@ class Parser(argparse.ArgumentParser):
         group = self.prog.removeprefix(PROGRAM).lstrip()
         known = [f"{group} {one}".lstrip() for one in action.choices]
         word = f"{group} {value}".lstrip()
+        if needed := find_missing("words", word):
+            raise argparse.ArgumentError(None, f"'{word}' {needed}")
         raise argparse.ArgumentError(None, f"unknown verb '{word}'; {_advise(word, known)}")
 
 
-def load_verbs(words: Collection[str] = WORDS) -> None:
+@cache
+def find_words() -> Mapping[str, str]:
+    """Return what the first words of all verbs are for, those of extras among them."""
+    added = (extra.words for extra in find_extras().values())
+    return {**WORDS, **{word: said for words in added for word, said in words.items()}}
+
+
+def load_verbs(words: Collection[str]) -> None:
     """Import the modules of these words."""
-    for module, own in MODULES.items():
-        if any(word in words for word in own):
-            import_module(f"gateway.cli.{module}")
+    own = {f"gateway.cli.{module}": some for module, some in MODULES.items()}
+    added = {f"gateway.extras.{name}.verbs": one.words for name, one in find_extras().items()}
+    for module, some in {**own, **added}.items():
+        if any(word in words for word in some):
+            import_module(module)
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -319,7 +330,7 @@ def make_parser() -> Parser:
     root.add_argument("--version", action="store_true", help="print the version and exit")
     _add_config(root, default=None)
     top = root.add_subparsers(title="verbs", metavar="VERB")
-    for word, summary in WORDS.items():
+    for word, summary in find_words().items():
         members = [one for path, one in VERBS.items() if path.startswith(f"{word} ")]
         parser = _equip(
             top.add_parser(word, help=summary, allow_abbrev=False),

@@ -101,7 +101,6 @@ def _read_config(
             0, 0, max(server.max_in_flight // 2, 1) if share is None else share
         ),
         limits=records.Limits(**limits),
-        metrics=records.Metrics(**root["metrics"]),
         alerts=alerts,
         providers=MappingProxyType(providers),
         models=MappingProxyType(models),
@@ -111,7 +110,9 @@ def _read_config(
 
 
 def _make_extras(root: Mapping[str, Mapping[str, Any]]) -> Mapping[str, object]:
-    made = {name: records.make_record(one, root[name]) for name, one in find_tables().items()}
+    made = {
+        name: records.make_record(table.find(), root[name]) for name, table in find_tables().items()
+    }
     return MappingProxyType(made)
 
 
@@ -140,7 +141,7 @@ def _check_console(file: str, root: Mapping[str, Mapping[str, Any]]) -> None:
         )
 
 
-_SECTIONS = ("server", "storage", "billing", "console", "limits", "metrics", "alerts")
+_SECTIONS = ("server", "storage", "billing", "console", "limits", "alerts")
 _COLLECTIONS = ("providers", "models")
 
 
@@ -161,7 +162,7 @@ def _read_root(file: str, raw: Mapping[str, Any], problems: Problems) -> dict[st
 
 def _list_sections() -> dict[str, Mapping[str, Setting]]:
     """Return the settings of each fixed table, those of extras among them."""
-    extras = {name: records.find_settings(one) for name, one in find_tables().items()}
+    extras = {name: records.find_settings(one.find()) for name, one in find_tables().items()}
     return {**{name: SETTINGS[name] for name in _SECTIONS}, **extras}
 
 
@@ -171,8 +172,7 @@ def _check_root_name(file: str, name: str, value: object) -> None:
     if name not in known:
         kind = "table" if isinstance(value, dict) else "key"
         shown = f"[{quote_key(name)}]" if kind == "table" else quote_key(name)
-        if extra := find_missing(name):
-            needed = f'needs the extra "{extra}"; it is not in this installation'
+        if needed := find_missing("tables", name):
             raise ConfigError(f"{file}: {shown} {needed}")
         raise ConfigError(f"{file}: {shown}: unknown {kind}; {suggest(name, known)}")
     if not isinstance(value, dict):

@@ -137,12 +137,6 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
-    listen: Annotated[tuple[str, int] | None, Setting(values.address, None)]
-    """Host and port; None means off."""
-
-
-@dataclass(frozen=True, slots=True)
 class Alerts:
     """The receivers of alerts; without a webhook and a command no alert is sent."""
 
@@ -303,7 +297,6 @@ class Config:
     console: Console
     limits: Limits
     account_limits: Limits
-    metrics: Metrics
     alerts: Alerts
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
@@ -311,6 +304,10 @@ class Config:
     """The tables of extras as their records, by name."""
     literals: tuple[str, ...] = field(default=(), compare=False)
     """The settings whose secrets are written out in the file."""
+
+    def find(self, record: type[Record]) -> Record:
+        """Return the table of an extra, by the type of its record."""
+        return next(one for one in self.extras.values() if isinstance(one, record))
 
     def models_of(self, provider: Provider) -> list[str]:
         """Return the ids of the models that have a route to the provider."""

@@ -40,15 +40,13 @@ def open_ledger(
     clock: Callable[[], int] = unix_ms,
     commit_seconds: float = COMMIT_SECONDS,
     tell: Callable[[str], None] = log.info,
-    note_commit: Callable[[int, float], None] | None = None,
     retention_months: int = 0,
 ) -> AbstractAsyncContextManager[ServingLedger]:
     """Open the ledger of a serving process; leaving it commits what is queued.
 
     Opening recovers from a crash and audits the entries since the last checkpoint. Meanwhile `tell` is
-    called every few seconds. After each commit `note_commit` gets the number of its requests and its
-    seconds, on the event loop. PostgreSQL keeps the requests of this month and of the `retention_months`
-    - 1 before it, or all if that is 0.
+    called every few seconds. PostgreSQL keeps the requests of this month and of the `retention_months` -
+    1 before it, or all if that is 0.
 
     Raises:
         LedgerLocked: another process serves from the file.
@@ -66,7 +64,7 @@ def open_ledger(
                 from gateway.ledger.postgres.serving import open_postgres
 
             opening = partial(open_postgres, url, retention_months=retention_months)
-    return opening(clock=clock, commit_seconds=commit_seconds, tell=tell, note_commit=note_commit)
+    return opening(clock=clock, commit_seconds=commit_seconds, tell=tell)
 
 
 def check_ledger(location: Location) -> bool:

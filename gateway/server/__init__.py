@@ -1,6 +1,6 @@
 """The process that serves: sockets, signals, drain.
 
-    serve        starts and stops the ledger, the application, the socket and that of `GET /metrics`
+    serve        starts and stops the ledger, the application, the extras and the socket
     listener     listens on the configured address or passed sockets; accepts while it has descriptors
     log          writes the log by a thread, so that its reader delays nothing; the lines of requests
     memory       collects garbage, and gives memory back
@@ -10,7 +10,7 @@
     systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
     first_start  makes an account with the demo credit, a key and a sign-in link
 
-May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`, `console`, `cards`, `metrics`.
+May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`, `console`, `cards`, `extension`.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from gateway.api.state import Gateway, make_routes
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
 from gateway.config.records import Config, Reload
+from gateway.extension import find_tables
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import SYSTEM, Actor, LedgerError
 from gateway.ledger.sql.books import Books
@@ -134,7 +135,7 @@ MAX_NAMED: Final = 5
 
 FIXED: Final = (
     *("server.host", "server.port", "storage.path", "storage.url", "storage.retention_months"),
-    *("billing.currency", "billing.stripe", "metrics.listen"),
+    *("billing.currency", "billing.stripe"),
 )
 """The settings that cannot change while the gateway serves.
 
@@ -145,7 +146,10 @@ two pages.
 
 
 def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
-    """Return `read` with the present `FIXED` settings, and the keys that wait for a restart."""
+    """Return `read` with the present `FIXED` settings, and the keys that wait for a restart.
+
+    Tables of extras that are fixed are kept as a whole.
+    """
     kept, waiting = read, []
     for key in FIXED:
         table, name = key.split(".")
@@ -153,7 +157,9 @@ def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
         if old != getattr(getattr(read, table), name):
             waiting.append(key)
             kept = replace(kept, **{table: replace(getattr(kept, table), **{name: old})})
-    return kept, tuple(waiting)
+    fixed = {name: running.extras[name] for name, one in find_tables().items() if one.fixed}
+    waiting += [find_tables()[name].fixed for name in fixed if fixed[name] != read.extras[name]]
+    return replace(kept, extras={**read.extras, **fixed}), tuple(waiting)
 
 
 def describe_changes(before: Config, after: Config) -> str:

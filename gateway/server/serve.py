@@ -1,8 +1,4 @@
-"""`serve`: start the ledger, the application and the sockets; stop them in reverse order.
-
-`GET /metrics` has a separate address, if one is configured. Callers must not reach it: it asks for no
-password, and shows how much each model is used.
-"""
+"""`serve`: start the ledger, the application, the extras and the sockets; stop them in reverse order."""
 
 from __future__ import annotations
 
@@ -12,14 +8,13 @@ import os
 import resource
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 from typing import Final
 
 from aiohttp import http_parser, web
 
-from gateway.addresses import join_address
 from gateway.alerts.delivery import tell_at_once
 from gateway.alerts.watch import Watch
 from gateway.api.aiohttp_insides import name_server
@@ -36,7 +31,6 @@ from gateway.ledger.alert_records import Alert
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
-from gateway.metrics import CONTENT_TYPE, Metrics
 from gateway.process import ExitCode
 from gateway.server import systemd
 from gateway.server.connections import (
@@ -59,7 +53,7 @@ from gateway.server.log import AccessLog, LogWriter, set_up_logging
 from gateway.server.memory import collect, reuse_large_blocks, tune_gc
 from gateway.server.reload import Reloader
 from gateway.server.systemd import GRACE_SECONDS
-from gateway.tasks import measure_loop_lag, spawn
+from gateway.tasks import spawn
 from gateway.times import unix_ms
 
 log = logging.getLogger("gateway.serve")
@@ -151,11 +145,9 @@ async def _tell_mismatch(config: Config, error: LedgerMismatch) -> None:
 async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) -> ExitCode:
     signals = catch_signals()
     passed = systemd.take_sockets(os.environ)
-    tell, metrics = partial(_tell_starting, manager), Metrics()
     opening = open_ledger(
         config.storage.location,
-        tell=tell,
-        note_commit=metrics.note_commit if config.metrics.listen else None,
+        tell=partial(_tell_starting, manager),
         retention_months=config.storage.retention_months,
     )
     async with opening as ledger, AsyncExitStack() as ending:  # the ledger ends last
@@ -167,7 +159,8 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         ending.push_async_callback(wait_for_handlers, gateway)  # once `cleanup` has cut them off
         runner, server = await _set_up(gateway)
         ending.push_async_callback(runner.cleanup)
-        await ending.enter_async_context(serve_metrics(metrics, gateway))
+        for extra in gateway.extras:
+            await ending.enter_async_context(extra.run())
         connections = ConnectionWatch(server, config.server)
         connect = partial(make_connection, gateway, server)
         listener = await bind(connect, connections, config.server, passed)
@@ -313,45 +306,3 @@ def _raise_file_limit() -> None:
     """Raise the limit of open files: a request needs two, and shells usually allow 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-LAG_TICK_SECONDS: Final = 0.5
-"""How often the event loop's lag is measured."""
-
-
-@asynccontextmanager
-async def serve_metrics(metrics: Metrics, gateway: Gateway) -> AsyncIterator[None]:
-    """Count requests, and serve until the context ends, if there is an address. Raises CannotListen."""
-    if gateway.config.metrics.listen is None:
-        yield
-        return
-
-    async def show(_: web.Request) -> web.Response:
-        text = await asyncio.to_thread(metrics.freeze(gateway))
-        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
-
-    gateway.listeners.append(metrics.note_call)
-    app = web.Application()
-    app.router.add_get("/metrics", show)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
-    await runner.setup()
-    try:
-        await _listen(runner, *gateway.config.metrics.listen)
-        lag = measure_loop_lag(metrics.note_lag, LAG_TICK_SECONDS)
-        measuring = spawn(lag, name="metrics-lag")
-        yield
-        measuring.cancel()
-    finally:
-        await runner.cleanup()
-
-
-async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        # asyncio replaces the system's message by one that repeats the address.
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise CannotListen(
-            f"cannot serve metrics on {join_address(host, port)}: {reason}; set [metrics]"
-            " listen in gateway.toml"
-        ) from error

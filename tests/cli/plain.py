@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 
 from gateway.admin import fields, signin
 from gateway.admin.views import describe_key_state, describe_token_state
-from gateway.cli import arguments, price_lists
+from gateway.cli import arguments
 from gateway.cli.command import find_actor
-from gateway.cli.prices import Difference, describe_difference
 from gateway.ledger.key_records import KeyTerms, KeyView
 from gateway.ledger.signin_records import TokenTerms, TokenView
 from tests.support.settings import load, with_price
@@ -60,19 +58,6 @@ def describe_token(expires_ms: int | None, revoked_ms: int | None) -> str:
 def compute_code(seconds: int) -> str:
     """Compute a code of Appendix B of RFC 6238, which has the last six digits of its eight."""
     return signin.compute_code(b"12345678901234567890", seconds // 30)
-
-
-def find_names(base_url: str) -> list[str] | None:
-    found = price_lists.find_names(base_url)
-    return None if found is None else [*found]
-
-
-def read_amount(text: str, power: int) -> int:
-    return price_lists.read_amount(Decimal(text), "x", power=power)
-
-
-def tell_difference(old: int | None, new: int | None) -> str:
-    return describe_difference(Difference("x", old, new))
 
 
 def read_price(written: str) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from gateway.cli.arguments import Output
-from gateway.cli.verbs import JSON, VERBS, WORDS, Options, load_verbs, make_parser, parse
+from gateway.cli.verbs import JSON, VERBS, Options, find_words, load_verbs, make_parser, parse
 from gateway.process import PROGRAM
 from tests.support.cli import Cli
 from tests.support.rows import each_row
@@ -21,7 +21,7 @@ from tests.support.rows import each_row
 WRONG: Final = Path(__file__).with_name("wrong.txt")
 """Command lines that are no commands."""
 
-load_verbs()
+load_verbs(find_words())
 
 
 # ---- grammar and help ----------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_all_verbs_but_these_can_answer_in_json() -> None:
 
 
 def test_help_begins_with_what_it_is_for_and_examples(cli: Cli) -> None:
-    for path in {*VERBS, *WORDS, ""}:
+    for path in {*VERBS, *find_words(), ""}:
         answer = cli.done(*path.split(), "--help")
         lines = answer.out.splitlines()
         assert lines[0].endswith("."), path

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient
 from pytest_aiohttp.plugin import AiohttpClient
 
 from gateway.api.front import Handler
-from gateway.cli.verbs import load_verbs, make_parser
+from gateway.cli.verbs import find_words, load_verbs, make_parser
 from gateway.console import pages
 from gateway.console.callers import API_HEADERS, SECURITY_HEADERS
 from gateway.console.pages import FILES
@@ -138,7 +138,7 @@ def test_commands_that_pages_name_exist() -> None:
     assert len(commands) >= 6
     commands += re.findall(r'code\("gateway ([a-z -]+) NAME"\)', SCRIPTS["signin.js"])
     assert commands[-1] == "account signin-link"
-    load_verbs()
+    load_verbs(find_words())
     for command in commands:
         with pytest.raises(SystemExit) as end:
             make_parser().parse_args([*command.split(), "--help"])

@@ -79,7 +79,12 @@ FILES = sorted(
         *(PACKAGE / "ledger").rglob("*.py"),
         *(
             PACKAGE / name
-            for name in ("cli/price_lists.py", "cli/prices.py", "money.py", "usage.py")
+            for name in (
+                "extras/price_lists/lists.py",
+                "extras/price_lists/verbs.py",
+                "money.py",
+                "usage.py",
+            )
         ),
     ]
 )

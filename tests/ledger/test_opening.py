@@ -34,7 +34,7 @@ def test_an_address_leads_to_postgresql_and_a_path_to_a_file(
     called: Any = open_ledger(WHERE, retention_months=3, commit_seconds=1.5)
     assert called[0] == (URL,)
     assert (called[1]["retention_months"], called[1]["commit_seconds"]) == (3, 1.5)
-    assert set(called[1]) == {*("clock", "commit_seconds", "tell", "note_commit"), "retention_months"}  # fmt: skip
+    assert set(called[1]) == {"clock", "commit_seconds", "tell", "retention_months"}
     # A file is none of PostgreSQL's business.
     with open_books(tmp_path / "own.db", create=True):
         pass

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.extension import Extra
+from gateway.extension import Extra, Table
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
@@ -32,4 +32,4 @@ def _start(gateway: Gateway) -> Started:
     return start(gateway)
 
 
-EXTRA = Extra({"responses": _find_settings}, _start)
+EXTRA = Extra({"responses": Table(_find_settings)}, start=_start)

@@ -215,8 +215,8 @@ def start(gateway: Gateway) -> Started:
             Endpoint("DELETE", one, "free", recall.delete, callers),
             Endpoint("GET", f"{one}/input_items", "free", recall.list_inputs, callers),
         ),
-        recall.reconfigure,
-        recall.close,
+        reconfigure=recall.reconfigure,
+        close=recall.close,
     )
 
 

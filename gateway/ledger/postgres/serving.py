@@ -43,7 +43,6 @@ async def open_postgres(
     clock: Callable[[], int] = unix_ms,
     commit_seconds: float = COMMIT_SECONDS,
     tell: Callable[[str], None] = log.info,
-    note_commit: Callable[[int, float], None] | None = None,
     retention_months: int = 0,
     silence_seconds: float = schema.SILENCE_SECONDS,
     notice_seconds: float = schema.NOTICE_SECONDS,
@@ -67,7 +66,7 @@ async def open_postgres(
     reader = PostgresReader(url)
     ledger = ServingLedger(
         store, memory, reader, clock, commit_seconds,
-        hang_seconds=min(notice_seconds, commit_seconds), note_commit=note_commit,
+        hang_seconds=min(notice_seconds, commit_seconds),
     )  # fmt: skip
     listener = Listener(url, partial(_tell, asyncio.get_running_loop(), ledger))
     async with AsyncExitStack() as stack:

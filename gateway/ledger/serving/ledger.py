@@ -72,7 +72,6 @@ class ServingLedger:
         commit_seconds: float,
         *,
         hang_seconds: float | None = None,
-        note_commit: Callable[[int, float], None] | None = None,
     ) -> None:
         """`clock` is the time in Unix milliseconds, the same for all that serve from the ledger.
 
@@ -82,7 +81,7 @@ class ServingLedger:
         self.clock = clock
         self._store = store
         self._writer = writer = Writer(
-            store, memory, note_commit, commit_seconds=commit_seconds, hang_seconds=hang_seconds
+            store, memory, commit_seconds=commit_seconds, hang_seconds=hang_seconds
         )
         self._queue = writer.queue
         self._health = writer.health
@@ -94,6 +93,7 @@ class ServingLedger:
         self.accounts = memory.accounts
         self.budgets = memory.budgets
         self.refresh = writer.refresh
+        self.watch_commits = writer.commit_watchers.append
         self.look = writer.look
         self.read_spent = reader.read_spent
         self.read_ended_key = reader.read_ended_key

@@ -42,7 +42,6 @@ class Writer:
         self,
         store: Store,
         memory: Memory,
-        note_commit: Callable[[int, float], None] | None = None,
         *,
         commit_seconds: float,
         hang_seconds: float | None = None,
@@ -62,7 +61,8 @@ class Writer:
         self._polls = Polls()
         self._commit_seconds = commit_seconds
         self._patience_seconds = commit_seconds if hang_seconds is None else hang_seconds
-        self._note_commit = note_commit
+        self.commit_watchers: list[Callable[[int, float], object]] = []
+        """Called after each commit with the number of its requests and its seconds, on the event loop."""
         self._give_up_seconds: float | None = None
         self._batch: Sequence[Item] = ()
         """The items of the commit under way. It counts as hanging after `_hang_seconds`."""
@@ -158,8 +158,8 @@ class Writer:
         if report.done:
             # The disk may have filled up during the commit, so it proves only its beginning.
             self.health.note_commit(self._begun_seconds)
-            if self._note_commit is not None:
-                self._note_commit(len(report.done), self._loop.time() - self._begun_seconds)
+            for watch in self.commit_watchers:
+                watch(len(report.done), self._loop.time() - self._begun_seconds)
         for item in report.in_full:
             hold_in_full(item.hold)
         for item in report.done:

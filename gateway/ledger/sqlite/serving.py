@@ -284,7 +284,6 @@ async def open_sqlite(
     commit_seconds: float = COMMIT_SECONDS,
     connector: Callable[..., sqlite3.Connection] = connect,
     tell: Callable[[str], None] = log.info,
-    note_commit: Callable[[int, float], None] | None = None,
 ) -> AsyncIterator[ServingLedger]:
     """Lock, open, audit, recover and load; at the end commit the queue and close.
 
@@ -311,9 +310,7 @@ async def open_sqlite(
             thread, feed, WalKeeper(path), FileWatch(path, serving_pid=os.getpid()), clock=clock
         )
         reader = await stack.enter_async_context(SqliteReader.open(path))
-        ledger = ServingLedger(
-            store, memory, reader, clock, commit_seconds, note_commit=note_commit
-        )
+        ledger = ServingLedger(store, memory, reader, clock, commit_seconds)
         stack.push_async_callback(ledger.close)
         yield ledger
 

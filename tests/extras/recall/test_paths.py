@@ -169,7 +169,7 @@ async def test_a_stream_that_its_caller_left_is_kept_once_it_is_read(stage: Stag
 def test_without_the_extra_its_table_is_told_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert load(tmp_path, "").extras == {"responses": Responses(60, 32)}
+    assert load(tmp_path, "").find(Responses) == Responses(60, 32)
     monkeypatch.setattr("gateway.config.load.find_tables", dict)
     words = r'\[responses\] needs the extra "recall"; it is not in this installation'
     with pytest.raises(ConfigError, match=words):

@@ -297,10 +297,8 @@ async def test_who_stops_waiting_for_a_row_stops_nobody_else(tmp_path: Path) -> 
 async def test_each_commit_is_noted_with_its_requests(tmp_path: Path) -> None:
     """Rounds that only look for changes of others are none."""
     place, noted = make_place(tmp_path), list[tuple[int, float]]()
-    opening = open_sqlite(
-        place.path, note_commit=lambda requests, seconds: noted.append((requests, seconds))
-    )
-    async with opening as ledger:
+    async with open_sqlite(place.path) as ledger:
+        ledger.watch_commits(lambda requests, seconds: noted.append((requests, seconds)))
         key = find_key(ledger, place)
         await ledger.refresh()
         assert noted == []

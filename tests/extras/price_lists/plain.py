@@ -8,9 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.price_lists import GenaiPrices, Listed, LitellmPrices
-from gateway.cli.prices import describe_difference
-from tests.price_lists.kit import TODAY, compare_text, genai, litellm, model
+from gateway.extras.price_lists import lists
+from gateway.extras.price_lists.lists import GenaiPrices, Listed, LitellmPrices
+from gateway.extras.price_lists.verbs import Difference, describe_difference
+from tests.extras.price_lists.kit import TODAY, compare_text, genai, litellm, model
 
 
 def _tell(found: Listed | None) -> object:
@@ -55,3 +56,16 @@ def compare(lines: list[str], route: str, listed: dict[str, Any]) -> object:
     rules = one.proposed.rules if one.proposed else ()
     differences = [describe_difference(each) for each in one.differences]
     return [one.state, one.notes, differences, [(rule.speed, rule.input_above) for rule in rules]]
+
+
+def find_names(base_url: str) -> list[str] | None:
+    found = lists.find_names(base_url)
+    return None if found is None else [*found]
+
+
+def read_amount(text: str, power: int) -> int:
+    return lists.read_amount(Decimal(text), "x", power=power)
+
+
+def tell_difference(old: int | None, new: int | None) -> str:
+    return describe_difference(Difference("x", old, new))

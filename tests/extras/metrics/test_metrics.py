@@ -13,15 +13,15 @@ from typing import Any, Final, get_args
 import pytest
 
 from gateway.dialects.exchanges import EVERY_CALLER
+from gateway.extras.metrics.counts import FAULTS, Counter, Family, Histogram, Metrics
 from gateway.ledger.call_records import Outcome
-from gateway.metrics import FAULTS, Counter, Family, Histogram, Metrics
 from gateway.money import Tokens
 from tests.support.records import make_call
 from tests.support.rows import told_together
 
 SECRET = "sk-ru-secret"
 SERIES: Final = Path(__file__).with_name("metrics.txt")
-"""Written anew by `WRITE_METRICS=1 python -m pytest tests/test_metrics.py`."""
+"""Written anew by `WRITE_METRICS=1 python -m pytest tests/extras/metrics`."""
 LINE = re.compile(r"([a-z_]+)(?:\{([^}]*)\})? (\S+)")
 
 

@@ -5,7 +5,7 @@ series for each tuple of label values that was seen. It is counted on the event 
 there, and the text of the copies is made in another thread. Then the gateway's own families: some are
 counted when a request or a commit ends, others are read at a scrape.
 
-Nothing is counted unless `[metrics] listen` is set. Every label has a bounded set of values: no
+Every label has a bounded set of values: no
 key, account, path or request id is one. Names follow OpenTelemetry's conventions for generative AI
 where there is one: `gen_ai.server.request.duration` is `gen_ai_server_request_duration_seconds`.
 """

@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.cli.prices import Comparison, overlay, propose
 from gateway.config.records import Model
 from gateway.config.settings import MAX_PRICE
+from gateway.extras.price_lists.verbs import Comparison, overlay, propose
 from gateway.money import FREE, NANO, Price, format_amount
-from tests.price_lists.kit import PROVIDERS, TODAY, compare_text, genai, litellm, load, model
+from tests.extras.price_lists.kit import PROVIDERS, TODAY, compare_text, genai, litellm, load, model
 
 PRICE = "price = { input = 3, cached_input = 0.3, output = 15 }"
 SAME = {"input_mtok": 3, "cache_read_mtok": 0.3, "output_mtok": 15}

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.price_lists import (
+from gateway.config.reader import ConfigError
+from gateway.config.settings import MAX_PRICE
+from gateway.extras.price_lists.lists import (
     HOSTS,
     MAX_BYTES,
     PriceListError,
@@ -19,11 +21,9 @@ from gateway.cli.price_lists import (
     read_amount,
     stack_tiers,
 )
-from gateway.config.reader import ConfigError
-from gateway.config.settings import MAX_PRICE
 from gateway.ledger.records import NotFound
 from gateway.money import NANO
-from tests.price_lists.kit import TODAY, genai, litellm, write
+from tests.extras.price_lists.kit import TODAY, genai, litellm, write
 from tests.support.rows import each_row
 
 

@@ -19,10 +19,10 @@ from gateway.admin.fields import Fields
 from gateway.cli import arguments as read
 from gateway.cli.arguments import render_table
 from gateway.cli.command import Command
-from gateway.cli.price_lists import Amounts, Listed, PriceFile, find_names, open_list
 from gateway.cli.verbs import arg, verb
 from gateway.config.prices import INHERITED, drop_defaults, fill_defaults
 from gateway.config.records import Config, Model, Route
+from gateway.extras.price_lists.lists import Amounts, Listed, PriceFile, find_names, open_list
 from gateway.money import FREE, PRICES, Price, format_amount, format_factor
 from gateway.prices import CONDITIONS, PriceList, PriceRule
 from gateway.process import ExitCode

@@ -1,0 +1,37 @@
+"""`GET /metrics` at an address of its own: counts, times and tokens of all requests, for Prometheus.
+
+Without it the log tells of each request, and nothing is counted for a monitoring system.
+
+settings  the table [metrics] of gateway.toml
+counts    the families, and what adds to them
+serving   the address, and what is told of commits and of the loop
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.extension import Extra, Started, Table
+
+if TYPE_CHECKING:
+    from gateway.api.state import Gateway
+
+
+def _find_settings() -> type:
+    from gateway.extras.metrics.settings import Metrics
+
+    return Metrics
+
+
+def _start(gateway: Gateway) -> Started:
+    from gateway.extras.metrics.settings import Metrics
+
+    address = gateway.config.find(Metrics).listen
+    if address is None:
+        return Started()
+    from gateway.extras.metrics.serving import start
+
+    return start(gateway, address)
+
+
+EXTRA = Extra({"metrics": Table(_find_settings, fixed="metrics.listen")}, start=_start)

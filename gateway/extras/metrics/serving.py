@@ -1,0 +1,63 @@
+"""The address of `GET /metrics`, which asks for no password: callers must not reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+from aiohttp import web
+
+from gateway.addresses import join_address
+from gateway.api.state import Gateway
+from gateway.extension import Started
+from gateway.extras.metrics.counts import CONTENT_TYPE, Metrics
+from gateway.server.listener import CannotListen
+from gateway.tasks import measure_loop_lag, spawn
+
+LAG_TICK_SECONDS: Final = 0.5
+"""How often the event loop's lag is measured."""
+
+
+def start(gateway: Gateway, address: tuple[str, int]) -> Started:
+    """Count what ends from now on."""
+    metrics = Metrics()
+    gateway.listeners.append(metrics.note_call)
+    gateway.ledger.watch_commits(metrics.note_commit)
+    return Started(run=partial(_serve, metrics, gateway, *address))
+
+
+@asynccontextmanager
+async def _serve(metrics: Metrics, gateway: Gateway, host: str, port: int) -> AsyncIterator[None]:
+    """Serve until the context ends. Raises CannotListen."""
+
+    async def show(_: web.Request) -> web.Response:
+        text = await asyncio.to_thread(metrics.freeze(gateway))
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+    app = web.Application()
+    app.router.add_get("/metrics", show)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    await runner.setup()
+    try:
+        await _listen(runner, host, port)
+        measuring = spawn(measure_loop_lag(metrics.note_lag, LAG_TICK_SECONDS), name="metrics-lag")
+        yield
+        measuring.cancel()
+    finally:
+        await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        # asyncio replaces the system's message by one that repeats the address.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise CannotListen(
+            f"cannot serve metrics on {join_address(host, port)}: {reason}; set [metrics]"
+            " listen in gateway.toml"
+        ) from error
