@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
+    from aiohttp.web import Application
+
     from gateway.api.routes import Endpoint
     from gateway.api.state import Gateway
 
@@ -42,6 +44,10 @@ class Started:
 
     endpoints: Sequence[Endpoint] = ()
     """Paths of `/v1`. One with the method and the path of another takes its place."""
+    add_routes: Callable[[Application], object] = lambda _: None
+    """Adds paths elsewhere. All extras have been started by then, so it may look for what others offer."""
+    offers: Sequence[object] = ()
+    """What other extras may find by its type with `Gateway.find_offers`."""
     reconfigure: Callable[[], object] = lambda: None
     """Called when `Gateway.config` has changed."""
     run: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
@@ -54,6 +60,8 @@ class Started:
 class Extra:
     """What an extra adds. A function imports what it needs when it is called."""
 
+    needs: Sequence[str] = ()
+    """The extras that it imports."""
     tables: Mapping[str, Table] = field(default_factory=dict)
     """Its tables in gateway.toml by name; `Config.find` returns the record of what was read."""
     words: Mapping[str, str] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from gateway.api.aiohttp_insides import WebHandler
@@ -46,6 +46,8 @@ from gateway.usage import MissingUsages
 
 if TYPE_CHECKING:
     from gateway.upstream.renewal import Renewals
+
+Offer = TypeVar("Offer")
 
 LOOKUPS_PER_MINUTE: Final = 600
 """Look-ups of ended keys, for all callers together: made-up keys must not keep the ledger busy."""
@@ -127,6 +129,11 @@ class Gateway:
     last_reload: Reload | None = None
     """The result of the last reload of the configuration; None before the first."""
     extras: list[Started] = field(default_factory=list)
+
+    def find_offers(self, kind: type[Offer]) -> list[Offer]:
+        """Return what extras offer of a type."""
+        offers = (one for extra in self.extras for one in extra.offers)
+        return [one for one in offers if isinstance(one, kind)]
 
     def note_end(self, call: Call, status: int) -> None:
         """Keep a failure, and tell the listeners of a request that has ended."""

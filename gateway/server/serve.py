@@ -74,6 +74,8 @@ CLEANUP_SECONDS: Final = 0.5
 def make_app(gateway: Gateway) -> web.Application:
     app = web.Application()
     add_console(app, gateway, _add_cards(app, gateway))
+    for extra in gateway.extras:
+        extra.add_routes(app)
     add_api(app, gateway)
     return app
 
