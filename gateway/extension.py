@@ -38,7 +38,7 @@ class Table:
     """Names what takes effect at a restart, such as `metrics.listen`; "" for what a reload changes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
     """An extra at work in a process that serves."""
 
@@ -56,7 +56,7 @@ class Started:
     """Called at the very end."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
     """What an extra adds. A function imports what it needs when it is called."""
 

@@ -34,4 +34,4 @@ def _start(gateway: Gateway) -> Started:
     return start(gateway, address)
 
 
-EXTRA = Extra({"metrics": Table(_find_settings, fixed="metrics.listen")}, start=_start)
+EXTRA = Extra(tables={"metrics": Table(_find_settings, fixed="metrics.listen")}, start=_start)

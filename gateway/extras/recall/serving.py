@@ -209,7 +209,7 @@ def start(gateway: Gateway) -> Started:
     callers = (CALLERS["responses"],)
     one = "/v1/responses/{response_id}"
     return Started(
-        (
+        endpoints=(
             Endpoint("POST", "/v1/responses", "charged", recall.create, callers),
             Endpoint("GET", one, "free", recall.show, callers),
             Endpoint("DELETE", one, "free", recall.delete, callers),
