@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gateway.api.state import Gateway
 
 FOLDER: Final = Path(__file__).with_name("extras")
-INDEX: Final = FOLDER / "index.toml"
+INDEX: Final = Path(__file__).with_suffix(".toml")
 """Says which extra reads a table of gateway.toml or has a verb, for errors about one that was taken away."""
 
 
@@ -85,7 +85,5 @@ def find_tables() -> Mapping[str, Table]:
 
 def find_missing(kind: Literal["tables", "words"], name: str) -> str | None:
     """Say which extra a table or a verb needs; None if none is known for it."""
-    if not INDEX.is_file():
-        return None
     extra = tomllib.loads(INDEX.read_text(encoding="utf-8"))[kind].get(name)
     return f'needs the extra "{extra}"; it is not in this installation' if extra else None

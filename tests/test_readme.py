@@ -17,8 +17,10 @@ import orjson
 
 from gateway.cli.verbs import find_words, load_verbs, make_parser
 from gateway.config.load import load_config
+from gateway.config.reader import ConfigError
 from gateway.dialects.exchanges import UPSTREAMS
 from gateway.errors import GatewayError
+from gateway.extension import find_missing
 from gateway.ledger.alert_records import AlertKind
 from gateway.ledger.call_records import Receipt, describe_receipt
 from gateway.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
@@ -124,7 +126,11 @@ def test_the_examples_of_toml_are_valid(tmp_path: Path) -> None:
     for block in blocks:
         path = tmp_path / "gateway.toml"
         path.write_text(f"{shipped}\n{block}", encoding="utf-8")
-        load_config(path, dict.fromkeys(re.findall(r'"env:(\w+)"', block), "secret"))
+        try:
+            load_config(path, dict.fromkeys(re.findall(r'"env:(\w+)"', block), "secret"))
+        except ConfigError as error:
+            if "needs the extra" not in str(error):
+                raise
 
 
 def test_the_copy_of_the_configuration_has_its_database_elsewhere(tmp_path: Path) -> None:
@@ -157,7 +163,9 @@ def test_the_commands_are_those_of_the_program() -> None:
     load_verbs(find_words())
     parser = make_parser()
     for words in commands:
-        parser.parse_args(words)
+        word = words[0] if words else ""
+        if word in find_words() or not find_missing("words", word):
+            parser.parse_args(words)
 
 
 def test_the_documents_show_every_verb() -> None:

@@ -43,7 +43,11 @@ from tests.ledger.kit import find_key, make_place
 from tests.support.cli import Answer, Cli
 from tests.support.scribe import Scribe
 
-SESSIONS: Final = Path(__file__).with_name("sessions")
+SESSIONS: Final = {
+    path.stem: path
+    for folder in (Path(__file__).parent, *ROOT.glob("tests/extras/*"))
+    for path in folder.glob("sessions/*.txt")
+}
 NOW_MS: Final = 1_700_000_000_000
 OVERLOAD: Final = UpstreamFailure(
     0, "req_8", 529, "status 529 overloaded_error", "https://api.example.com/v1", "overloaded_error"
@@ -153,14 +157,14 @@ def play(cli: Cli, scribe: Scribe, block: str) -> str:
     return "\n".join([*lines, *([f"[{answer.code}]"] if answer.code else [])]) + "\n"
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in SESSIONS.iterdir()))
+@pytest.mark.parametrize("name", sorted(SESSIONS))
 @pytest.mark.usefixtures("cheap_passwords")
 def test_each_command_prints_what_it_did(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     # The folder of a test belongs to whoever runs it.
     monkeypatch.setattr(process, "_find_owner", lambda _: "keeper")
-    path = SESSIONS / f"{name}.txt"
+    path = SESSIONS[name]
     if name in SEEDS:
         asyncio.run(SEEDS[name](cli.folder))
     monkeypatch.chdir(cli.folder)

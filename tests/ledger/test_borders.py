@@ -77,15 +77,8 @@ PACKAGE = Path(gateway.__file__).parent
 FILES = sorted(
     [
         *(PACKAGE / "ledger").rglob("*.py"),
-        *(
-            PACKAGE / name
-            for name in (
-                "extras/price_lists/lists.py",
-                "extras/price_lists/verbs.py",
-                "money.py",
-                "usage.py",
-            )
-        ),
+        *(PACKAGE / "extras/price_lists").glob("*.py"),
+        *(PACKAGE / name for name in ("money.py", "usage.py")),
     ]
 )
 
