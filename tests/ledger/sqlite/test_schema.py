@@ -255,6 +255,36 @@ async def test_nothing_is_lost(old: Path) -> None:
     assert (report.problems, report.pending, report.interrupted) == ((), 0, 1)
 
 
+def read_tables(path: Path) -> list[tuple[object, ...]]:
+    """Read the schema without its comments and line breaks: a column that was added has its own."""
+    return [
+        (*names, "".join(re.sub("--.*", "", str(sql)).split()))
+        for *names, sql in query(path, SCHEMA)
+    ]
+
+
+@pytest.mark.parametrize("stored", sorted((HERE / "old").glob("*.sql")), ids=lambda one: one.stem)
+def test_a_stored_ledger_of_each_version_is_upgraded(stored: Path, tmp_path: Path) -> None:
+    """As the commands and a server of that version wrote it, which was killed with a request in flight."""
+    path, new = tmp_path / "gateway.db", tmp_path / "new.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(stored.read_text(encoding="utf-8"))
+    path.chmod(FILE_MODE)
+    before = dump(path)
+    connect(path).close()
+    connect(new, create=True).close()
+    assert dump(path) == before
+    assert read_tables(path) == read_tables(new)
+    with open_books(path) as books:
+        report = books.audit()
+    assert (report.problems, report.accounts, report.pending, report.interrupted) == ((), 3, 1, 0)
+
+
+def test_a_ledger_of_this_version_is_stored() -> None:
+    """A later version upgrades what this one wrote: `old/N.sql` is Connection.iterdump of such a file."""
+    assert (HERE / f"old/{VERSION}.sql").is_file()
+
+
 def test_an_upgraded_database_is_like_a_new_one(old: Path, tmp_path: Path) -> None:
     """The same tables, columns, indexes and triggers."""
     new = tmp_path / "new.db"
