@@ -22,8 +22,8 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_splice
-from gateway.dialects.wire.known import FILE_NAMES, MAX_CHOICES, TextFields
-from gateway.dialects.wire.media import has_files
+from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, MAX_CHOICES, TextFields
+from gateway.dialects.wire.media import ORDINARY, add_others
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import (
@@ -37,7 +37,7 @@ from gateway.dialects.wire.usage import (
     tells,
 )
 from gateway.money import Tokens
-from gateway.usage import UNBOUNDED, Expected, Reported
+from gateway.usage import Expected, Reported
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
@@ -51,19 +51,17 @@ _URL: Final = re.compile(r"[a-z]{1,9}:", re.IGNORECASE)
 _TWO: Final = 2
 """Members of a plain message (`role` and `content`) and of most parts, which need no look at others."""
 _MESSAGE: Final = Names(
-    {"audio", "cache_control", "content", "extra_content", "function_call", "name", "reasoning"}
-    | {"reasoning_content", "reasoning_details", "refusal", "role", "tool_call_id", "tool_calls"}
+    {"audio", "content", "extra_content", "function_call", "name", "reasoning"}
+    | {"reasoning_content", "reasoning_details", "refusal", "role", "tool_call_id", "tool_calls"},
+    CACHE_MARK,
 )
 _PART: Final = Names(
-    {"audio_url", "cache_control", "document_url", "file", "file_id", "image_file", "image_url"}
-    | {"input_audio", "text", "type", "video_url"}
+    {"audio_url", "document_url", "file", "file_id", "image_file", "image_url"}
+    | {"input_audio", "text", "type", "video_url"},
+    CACHE_MARK,
 )
 _PART_NAMES: Final = frozenset({"cache_control", "text", "type"})
-_ORDINARY: Final = frozenset(
-    {"audio", "max_completion_tokens", "max_tokens", "messages", "metadata", "modalities", "model"}
-    | {"response_format", "stream", "stream_options", "temperature", "tool_choice", "tools"}
-)
-"""Members of a request that hold no files, whatever their names."""
+_PICTURE_NAMES: Final = frozenset({"detail", "url"})
 
 
 class ChatCaller(Caller):
@@ -88,8 +86,7 @@ class ChatCaller(Caller):
             max_tokens=limit,
         )
         _check_messages(body["messages"], request)
-        if has_files(body, _ORDINARY):
-            request.more_tokens = UNBOUNDED
+        add_others(request, body, ORDINARY)
         return request
 
 
@@ -118,8 +115,7 @@ def _check_messages(messages: object, request: CompletionRequest) -> None:
 def _check_members(where: str, message: Json, request: CompletionRequest) -> None:
     """Check the calls of tools, and count other files, such as an earlier reply's `audio` by its id."""
     _check_calls(f"{where}.tool_calls", message.get("tool_calls"))
-    if has_files(message, _PLAIN):
-        request.more_tokens = UNBOUNDED
+    add_others(request, message, _PLAIN)
 
 
 def _check_calls(where: str, calls: object) -> None:
@@ -143,8 +139,9 @@ def _check_content(where: str, content: object, request: CompletionRequest, role
             _PART.check(f"{where}[{index}]", part)
             if kind not in _PART.known:
                 check_spelling(f"{where}[{index}]", part, kind)
-            if has_files(part, _PART_NAMES):  # beside its text, where some providers look, too
-                request.more_tokens = UNBOUNDED
+            add_others(
+                request, part, _PART_NAMES
+            )  # beside its text, where some providers look, too
         if kind not in _TEXT_PARTS:
             _add_file(f"{where}[{index}]", kind, part, request)
 
@@ -161,6 +158,7 @@ def _add_file(where: str, kind: str, part: Json, request: CompletionRequest) -> 
     match kind:
         case "image_url":
             request.add_url("picture", file.get("url"), where)
+            add_others(request, file, _PICTURE_NAMES)
         case "audio_url":
             request.add_url("audio", file.get("url"), where)
         case _ if "audio" in kind:

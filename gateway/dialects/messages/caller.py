@@ -19,7 +19,8 @@ from gateway.dialects.wire import fields
 from gateway.dialects.wire.fields import Field
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.dialects.wire.kinds import TOO_LONG, tell_too_long
-from gateway.dialects.wire.known import FILE_NAMES, TextFields
+from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, TextFields
+from gateway.dialects.wire.media import ORDINARY, add_others
 from gateway.dialects.wire.names import Names
 from gateway.errors import BadRequest, GatewayError
 
@@ -46,19 +47,26 @@ def _find(models: Sequence[ListedModel], name: str, model_id: str) -> int:
 
 ROLES: Final = frozenset({"user", "assistant", "system"})
 _TWO: Final = 2
-"""Members of a plain block of text."""
+"""Members of a message, and of a plain block of text."""
 _FILE_BLOCKS: Final = {"image": "picture", "document": "document"}
 """Kinds of files, by the type of block."""
-_MESSAGE: Final = Names(("content", "role"))
+_MESSAGE: Final = Names(("content", "role"), CACHE_MARK)
 _BLOCK: Final = Names(
-    {"cache_control", "citations", "data", "id", "input", "is_error", "name", "signature", "text"}
-    | {"thinking", "tool_use_id", "type"},
+    {"citations", "data", "id", "input", "is_error", "name", "signature", "text", "thinking"}
+    | {"tool_use_id", "type"},
     {
+        **CACHE_MARK,
         **dict.fromkeys(("audio", "input_audio"), FILE_NAMES),
         "source": Names({"content", "type", *FILE_NAMES.known}),
     },
 )
 _TYPED: Final = Names(("type",))
+_OWN: Final = {
+    **dict.fromkeys(("mcp_tool_use", "server_tool_use", "tool_use"), ("input",)),
+    **dict.fromkeys(("document", "image", "search_result"), ("source",)),
+    **dict.fromkeys(("web_fetch_result", "web_search_result"), ("url",)),
+}
+"""Members that are looked at, or no files, in spite of their names, by the type of block."""
 _RUN_TOOLS: Final = (
     *("advisor", "bash_code_execution", "code_execution", "mcp", "text_editor_code_execution"),
     *("tool_search", "web_fetch", "web_search"),
@@ -97,6 +105,7 @@ class MessagesCaller(Caller):
         _check_messages(body["messages"], request)
         if body.get("system"):
             _check_content("system", body["system"], request)
+        add_others(request, body, ORDINARY)
         return request
 
     def render_error(self, error: GatewayError, request_id: str) -> bytes:
@@ -181,8 +190,9 @@ def _check_messages(messages: list[Any], request: CompletionRequest) -> None:
             raise _refuse_role(f"messages.{index}.role", role)
         if content is None:
             raise fields.missing(f"messages.{index}.content")
-        if len(message) > len(_MESSAGE.known):
+        if len(message) > _TWO:
             _MESSAGE.check(f"messages.{index}", message)
+            add_others(request, message)
         if type(content) is not str:
             _check_content(f"messages.{index}.content", content, request)
 
@@ -204,6 +214,7 @@ def _check_content(where: str, content: Any, request: CompletionRequest) -> None
             raise fields.refuse_part(f"{where}.{index}", block)
         if kind != "text" or len(block) > _TWO:
             _BLOCK.check(f"{where}.{index}", block, ".{}")
+            add_others(request, block, _OWN.get(kind, ()))
         if kind not in _TEXT_BLOCKS:
             _add_block(f"{where}.{index}", kind, block, request)
         elif "content" in block:
@@ -214,7 +225,8 @@ def _check_inner(where: str, kind: str, inner: Any, request: CompletionRequest) 
     """Check the blocks within a block. Blocks of unknown kinds may have any shape."""
     if kind != "tool_result":
         _TYPED.check(where, inner, ".{}")
-        while type(inner) is dict and get_text(inner, "type") not in _FILE_BLOCKS:
+        while type(inner) is dict and (named := get_text(inner, "type")) not in _FILE_BLOCKS:
+            add_others(request, inner, _OWN.get(named, ()))
             inner, where = inner.get("content"), f"{where}.content"  # what a tool fetched
         items = inner if isinstance(inner, list) else [inner]
         inner = [one for one in items if isinstance(one, dict) and "type" in one]
@@ -249,6 +261,7 @@ def _add_file(where: str, kind: str, source: Any, request: CompletionRequest) ->
             pass  # text like any other
         case _:
             request.add_file(_FILE_BLOCKS[kind], None, where)
+    add_others(request, source)
 
 
 def _refuse_file(name: str) -> BadRequest:

@@ -15,7 +15,8 @@ from gateway.dialects.responses.stream import make_usage
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.kinds import FILTERED
-from gateway.dialects.wire.known import FILE_NAMES, TOOL_NAMES, TextFields
+from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, TOOL_NAMES, TextFields
+from gateway.dialects.wire.media import ORDINARY, add_others
 from gateway.dialects.wire.names import Names
 from gateway.dialects.wire.sse import render_event
 from gateway.errors import (
@@ -57,11 +58,18 @@ _TWO: Final = 2
 _ITEM: Final = Names(
     {"arguments", "call_id", "content", "encrypted_content", "id", "name", "output", "result"}
     | {"role", "status", "summary", "type"},
-    {"tools": TOOL_NAMES},
+    {**CACHE_MARK, "tools": TOOL_NAMES},
 )
+_OWN: Final = {
+    "custom_tool_call": ("input",),
+    "input_audio": ("input_audio",),
+    "input_file": ("file_data", "file_url"),
+    **dict.fromkeys(("computer_screenshot", "input_image"), ("image_url",)),
+}
+"""Members that are looked at, or no files, in spite of their names, by the type of item or part."""
 _PART: Final = Names(
     {"annotations", "file_url", "image_url", "logprobs", "text", "type", *FILE_NAMES.known},
-    {"input_audio": FILE_NAMES},
+    {**CACHE_MARK, "input_audio": FILE_NAMES},
 )
 _HELD: Final = ("content", "output")
 """Members of an item that may have parts."""
@@ -88,6 +96,7 @@ class ResponsesCaller(Caller):
         stream = body.get("stream") is True
         request = CompletionRequest(body, body["model"], stream, True, n, most)
         _check_input(body["input"], request, refers=self._refers)
+        add_others(request, body, ORDINARY)
         return request
 
     def render_error_event(
@@ -195,6 +204,7 @@ def _check_item(where: str, item: Json, request: CompletionRequest) -> None:
     kind = item.get("type")
     if not item.keys() <= _ITEM.plain:
         _ITEM.check(where, item)
+        add_others(request, item, _OWN.get(kind, ()) if type(kind) is str else ())
     if kind is None or kind == "message":
         _check_message(where, item)
     elif type(kind) is not str:
@@ -228,6 +238,7 @@ def _check_parts(where: str, parts: list[Any], request: CompletionRequest) -> No
             raise fields.refuse_part(name, part)
         if len(part) > _TWO or kind not in _TEXT_PARTS:
             _PART.check(name, part)
+            add_others(request, part, _OWN.get(kind, ()))
         if part.get("file_id") is not None:
             raise fields.unsupported_file(f"{name}.file_id", "'file_data' or 'image_url'")
         match kind:

@@ -11,7 +11,7 @@ from typing import Final, get_args
 from gateway.dialects.records import SAMPLING, Json, MaxTokensField, Taken
 from gateway.dialects.wire.billed import CACHES, FUNCTION, GEMINI_TOOLS, MAY_COST, STATE
 from gateway.dialects.wire.fields import MAX_TOKENS_BOUND, Check, Fields, check_integer
-from gateway.dialects.wire.multiplied import MULTIPLIED
+from gateway.dialects.wire.multiplied import BAGS, MULTIPLIED
 from gateway.dialects.wire.names import Names
 
 MAX_CHOICES: Final = 128
@@ -40,15 +40,16 @@ COUNTED: Final[Mapping[str, Check]] = {
 
 FILE_NAMES: Final = Names(("data", "file_data", "file_id", "url"))
 """Members of a file in a conversation."""
-_CACHE_NAMES: Final = Names(CACHES)
+CACHE_MARK: Final = {"cache_control": Names(("ttl", "type"))}
+"""Members of a mark for a provider's prompt cache, of which one sets the price."""
 _PLACE: Final = Names(("file_ids", "id", "skills", "type"))
 _PLACES: Final = {"container": _PLACE, "environment": _PLACE}
 _TOOL: Final = Names(
-    {*STATE, *FUNCTION, *GEMINI_TOOLS, "cache_control", "description", "file_ids"}
+    {*STATE, *FUNCTION, *GEMINI_TOOLS, "description", "file_ids"}
     | {"input_schema", "max_uses", "parameters", "strict", "type"},
-    _PLACES,
+    {**_PLACES, **CACHE_MARK},
 )
-TOOL_NAMES: Final = Names(_TOOL.known, {**_PLACES, "tools": _TOOL})
+TOOL_NAMES: Final = Names(_TOOL.known, {**_PLACES, **CACHE_MARK, "tools": _TOOL})
 """Members of a tool. Some hold tools themselves (`namespace`)."""
 _READ: Final = frozenset(
     {*MAY_COST, *SAMPLING, *get_args(MaxTokensField), *get_args(Taken), "anthropic_version"}
@@ -58,10 +59,7 @@ _READ: Final = frozenset(
 """Fields that the gateway reads, writes or leaves out in a request of some dialect."""
 _WITHIN: Final[Mapping[str, Names]] = {
     "container": _PLACE,
-    "extra_body": Names(
-        CACHES, {"google": _CACHE_NAMES}, {*MAY_COST, *COUNTED, "messages", "model", "n"}
-    ),
-    "google": Names(CACHES, {"google": _CACHE_NAMES}),
+    **CACHE_MARK,
     "output_config": Names(("effort", "format")),
     "reasoning": Names(("effort", "enabled", "exclude", "max_tokens", "summary")),
     "stream_options": Names(("include_usage",)),
@@ -71,6 +69,8 @@ _WITHIN: Final[Mapping[str, Names]] = {
     "web_search_options": Names(("allowed_domains", "blocked_domains", "max_uses")),
 }
 """The members of fields that the gateway reads or writes."""
+_OUTSIDE: Final = ("messages", "model", "n", "response_modalities")
+"""Members that must not stand in a bag, beside those that are counted or billed."""
 
 
 def list_names(service: str) -> frozenset[str]:
@@ -78,9 +78,20 @@ def list_names(service: str) -> frozenset[str]:
     return _READ.union(MULTIPLIED.get(service, ()))
 
 
+def _list_inner(service: str) -> Mapping[str, Names]:
+    """Return the members of fields that the gateway reads, or that change the bill in any place."""
+    outside = {*MAY_COST, *COUNTED, *MULTIPLIED.get(service, ()), *_OUTSIDE}.difference(BAGS)
+    # Google's own stands within the other. In a third bag nobody would look.
+    inmost = dict.fromkeys(BAGS, Names((), elsewhere=outside.union(BAGS)))
+    bag = Names((), inmost, outside)
+    google = {**inmost, "google": Names(CACHES, elsewhere=outside.union(BAGS))}
+    cached = dict.fromkeys(("extra_body", "google"), Names(CACHES, google, outside))
+    return {**_WITHIN, **dict.fromkeys(BAGS, bag), **cached}
+
+
 def make_fields(service: str, checks: Mapping[str, Check]) -> Fields:
     """Make the table of the fields of a service's requests."""
-    return Fields(checks, list_names(service), _WITHIN)
+    return Fields(checks, list_names(service), _list_inner(service))
 
 
 class TextFields(Fields):
@@ -89,7 +100,7 @@ class TextFields(Fields):
     __slots__ = ("_others",)
 
     def __init__(self, service: str, checks: Mapping[str, Check], item: str = "[{}]") -> None:
-        super().__init__({**COUNTED, **checks}, list_names(service), _WITHIN, item)
+        super().__init__({**COUNTED, **checks}, list_names(service), _list_inner(service), item)
         self._others = COUNTED.keys() - checks.keys()
 
     def count_output(self, body: Json, n: int, limit: int) -> tuple[int, int | None]:

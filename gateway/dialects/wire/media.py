@@ -10,13 +10,21 @@ import re
 from collections.abc import Container
 from typing import Final
 
-from gateway.dialects.records import Json
+from gateway.dialects.records import CompletionRequest, Json
+from gateway.dialects.wire.multiplied import BAGS
+from gateway.usage import UNBOUNDED
 
 _MEDIA: Final = (
     *("attach", "audio", "document", "file", "image", "input", "media"),
-    *("message", "modal", "pdf", "url", "video"),
+    *("message", "modal", "pdf", "source", "url", "video"),
 )
 """Parts of the names of members that may hold files, or refer to them."""
+ORDINARY: Final = frozenset(
+    {"audio", "input", "instructions", "max_completion_tokens", "max_output_tokens", "max_tokens"}
+    | {"messages", "metadata", "modalities", "model", "response_format", "stream"}
+    | {"stream_options", "system", "temperature", "tool_choice", "tools"}
+)
+"""Members of a request for text that hold no files, whatever their names, or are looked at."""
 _NAME_CHARS: Final = 64
 """Characters of a name that is looked at; a longer one counts as such a name."""
 _ADDRESS: Final = re.compile(r"(?:file|gs|https?|s3)://", re.IGNORECASE)
@@ -35,10 +43,22 @@ def is_reference(text: str) -> bool:
     return _DATA.match(head) is not None
 
 
+def add_others(request: CompletionRequest, held: object, known: Container[str] = ()) -> None:
+    """Count what may be files in a part of a request, under names that are not `known`."""
+    if type(held) is dict and has_files(held, known):
+        request.more_tokens = max(request.more_tokens, UNBOUNDED)
+
+
 def has_files(held: Json, known: Container[str] = ()) -> bool:
-    """Return whether an object may have files under names that are not `known`."""
+    """Return whether an object may have files under names that are not `known`, or in a bag."""
     for name, value in held.items():
-        if value and name not in known and _is_media(name):
+        if not value or name in known:
+            continue
+        if name in BAGS and type(value) is dict:
+            # Three levels at most: `known` refuses a bag within the second one.
+            if has_files(value):
+                return True
+        elif _is_media(name):
             if type(value) is dict or type(value) is list:
                 return True
             if type(value) is str and (len(value) > _CONTENT_CHARS or is_reference(value)):

@@ -39,6 +39,16 @@ def _rows(
     return dict.fromkeys(names, Billed(asks, advice=advice))
 
 
+BAGS: Final = (
+    *("extra_body", "google"),  # what Google reads beside OpenAI's fields
+    # Ollama; Hugging Face, DashScope and Vertex; Google; Bedrock, Titan; SGLang; and what wraps those.
+    *("options", "parameters", "config", "generation_config", "generationConfig"),
+    *("inference_config", "inferenceConfig", "additional_model_request_fields"),
+    *("additionalModelRequestFields", "text_generation_config", "textGenerationConfig"),
+    *("image_generation_config", "imageGenerationConfig", "sampling_params", "sampling_parameters"),
+    *("extra_params", "extra_parameters", "model_kwargs", "model_params", "params"),
+)
+"""Fields that hold other fields. What is counted or refused outside must not stand in them."""
 _INPUTS: Final = (
     # As TEI (`inputs`), Cohere (`texts`, `images`), Voyage and Jina (`queries`), NVIDIA (`passages`),
     # vLLM (`messages`, `prompt_embeds`, `text_1`), Ollama (`prompt`) and Google (`instances`) call them.
@@ -98,6 +108,7 @@ MULTIPLIED: Final[Mapping[str, Mapping[str, Billed]]] = {
     # ElevenLabs and Deepgram charge for each channel.
     "transcripts": {
         **_rows(("multichannel", "use_multi_channel")),
+        **_rows(BAGS),  # in a form, nothing says what is in them
         **_rows((*_MORE_CHOICES, "num_channels"), asks=_asks_more),
     },
 }

@@ -20,6 +20,7 @@ a megabyte takes milliseconds."""
 _SHOWN_CHARS: Final = 100
 """Characters of a name that an error shows. Longer ones are mostly `_` and `-`."""
 _NONE: Final[Mapping[str, Names]] = MappingProxyType({})
+_ELSEWHERE: Final = ""
 
 
 def fold(name: str) -> str:
@@ -39,16 +40,17 @@ class Names:
         inner: Mapping[str, Names] = _NONE,
         elsewhere: Iterable[str] = (),
     ) -> None:
-        """`inner`: the names within members. `elsewhere`: names that are refused in every spelling."""
+        """`inner`: the names within members. `elsewhere`: names that belong to the object around this one."""
         self.known = frozenset((*known, *inner))
         self.plain = self.known.difference(inner)
         """The names of members that need no look inside: nearly all objects have no others."""
+        self._folded = dict.fromkeys(map(fold, elsewhere), _ELSEWHERE)
         # Of two known spellings, errors name the one with `_`, which sorts last.
-        self._folded = {fold(name): name for name in (*sorted(elsewhere), *sorted(self.known))}
+        self._folded.update((fold(name), name) for name in sorted(self.known))
         self._inner = inner
 
     def maybe_meant(self, name: str) -> str | None:
-        """Return the known name that a provider may read in an unknown one."""
+        """Return the known name that a provider may read in an unknown one; "" for one from elsewhere."""
         return self._folded.get(fold(name)) if len(name) <= _MAX_CHARS else None
 
     def check(self, where: str, held: object, item: str = "[{}]") -> None:
@@ -76,7 +78,7 @@ class Names:
         known = self.known
         if not held.keys() <= known:
             for name in held:
-                if name not in known and (meant := self.maybe_meant(name)):
+                if name not in known and (meant := self.maybe_meant(name)) is not None:
                     return f".{name}", meant
         for name, inner in self._inner.items():
             if name in held and (found := inner.find(held[name], item)):
@@ -97,8 +99,10 @@ def check_spelling(where: str, held: Json, meant: str) -> None:
 def refuse_spelling(name: str, meant: str) -> BadRequest:
     """Make the error for a member that a provider may read as the one `meant`."""
     shown = name[:_SHOWN_CHARS]
+    why = f"could be read as '{meant}' by the provider. Write '{meant}'"
+    if meant == _ELSEWHERE:
+        outer, _, inner = shown.rpartition(".")
+        why = f"would not be checked there. Send '{inner}' outside '{outer}'"
     return BadRequest(
-        f"Unsupported parameter: '{shown}' could be read as '{meant}' by the provider. Write '{meant}'.",
-        param=shown,
-        code="unsupported_parameter",
+        f"Unsupported parameter: '{shown}' {why}.", param=shown, code="unsupported_parameter"
     )
