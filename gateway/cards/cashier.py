@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -61,10 +61,11 @@ class PaymentProvider(Protocol):
     def find_fee(self, payment_id: str) -> Fee | None:
         """Return the provider's fee for a payment; None if it is not known yet."""
 
-    def find_reversals(self, now_ms: int) -> Iterator[list[Reversal]]:
-        """Yield the refunds and disputes of the last weeks as they are now, in pages.
+    def find_reversals(self, now_ms: int) -> Mapping[str, Iterator[list[Reversal | BadMessage]]]:
+        """Return lists by their names: what was reversed in the last weeks, as it is now, in pages.
 
         The whole of the weeks each time, as a refund may fail and a dispute end long after it began.
+        An error stands for one that cannot be read.
         """
 
     def find_receipt(self, session_id: str) -> str | None:
@@ -225,7 +226,8 @@ class Cashier:
     async def look_back(self) -> None:
         """Apply the refunds and disputes of which no message came, or none was taken.
 
-        Raises ProviderUnavailable, ProviderRefused, LedgerError.
+        A list that cannot be read, for want of a right, does not hide the others. Raises
+        ProviderUnavailable, LedgerError.
         """
 
         def read(books: Books) -> tuple[int, list[OrderView]]:
@@ -234,21 +236,43 @@ class Cashier:
         now_ms, orders = await self._books_thread.run(SYSTEM, read)
         if not orders:
             return
-        pages, refused = self.provider.find_reversals(now_ms), set[Reversal]()
-        while (page := await self._ask(partial(next, pages, None))) is not None:
-            for reversal in await self._books_thread.run(SYSTEM, partial(_find_untold, page)):
-                # Of another shop of the same account, for example. Each takes a request to say so.
-                if reversal in self._refused:
-                    refused.add(reversal)
-                    continue
-                try:
-                    await self.settle(reversal, SYSTEM)
-                except (ProviderRefused, Refused) as error:
-                    log.warning("%s cannot be taken back: %s", reversal.id, error)
-                    refused.add(reversal)
-                    # At once: the next look goes on from here, should this one break off.
-                    self._refused.add(reversal)
+        refused, failure = set[Reversal](), None
+        for name, pages in self.provider.find_reversals(now_ms).items():
+            try:
+                while (page := await self._ask(partial(next, pages, None))) is not None:
+                    await self._take_back(page, refused)
+            except (ProviderUnavailable, ProviderRefused) as error:
+                refused |= self._refused
+                if isinstance(error, ProviderUnavailable):
+                    failure = error
+                else:
+                    self._warn("%s cannot be looked up: %s", name, error)
         self._refused = refused
+        if failure is not None:
+            raise failure
+
+    async def _take_back(
+        self, page: Iterable[Reversal | BadMessage], refused: set[Reversal]
+    ) -> None:
+        """Apply what is new on a page; add to `refused` what is not applied."""
+        reversals = list[Reversal]()
+        for one in page:
+            if isinstance(one, BadMessage):
+                self._warn("a refund or dispute that is listed cannot be read: %s", one)
+            else:
+                reversals.append(one)
+        for reversal in await self._books_thread.run(SYSTEM, partial(_find_untold, reversals)):
+            # Of another shop of the same account, for example. Each takes a request to say so.
+            if reversal in self._refused:
+                refused.add(reversal)
+                continue
+            try:
+                await self.settle(reversal, SYSTEM)
+            except (ProviderRefused, Refused) as error:
+                log.warning("%s cannot be taken back: %s", reversal.id, error)
+                refused.add(reversal)
+                # At once: the next look goes on from here, should this one break off.
+                self._refused.add(reversal)
 
     async def find_fees(self) -> None:
         """Ask for the fees of late payments, at first of earlier ones, too. Raises ProviderUnavailable, LedgerError.

@@ -24,8 +24,6 @@ from gateway.ledger.order_records import Fee, OrderView, PageState, Payment, Rev
 from gateway.money import MAX_AMOUNT_NANO
 from gateway.times import DAY_MS
 
-log = logging.getLogger("gateway.cards")
-
 TIMEOUT_SECONDS: Final = 10
 """How long Stripe may take to answer: a second is usual, a person waits, and so does the end of the
 process."""
@@ -122,23 +120,12 @@ class Stripe:
             move = _read_object(charge, "balance_transaction")
             return None if move is None else _read_fee("payment", move)
 
-    def find_reversals(self, now_ms: int) -> Iterator[list[Reversal]]:
-        lists: tuple[tuple[Any, Reader, int], ...] = (
-            (self._client.v1.refunds, _read_refund, REFUNDS_MS),
-            (self._client.v1.disputes, _read_dispute, DISPUTES_MS),
-        )
-        for service, read, kept_ms in lists:
-            since = (now_ms - kept_ms) // 1000
-            params: dict[str, object] = {"created": {"gte": since}, "limit": PAGE}
-            has_more = True
-            while has_more:
-                with _telling():
-                    found = service.list(params).to_dict()
-                    things = list(_read_objects(found, "data"))
-                    has_more = bool(things) and found.get("has_more") is True
-                    if has_more:
-                        params["starting_after"] = _need_word(things[-1], "id")
-                yield list(_read_each(read, things))
+    def find_reversals(self, now_ms: int) -> Mapping[str, Iterator[list[Reversal | BadMessage]]]:
+        v1 = self._client.v1
+        return {
+            "refunds": _read_list(v1.refunds, _read_refund, now_ms - REFUNDS_MS),
+            "disputes": _read_list(v1.disputes, _read_dispute, now_ms - DISPUTES_MS),
+        }
 
     def find_receipt(self, session_id: str) -> str | None:
         with _telling():
@@ -245,16 +232,32 @@ def _read_dispute(dispute: Object) -> Reversal | None:
     )
 
 
-def _read_each(read: Reader, things: Iterable[Object]) -> Iterator[Reversal]:
+def _read_list(service: Any, read: Reader, since_ms: int) -> Iterator[list[Reversal | BadMessage]]:
+    """Yield the pages of a list of Stripe's, from a time on."""
+    params: dict[str, object] = {"created": {"gte": since_ms // 1000}, "limit": PAGE}
+    has_more = True
+    while has_more:
+        with _telling():
+            found = service.list(params).to_dict()
+            things = list(_read_objects(found, "data"))
+            has_more = bool(things) and found.get("has_more") is True
+            if has_more:
+                params["starting_after"] = _need_word(things[-1], "id")
+        yield list(_read_each(read, things))
+
+
+def _read_each(read: Reader, things: Iterable[Object]) -> Iterator[Reversal | BadMessage]:
     """Read the objects of a page. One that cannot be read must not hide the others."""
     for thing in things:
         try:
             found = read(thing)
         except BadMessage as error:
-            log.warning("a refund or dispute that Stripe lists cannot be read: %s", error)
-            continue
-        if isinstance(found, Reversal):
-            yield found
+            id_ = thing.get("id")
+            named = id_ if isinstance(id_, str) and _WORD.fullmatch(id_) else "one without an id"
+            yield BadMessage(f"{named}: {error}")
+        else:
+            if isinstance(found, Reversal):
+                yield found
 
 
 def _read_fee(kind: Literal["payment", "dispute"], move: Object) -> Fee:

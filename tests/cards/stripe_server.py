@@ -44,6 +44,8 @@ class StripeServer:
     """Method and path of each request."""
     status: int = 200
     """The status of every reply; not 200: it fails."""
+    failing: str = ""
+    """The path whose replies have that status; "" for all."""
     interrupt: Callable[[], object] | None = None
     """Called once, when the next request has come or, with `is_late`, was carried out."""
     is_late: bool = False
@@ -130,7 +132,7 @@ class StripeServer:
             if interrupt and not self.is_late:
                 interrupt()
                 raise web.HTTPServiceUnavailable
-            if self.status == 200:
+            if self.status == 200 or self.failing not in {"", http.path}:
                 response = await handler(http)
                 if interrupt:
                     interrupt()

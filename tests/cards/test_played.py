@@ -5,6 +5,7 @@
     $ tell charge.dispute.created pi_cs_test_1 1000     an event, of a session or a payment's cents
     200 | paid, made | 10.00                            its reply, all orders, what the holder has more
     $ stripe 503                                        Stripe replies so from now on
+    $ stripe 403 /v1/refunds                            to requests for this path
     $ forget                                            Stripe forgets the idempotency keys
     $ fee pi_cs_test_1 59                               Stripe knows the fee of a payment, in cents
     $ look 31                                           open orders of so many days are looked up
@@ -114,8 +115,8 @@ def describe(shop: Shop) -> str:
 def prepare(stripe: StripeServer, verb: str, words: list[str], given: dict[str, Any]) -> str:
     """Set what Stripe says from now on, or tell what it was asked."""
     match verb, *words:
-        case "stripe", status:
-            stripe.status = int(status)
+        case "stripe", status, *path:
+            stripe.status, stripe.failing = int(status), "".join(path)
         case "forget", *_:
             stripe.keys = {f"forgotten-{key}": id_ for key, id_ in stripe.keys.items()}
         case "fee", payment_id, cents:
