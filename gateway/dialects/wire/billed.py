@@ -65,7 +65,11 @@ BILLED: Final[Mapping[str, Billed]] = {
     "service_tier": Billed(
         _among("auto", "default", "standard", "standard_only"), _has_rule("service_tier", name_tier)
     ),
-    "speed": Billed(_among("standard"), _has_rule("speed")),
+    # A number is how fast a voice reads.
+    "speed": Billed(
+        lambda value: type(value) not in (float, int) and value not in (None, "standard"),
+        _has_rule("speed"),
+    ),
     "inference_geo": Billed(_among("global"), _has_rule("inference_geo")),
     # Fees per search, and sources that are charged one by one.
     "web_search_options": Billed(_among(), lambda _, target: is_open(WEB_SEARCH, target)),
@@ -92,6 +96,8 @@ BILLED: Final[Mapping[str, Billed]] = {
 """The fields that cost, by name. Values without effect are accepted everywhere."""
 _LATER: Final = ("background", "deferred")
 """Fields that request a reply to be fetched later: the work would be done and nobody charged."""
+_BACKGROUNDS: Final = ("auto", "opaque", "transparent")
+"""Values of `background` by which it is an image's."""
 _TABLES: Final[Mapping[str, Mapping[str, Billed]]] = {
     name: {**BILLED, **rows} for name, rows in MULTIPLIED.items()
 }
@@ -142,7 +148,7 @@ def check_fields(body: Json, target: Target, service: str = "") -> None:
     if _MAY_COST_AT.get(service, MAY_COST).isdisjoint(body):
         return
     for name in _LATER:
-        if body.get(name):
+        if (value := body.get(name)) and value not in _BACKGROUNDS:
             raise unsupported(
                 name,
                 ". The reply would have to be fetched later, and this gateway keeps none. Leave it out.",

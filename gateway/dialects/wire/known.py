@@ -5,7 +5,9 @@ A name that the gateway checks, reads, writes or leaves out has one spelling (`n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from math import ceil, floor
 from typing import Final, get_args
 
 from gateway.dialects.records import SAMPLING, Json, MaxTokensField, Taken
@@ -31,10 +33,43 @@ _LIMITS: Final = (
     *("min_length", "min_new_tokens", "min_tokens"),
     *("reasoning_budget", "thinking_budget", "thinking_budget_tokens"),
 )
+_DIGIT: Final = re.compile(r"\d")
+_NUMBER_CHARS: Final = 64
+"""Characters of a text that are searched for a number."""
+
+
+def _count(value: object) -> int | None:
+    """Return the most that a provider may read in a value: 0 for what is no number to it.
+
+    Another vendor's field of the same name may be a flag or a fraction. None stands for a text with a
+    number, as some providers read "9" as 9.
+    """
+    match value:
+        case bool() | int():
+            return int(value)
+        case float():
+            bound = 2.0 * MAX_TOKENS_BOUND
+            return floor(max(value, -bound)) if value < 0 else ceil(min(value, bound))
+        case str() if _DIGIT.search(value.strip()[:_NUMBER_CHARS]):
+            return None
+        case _:
+            return 0
+
+
+def _check_count(least: int, most: int) -> Check:
+    check = check_integer(least, most)
+
+    def check_count(name: str, value: object) -> None:
+        count = _count(value)
+        check(name, value if count is None else count)
+
+    return check_count
+
+
 COUNTED: Final[Mapping[str, Check]] = {
-    **dict.fromkeys(_CHOICES, check_integer(0, MAX_CHOICES)),
+    **dict.fromkeys(_CHOICES, _check_count(0, MAX_CHOICES)),
     # -1 is no limit to llama.cpp.
-    **dict.fromkeys(_LIMITS, check_integer(-1, MAX_TOKENS_BOUND)),
+    **dict.fromkeys(_LIMITS, _check_count(-1, MAX_TOKENS_BOUND)),
 }
 """Fields that multiply the output, which the hold covers, with their checks."""
 
@@ -110,6 +145,6 @@ class TextFields(Fields):
         """
         if self._others.isdisjoint(body):
             return n, limit or None
-        limits = [limit, *(body.get(name) or 0 for name in _LIMITS)]
+        limits = [limit, *(_count(body.get(name)) or 0 for name in _LIMITS)]
         most = max(limits) if limit and min(limits) >= 0 else None
-        return max(n, *(body.get(name) or 0 for name in _CHOICES)), most
+        return max(n, *(_count(body.get(name)) or 0 for name in _CHOICES)), most
