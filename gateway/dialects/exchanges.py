@@ -123,9 +123,8 @@ class Exchange:
                 raise too_deep() from error
         asked = self.upstream.ask(body, target)
         data = dump_request(asked)
-        return Payload(
-            data, self.upstream.read_bill_options(asked, data, target), _says_effort(asked)
-        )
+        options = self.upstream.read_bill_options(asked, data, target)
+        return Payload(data, options, _says_effort(asked))
 
     def read_reply(self, body: bytes, context: ReplyContext) -> Reply:
         """Turn a JSON reply into the caller's; one that cannot be passed on has a `failure` in place of it.
@@ -204,10 +203,12 @@ class Exchange:
             reply = upstream.parse(text)
         except UpstreamError as error:
             reply, failure = None, error
-        if type(reply) is dict:
-            upstream.check_error(reply)
-            if upstream.check_reply(reply):
-                return reply, None
+        # Google's errors stand in a list, alone or behind what came before them.
+        for one in (reply[0], reply[-1]) if type(reply) is list and reply else (reply,):
+            if type(one) is dict:
+                upstream.check_error(one)
+        if type(reply) is dict and upstream.check_reply(reply):
+            return reply, None
         what = "JSON" if reply is None else upstream.reply_name
         told = reply if type(reply) is dict else find_last_usage(text) or {}
         return told, failure or UpstreamError(f"The upstream's reply is not {what}.")
