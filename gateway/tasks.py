@@ -26,6 +26,9 @@ REST_SECONDS: Final = 0.05
 GIL for up to 30 ms per call, and the loop, which releases the GIL in each system call, would meet one
 such call after another."""
 
+LINGERING: Final = "lingering"
+"""The owner of all turns in which bytes are thrown away, in large reads: there may be many."""
+
 Result = TypeVar("Result")
 
 _running: set[asyncio.Task[None]] = set()
@@ -136,8 +139,8 @@ class Turns:
         return True
 
     def has_work(self) -> bool:
-        """Return whether work waits for its turn."""
-        return bool(self._waiting)
+        """Return whether work waits for its turn. To throw bytes away is none: no deadline is behind them."""
+        return len(self._waiting) > (LINGERING in self._waiting)
 
     def has_time(self) -> bool:
         """Return whether this turn has time left for work that can wait."""

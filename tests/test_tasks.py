@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from gateway.tasks import SHARE, TURN_SECONDS, PromptFuture, Turns, find_turns, spawn
+from gateway.tasks import LINGERING, SHARE, TURN_SECONDS, PromptFuture, Turns, find_turns, spawn
 from tests.support.rows import each_row
 
 
@@ -120,6 +120,11 @@ async def test_an_owner_begins_so_much_in_a_turn_and_others_are_not_affected() -
     assert turns.may_begin("b")
     await asyncio.sleep(0)
     assert turns.may_begin("a")
+    # Bytes that are thrown away hold back nobody's deadline.
+    turns.wait(LINGERING, list)
+    assert not turns.has_work()
+    turns.wait("a", list)
+    assert turns.has_work()
 
 
 async def test_long_work_is_done_in_turns_and_fair_by_owner() -> None:

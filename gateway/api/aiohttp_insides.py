@@ -19,9 +19,9 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_protocol import RequestHandler
 
-from gateway.api.lingering import LINGER_BYTES, LINGER_SECONDS, LINGERING, Lingering
+from gateway.api.lingering import LINGER_BYTES, LINGER_SECONDS, Lingering
 from gateway.deadlines import limit_seconds
-from gateway.tasks import PromptFuture, Turns, find_turns
+from gateway.tasks import LINGERING, PromptFuture, Turns, find_turns
 
 READ_BYTES: Final = 64 << 10
 """Bytes read at a time. Of a body with a length, as many are parsed at a time: they are cheap."""
@@ -221,9 +221,12 @@ class PacedConnection(RequestHandler):
         self.head, self.is_asked = b"", False
         if not _may_go_on(message, payload) and self.transport is not None:
             response.force_close()
-            self._pending, self.owner = b"", LINGERING
             # No client that means well sends tiny chunks, and others wait while they are read.
             most = READ_BYTES if self.has_tiny_chunks() else self._linger_bytes
+            self._pending, self.owner, self._body = b"", LINGERING, None
+            if type(payload) is StreamReader:  # it would keep what came until the connection ends
+                payload._buffer.clear()
+                payload._http_chunk_splits = None
             self._lingering = Lingering(self.transport, most, self._lingering_time)
 
     async def _read_rest(self, payload: StreamReader) -> None:
@@ -249,12 +252,8 @@ class PacedConnection(RequestHandler):
 
     def has_tiny_chunks(self) -> bool:
         """Return whether the body comes in more and smaller chunks than any client sends."""
-        body = self._body
-        return (
-            self.chunks > TINY_CHUNKS
-            and body is not None
-            and body.total_bytes < TINY_BYTES * self.chunks
-        )
+        body, count = self._body, self.chunks
+        return count > TINY_CHUNKS and body is not None and body.total_bytes < TINY_BYTES * count
 
     def parse(self, data: bytes) -> None:
         """Let aiohttp parse bytes; count the chunks among them."""

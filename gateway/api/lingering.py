@@ -12,14 +12,12 @@ import contextlib
 from typing import Final
 
 from gateway.deadlines import limit_seconds
-from gateway.tasks import find_turns
+from gateway.tasks import LINGERING, find_turns
 
 LINGER_BYTES: Final = 64 << 20
 """Bytes that are thrown away at most, unless bodies may be larger than half of it."""
 LINGER_SECONDS: Final = 30.0
 """How long bytes are thrown away at most."""
-LINGERING: Final = "lingering"
-"""The owner of all turns in which bytes are thrown away, in large reads: there may be many."""
 
 
 class Lingering:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pytest
-from aiohttp import web
+from aiohttp import StreamReader, web
 
 from gateway.api import lingering
 from gateway.api.aiohttp_insides import (
@@ -26,6 +26,7 @@ from gateway.api.front import Wire
 from gateway.api.keys import note_known
 from tests.support.client import request, send_before_reading
 from tests.support.loops import on_each_loop
+from tests.support.waiting import until
 
 TINY: Final = b"1\r\na\r\n"
 CLOSE: Final = ("Connection", "close")
@@ -181,10 +182,18 @@ async def drip(writer: asyncio.StreamWriter) -> None:
 async def test_a_caller_that_goes_on_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lingering, "LINGER_SECONDS", 0.3)
     head = request("POST", "/", [("Content-Length", "1000000")])
-    async with serve(refuse) as scene:
+    bodies: list[StreamReader] = []
+
+    async def refuse_late(http: web.BaseRequest) -> web.Response:
+        await until(lambda: http.content.total_bytes > 0, "a part of the body")
+        bodies.append(http.content)
+        return await refuse(http)
+
+    async with serve(refuse_late) as scene:
         reader, writer = await asyncio.open_connection("127.0.0.1", scene.port)
-        writer.write(head)
+        writer.write(head + b" " * 1000)
         assert (await reader.read()).startswith(b"HTTP/1.1 401"), "nothing follows, at once"
+        assert not bodies[0]._buffer, "what came is not kept meanwhile"
         with pytest.raises(ConnectionError):
             await drip(writer)
 
