@@ -316,7 +316,11 @@ class Relay:
         """Return the last bytes of a complete reply, which an extra may keep before they leave."""
         last = pipeline.finish()
         if self._completion.keep is not None:
-            await self._completion.keep(last)
+            try:
+                await self._completion.keep(last)
+            # It is charged by now: a bug in an extra must not cost the caller its end.
+            except Exception:
+                log.exception("a reply could not be kept")
         return last
 
     def conclude_at_once(self, verdict: lifecycle.Verdict | None) -> None:

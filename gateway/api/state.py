@@ -5,6 +5,7 @@ What is logged or counted is never a key, a prompt or a reply.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import deque
@@ -75,6 +76,8 @@ class Disk:
         default_factory=partial(ThreadPoolExecutor, 1, thread_name_prefix="uploads")
     )
     """Reads and writes the files, one after the other."""
+    warned: float = -math.inf
+    """When it was last told that there is no room, in the loop's time."""
 
 
 MAX_FAILURES: Final = 20

@@ -40,6 +40,8 @@ LOOP_PARTS: Final = 16
 """Parts of a form that are read on the event loop at once: they take 0.2 ms."""
 LOOP_FIELD_BYTES: Final = 64 << 10
 """Bytes of fields that are written as JSON on the event loop, whatever they contain: they take 1 ms."""
+WARN_SECONDS: Final = 60.0
+"""The pause between two lines of the log about a full disk: many uploads may find it full."""
 Result = TypeVar("Result")
 
 
@@ -152,7 +154,10 @@ class KeptFile:
             finally:
                 self._disk.waiting_bytes -= size
         except OSError as error:
-            log.error("a caller's file cannot be kept: %s", error)  # noqa: TRY400
+            now, disk = asyncio.get_running_loop().time(), self._disk
+            if now - disk.warned >= WARN_SECONDS:
+                disk.warned = now
+                log.error("a caller's file cannot be kept: %s", error)  # noqa: TRY400
             raise Overloaded("The gateway has no room for files. Try again shortly.") from error
 
     def _check_room(self, size: int, free_bytes: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from gateway.api.admission import Completion
 from gateway.api.completions import Relay
 from gateway.errors import (
     STOPPED,
@@ -240,6 +241,23 @@ async def test_a_fault_of_the_gateway_is_free_and_does_not_tell_of_itself(
     shared.check_nothing_left()
     assert len(shared.scene.alpha.exchanges) == at_the_end
     assert (logged in caplog.text) is (stream or not at_the_end)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_fault_in_keeping_a_reply_costs_none_of_its_bytes(
+    shared: Shared,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    stream: bool,
+) -> None:
+    script = sse_reply(stream_chunks(["Hallo"])) if stream else json_reply(completion())
+    shared.scene.alpha.play(script)
+    monkeypatch.setattr(Completion, "keep", property(lambda _: fail, lambda *_: None))
+    reply = await shared.ask(*FORMS[stream])
+    assert (reply.status, reply.complete) == (200, True)
+    assert len(shared.ledger.settled) == 1
+    assert "a reply could not be kept" in caplog.text
 
 
 async def test_the_next_request_is_served_once_the_ledger_is_back(
