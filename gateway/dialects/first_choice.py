@@ -19,6 +19,7 @@ from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish
 from gateway.dialects.chat.writer import read_sources
 from gateway.dialects.records import Json, ReplyContext
+from gateway.dialects.wire.halves import JsonMender, mend_json
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
 from gateway.errors import UndeliverableReply
 from gateway.usage import count_text
@@ -64,7 +65,7 @@ def read_call(call: Any) -> tuple[str, str, str]:
     """Read the id, the name and the arguments of a whole call, which was repaired."""
     match call:
         case {"id": str(identity), "function": {"name": str(name)} as function} if name:
-            return identity, name, get_text(function, "arguments")
+            return identity, name, mend_json(get_text(function, "arguments"))
         case _:
             raise unnamed_call()
 
@@ -81,6 +82,7 @@ class Call:
     name: str = ""
     fragments: list[str] = field(default_factory=list)
     """Its arguments."""
+    mender: JsonMender = field(default_factory=JsonMender)
     written: int = 0
     """How many fragments were written."""
     is_open: bool = False
@@ -100,7 +102,7 @@ class Call:
         if not self.is_open or is_known or not self.fragments[-1].rstrip().endswith("}"):
             return False
         self.judged, self.judgements = len(self.fragments), self.judgements + 1
-        return maybe_loads(self.arguments.encode("utf-8", "surrogatepass")) is not None
+        return maybe_loads(self.arguments.encode()) is not None
 
 
 @dataclass(slots=True)
@@ -223,7 +225,7 @@ class FirstChoiceWriter(EventWriter):
             if arguments.strip():  # some upstreams send blanks behind a call
                 raise UndeliverableReply("The upstream added to a tool call that was complete.")
             return
-        if arguments:
+        if arguments := call.mender.feed(arguments):
             self._count_buffered(arguments)
             call.fragments.append(arguments)
         if call is self._call:
@@ -241,6 +243,9 @@ class FirstChoiceWriter(EventWriter):
 
     def _end_call(self, call: Call) -> None:
         """Close the open call, and write what waited for that, up to the next call."""
+        if rest := call.mender.close():
+            call.fragments.append(rest)
+            self._advance(call)
         call.is_closed, self._call = True, None
         self._close_call(call)
         while self._waiting and self._call is None:

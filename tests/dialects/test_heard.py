@@ -109,8 +109,8 @@ def write_event(provider: str, line: str) -> bytes:
     if line in USUAL[provider]:
         return USUAL[provider][line]
     try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        value = json.loads(line)  # orjson refuses halves of characters
+    except json.JSONDecodeError:
         return f"data: {line}\n\n".encode()
     if provider != "chat" or not isinstance(value, dict | str):
         name = f"event: {value['type']}\n" if "type" in value else ""
@@ -287,7 +287,7 @@ class Transcript:
         for line in self.lines:
             if line.startswith("= "):
                 yield line
-                yield from self._read(write_reply(self.provider, orjson.loads(line[2:])))
+                yield from self._read(write_reply(self.provider, json.loads(line[2:])))
             elif line[0] in "#?":
                 yield line
         if "= " not in {line[:2] for line in self.lines}:

@@ -29,6 +29,7 @@ from gateway.dialects.messages.stream import (
 )
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire.billed import check_fields, check_tools
+from gateway.dialects.wire.halves import mend_json
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_loads
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.usage import hide_bill
@@ -44,7 +45,7 @@ def read_input(arguments: str) -> Json:
     if not arguments.strip():
         return {}
     read = read_arguments(arguments)
-    try:  # half a character, or an integer beyond 64 bits, could not be written again
+    try:  # an integer beyond 64 bits could not be written again
         orjson.dumps(read)
     except TypeError:
         read = None
@@ -53,7 +54,7 @@ def read_input(arguments: str) -> Json:
 
 def read_arguments(text: str) -> object:
     """Read arguments as JSON; return None if the text is not JSON."""
-    return maybe_loads(text.encode("utf-8", "surrogatepass"))
+    return maybe_loads(mend_json(text).encode())
 
 
 def wrap_arguments(given: object) -> Json:

@@ -12,6 +12,7 @@ from typing import Final
 
 from gateway.dialects.chat.state import ANY_TAG
 from gateway.dialects.records import Json
+from gateway.dialects.wire.halves import mend_halves
 from gateway.errors import UndeliverableReply
 
 TRIGGER: Final = "compaction_trigger"
@@ -45,7 +46,7 @@ def make_summary(identity: str, text: str) -> Json:
     """Make the item of a summary. Raises UndeliverableReply if the model wrote none."""
     if not text.strip():
         raise UndeliverableReply("The model wrote no summary of the conversation.")
-    packed = urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode()
+    packed = urlsafe_b64encode(mend_halves(text).encode()).decode()
     return {"id": identity, "type": "compaction", "encrypted_content": _SEAL + packed}
 
 
@@ -55,7 +56,7 @@ def maybe_summary(item: Json) -> str | None:
     if not isinstance(sealed, str) or not sealed.startswith(_SEAL):
         return None
     try:
-        text = urlsafe_b64decode(sealed.removeprefix(_SEAL)).decode("utf-8", "surrogatepass")
+        text = urlsafe_b64decode(sealed.removeprefix(_SEAL)).decode()
     except ValueError:
         return None
     return _OPENING + text

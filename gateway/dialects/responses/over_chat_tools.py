@@ -47,8 +47,6 @@ _DECODABLE: Final = re.compile(
 )
 """The inside of a string up to its end, or to an escape that is cut. What is no escape matches as well:
 it is taken as it is written."""
-_HIGH_SURROGATES: Final = ("\ud800", "\udbff")
-"""First halves of a character, the least and the greatest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,16 +204,14 @@ def read_input(arguments: str) -> str:
 
 
 class InputDecoder:
-    """Takes fragments of arguments; returns the text as far as it can be decoded."""
+    """Takes fragments of arguments, mended; returns the text as far as it can be decoded."""
 
-    __slots__ = ("_buffer", "_buffered_chars", "_ended", "_half", "_opened")
+    __slots__ = ("_buffer", "_buffered_chars", "_ended", "_opened")
 
     def __init__(self) -> None:
         self._buffer: list[str] = []
         """The fragments that are not decoded: all of them, or an escape that is cut."""
         self._buffered_chars = 0
-        self._half = ""
-        """The first half of a character whose second is to come."""
         self._opened = False
         self._ended = False
 
@@ -238,26 +234,17 @@ class InputDecoder:
         rest = text[found.end() :]
         self._buffer, self._buffered_chars = [rest], len(rest)
         self._ended = rest.startswith('"')
-        return self._join(_decode(found[0]))
+        return _decode(found[0])
 
     def close(self) -> str:
         """Return the rest; if no text was found, all of it, parsed if it is JSON."""
         text = "".join(self._buffer)
         if self._opened:
-            return self._half + ("" if self._ended else _decode(text))
-        read = maybe_loads(text.encode("utf-8", "surrogatepass"))
+            return "" if self._ended else _decode(text)
+        read = maybe_loads(text.encode())
         if isinstance(read, dict):
             read = read.get(INPUT_KEY)
         return read if isinstance(read, str) else text
-
-    def _join(self, text: str) -> str:
-        """Put the halves of a character together."""
-        if self._half and text:
-            pair = (self._half + text[0]).encode("utf-16-le", "surrogatepass")
-            text, self._half = pair.decode("utf-16-le", "surrogatepass") + text[1:], ""
-        if text and _HIGH_SURROGATES[0] <= text[-1] <= _HIGH_SURROGATES[1]:
-            text, self._half = text[:-1], text[-1]
-        return text
 
 
 def _decode(inside: str) -> str:

@@ -5,6 +5,7 @@ stream           the part that all streams share, and translated streams
 passing          streams between equal dialects
 templates        events cut at their texts, which pass without a look inside
 jsonbytes        tolerant JSON, bounds on its size, and edits that leave all other bytes alone
+halves           halves of characters in what models write, mended
 billed           what changes the provider's bill
 multiplied       what makes more of a service than is counted
 known            which fields callers may state, and in which spelling

@@ -70,7 +70,8 @@ def copy_pipeline(pipeline: Pipeline) -> Pipeline:
 
 
 def dump(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.encode(errors="backslashreplace")  # which writes halves of characters as JSON does
 
 
 def event(value: Json) -> bytes:
