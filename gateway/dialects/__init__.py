@@ -11,6 +11,7 @@
     call_ids    ids of tool calls: unique for callers, and as each provider takes them back
     first_choice  what of a chat reply the translations read, in order
     earlier     earlier turns that other vendors would refuse: as text, and calls with their results
+    customs     custom tools as functions, where a provider has no others
     schemas     the roots of tools' schemas, as vendors take them
     texts, embeddings, images, audio, speech    services of providers like OpenAI
     recordings  how long a recording may be

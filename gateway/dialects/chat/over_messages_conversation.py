@@ -7,9 +7,9 @@ from typing import Final
 
 from gateway.dialects import pivot
 from gateway.dialects.chat.state import read_state
+from gateway.dialects.customs import INPUT_KEY
 from gateway.dialects.messages.upstream import maybe_thinking, read_input
 from gateway.dialects.records import Json
-from gateway.dialects.responses.over_chat_tools import INPUT_KEY
 from gateway.dialects.wire.fields import Field, is_link, maybe_read_text, split_data_url
 
 CACHE_MARK: Final = "cache_control"

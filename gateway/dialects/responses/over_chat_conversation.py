@@ -12,12 +12,13 @@ from typing import ClassVar, Final
 
 from gateway.dialects.chat.state import ANY_TAG, add_state
 from gateway.dialects.chat.writer import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.customs import INPUT_KEY
 from gateway.dialects.earlier import pair_calls, tell
 from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.records import Json, Target
 from gateway.dialects.responses.compaction import REQUEST, TRIGGER, maybe_summary
 from gateway.dialects.responses.history import SUMMARIES, refuse_summary
-from gateway.dialects.responses.over_chat_tools import INPUT_KEY, read_flat_name
+from gateway.dialects.responses.over_chat_tools import read_flat_name
 from gateway.dialects.wire.fields import Field, dump_request, is_link, maybe_read_text
 from gateway.dialects.wire.jsonbytes import get_list, get_text
 

@@ -3,50 +3,28 @@
 A custom tool takes free text: it becomes a function with one string argument. The tools of a namespace
 have the name of it in front. Hosted tools, which a vendor's servers run, are left out: coding agents
 always declare them. Only web search is carried over, if the model has a price for it.
-
-The free text of a custom tool is decoded while the function's arguments come: a patch of a thousand
-lines takes minutes, and callers give up a stream in which nothing happens.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
 from gateway.dialects.chat.writer import SEARCH_CHOICE, add_search, is_search, make_search
+from gateway.dialects.customs import INPUT_SCHEMA, describe_format
 from gateway.dialects.records import Json, Target
 from gateway.dialects.schemas import shape_root
 from gateway.dialects.wire.fields import Field
-from gateway.dialects.wire.jsonbytes import maybe_loads
 
 MAX_NAME_CHARS: Final = 64
 """Characters of a function's name: OpenAI's own limit, which a namespace in front may exceed."""
 _DIGEST_CHARS: Final = 8
 """Characters of the digest that keeps shortened names distinct: enough for one request."""
 
-INPUT_KEY: Final = "input"
-"""The argument of a custom tool's function."""
-_INPUT_SCHEMA: Final[Json] = {
-    "type": "object",
-    "properties": {INPUT_KEY: {"type": "string"}},
-    "required": [INPUT_KEY],
-    "additionalProperties": False,
-}
 _KINDS: Final = ("function", "custom")
 _WORDS: Final = ("auto", "none", "required")
-MAX_OPENING_CHARS: Final = 64
-"""Characters before the text: some ten for braces, the key and white space."""
-
-_OPENING: Final = re.compile(r'\s*\{\s*"' + INPUT_KEY + r'"\s*:\s*"')
-_DECODABLE: Final = re.compile(
-    r'(?:[^"\\]|\\[^u]|\\u(?:[0-9a-fA-F]{4}|(?=[0-9a-fA-F]{0,3}[^0-9a-fA-F])))*+'
-)
-"""The inside of a string up to its end, or to an escape that is cut. What is no escape matches as well:
-it is taken as it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +118,8 @@ def _translate_tool(namespace: str, tool: Field) -> Json:
     function: Json = {"name": _flatten(namespace, tool)}
     description = tool["description"].read_string() if tool.get("description") else ""
     if tool.get("type") == "custom":
-        description = "\n\n".join(filter(None, (description, _describe_format(tool["format"]))))
-        parameters: Json | None = _INPUT_SCHEMA
+        description = "\n\n".join(filter(None, (description, describe_format(tool["format"]))))
+        parameters: Json | None = INPUT_SCHEMA
     else:
         given = tool["parameters"]
         parameters = None if given.value is None else shape_root(given.read_object())
@@ -152,14 +130,6 @@ def _translate_tool(namespace: str, tool: Field) -> Json:
     if parameters is not None:
         function["parameters"] = parameters
     return {"type": "function", "function": function}
-
-
-def _describe_format(form: Field) -> str:
-    """Say in words what a grammar demands of the input: a chat function cannot enforce it."""
-    if form.value is None or form.get("type") != "grammar":
-        return ""
-    syntax, definition = form["syntax"].read_text(), form["definition"].read_text()
-    return f"`{INPUT_KEY}` must match this {syntax} grammar:\n{definition}"
 
 
 def _keep_allowed(allowed: Field, tools: list[tuple[str, Field]]) -> list[tuple[str, Field]]:
@@ -195,60 +165,3 @@ def _translate_choice(choice: Field) -> object:
     if choice.get("type") not in _KINDS:
         raise choice["type"].refuse("This model's provider cannot be told to call such a tool.")
     return {"type": "function", "function": {"name": read_flat_name(choice)}}
-
-
-def read_input(arguments: str) -> str:
-    """Read the text of a whole call."""
-    decoder = InputDecoder()
-    return decoder.feed(arguments) + decoder.close()
-
-
-class InputDecoder:
-    """Takes fragments of arguments, mended; returns the text as far as it can be decoded."""
-
-    __slots__ = ("_buffer", "_buffered_chars", "_ended", "_opened")
-
-    def __init__(self) -> None:
-        self._buffer: list[str] = []
-        """The fragments that are not decoded: all of them, or an escape that is cut."""
-        self._buffered_chars = 0
-        self._opened = False
-        self._ended = False
-
-    def feed(self, fragment: str) -> str:
-        if self._ended:
-            return ""
-        waited, self._buffered_chars = self._buffered_chars, self._buffered_chars + len(fragment)
-        self._buffer.append(fragment)
-        if not self._opened and waited > MAX_OPENING_CHARS:
-            return ""  # to join and match ever more fragments would take quadratic time
-        text = "".join(self._buffer)
-        if not self._opened:
-            opening = _OPENING.match(text)
-            if opening is None:
-                return ""
-            self._opened = True
-            text = text[opening.end() :]
-        found = _DECODABLE.match(text)
-        assert found is not None  # it matches nothing, too
-        rest = text[found.end() :]
-        self._buffer, self._buffered_chars = [rest], len(rest)
-        self._ended = rest.startswith('"')
-        return _decode(found[0])
-
-    def close(self) -> str:
-        """Return the rest; if no text was found, all of it, parsed if it is JSON."""
-        text = "".join(self._buffer)
-        if self._opened:
-            return "" if self._ended else _decode(text)
-        read = maybe_loads(text.encode())
-        if isinstance(read, dict):
-            read = read.get(INPUT_KEY)
-        return read if isinstance(read, str) else text
-
-
-def _decode(inside: str) -> str:
-    try:
-        return str(json.loads(f'"{inside}"', strict=False))
-    except ValueError:
-        return inside

@@ -15,6 +15,7 @@ from openai.types.responses.response_reasoning_item import Summary
 from pydantic import BaseModel
 
 from gateway.dialects import first_choice
+from gateway.dialects.customs import MAX_OPENING_CHARS, InputDecoder, read_input
 from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.first_choice import Kind
 from gateway.dialects.records import CompletionRequest, ReplyUsage, Target
@@ -25,11 +26,8 @@ from gateway.dialects.responses.over_chat_request import CARRIED, DROPPED, PASSE
 from gateway.dialects.responses.over_chat_stream import FORMS, ResponseWriter
 from gateway.dialects.responses.over_chat_tools import (
     MAX_NAME_CHARS,
-    MAX_OPENING_CHARS,
-    InputDecoder,
     ToolName,
     flatten_name,
-    read_input,
     read_tool_names,
 )
 from gateway.dialects.wire.halves import JsonMender, mend_halves
