@@ -12,6 +12,7 @@ from typing import Final
 
 from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.halves import JsonMender
 from gateway.dialects.wire.jsonbytes import maybe_loads
 
 INPUT_KEY: Final = "input"
@@ -33,10 +34,19 @@ _DECODABLE: Final = re.compile(
 it is taken as it is written."""
 
 
-def describe_format(form: Field) -> str:
-    """Say in words what a grammar demands of the input: a chat function cannot enforce it."""
+def make_function(tool: Field) -> Json:
+    """Write a custom tool as a function. Raises BadRequest, naming what is wrong."""
+    function: Json = {"name": tool["name"].read_text()}
+    description = tool["description"].read_string() if tool.get("description") else ""
+    told = "\n\n".join(filter(None, (description, _describe_format(tool["format"]))))
+    return {**function, **({"description": told} if told else {}), "parameters": INPUT_SCHEMA}
+
+
+def _describe_format(form: Field) -> str:
+    """Say in words what a grammar demands of the input: a function cannot enforce it."""
     if form.value is None or form.get("type") != "grammar":
         return ""
+    form = form if form.get("grammar") is None else form["grammar"]  # chat's has it within
     syntax, definition = form["syntax"].read_text(), form["definition"].read_text()
     return f"`{INPUT_KEY}` must match this {syntax} grammar:\n{definition}"
 
@@ -48,19 +58,20 @@ def read_input(arguments: str) -> str:
 
 
 class InputDecoder:
-    """Takes fragments of arguments, mended; returns the text as far as it can be decoded."""
+    """Takes fragments of arguments; returns the text as far as it can be decoded."""
 
-    __slots__ = ("_buffer", "_buffered_chars", "_ended", "_opened")
+    __slots__ = ("_buffer", "_buffered_chars", "_ended", "_mender", "_opened")
 
     def __init__(self) -> None:
         self._buffer: list[str] = []
         """The fragments that are not decoded: all of them, or an escape that is cut."""
         self._buffered_chars = 0
+        self._mender = JsonMender()
         self._opened = False
         self._ended = False
 
     def feed(self, fragment: str) -> str:
-        if self._ended:
+        if self._ended or not (fragment := self._mender.feed(fragment)):
             return ""
         waited, self._buffered_chars = self._buffered_chars, self._buffered_chars + len(fragment)
         self._buffer.append(fragment)
@@ -82,8 +93,9 @@ class InputDecoder:
 
     def close(self) -> str:
         """Return the rest; if no text was found, all of it, parsed if it is JSON."""
-        text = "".join(self._buffer)
-        if self._opened:
+        text = "".join(self._buffer) + self._mender.close()
+        self._buffer.clear()
+        if self._opened or not text:
             return "" if self._ended else _decode(text)
         read = maybe_loads(text.encode())
         if isinstance(read, dict):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gateway.dialects.chat.state import open_history
+from gateway.dialects.chat.tools import nest_tools
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, uses_functions
 from gateway.dialects.earlier import pair_calls, tell
 from gateway.dialects.records import CompletionRequest, Json, ReplyUsage, Target
@@ -65,7 +66,7 @@ def open_request(
 ) -> Field:
     """Return the body without nulls, its history opened. Raises BadRequest for unknown fields."""
     # In chat null means absent; other dialects refuse it in many fields.
-    given = {name: value for name, value in request.body.items() if value is not None}
+    given = {name: value for name, value in nest_tools(request.body).items() if value is not None}
     body = Field({**given, "messages": open_history(given["messages"], target.provider_tag)})
     body.check_fields(known | open_fields(target), refused)
     return body

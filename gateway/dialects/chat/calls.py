@@ -11,8 +11,9 @@ from operator import is_not
 from typing import Final
 
 from gateway.dialects.call_ids import HistoryIds, ReplyIds
+from gateway.dialects.customs import InputDecoder
 from gateway.dialects.records import Json
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_text
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text
 
 _TOOLS: Final = {"function": "arguments", "custom": "input"}
 """The member of a call that tells its tool, and in that one the text of the call."""
@@ -30,15 +31,21 @@ class _Call:
     identity: str
     """The upstream's first id of it."""
     name: str
+    decoder: InputDecoder | None = None
+    """The decoder of a custom tool's input, where the upstream knows it as a function."""
 
 
 class CallRepair:
     """The calls of one message. It returns lists that conform as they are."""
 
-    __slots__ = ("_by_id", "_calls", "_ids", "_latest", "_moved")
+    __slots__ = ("_by_id", "_calls", "_customs", "_ids", "_latest", "_moved", "decodes")
 
-    def __init__(self, ids: ReplyIds) -> None:
+    def __init__(self, ids: ReplyIds, customs: frozenset[str] = frozenset()) -> None:
+        """`customs`: the names of functions that are custom tools to the caller."""
         self._ids = ids
+        self._customs = customs
+        self.decodes = False
+        """A call of such a function has begun."""
         self._calls: dict[int, _Call] = {}
         """The calls so far, by the index that the caller gets."""
         self._by_id: dict[str, int] = {}
@@ -63,7 +70,22 @@ class CallRepair:
             self._begin(number, one) if type(one) is dict else one
             for number, one in enumerate(calls)
         ]
+        for rest in self.close():
+            call = fixed[rest["index"]]
+            assert isinstance(call, dict)  # the rest of a call that is one
+            call["custom"]["input"] += rest["custom"]["input"]
         return fixed if any(map(is_not, fixed, calls)) else calls
+
+    def close(self) -> list[Json]:
+        """Return fragments with what the calls of custom tools lack, as nothing follows."""
+        texts = {
+            index: call.decoder.close()
+            for index, call in self._calls.items()
+            if call.decoder is not None
+        }
+        return [
+            {"index": index, "custom": {"input": text}} for index, text in texts.items() if text
+        ]
 
     def continue_call(self, index: int) -> None:
         """Note that more arguments of a call passed without a look at them."""
@@ -103,7 +125,9 @@ class CallRepair:
 
     def _begin(self, index: int, call: Json) -> Json:
         identity, name = get_text(call, "id"), _read_name(call)
-        self._calls[index] = _Call(identity, name)
+        begun = self._calls[index] = _Call(identity, name)
+        if name in self._customs:
+            begun.decoder, self.decodes = InputDecoder(), True
         if identity:
             self._by_id.setdefault(identity, index)
         given = self._ids.give(identity, name)
@@ -112,7 +136,7 @@ class CallRepair:
             repaired = {**repaired, "id": given}
         if type(call.get("type")) is not str or not call["type"]:
             repaired = {**repaired, "type": "function"}
-        return repaired
+        return repaired if begun.decoder is None else _write_custom(repaired, begun.decoder)
 
     def _continue(self, index: int, call: Json) -> Json:
         """Leave out what only the first fragment has: clients add up ids and names, but not empty ones."""
@@ -129,7 +153,7 @@ class CallRepair:
                     kept = {member: held for member, held in tool.items() if member != "name"}
                     repaired = {**repaired, key: kept}
         begun.name = begun.name or name
-        return repaired
+        return repaired if begun.decoder is None else _write_custom(repaired, begun.decoder)
 
 
 def _read_name(call: Json) -> str:
@@ -137,6 +161,16 @@ def _read_name(call: Json) -> str:
     return next(
         (name for one in tools if isinstance(one, dict) if (name := get_text(one, "name"))), ""
     )
+
+
+def _write_custom(call: Json, decoder: InputDecoder) -> Json:
+    """Write a fragment of a function's call as one of a custom tool's."""
+    function = get_object(call, "function")
+    tool: Json = {"input": decoder.feed(get_text(function, "arguments"))}
+    if "name" in function:
+        tool = {"name": function["name"], **tool}
+    kind = {"type": "custom"} if "type" in call else {}
+    return {**{key: call[key] for key in call if key != "function"}, **kind, "custom": tool}
 
 
 def _repair_text(call: Json) -> Json:

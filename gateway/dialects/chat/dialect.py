@@ -17,6 +17,7 @@ from gateway.dialects.base import Caller, EventUpstream, Pipeline, Upstream
 from gateway.dialects.chat.repair import carries, count_choices_text, repair_message
 from gateway.dialects.chat.state import ID_PREFIX, shape_id, write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
+from gateway.dialects.chat.tools import write_tools
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields, check_tools
@@ -229,6 +230,7 @@ class ChatUpstream(EventUpstream):
         has_tools = bool(body.get("tools"))
         if has_tools:
             check_tools(body, target)
+            body = write_tools(body)
         body = {**body, "model": target.upstream_model}
         if "messages" in body:
             body["messages"] = write_history(body["messages"], target, has_tools=has_tools)
@@ -348,6 +350,9 @@ def _repair_choice(position: int, choice: object, context: ReplyContext) -> obje
     message = choice.get("message")
     if type(choice.get("index")) is not int:
         choice = {**choice, "index": position}
-    if type(message) is dict and (repaired := repair_message(message, context)) is not message:
+    if (
+        type(message) is dict
+        and (repaired := repair_message(message, context, passes=True)) is not message
+    ):
         choice = {**choice, "message": repaired}
     return choice

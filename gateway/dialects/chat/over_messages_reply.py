@@ -13,6 +13,8 @@ from typing import ClassVar, Final
 from gateway.dialects.call_ids import ReplyIds
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import seal
+from gateway.dialects.chat.tools import name_customs
+from gateway.dialects.customs import InputDecoder, read_input
 from gateway.dialects.messages.upstream import THINKING, dump_arguments, maybe_thinking, read_blocks
 from gateway.dialects.pivot import make_usage
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
@@ -39,8 +41,8 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
     """Write a chat completion from a message."""
     functions = writer.uses_functions(context.request.body)
     blocks = read_blocks(reply)
-    ids = ReplyIds(context)
-    calls = [_make_call(block, ids) for block in blocks if block.get("type") == "tool_use"]
+    ids, customs = ReplyIds(context), name_customs(context.request.body)
+    calls = [_make_call(one, ids, customs) for one in blocks if one.get("type") == "tool_use"]
     thinking = [one for block in blocks if (one := maybe_thinking(block))]
     text, reasoning = _join(blocks, "text"), _join(blocks, "thinking")
     stop, details = get_text(reply, "stop_reason"), get_object(reply, "stop_details")
@@ -81,14 +83,12 @@ def cite(citation: Json, start: int, end: int) -> Json:
     return writer.make_annotation({"start_index": start, "end_index": end, **page})
 
 
-def _make_call(block: Json, ids: ReplyIds) -> Json:
-    arguments = dump_arguments(block.get("input"))
-    function = {"name": block.get("name"), "arguments": arguments or writer.NO_ARGUMENTS}
-    return {
-        "id": ids.give(block.get("id"), block.get("name")),
-        "type": "function",
-        "function": function,
-    }
+def _make_call(block: Json, ids: ReplyIds, customs: frozenset[str]) -> Json:
+    arguments, name = dump_arguments(block.get("input")), block.get("name")
+    kind: writer.ToolKind = "custom" if get_text(block, "name") in customs else "function"
+    said = read_input(arguments) if kind == "custom" else arguments or writer.NO_ARGUMENTS
+    tool = {"name": name, writer.ARGUMENTS[kind]: said}
+    return {"id": ids.give(block.get("id"), name), "type": kind, kind: tool}
 
 
 def read_ending(
@@ -115,6 +115,8 @@ class _Call:
     """Its number among the tools' blocks, as chat counts only these."""
     input: object
     """The arguments in the start event: empty, unless the upstream sends them in one piece."""
+    decoder: InputDecoder | None
+    """The decoder of a custom tool's input; None for a function."""
     has_arguments: bool = False
     """A fragment of arguments has come."""
 
@@ -122,7 +124,7 @@ class _Call:
 class ChunkWriter(writer.ChoiceWriter):
     """An `EventWriter` of chat chunks."""
 
-    __slots__ = ("_block_start", "_calls", "_citations", "_ending", "_thinking")
+    __slots__ = ("_block_start", "_calls", "_citations", "_customs", "_ending", "_thinking")
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
@@ -131,6 +133,8 @@ class ChunkWriter(writer.ChoiceWriter):
         self._citations: list[Json] = []
         """The citations of that block. They concern the whole block and may come before its text."""
         self._calls: dict[int, _Call] = {}
+        self._customs: frozenset[str] | None = None
+        """The names of the caller's custom tools."""
         self._thinking: dict[int, tuple[Json, dict[str, list[str]]]] = {}
         """The blocks of thinking that are open, and the fragments of their texts."""
         self._ending: tuple[str, Json] = "", {}
@@ -160,14 +164,23 @@ class ChunkWriter(writer.ChoiceWriter):
         self._close_block(event)  # a block may begin at the index of one that was not stopped
         kind = get_text(block, "type")
         if kind == "tool_use":
-            number = self._begin_call(block.get("id"), block.get("name"))
-            self._calls[index] = _Call(number, block.get("input"))
+            self._open_call(index, block)
         elif kind in _TEXT_KEYS:
             self._block_start = self._content_chars
             self._citations = read_citations(block)
             self._write_text(_TEXT_KEYS[kind], block.get(kind))
         if kind in THINKING:
             self._thinking[index] = block, {key: [get_text(block, key)] for key in _SIGNED}
+
+    def _open_call(self, index: int, block: Json) -> None:
+        if self._customs is None:  # read late: most replies call nothing, and requests may be large
+            self._customs = name_customs(self._context.request.body)
+        is_custom = get_text(block, "name") in self._customs
+        kind: writer.ToolKind = "custom" if is_custom else "function"
+        number = self._begin_call(block.get("id"), block.get("name"), kind)
+        self._calls[index] = _Call(
+            number, block.get("input"), InputDecoder() if is_custom else None
+        )
 
     def _add_delta(self, event: Json) -> None:
         """Write a fragment."""
@@ -192,10 +205,13 @@ class ChunkWriter(writer.ChoiceWriter):
         if thinking := maybe_thinking(block | texts):
             self._note_state(thinking)
         call = self._calls.pop(index, None)
-        if call is None or call.has_arguments:
+        if call is None:
             return
-        self._add_arguments(call, dump_arguments(call.input))
-        if not call.has_arguments:  # not counted as text: the model made none
+        if not call.has_arguments:
+            self._add_arguments(call, dump_arguments(call.input))
+        if call.decoder is not None:
+            self._write_input(call, call.decoder.close())
+        elif not call.has_arguments:  # not counted as text: the model made none
             self._write_call(call.number, {}, "function", {"arguments": writer.NO_ARGUMENTS})
 
     def _cite(self) -> None:
@@ -212,7 +228,14 @@ class ChunkWriter(writer.ChoiceWriter):
     def _add_arguments(self, call: _Call, fragment: object) -> None:
         if isinstance(fragment, str) and fragment:
             call.has_arguments = True
-            self._write_arguments(call.number, fragment)
+            if call.decoder is None:
+                self._write_arguments(call.number, fragment)
+            else:
+                self._write_input(call, call.decoder.feed(fragment))
+
+    def _write_input(self, call: _Call, text: str) -> None:
+        if text:
+            self._write_arguments(call.number, text, "custom")
 
     _WRITERS: ClassVar[dict[str, Callable[[ChunkWriter, Json], None]]] = {
         "content_block_start": _open_block,

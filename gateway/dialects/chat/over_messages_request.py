@@ -16,6 +16,7 @@ from typing import Any, Final
 from gateway.dialects import pivot
 from gateway.dialects.chat.over_messages_conversation import CACHE_MARK, Turns
 from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
+from gateway.dialects.customs import make_function
 from gateway.dialects.records import CompletionRequest, Json, Target
 from gateway.dialects.schemas import name_members
 from gateway.dialects.wire.fields import Field
@@ -33,7 +34,7 @@ _KNOWN_OF_SEARCH: Final = _SEARCH_FIELDS | {"search_context_size", "user_locatio
 
 
 def translate_tools(body: Field, called: Sequence[str]) -> Json:
-    """Write `tools` and `tool_choice`. Raises BadRequest for tools that are no functions.
+    """Write `tools` and `tool_choice`. Raises BadRequest for tools that the caller does not run.
 
     Tools that were called earlier and are no longer offered are still declared, since the upstream
     refuses calls without tools; `none` prevents further calls.
@@ -64,9 +65,15 @@ def is_forced(made: Json) -> bool:
 
 
 def _read_tool(tool: Field) -> Json:
-    if tool.read_object().get("type", "function") != "function":
-        raise tool["type"].refuse("This model's provider takes functions alone.")
-    return pivot.copy_mark(CACHE_MARK, tool, _read_function(tool["function"]))
+    match tool.read_object().get("type", "function"):
+        case "function":
+            made = _read_function(tool["function"])
+        case "custom":
+            made = make_function(tool["custom"])
+            made["input_schema"] = made.pop("parameters")
+        case _:
+            raise tool["type"].refuse("This model's provider takes functions and custom tools.")
+    return pivot.copy_mark(CACHE_MARK, tool, made)
 
 
 def _read_function(function: Field) -> Json:
@@ -91,7 +98,10 @@ def _read_choice(choice: Field, tools: list[Json]) -> tuple[Json | None, list[Js
             return None, tools
         case "auto" | "required" | "none" as word:
             return {"type": _CHOICES[word]}, tools
-        case {"type": "function", "function": {"name": str(tool)}}:
+        case {"type": "function", "function": {"name": str(tool)}} | {
+            "type": "custom",
+            "custom": {"name": str(tool)},
+        }:
             return {"type": "tool", "name": tool}, tools
         case {"name": str(tool)} if choice.name == "function_call":
             return {"type": "tool", "name": tool}, tools
@@ -99,8 +109,8 @@ def _read_choice(choice: Field, tools: list[Json]) -> tuple[Json | None, list[Js
             return {"type": _CHOICES[mode]}, _keep_allowed(choice["allowed_tools"]["tools"], tools)
         case _:
             raise choice.refuse(
-                "This model's provider takes auto, required, none, the name of a function, or "
-                "allowed functions."
+                "This model's provider takes auto, required, none, the name of a function or of a "
+                "custom tool, or allowed tools."
             )
 
 
@@ -109,10 +119,13 @@ def _keep_allowed(allowed: Field, tools: list[Json]) -> list[Json]:
     wanted = set()
     for item in allowed.read_items():
         match item.value:
-            case {"type": "function", "function": {"name": str(name)}} if name in by_name:
+            case {"type": "function", "function": {"name": str(name)}} | {
+                "type": "custom",
+                "custom": {"name": str(name)},
+            } if name in by_name:
                 wanted.add(name)
             case _:
-                raise item.refuse("It is no function among `tools`.")
+                raise item.refuse("It is none of `tools`.")
     if not wanted:
         raise allowed.refuse("At least one tool must be allowed.")
     return [tool for tool in tools if tool["name"] in wanted]

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from gateway.dialects.call_ids import ReplyIds
 from gateway.dialects.chat.calls import CallRepair, read_arguments
+from gateway.dialects.chat.tools import name_customs
 from gateway.dialects.records import Json, ReplyContext
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.stream import PICTURE_BYTES
@@ -98,16 +99,24 @@ def _count_media(message: Json) -> int:
     return pictures * PICTURE_BYTES + count_text(audio.get("transcript"))
 
 
-def repair_message(message: Json, context: ReplyContext) -> Json:
-    """Return the message of a reply as the schema has it; the same object if it conforms."""
+def repair_message(message: Json, context: ReplyContext, *, passes: bool = False) -> Json:
+    """Return the message of a reply as the schema has it; the same object if it conforms.
+
+    `passes`: it goes to a chat caller, whose tools may not be as they were declared.
+    """
     fixes: Json = {}
     if message.get("role") != "assistant":
         fixes["role"] = "assistant"
     if calls := get_list(message, "tool_calls"):
-        fixed = CallRepair(ReplyIds(context)).repair_calls(calls)
+        fixed = _open_calls(context, passes=passes).repair_calls(calls)
         if fixed is not calls:
             fixes["tool_calls"] = fixed
     return {**message, **fixes} if fixes else message
+
+
+def _open_calls(context: ReplyContext, *, passes: bool) -> CallRepair:
+    customs = name_customs(context.request.body, flat=True) if passes else frozenset[str]()
+    return CallRepair(ReplyIds(context), customs)
 
 
 CHUNK_OBJECT: Final = "chat.completion.chunk"
@@ -122,12 +131,14 @@ _ROLE, _BODY, _LAST = range(3)
 class ChunkRepair:
     """Repairs one stream; knows which choices have begun and finished, and their tool calls."""
 
-    __slots__ = ("_context", "_tools", "finished", "started")
+    __slots__ = ("_context", "_tools", "finished", "passes", "started")
 
     def __init__(self, context: ReplyContext) -> None:
         self.started: set[int] = set()
         self.finished: set[int] = set()
         self._context = context
+        self.passes = False
+        """The chunks go to a chat caller, whose tools may not be as they were declared."""
         self._tools: dict[int, CallRepair] = {}
 
     @property
@@ -141,6 +152,11 @@ class ChunkRepair:
         if not self._tools:  # the usual case, tested first: each event comes here
             return 0
         return sum(tools.moves for tools in self._tools.values())
+
+    @property
+    def decodes(self) -> bool:
+        """A call was a function's and is a custom tool's."""
+        return any(tools.decodes for tools in self._tools.values())
 
     @property
     def is_open(self) -> bool:
@@ -194,7 +210,7 @@ class ChunkRepair:
         if index in self.finished and finish is None and not _carries(delta):
             return []  # OpenRouter repeats a finished choice, empty, beside the usage
 
-        body = self._repair_tools(index, delta)
+        body = self._repair_tools(index, delta, is_last=finish is not None)
         parts: list[tuple[int, Json]] = []
         if first:
             body = _split_role(choice, body, parts, may_merge=finish is None)
@@ -207,13 +223,15 @@ class ChunkRepair:
             parts.append((_BODY, choice if body is delta else {**choice, "delta": body}))
         return parts
 
-    def _repair_tools(self, index: int, delta: Json) -> Json:
-        calls = get_list(delta, "tool_calls")
-        if not calls:
+    def _repair_tools(self, index: int, delta: Json, *, is_last: bool) -> Json:
+        calls, tools = get_list(delta, "tool_calls"), self._tools.get(index)
+        if not calls and (tools is None or not is_last):
             return delta
-        if (tools := self._tools.get(index)) is None:
-            tools = self._tools[index] = CallRepair(ReplyIds(self._context))
+        if tools is None:
+            tools = self._tools[index] = _open_calls(self._context, passes=self.passes)
         fixed = tools.repair_deltas(calls)
+        if is_last and (rest := tools.close()):
+            fixed = [*fixed, *rest]
         return delta if fixed is calls else {**delta, "tool_calls": fixed}
 
 

@@ -129,6 +129,7 @@ class ChatStream(PassingStream):
 
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context, self._open_reader(context), DONE)
+        self._reader.repair.passes = True
         self._id = ""
         self._held_usage = b""
         """A usage chunk that came before a finish reason. It has to be sent as the last chunk."""
@@ -218,8 +219,8 @@ class ChatStream(PassingStream):
         probed, key, text = probe
         if count_choices_text(probed["choices"], "delta") != len(PROBE):
             return  # more than the text in the hole has to be counted
-        if key == "arguments" and read_tool(chunk) is None:
-            return  # the event does not say which call the next fragment belongs to
+        if key == "arguments" and (read_tool(chunk) is None or self._reader.repair.decodes):
+            return  # the event does not say which call the next fragment belongs to, or is decoded
         if (cut := maybe_cut(block, probed, key, text)) is None:
             return
         head, behind = cut

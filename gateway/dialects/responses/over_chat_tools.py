@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Final
 
 from gateway.dialects.chat.writer import SEARCH_CHOICE, add_search, is_search, make_search
-from gateway.dialects.customs import INPUT_SCHEMA, describe_format
+from gateway.dialects.customs import make_function
 from gateway.dialects.records import Json, Target
 from gateway.dialects.schemas import shape_root
 from gateway.dialects.wire.fields import Field
@@ -115,18 +115,16 @@ def _flatten(namespace: str, tool: Field) -> str:
 
 
 def _translate_tool(namespace: str, tool: Field) -> Json:
-    function: Json = {"name": _flatten(namespace, tool)}
-    description = tool["description"].read_string() if tool.get("description") else ""
+    name = _flatten(namespace, tool)
     if tool.get("type") == "custom":
-        description = "\n\n".join(filter(None, (description, describe_format(tool["format"]))))
-        parameters: Json | None = INPUT_SCHEMA
-    else:
-        given = tool["parameters"]
-        parameters = None if given.value is None else shape_root(given.read_object())
-        if isinstance(tool.get("strict"), bool):  # no root that had to be shaped is strict
-            function["strict"] = tool.get("strict") and parameters is given.value
-    if description:
-        function["description"] = description
+        return {"type": "function", "function": {**make_function(tool), "name": name}}
+    function: Json = {"name": name}
+    if tool.get("description"):
+        function["description"] = tool["description"].read_string()
+    given = tool["parameters"]
+    parameters = None if given.value is None else shape_root(given.read_object())
+    if isinstance(strict := tool.get("strict"), bool):  # no root that had to be shaped is strict
+        function["strict"] = strict and parameters is given.value
     if parameters is not None:
         function["parameters"] = parameters
     return {"type": "function", "function": function}

@@ -30,7 +30,7 @@ from gateway.dialects.responses.over_chat_tools import (
     flatten_name,
     read_tool_names,
 )
-from gateway.dialects.wire.halves import JsonMender, mend_halves
+from gateway.dialects.wire.halves import mend_halves
 from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     MODEL,
@@ -114,9 +114,8 @@ def test_names_lead_back_to_the_callers_tools() -> None:
 
 
 def decode(*fragments: str) -> str:
-    decoder, mender = InputDecoder(), JsonMender()
-    text = "".join(decoder.feed(mender.feed(one)) for one in fragments)
-    return text + decoder.feed(mender.close()) + decoder.close()
+    decoder = InputDecoder()
+    return "".join(map(decoder.feed, fragments)) + decoder.close()
 
 
 @each_row("ascii_only", [True, False])

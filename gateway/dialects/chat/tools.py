@@ -1,0 +1,123 @@
+"""Tools of chat callers that not every chat or messages provider takes.
+
+Editors (Cursor) declare some tools as the Responses API does, without the object within: they get it. Custom
+tools become functions for messages providers, and those declared flat for chat providers, too, of which few
+know custom tools. Their calls reach the caller as calls of custom tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gateway.dialects.customs import INPUT_KEY, make_function
+from gateway.dialects.records import Json
+from gateway.dialects.wire.fields import Field
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object
+
+_KINDS: Final = ("function", "custom")
+_BESIDE: Final = ("type", "cache_control")
+"""Members of a tool that stand beside its object."""
+
+
+def _is_flat(tool: object) -> bool:
+    """Return whether a tool, or a choice of it, has its name where chat has an object."""
+    if type(tool) is not dict:
+        return False
+    kind = tool.get("type")
+    return kind in _KINDS and kind not in tool and type(tool.get("name")) is str
+
+
+def name_customs(body: Json, *, flat: bool = False) -> frozenset[str]:
+    """Return the names of custom tools in a request, or only of those declared `flat`."""
+    named = (
+        (get_object(tool, "custom") or tool).get("name")
+        for tool in get_list(body, "tools")
+        if type(tool) is dict and tool.get("type") == "custom" and (not flat or _is_flat(tool))
+    )
+    return frozenset(name for name in named if type(name) is str)
+
+
+def nest_tools(body: Json) -> Json:
+    """Return a request whose tools, and their choice, have the form of chat; the same if they have it."""
+    tools, choice = get_list(body, "tools"), body.get("tool_choice")
+    made: Json = {}
+    if any(map(_is_flat, tools)):
+        made["tools"] = [_nest(tool) for tool in tools]
+    if type(choice) is dict and (nested := _nest_choice(choice)) is not choice:
+        made["tool_choice"] = nested
+    return {**body, **made} if made else body
+
+
+def _nest(tool: Json) -> Json:
+    if not _is_flat(tool):
+        return tool
+    kind, beside = tool["type"], {name: tool[name] for name in _BESIDE if name in tool}
+    held = {name: tool[name] for name in tool if name not in beside}
+    match held.get("format"):
+        case {"type": "grammar", "definition": _, **rest}:
+            grammar = {**rest, "definition": held["format"]["definition"]}
+            held["format"] = {"type": "grammar", "grammar": grammar}
+        case _:
+            pass
+    return {**beside, kind: held}
+
+
+def _nest_choice(choice: Json) -> Json:
+    if choice.get("type") != "allowed_tools":
+        return _nest(choice)
+    is_flat = "allowed_tools" not in choice
+    allowed = choice if is_flat else get_object(choice, "allowed_tools")
+    tools = get_list(allowed, "tools")
+    if not (tools and (is_flat or any(map(_is_flat, tools)))):
+        return choice
+    allowed = {name: allowed[name] for name in allowed if name != "type"}
+    return {"type": "allowed_tools", "allowed_tools": {**allowed, "tools": [*map(_nest, tools)]}}
+
+
+def write_tools(body: Json) -> Json:
+    """Return a request whose tools a chat provider takes; the same if there is nothing to write."""
+    nested, customs = nest_tools(body), name_customs(body, flat=True)
+    if not customs:
+        return nested
+
+    def write(one: Json, make: Callable[[Json], Json]) -> Json:
+        match one:
+            case {"type": "custom", "custom": {"name": str(name)} as held} if name in customs:
+                beside = {key: one[key] for key in one if key != "custom"}
+                return {**beside, "type": "function", "function": make(held)}
+            case _:
+                return one
+
+    def write_message(message: Json) -> Json:
+        calls = get_list(message, "tool_calls")
+        if not calls:
+            return message
+        return {**message, "tool_calls": [write(call, _make_call) for call in calls]}
+
+    made: Json = {
+        "tools": [write(tool, lambda held: make_function(Field(held))) for tool in nested["tools"]]
+    }
+    match nested.get("tool_choice"):
+        case {"type": "allowed_tools", "allowed_tools": dict(allowed)}:
+            tools = [write(tool, _name) for tool in get_list(allowed, "tools")]
+            made["tool_choice"] = {
+                "type": "allowed_tools",
+                "allowed_tools": {**allowed, "tools": tools},
+            }
+        case dict(choice):
+            made["tool_choice"] = write(choice, _name)
+        case _:
+            pass
+    if "messages" in body:
+        made["messages"] = [write_message(message) for message in body["messages"]]
+    return {**nested, **made}
+
+
+def _name(held: Json) -> Json:
+    return {"name": held["name"]}
+
+
+def _make_call(held: Json) -> Json:
+    arguments = dumps_lenient({INPUT_KEY: held.get("input")}).decode()
+    return {"name": held["name"], "arguments": arguments}
