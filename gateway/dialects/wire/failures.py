@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.wire.jsonbytes import get_object, get_text, maybe_loads
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_loads
 from gateway.dialects.wire.kinds import (
     BY_NAME,
     KINDS,
@@ -50,8 +50,11 @@ MAX_MESSAGE_CHARS: Final = 1000
 
 _CODE: Final = re.compile(r"[a-z_]{1,40}")
 """A word such as `overloaded_error`, as opposed to a text, which could quote the request or a key."""
-_ACCOUNT: Final = re.compile("organi[sz]ation")
-"""Matches a text that names our account at the provider, such as OpenAI's of a rate."""
+_ACCOUNT: Final = re.compile(
+    r"organi[sz]ation|\b(?:billing|quota|credits?|balance)\b|\byour (?:account|team|plan)\b",
+    re.IGNORECASE,
+)
+"""Matches a text about our account at the provider, such as OpenAI's of a rate."""
 _NAME: Final = re.compile(r"[!-~]{1,64}")
 """The name of a kind of error or of a field: short and without spaces, so it is no text either."""
 
@@ -77,14 +80,14 @@ class ErrorText:
 def read_error(body: object) -> ErrorText:
     """Read the message of any envelope that providers are known to use.
 
-    `{"error":{…}}` (OpenAI, Anthropic), `{"error":"text"}`, an array of such (Gemini), flat
-    `{"message":…}` (older vLLM), `{"detail":…}` (FastAPI, Mistral).
+    `{"error":{…}}` (OpenAI, Anthropic), `{"error":"text"}`, an array of such (Gemini),
+    `{"errors":[…]}` (watsonx, Cloudflare), flat `{"message":…}` (older vLLM), `{"detail":…}` (FastAPI, Mistral).
     """
     if isinstance(body, list):
         return read_error(body[0]) if body else ErrorText()
     if not isinstance(body, dict):
         return ErrorText()
-    inner = body.get("error")
+    inner = body.get("error") or next(iter(get_list(body, "errors")), None)
     if isinstance(inner, str):
         inner = {"message": inner}  # what stands beside it (xAI) is no code that SDKs know
     if isinstance(inner, dict):
@@ -246,8 +249,8 @@ def _flatten(message: object) -> str:
     match message:
         case str():
             return message
-        case {"detail": detail}:
-            return _flatten(detail)
+        case {"detail": told} | {"error": told}:
+            return _flatten(told)
         case {"msg": str(text)}:
             return text
         case list():

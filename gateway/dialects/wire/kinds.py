@@ -54,35 +54,50 @@ KINDS: Final = (
         " credit_balance_exhausted billing_hard_limit_reached usage_limit_exceeded"
         " organization_spend_limit_exceeded project_spend_limit_exceeded"
         " organization_usage_limit_exceeded",
-        r"credit balance is too low|specified API usage limits|insufficient balance",
+        r"credit balance is too low|specified API usage limits"  # Anthropic
+        r"|insufficient (?:account )?(?:balance|credits)|balance is insufficient"  # DeepSeek, SiliconFlow
+        r"|used all available credits|spending limit"  # xAI, Fireworks
+        r"|requires more credits|overdue balance|is limited to .{0,40}/ ?month",  # OpenRouter, Volcengine, Cohere
     ),
     # OpenAI; Google, whose status is a 400
     _kind("invalid_api_key", 401, "API_KEY_INVALID", r"API key not valid"),
+    # A route that names no model of the provider's. OpenAI, Groq, Zhipu; the texts are DeepSeek's, SiliconFlow's,
+    # vLLM's, Mistral's, Bedrock's and OpenRouter's, with a 400.
+    _kind(
+        "model_not_found",
+        404,
+        "model_decommissioned invalid_model 1211",
+        r"\bmodel (?:(?:['\"`][^'\"`]{1,80}['\"`] )?(?:does )?not exist|identifier is invalid)"
+        r"|is not a valid model ID",
+    ),
     _kind(
         TOO_LONG,
         400,
         # llama.cpp; Anthropic's limit of bytes; GitHub Copilot; Zhipu
         "exceed_context_size_error request_too_large model_max_prompt_tokens_exceeded 1261",
         # A rate is told in similar words, but waiting heals it.
-        r"^(?!.*(?:rate.?limit|per (?:min|day|hour)|too many requests|throttl)).*(?:"
-        r"prompt is too long|exceeds? context limit"  # Anthropic, Fireworks
-        r"|maximum context length|context[_ ]length[_ ]exceeded"  # OpenAI, vLLM, SGLang, DeepSeek, Mistral
-        r"|exceeds?\b.{0,30}\b(?:context window|context length)"  # OpenAI, Ollama
+        r"^(?!.*(?:rate.?limit|per (?:min|day|hour)|too many requests|throttl|please wait|try again later))"
+        r".*(?:prompt is too long|exceeds? context limit"  # Anthropic, Fireworks
+        r"|maximum context(?: length)?\b|context[_ ]length[_ ]exceeded"  # OpenAI, vLLM, SGLang, DeepSeek, AI21
+        # Most others: a length, and that it is too much
+        r"|\b(?:context|prompt|inputs?|sequence|token)[ _](?:tokens?|length|len|count|size|window)\b"
+        r"[^.]{0,40}\b(?:exceed(?:s|ed)?|too long|(?:longer|greater|larger) than|must be less than|only supports)\b"
+        r"|\bexceed(?:s|ed|ing)?\b.{0,30}\b(?:context (?:window|length|size)|max_(?:seq|model)_len)"
+        r"|(?:prompt|input|conversation) too long"  # Ollama, Replicate
         r"|input tokens exceed the configured limit"  # OpenAI
         r"|longer than the (?:maximum model|model'?s context) length"  # vLLM, SGLang
+        r"|max_tokens must be at least 1, got -"  # vLLM, of what the prompt leaves
         r"|exceeds the available context size|larger than the max context size"  # llama.cpp
-        r"|prompt too long"  # Ollama
-        r"|input token count.{0,40}exceeds the maximum"  # Gemini
         r"|reduce the length of the (?:messages|prompt|input)"  # Groq, OpenAI
         r"|maximum prompt length is \d"  # xAI
         r"|max_new_tokens`? must be <=|`inputs` must have less than"  # TGI, Together
         r"|too many (?:input )?tokens"  # Cohere, Bedrock
         r"|input is too long"  # Bedrock
         r"|exceeded model token limit"  # Moonshot
-        r"|range of input length should be"  # DashScope
+        r"|range of input length should be|max input characters"  # DashScope, Baidu
         r"|prompt exceeds max"  # Zhipu
         r"|context window exceeds limit"  # MiniMax
-        r"|greater than the context length"  # LM Studio
+        r"|greater than the context length|with context length of only|context overflow"  # LM Studio
         r"|prompt token count of \d+ exceeds"  # GitHub Copilot
         r"|exceed max message tokens"  # Volcengine
         r"|configured context size is"  # DS4
@@ -92,15 +107,18 @@ KINDS: Final = (
     _kind(
         FILTERED,
         400,
-        # DashScope; Zhipu; MiniMax
-        "data_inspection_failed 1301 1026 1027",
+        # DashScope; Zhipu; MiniMax; StepFun
+        "data_inspection_failed 1301 1026 1027 censorship_blocked",
         r"content management policy|content filtering policy"  # Azure, Anthropic
         r"|rejected as a result of our safety system|potentially violating our usage policy"  # OpenAI
         r"|content exists risk"  # DeepSeek
         r"|violates usage guidelines"  # xAI
         r"|your input was flagged"  # OpenRouter
         r"|may contain inappropriate content"  # DashScope
-        r"|considered high risk",  # Moonshot
+        r"|considered high risk"  # Moonshot
+        r"|prohibited.content|blocked by (?:our |the )?(?:safety|content|guardrail)"  # Gemini, gateways
+        r"|(?:unsafe or|may contain|new_) ?sensitive|不安全或敏感内容"  # Zhipu, Volcengine, MiniMax
+        r"|violates our (?:guardrails|policies|usage polic)",
         kept="content_policy_violation cyber_policy bio_policy moderation_blocked"
         " image_content_policy_violation",
     ),
@@ -137,19 +155,33 @@ KINDS: Final = (
         r"(?:failed|unable|error).{0,10} (?:to )?(?:download|fetch).{0,20} image",
         kept="invalid_image_url image_file_not_found",
     ),
-    # OpenAI, Anthropic, Google, DashScope, Bedrock
+    # What a model has no eyes, no ears or no hands for: vLLM, OpenRouter, and llama.cpp with a 500
+    _kind(
+        "unsupported_input",
+        400,
+        "",
+        r"(?:image|audio) input is not supported|is not a multimodal model"
+        r"|no endpoints found that support",
+    ),
+    # OpenAI, Anthropic, Google, DashScope, Bedrock; the texts are Mistral's, SiliconFlow's and Bedrock's
     _kind(
         "rate_limit_exceeded",
         429,
         "rate_limit_error too_many_requests RESOURCE_EXHAUSTED Throttling ThrottlingException"
-        " rate_limit_reached_error Throttling.RateQuota 1302",
+        " rate_limit_reached_error Throttling.RateQuota 1302 rate_limited limit_requests",
+        r"rate limit (?:is |was |has been )?(?:exceeded|reached)|too many requests|\b[RT]P[MD] limit exceeded"
+        r"|too many tokens, please wait",
     ),
     # OpenAI, Anthropic, Google, Moonshot, Bedrock, Zhipu
     _kind(
         "server_is_overloaded",
         529,
         "overloaded_error UNAVAILABLE engine_overloaded_error ServiceUnavailableException"
-        " service_unavailable_error model_overloaded 1305",
+        " service_unavailable_error model_overloaded 1305 over_capacity capacity_exceeded"
+        " service_tier_capacity_exceeded unavailable_error ServerOverloaded",
+        # Anthropic behind others; Gemini, TGI; SiliconFlow; Ollama
+        r"overloaded_error|(?:model|engine|service|system) (?:is )?(?:currently )?(?:overloaded|too busy)"
+        r"|server busy",
         kept="slow_down",
     ),
 )
