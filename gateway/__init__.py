@@ -7,7 +7,6 @@
     ledger/     accounts, keys, holds, charges: two contracts and what implements them
     upstream/   requests to providers: routes, breaker, connections
     api/        `/v1`: from the request of a caller to its reply
-    alerts/     what is wrong: noticed, queued, delivered to webhooks and a command
     admin/      the operator's verbs, shared by command line and console
     console/    the web page and its JSON API
     cards/      payments by card: a provider's payment pages and webhook

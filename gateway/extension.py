@@ -9,7 +9,7 @@ imports none of them.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from gateway.api.routes import Endpoint
     from gateway.api.state import Gateway
+    from gateway.config.records import Config
+    from gateway.config.secrets import ReadTable
+    from gateway.ledger.sql.books import Books
 
 FOLDER: Final = Path(__file__).with_name("extras")
 INDEX: Final = Path(__file__).with_suffix(".toml")
@@ -36,6 +39,10 @@ class Table:
     """Returns its record, with settings as in `config.records`."""
     fixed: str = ""
     """Names what takes effect at a restart, such as `metrics.listen`; "" for what a reload changes."""
+    finish: Callable[[ReadTable], Mapping[str, object]] = lambda table: table.values
+    """Checks its values together and looks secrets up; returns the record's. Raises ConfigError."""
+    find_literals: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
+    """Finds the keys whose secrets are written out in the file, in a table that was checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +75,9 @@ class Extra:
     """The first words of its verbs, and what they are for. `extras/NAME/verbs.py` has the verbs."""
     start: Callable[[Gateway], Started] | None = None
     """Starts it beside a gateway; None if it has nothing that serves."""
+    tell_mismatch: Callable[[Config, str, int, Books | None], object] | None = None
+    """Told that the books do not add up, in words, and when that was asked: by an audit of open books,
+    or by a start, which ends then."""
 
 
 @cache

@@ -22,6 +22,7 @@ from gateway.api.front import clean_path
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.exchanges import RERANK
 from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
+from gateway.extension import find_extras
 from gateway.ledger.serving.memory import check_admission
 from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.rests import Breaker, KeyRing
@@ -81,6 +82,13 @@ SECURITY: Final = Path(gateway.__file__).with_name("docs") / "security.md"
 CONFIGURATION: Final = SECURITY.with_name("configuration.md").read_text("utf-8")
 _FIGURE: Final = re.compile(r"(?<![\w,])([0-9][0-9,]*)( [KM]iB| ms)?")
 _UNITS: Final = {" KiB": 1 << 10, " MiB": 1 << 20}
+
+
+def is_here(where: str) -> bool:
+    """Tell whether no extra that a row names was taken away."""
+    return find_extras().keys() >= set(re.findall(r"`extras\.(\w+)\.", where))
+
+
 BOUNDS: Final = [
     (who, bound, re.findall(r"`([^`]+)`", where))
     for who, bound, where in re.findall(
@@ -88,6 +96,7 @@ BOUNDS: Final = [
         SECURITY.read_text("utf-8").partition("## Who can use up what")[2].partition("\n## ")[0],
         re.MULTILINE,
     )[1:]
+    if is_here(where)
 ]
 
 

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from datetime import datetime
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import orjson
 
@@ -21,7 +21,6 @@ from gateway.config.reader import ConfigError
 from gateway.dialects.exchanges import UPSTREAMS
 from gateway.errors import GatewayError
 from gateway.extension import find_missing
-from gateway.ledger.alert_records import AlertKind
 from gateway.ledger.call_records import Receipt, describe_receipt
 from gateway.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
 from gateway.prices import AppliedPrice
@@ -84,11 +83,6 @@ def test_the_headers_that_pass_are_named() -> None:
 def test_the_command_that_tests_is_near_the_one_that_runs() -> None:
     section = TEXT.partition("## Run it\n")[2].partition("\n## ")[0]
     assert "<!-- test-command -->\n```sh\n" in section
-
-
-def test_every_kind_of_alert_is_documented() -> None:
-    table = TEXTS["operation"].partition("| `kind` |")[2].partition("\n\n")[0]
-    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [*get_args(AlertKind)]
 
 
 def test_every_error_code_is_documented() -> None:

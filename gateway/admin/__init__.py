@@ -1,7 +1,7 @@
 """The operator's verbs, shared by the command line and the console.
 
     keys       what makes or reads secrets: keys, scripts' tokens and top-up codes
-    observations   how providers answer, what was refused, alerts; an audit that raises one; asks the
+    observations   how providers answer, what was refused; an audit of which extras are told; asks the
                serving process to read gateway.toml again
     signin     passwords, one-time codes, sign-in links, sessions
     moves      a whole ledger to a file and back, and backups
@@ -11,5 +11,5 @@
     views      the fields of accounts, keys, entries, codes and calls
 
 Other folders import these modules, not what is in them: `from gateway.admin import keys`.
-May import: the leaves, `config`, `ledger`.
+May import: the leaves, `config`, `extension`, `ledger`.
 """

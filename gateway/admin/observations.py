@@ -1,6 +1,6 @@
 """The serving process as operators see it: its observations as JSON, and requested reloads.
 
-It notices how the providers answer, refusals and alerts; an audit raises one.
+It notices how the providers answer, and refusals; extras are told of an audit that fails.
 
 A reload reads gateway.toml again. The question is SIGHUP. The answer is an event, so it is kept,
 however the question was asked. Others may serve from the same ledger, each with a gateway.toml of
@@ -21,8 +21,8 @@ from typing import Final, Literal
 from gateway.admin import views
 from gateway.admin.fields import Fields, describe, name_process
 from gateway.config.records import Billing, Config, Reload
+from gateway.extension import find_extras
 from gateway.ledger.alert_records import (
-    Alert,
     CallSums,
     Latency,
     LatencyCount,
@@ -34,7 +34,7 @@ from gateway.ledger.alert_records import (
     measure_latency,
 )
 from gateway.ledger.call_records import CallDetail
-from gateway.ledger.records import SYSTEM, Actor, AuditReport, LedgerError, NotFound
+from gateway.ledger.records import SYSTEM, Actor, AuditReport, NotFound
 from gateway.ledger.sql.books import Books
 from gateway.times import HOUR_MS, HOURS_PER_DAY, unix_ms
 
@@ -235,14 +235,14 @@ def find_low_balance_nano(books: Books, account_id: int, billing: Billing) -> in
 
 
 def run_audit(books: Books, config: Config) -> AuditReport:
-    """Run the full audit; raise an alert if the books do not add up."""
-    at_ms = books.clock()  # before the audit, which may take minutes: one alert for each run
+    """Run the full audit; let extras tell if the books do not add up."""
+    at_ms = books.clock()  # before the audit, which may take minutes
     report = books.audit()
     if not report.ok:
         text = f"The audit found that the books do not add up: {len(report.problems)} problems."
-        alert = Alert("audit_mismatch", "audit", str(at_ms), text)
-        with suppress(LedgerError):  # the report matters more
-            books.alerts.raise_all([alert], config.alerts.channels)
+        for extra in find_extras().values():
+            if extra.tell_mismatch is not None:
+                extra.tell_mismatch(config, text, at_ms, books)
     return report
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from gateway.admin.fields import Fields
 from gateway.ledger import call_records, records
-from gateway.ledger.alert_records import AlertView, UpstreamFailure
+from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.key_records import BudgetStanding, BudgetView, KeyView, Terms
 from gateway.ledger.order_records import OrderView
 from gateway.ledger.signin_records import TokenView
@@ -337,28 +337,10 @@ def describe_call_detail(
 # ---- what the server noticed ---------------------------------------------------------------------
 
 
-def _describe_delivery(alert: AlertView) -> str:
-    if alert.delivered_ms is not None:
-        return f"delivered {format_moment(alert.delivered_ms)}"
-    word = "given up" if alert.next_try_ms is None else "waits"
-    return f"{word}: {alert.reason}" if alert.reason else word
-
-
 FAILURE: Final = Fields[UpstreamFailure](
     "at_ms", "request_id", "status", "reason", "url", "type", "code", "param"
 )
 ATTEMPT: Final = Fields[UpstreamFailure](*FAILURE.members, "rejected")
-ALERT: Final = Fields[AlertView](
-    *("id", "channel", "kind", "text", "created_ms", "next_try_ms", "attempts", "delivered_ms"),
-    "reason",
-    table=(
-        ("RAISED UTC", "created_ms"),
-        ("BY", "channel"),
-        "kind",
-        ("STATE", _describe_delivery),
-        "text",
-    ),
-)
 INTERRUPTED: Final = Fields[records.InterruptedView](
     ("id", "request_id"),
     *("account", "model", "provider", "hold_nano", "started_ms"),

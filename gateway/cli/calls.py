@@ -1,4 +1,4 @@
-"""The verbs for requests to models and what the server noticed: calls, usage, providers, alerts."""
+"""The verbs for requests to models and what the server noticed: calls, usage, providers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from gateway.cli.arguments import render
 from gateway.cli.command import Command
 from gateway.cli.receipts import describe_failure
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
-from gateway.config.load import load_config
-from gateway.ledger.alert_records import Alert, UpstreamFailure, UpstreamView, make_alert_id
+from gateway.ledger.alert_records import UpstreamFailure, UpstreamView
 from gateway.ledger.call_records import (
     CallFilter,
     CallView,
@@ -28,7 +27,6 @@ from gateway.ledger.call_records import (
     sum_usage,
 )
 from gateway.ledger.sql.books import Books
-from gateway.process import ExitCode
 from gateway.times import DAY_MS, format_moment
 
 
@@ -154,40 +152,6 @@ def _make_fields(books: Books, by: UsageGroup, *, has_costs: bool) -> Fields[_Su
             *(column for part in shown for column in part.columns),
         ),
     )
-
-
-@verb(
-    "alerts list",
-    "alerts list",
-    "alerts list --limit 5 --json",
-    arg("--limit", read.count_above_zero, "the most to list", default=20),
-)
-def list_alerts(command: Command, limit: int) -> None:
-    """List the latest alerts to the operator, and whether they were delivered."""
-    command.show_list(command.open_books().alerts.read_latest(limit), views.ALERT)
-
-
-@verb("alerts test", "alerts test", "alerts test --json", load=load_config)
-def send_test(command: Command) -> int:
-    """Send a test to the webhook and the command under [alerts], and say how it went."""
-    import asyncio
-
-    from gateway.alerts.delivery import try_channels  # with all that it takes to send
-
-    config = command.config.alerts
-    if not config.channels:
-        command.say(
-            "No webhook and no command is set under [alerts] in gateway.toml."
-            " gateway/docs/operation.md has examples."
-        )
-        return ExitCode.FAILED
-    alert_id = make_alert_id()
-    alert = Alert("test", "test", alert_id, "This is a test.")
-    reasons = asyncio.run(try_channels(config, alert, alert_id, config.channels))
-    command.show([{"channel": channel, "reason": reason} for channel, reason in reasons.items()])
-    for channel, reason in reasons.items():
-        command.say(f"{channel}: {reason or 'delivered'}")
-    return ExitCode.FAILED if any(reasons.values()) else ExitCode.OK
 
 
 LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than"

@@ -25,7 +25,7 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "accounts": ("account", "refund"),
     "books": ("audit", "events", "entries", "orders", "statement", "backup", "export", "import"),
-    "calls": ("alerts", "usage", "calls", "providers", "refusals"),
+    "calls": ("usage", "calls", "providers", "refusals"),
     "check": ("check",),
     "keys": ("key", "budget", "code", "token"),
     "process": ("serve", "init", "reload", "unit"),
@@ -36,7 +36,6 @@ WORDS: Final[Mapping[str, str]] = {
     "account": "Manage accounts and their balances.",
     "key": "Manage the keys of accounts.",
     "budget": "Manage budgets, which begin anew each day, week or month.",
-    "alerts": "Look at alerts, and try where they go.",
     "code": "Manage top-up codes; each can be redeemed once.",
     "token": "Manage tokens, by which scripts use the console's API.",
     "serve": "Run the gateway. This is the default verb.",

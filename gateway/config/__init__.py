@@ -3,7 +3,7 @@
     settings   the table of all keys: reader, meaning, default; payments by card, checked, and the
                smallest amounts of currencies
     records    the configuration as records
-    load       makes the records: providers, storage, alerts; the rules that involve several tables
+    load       makes the records: providers, storage; the rules that involve several tables
     models     the models: their kinds, names and routes
     prices     their prices, and what their providers bill
     values     readers of values with special rules: addresses, headers, routes

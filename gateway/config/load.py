@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -27,13 +27,14 @@ from gateway.config.secrets import (
     COMMAND,
     Found,
     LookUp,
+    ReadTable,
     find_literals,
     resolve,
     resolve_secret,
     split_command,
 )
 from gateway.config.settings import SETTINGS, read_cards
-from gateway.config.values import check_proxy, check_webhook
+from gateway.config.values import check_proxy
 from gateway.dialects.records import DEMO
 from gateway.extension import find_missing, find_tables
 from gateway.ledger.records import read_database_url
@@ -78,17 +79,16 @@ def _read_config(
     models = read_models(file, root, providers, problems)
     with problems.collect("console"):
         _check_console(file, root)
-    storage = alerts = None
+    storage = None
     if "storage" in root:
         with problems.collect("storage"):
             storage = _read_storage(file, raw, root["storage"], folder, look_up)
-    if "alerts" in root:
-        with problems.collect("alerts"):
-            alerts = _read_alerts(file, root["alerts"], storage, look_up if read_keys else None)
+    if storage is None:
+        root.pop("storage", None)
     cards = _read_cards(file, root, look_up if read_keys else None, problems)
+    extras = _finish_extras(file, root, look_up if read_keys else None, problems)
     problems.raise_all()
     assert storage is not None  # otherwise there was a problem
-    assert alerts is not None
     limits, server = root["limits"], records.Server(**root["server"])
     share = limits.pop("account_in_flight")
     return records.Config(
@@ -101,19 +101,24 @@ def _read_config(
             0, 0, max(server.max_in_flight // 2, 1) if share is None else share
         ),
         limits=records.Limits(**limits),
-        alerts=alerts,
         providers=MappingProxyType(providers),
         models=MappingProxyType(models),
-        extras=_make_extras(root),
+        extras=MappingProxyType(extras),
         literals=tuple(find_literals(raw)),
     )
 
 
-def _make_extras(root: Mapping[str, Mapping[str, Any]]) -> Mapping[str, object]:
-    made = {
-        name: records.make_record(table.find(), root[name]) for name, table in find_tables().items()
-    }
-    return MappingProxyType(made)
+def _finish_extras(
+    file: str, root: Mapping[str, Mapping[str, Any]], look_up: LookUp | None, problems: Problems
+) -> dict[str, object]:
+    """Make the records of the extras' tables that have no error."""
+    found = {}
+    for name, table in find_tables().items():
+        if name in root:
+            with problems.collect(name):
+                read = ReadTable(Place(file, f"[{name}]"), root[name], root, look_up)
+                found[name] = records.make_record(table.find(), table.finish(read))
+    return found
 
 
 def _read_cards(
@@ -141,7 +146,7 @@ def _check_console(file: str, root: Mapping[str, Mapping[str, Any]]) -> None:
         )
 
 
-_SECTIONS = ("server", "storage", "billing", "console", "limits", "alerts")
+_SECTIONS = ("server", "storage", "billing", "console", "limits")
 _COLLECTIONS = ("providers", "models")
 
 
@@ -296,31 +301,3 @@ def _read_storage(
         needed = "`serve` and all commands need it to find the database"
         raise place.error("url", f"{reason}, or is empty; {needed}")
     return records.Storage(folder / settings["path"], read_database_url(address), months)
-
-
-def _read_alerts(
-    file: str, settings: Mapping[str, Any], storage: records.Storage | None, look_up: LookUp | None
-) -> records.Alerts:
-    """Make the record. Without `look_up`, a secret is only known to be set. Raises ConfigError.
-
-    `storage` is None if it has errors.
-    """
-    place, found = Place(file, "[alerts]"), dict(settings)
-    checks: dict[str, Callable[[str], object]] = {"webhook": check_webhook, "webhook_secret": str}
-    for key, check in checks.items():
-        found[key] = found[key] or ""
-        if found[key] and look_up is not None:
-            found[key], reason = resolve(place, key, found[key], look_up, check)
-            # Unlike a provider, alerts are not off without their secret: nobody would notice.
-            if reason is not None:
-                raise place.error(key, f"cannot be used: {reason}")
-    if found["webhook"] and not found["webhook_secret"]:
-        raise place.error("webhook_secret", "is missing; it signs what is posted to the webhook")
-    alerts = records.Alerts(**found)
-    if alerts.backup_days and storage is not None and storage.url is not None:
-        raise place.error(  # the alert would never end
-            "backup_days",
-            "needs a database in a file: the backups of [storage] url are PostgreSQL's own. Leave it"
-            " out",
-        )
-    return alerts

@@ -137,37 +137,6 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Alerts:
-    """The receivers of alerts; without a webhook and a command no alert is sent."""
-
-    webhook: Annotated[str, Setting(secrets.secret, None)] = field(repr=False)
-    """An address, perhaps with a secret in it; "" for none."""
-    webhook_secret: Annotated[str, Setting(secrets.secret, None)] = field(repr=False)
-    command: Annotated[tuple[str, ...], Setting(values.words, [])]
-    holder_webhooks: Annotated[
-        Literal["public", "any", "off"], Setting(read.choice("public", "any", "off"), "public")
-    ]
-    backup_days: Annotated[int, Setting(read.integer(0, 3650), 0)]
-    command_env: Annotated[tuple[str, ...], Setting(values.variables, [])] = ()
-    """The names of variables that the command gets beside the usual ones."""
-
-    @property
-    def channels(self) -> tuple[Literal["webhook", "command"], ...]:
-        """The ways to the operator."""
-        found: tuple[Literal["webhook", "command"], ...] = ()
-        if self.webhook:
-            found += ("webhook",)
-        if self.command:
-            found += ("command",)
-        return found
-
-    @property
-    def takes_holders(self) -> bool:
-        """Whether holders may name webhooks of their own."""
-        return bool(self.channels) and self.holder_webhooks != "off"
-
-
-@dataclass(frozen=True, slots=True)
 class KeySource:
     """Where a key of a provider comes from that changes."""
 
@@ -297,7 +266,6 @@ class Config:
     console: Console
     limits: Limits
     account_limits: Limits
-    alerts: Alerts
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
     extras: Mapping[str, object] = field(default_factory=dict)

@@ -7,11 +7,13 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 from urllib.parse import urlsplit
 
 from gateway.config.reader import Place, looks_secret, quote_key
+from gateway.extension import find_tables
 from gateway.process import READ, find_obstacle, name_group
 
 COMMAND: Final = "command:"
@@ -107,6 +109,18 @@ def resolve(
     return secret, reason
 
 
+@dataclass(frozen=True, slots=True)
+class ReadTable:
+    """A table whose values were read one by one, to be checked as a whole."""
+
+    place: Place
+    values: Mapping[str, Any]
+    others: Mapping[str, Mapping[str, Any]]
+    """The values of all tables by name; those with errors are absent."""
+    look_up: LookUp | None
+    """Finds secrets; None where they are not wanted, so that only the places are known."""
+
+
 def expand_variables(path: str, environ: Mapping[str, str]) -> str:
     """Replace `$NAME` and `${NAME}`, so that systemd's $CREDENTIALS_DIRECTORY can be used."""
 
@@ -141,16 +155,11 @@ def check_secret(secret: str, holder: str) -> str:
 
 def find_literals(raw: Mapping[str, Any]) -> list[str]:
     """Return the name of each setting whose secret is written out in the file, which was checked."""
-    alerts, stripe = raw.get("alerts", {}), raw.get("billing", {}).get("stripe", {})
-    hook = alerts.get("webhook")
+    stripe = raw.get("billing", {}).get("stripe", {})
     shown: list[tuple[str, object]] = [
         ("[storage] url", _has_password(raw.get("storage", {}).get("url"))),
-        # Many such addresses are the secret.
-        ("[alerts] webhook", _is_literal(hook) and (urlsplit(hook).query or looks_secret(hook))),
-        ("[alerts] webhook_secret", _is_literal(alerts.get("webhook_secret"))),
-        ("[billing.stripe] secret_key", _is_literal(stripe.get("secret_key"))),
-        ("[billing.stripe] webhook_secret", _is_literal(stripe.get("webhook_secret"))),
-        ("[alerts] command", any(map(looks_secret, alerts.get("command", ())))),
+        ("[billing.stripe] secret_key", is_literal(stripe.get("secret_key"))),
+        ("[billing.stripe] webhook_secret", is_literal(stripe.get("webhook_secret"))),
     ]
     for name, provider in raw.get("providers", {}).items():
         place, keys = f"[providers.{quote_key(name)}]", provider.get("api_key")
@@ -163,26 +172,30 @@ def find_literals(raw: Mapping[str, Any]) -> list[str]:
                 any(_SECRET_HEADER.search(n) or looks_secret(v) for n, v in headers),
             ),
         ]
-    return [name for name, is_shown in shown if is_shown]
+    found = [name for name, is_shown in shown if is_shown]
+    for name, table in find_tables().items():
+        found += [f"[{name}] {key}" for key in table.find_literals(raw.get(name, {}))]
+    return found
 
 
-def _has_password(value: str | None) -> bool:
+def _has_password(value: object) -> bool:
     """Return whether an address is written out, with a password in it."""
-    if value is None or not _is_literal(value):
+    if not is_literal(value):
         return False
     parts = urlsplit(value)
     return parts.password is not None or "password=" in parts.query
 
 
-def _is_literal(value: str | None) -> bool:
-    return value is not None and not _PLACE.match(value)
+def is_literal(value: object) -> TypeGuard[str]:
+    """Tell whether a value of the file is a text that names no other place."""
+    return isinstance(value, str) and not _PLACE.match(value)
 
 
 def _shows_key(place: str | None) -> bool:
     """Return whether a key is written out, or an argument of a command looks like one."""
     if place is not None and place.startswith(COMMAND):
         return any(map(looks_secret, split_command(place)))
-    return _is_literal(place)
+    return is_literal(place)
 
 
 def warn_of_literals(path: Path, literals: Sequence[str]) -> str | None:

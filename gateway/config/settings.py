@@ -55,7 +55,6 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         **records.find_settings(records.Limits),
         "account_in_flight": Setting(records.count, None),
     },
-    "alerts": records.find_settings(records.Alerts),
     "providers.NAME": {
         "dialect": Setting(
             read.choice(*DIALECTS),

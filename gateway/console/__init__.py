@@ -23,5 +23,5 @@ The handlers of the API, by subject. docs/console-api.md has all routes.
     accounts    operators: accounts, and top-up codes
     operations  operators: health, how providers answer, refusals, audit, the log of events
 
-May import: the leaves, `config`, `dialects`, `ledger`, `upstream`, `admin`, `alerts`, `api`.
+May import: the leaves, `config`, `dialects`, `ledger`, `upstream`, `admin`, `extras`, `api`.
 """

@@ -10,14 +10,16 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
-from gateway.admin import observations, signin, views
+from gateway.admin import observations, signin
 from gateway.admin.fields import describe
-from gateway.alerts.delivery import check_holder_url
 from gateway.console.callers import make_session_cookie
 from gateway.console.fields import ConsoleError, invalid_field, too_many_passwords, wrong_code
 from gateway.console.routes import Answer, ConsoleRequest, async_route, route
 from gateway.console.session import prepare_session, require_fresh
 from gateway.console.throttle import make_cookie
+from gateway.extras.alerts.delivery import check_holder_url
+from gateway.extras.alerts.settings import Alerts
+from gateway.extras.alerts.views import ALERT
 from gateway.ledger.alert_records import Hook
 from gateway.ledger.records import LedgerError
 from gateway.ledger.sql.books import Books
@@ -157,14 +159,14 @@ OWN_LATEST: Final = 5
 @route("GET", "/alerts", "operator")
 def list_alerts(books: Books, request: ConsoleRequest) -> Answer:
     latest = books.alerts.read_latest(observations.LATEST)
-    found = [views.ALERT.describe(one) for one in latest]
-    channels = request.gateway.config.alerts.channels
+    found = [ALERT.describe(one) for one in latest]
+    channels = request.gateway.config.find(Alerts).channels
     return Answer({"channels": channels, "count": len(found), "alerts": found})
 
 
 @route("POST", "/alerts/test", "operator")
 def send_test(books: Books, request: ConsoleRequest) -> Answer:
-    channels = request.gateway.config.alerts.channels
+    channels = request.gateway.config.find(Alerts).channels
     if not channels:
         message = "No webhook and no command is set under [alerts] in gateway.toml."
         raise ConsoleError(409, "alerts_off", message)
@@ -204,7 +206,7 @@ def send_own_test(books: Books, request: ConsoleRequest) -> Answer:
 
 
 def _check_url(url: str | None, request: ConsoleRequest) -> None:
-    config = request.gateway.config.alerts
+    config = request.gateway.config.find(Alerts)
     if url is None:
         return
     if not config.takes_holders:
@@ -220,8 +222,8 @@ def _describe_own_alerts(books: Books, request: ConsoleRequest) -> dict[str, obj
     hook = books.alerts.read_hook(account_id)
     latest = books.alerts.read_latest(OWN_LATEST, account_id)
     return {
-        "available": request.gateway.config.alerts.takes_holders,
+        "available": request.gateway.config.find(Alerts).takes_holders,
         "webhook": hook.url,
         **describe_amount("low_balance", hook.low_balance_nano),
-        "alerts": [views.ALERT.describe(one) for one in latest],
+        "alerts": [ALERT.describe(one) for one in latest],
     }

@@ -10,7 +10,7 @@
     systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
     first_start  makes an account with the demo credit, a key and a sign-in link
 
-May import: the leaves, `config`, `ledger`, `admin`, `alerts`, `api`, `console`, `cards`, `extension`.
+May import: the leaves, `config`, `ledger`, `admin`, `api`, `console`, `cards`, `extension`.
 """
 
 from __future__ import annotations

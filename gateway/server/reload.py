@@ -199,7 +199,7 @@ def _name(names: Collection[str]) -> str:
 
 def _list_tables(config: Config) -> dict[str, object]:
     return {
-        **{name: getattr(config, name) for name in ("server", "billing", "console", "alerts")},
+        **{name: getattr(config, name) for name in ("server", "billing", "console")},
         "limits": (config.limits, config.account_limits),
         **config.extras,
     }

@@ -9,14 +9,12 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack, closing, suppress
+from contextlib import AsyncExitStack, closing
 from functools import partial
 from typing import Final
 
 from aiohttp import http_parser, web
 
-from gateway.alerts.delivery import tell_at_once
-from gateway.alerts.watch import Watch
 from gateway.api.aiohttp_insides import name_server
 from gateway.api.front import make_connection
 from gateway.api.routes import add_api
@@ -26,8 +24,8 @@ from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
 from gateway.console.dispatch import add_console
 from gateway.console.state import Cashier
+from gateway.extension import find_extras
 from gateway.ids import digest
-from gateway.ledger.alert_records import Alert
 from gateway.ledger.opening import open_ledger
 from gateway.ledger.records import LedgerError, LedgerMismatch
 from gateway.ledger.serving.ledger import ServingLedger
@@ -65,8 +63,6 @@ LINGER_SECONDS: Final = 2.0
 """The pause after which a refused caller has sent all it will: an earlier close could discard the reply."""
 START_SECONDS: Final = 60.0
 """How long systemd waits after each sign of a start that goes on."""
-ALERT_SECONDS: Final = 15.0
-"""How long an alert may hold up the end of a start that failed: two tries."""
 CLEANUP_SECONDS: Final = 0.5
 """Time for aiohttp to close connections. The drain has ended their requests before."""
 
@@ -107,7 +103,7 @@ def run(config: Config) -> int:
         # A LedgerError, too, but with a code of its own,
         # for which systemd does not restart the service.
         except LedgerMismatch as error:
-            runner.run(_tell_mismatch(config, error))
+            _tell_mismatch(config, error)
             return _report_failure(manager, error, ExitCode.AUDIT_MISMATCH)
         except (LedgerError, CannotListen, CannotShow, systemd.BadSocket) as error:
             return _report_failure(manager, error, ExitCode.UNAVAILABLE)
@@ -136,12 +132,11 @@ def _report_failure(manager: systemd.Manager, error: Exception, code: ExitCode) 
     return code
 
 
-async def _tell_mismatch(config: Config, error: LedgerMismatch) -> None:
-    """Send an alert before the process ends; nobody else would."""
-    alert = Alert("audit_mismatch", "start", str(unix_ms()), f"The gateway did not start: {error}")
-    with suppress(TimeoutError):
-        async with asyncio.timeout(ALERT_SECONDS):
-            await tell_at_once(config.alerts, alert)
+def _tell_mismatch(config: Config, error: LedgerMismatch) -> None:
+    """Let extras tell before the process ends; nobody else would."""
+    for extra in find_extras().values():
+        if extra.tell_mismatch is not None:
+            extra.tell_mismatch(config, f"The gateway did not start: {error}", unix_ms(), None)
 
 
 async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) -> ExitCode:
@@ -176,7 +171,6 @@ async def _serve(config: Config, manager: systemd.Manager, writer: LogWriter) ->
         announce(config, "READY=1")  # only now: systemd then starts what needs the service
         _run(ending, "watchdog", manager.keep_alive())
         told = (connections.reconfigure, access_log.reconfigure, announce)
-        _run(ending, "alerts", Watch(gateway, list_budgets=ledger.budgets).run())
         _run(ending, "reload", Reloader(gateway, told, signals.reload).run())
         is_well = await _wait_for_end(ledger, signals)
         _tell_stopping(manager, gateway)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -140,23 +138,7 @@ def test_what_works_does_not_hide_what_does_not() -> None:
     assert judged.failure == make_failure(7)
 
 
-# ---- alerts -------------------------------------------------------------------------------------
-
-CONFIG = '[alerts]\ncommand = ["page"]\n'
-
-
-def test_a_mismatch_is_told_and_success_is_not(tmp_path: Path) -> None:
-    config = load(tmp_path, CONFIG)
-    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
-        books.accounts.create("a", credit_nano=5, operator=False)
-        assert observations.run_audit(books, config).ok
-        assert books.alerts.read_latest(9) == []
-        with closing(sqlite3.connect(tmp_path / "gateway.db")) as connection, connection:
-            connection.execute("UPDATE accounts SET balance_nano = 6")
-        assert not observations.run_audit(books, config).ok
-        (told,) = books.alerts.read_latest(9)
-    assert (told.kind, told.channel) == ("audit_mismatch", "command")
-    assert views.ALERT.describe(told)["text"] == told.text
+# ---- thresholds ---------------------------------------------------------------------------------
 
 
 def test_an_account_has_a_threshold_of_its_own_or_that_of_the_configuration(tmp_path: Path) -> None:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from gateway.cli.receipts import page_receipt
-from gateway.ledger.alert_records import Alert, UpstreamFailure
+from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.call_records import CallDetail, KeyLabel, Outcome, Receipt
-from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import PRICES, Price, Tokens
 from gateway.prices import AppliedPrice
 from gateway.process import ExitCode
-from tests.alerts.receiver import SECRET, Receiver, listen
-from tests.alerts.test_watch import run_verb, write_alerts
-from tests.console.kit import prepare
 from tests.support.cli import Cli
 from tests.support.rows import each_row
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
@@ -134,38 +129,3 @@ def test_every_price_is_named() -> None:
         assert f" {name} 1.00 " in page
     assert "file_search 0.000000007 per call" in page
     assert "1.2 × the provider's bill, where it tells it" in page
-
-
-# ---- alerts --------------------------------------------------------------------------------------
-
-
-def set_up(folder: Path, receiver: Receiver, more: str = "") -> None:
-    prepare(folder, 0, more=write_alerts(receiver, more))
-
-
-@each_row(("script", "code", "said"), [((), 0, "delivered"), ((500,), 1, "status 500")])
-def test_a_test_says_how_each_way_went(
-    tmp_path: Path, script: tuple[int, ...], code: int, said: str
-) -> None:
-    with listen(*script) as receiver:
-        set_up(tmp_path, receiver, 'command = ["true"]')
-        done = run_verb(tmp_path, "alerts", "test")
-    assert done.code == code
-    assert done.err.splitlines() == [f"webhook: {said}", "command: delivered"]
-    assert SECRET not in done.err + done.out
-    assert receiver.kinds() == ["test"]
-
-
-def test_the_latest_are_listed(tmp_path: Path) -> None:
-    with listen() as receiver:
-        set_up(tmp_path, receiver)
-    with SqliteBooks(tmp_path / "gateway.db") as books:
-        books.alerts.raise_all([Alert("old_backup", "backup", "1", "Too old.")], ["webhook"])
-        (due,) = books.alerts.read_due(1)
-        books.alerts.note_failure(due.id, "status 500", None)
-    done = run_verb(tmp_path, "alerts", "list")
-    assert "given up: status 500" in done.out
-    assert "Too old." in done.out
-    assert '"kind":"old_backup"' in run_verb(tmp_path, "alerts", "list", "--json").out.replace(
-        " ", ""
-    )

@@ -1,13 +1,13 @@
 """Sessions of an operator: what each command prints, on which stream, and its exit code.
 
-The files in `sessions/` have the commands and what they print: `! ` begins a line of stderr, `[5]` is an
+The files in `sessions/`, also those of extras, have the commands and what they print: `! ` begins a line of stderr, `[5]` is an
 exit code other than 0, and `> NAME` writes the lines below it into a file. `$ account passwd a < 'word'`
 has a text for stdin, `| grep` shows some lines of stdout alone, `$ sql` reads or changes the database,
 and `$ sh` runs a command of the shell in the folder. Ids and secrets are numbered in the order in which
 they appear, and commands use them by these numbers. To write the files anew, after a look at what that
 would change:
 
-    WRITE_SESSION=1 python -m pytest tests/cli/test_session.py && git diff tests/cli/sessions
+    WRITE_SESSION=1 python -m pytest tests/cli/test_session.py && git diff
 """
 
 from __future__ import annotations

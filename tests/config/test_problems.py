@@ -11,7 +11,7 @@ from gateway.config.reader import MAX_TOLD, ConfigError, Problems
 from gateway.ledger.records import DatabaseUrl
 from gateway.server.reload import MAX_NAMED, describe_changes, keep_fixed
 from tests.support.rows import each_row
-from tests.support.settings import CANARY, MODEL, OPENAI, SHIPPED, load, refusal
+from tests.support.settings import CANARY, MODEL, OPENAI, SHIPPED, load
 from tests.support.stand_in import URL
 
 
@@ -109,21 +109,6 @@ def test_the_rest_of_a_table_changes(tmp_path: Path) -> None:
     kept, _ = keep_fixed(load(tmp_path, BASE), load(tmp_path, toml + BASE))
     assert (kept.server.port, kept.server.stall_seconds) == (8080, 7)
     assert (kept.billing.currency, kept.billing.low_balance_nano) == ("USD", 5 * 10**9)
-
-
-def test_a_verb_that_does_without_secrets_knows_that_there_is_a_webhook(tmp_path: Path) -> None:
-    text = '[alerts]\nwebhook = "env:HOOK"\nwebhook_secret = "env:SECRET"\n'
-    assert "webhook: cannot be used: the environment variable HOOK" in refusal(tmp_path, text)
-    config = load_config(tmp_path / "gateway.toml", {}, read_keys=False)
-    assert config.alerts.channels == ("webhook",)
-
-
-def test_backups_are_watched_where_the_gateway_makes_them(tmp_path: Path) -> None:
-    days = "[alerts]\nbackup_days = 2\n"
-    told = refusal(tmp_path, f'[storage]\nurl = "{URL}"\n{days}')
-    assert told.startswith("gateway.toml: [alerts] backup_days: needs a database in a file")
-    # An error of [storage] is told by itself.
-    assert "backup_days" not in refusal(tmp_path, f"[storage]\nurl = 7\n{days}")
 
 
 @each_row("read_keys", [True, False])

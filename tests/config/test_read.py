@@ -1,4 +1,4 @@
-"""What is understood of gateway.toml: `read.txt` has texts, and what a part of each configuration is.
+"""What is understood of gateway.toml: `read.txt` has texts (those of extras beside their tests), and what a part of each configuration is.
 
 `= models.m.kind` names a part, and its value follows, as JSON. `OPENAI` stands for a provider that is in
 order. To write the values anew:
@@ -17,11 +17,14 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
+from tests import ROOT
 from tests.support.rows import told_together
 from tests.support.settings import CANARY, OPENAI, load
 from tests.support.stand_in import PASSWORD, URL
 
-READ: Final = Path(__file__).with_name("read.txt")
+READ: Final = (Path(__file__).with_name("read.txt"), *sorted(ROOT.glob("tests/extras/*/read.txt")))
 PROXY: Final = f"http://user:{CANARY}@proxy.example.com:3128"
 PART: Final = re.compile(r"^= (\S+).*$", re.MULTILINE)
 
@@ -60,12 +63,13 @@ def read(folder: Path, block: str) -> str:
     return PART.sub(lambda found: f"= {found[1]} {show(config, found[1], folder)}", block)
 
 
-def test_each_part_is_read_as_it_is_written(tmp_path: Path) -> None:
-    text = READ.read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", READ, ids=lambda path: path.parent.name)
+def test_each_part_is_read_as_it_is_written(tmp_path: Path, path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     blocks = text.split("\n\n")
     found = [read(tmp_path, block) for block in blocks]
     if "WRITE_SESSION" in os.environ:
-        READ.write_text("\n\n".join(found), encoding="utf-8")
+        path.write_text("\n\n".join(found), encoding="utf-8")
     with told_together() as row:
         for got, block in zip(found, blocks, strict=True):
             with row(block):

@@ -95,12 +95,6 @@ def test_a_hidden_value_is_called_so(cli: Cli) -> None:
 LITERALS: Final = {
     '[storage]\nurl = "postgresql://me:word@db/books"': "[storage] url",
     '[storage]\nurl = "postgresql://db/books?user=me&password=word"': "[storage] url",
-    '[alerts]\nwebhook = "https://h.test/a?b=c"\nwebhook_secret = "env:S"': "[alerts] webhook",
-    '[alerts]\nwebhook = "https://h.test/T0AAAAA0000BBBB11"\nwebhook_secret = "env:S"': (
-        "[alerts] webhook"
-    ),
-    '[alerts]\nwebhook = "env:W"\nwebhook_secret = "word"': "[alerts] webhook_secret",
-    '[alerts]\ncommand = ["/bin/page", "--token=T0AAAAA0000BBBB11"]': "[alerts] command",
     f'{OPENAI}api_key = "word"': "[providers.openai] api_key",
     f'{OPENAI}api_key = ["env:A", "word"]': "[providers.openai] api_key",
     f'{OPENAI}api_key = "command:echo T0AAAAA0000BBBB11"': "[providers.openai] api_key",
@@ -110,12 +104,10 @@ LITERALS: Final = {
 }
 PLAIN: Final = (
     '[storage]\nurl = "postgresql:///books"',
-    '[alerts]\nwebhook = "https://h.test/gateway"\nwebhook_secret = "env:S"',
     f'{OPENAI}api_key = "command:gcloud auth print-access-token"',
-    '[alerts]\ncommand = ["/usr/local/bin/page", "--urgent"]',
     f'{OPENAI}api_key = ["env:A", "env:B"]\nproxy = "http://p.test:1"\nheaders = {{ X-Team = "a" }}',
 )
-ENVIRON: Final = {"S": "s", "W": "https://h.test/gateway", "A": "a", "B": "b"}
+ENVIRON: Final = {"A": "a", "B": "b"}
 
 
 @pytest.mark.parametrize("toml", [*LITERALS, *PLAIN])

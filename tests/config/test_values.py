@@ -11,6 +11,7 @@ from gateway.config.load import load_config, load_storage
 from gateway.config.reader import ConfigError
 from gateway.config.records import Route
 from gateway.config.values import RESERVED_HEADERS
+from tests import ROOT
 from tests.support.rows import each_row, told_together
 from tests.support.settings import CANARY, MODEL, OPENAI, load, refusal
 from tests.support.stand_in import PASSWORD
@@ -115,8 +116,12 @@ def test_operators_verbs_need_no_provider_key(tmp_path: Path) -> None:
     assert config.providers["openai"].off == "its key was not looked up"
 
 
-BLOCKS: Final = Path(__file__).with_name("refused.txt").read_text(encoding="utf-8").split("\n\n")
-"""Texts that are refused, and what is said of each.
+BLOCKS: Final = [
+    block
+    for path in (Path(__file__).with_name("refused.txt"), *ROOT.glob("tests/extras/*/refused.txt"))
+    for block in path.read_text(encoding="utf-8").split("\n\n")
+]
+"""Texts that are refused, and what is said of each; those of extras are beside their tests.
 
 `! ` begins a line that is said, `…` ends one that goes on. `OPENAI` and `MODEL` stand for a provider
 and a model that are in order.

@@ -9,15 +9,15 @@ from typing import Final, cast
 
 import pytest
 
-from gateway.alerts.watch import Watch, find_key_problems
 from gateway.api.state import make_routes
 from gateway.config.load import load_config
+from gateway.extras.alerts.watch import Watch, find_key_problems
 from gateway.tasks import spawn
 from gateway.upstream.renewal import EARLY_SECONDS, Renewal
 from gateway.upstream.rests import ProviderKey
-from tests.alerts.receiver import Receiver, listen
-from tests.alerts.test_watch import arrive, write_alerts
 from tests.console.kit import API, HOLDER, OPERATOR, Console, open_console
+from tests.extras.alerts.receiver import Receiver, listen
+from tests.extras.alerts.test_watch import arrive, write_alerts
 from tests.support import messages, replies
 from tests.support.config import Places
 from tests.support.content import Content

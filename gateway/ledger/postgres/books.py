@@ -37,12 +37,12 @@ from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Connection
 from gateway.times import unix_ms
 
-TABLES: Final = (
-    "retention", "accounts", "budgets", "keys", "prices", "requests", "entries", "daily", "hourly",
-    "passwords", "totp", "recovery_codes", "codes", "orders", "order_reversals", "order_fees", "events",
-    "tokens", "refusals", "refused", "model_prices", "upstream_calls", "latencies",
-    "upstream_failures", "alert_hooks", "alert_conditions", "alerts",
-)  # fmt: skip
+_TABLES: Final = """
+    retention accounts budgets keys prices requests entries daily hourly passwords totp recovery_codes
+    codes orders order_reversals order_fees events tokens refusals refused model_prices upstream_calls
+    latencies upstream_failures alert_hooks alert_conditions alerts
+"""
+TABLES: Final = tuple(_TABLES.split())
 """The tables that move, each after the tables that it refers to.
 
 `retention` has a row only if months of requests were dropped. It is the first, so that a ledger that

@@ -25,8 +25,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from gateway import commands, deadlines
 from gateway.addresses import is_public
-from gateway.config.records import Alerts
 from gateway.config.values import check_webhook
+from gateway.extras.alerts.settings import Alerts
 from gateway.ledger.alert_records import Alert, Channel, Due, make_alert_id, write_alert
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import DatabaseUrl, LedgerError, Location

@@ -5,16 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import Final
 
 from gateway.admin import fields, observations
-from gateway.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.api.state import Gateway
-from gateway.config.records import Alerts, Config
+from gateway.config.records import Config
+from gateway.extension import Started
+from gateway.extras.alerts.delivery import Deliveries, tell_at_once, use_books
+from gateway.extras.alerts.settings import Alerts
 from gateway.ledger.alert_records import Alert, AlertKind, AlertState, UpstreamView
 from gateway.ledger.key_records import Budget
 from gateway.ledger.records import LedgerError
@@ -87,12 +98,12 @@ class Watch:
 
     async def look(self) -> None:
         """Look once. Raises LedgerError."""
-        config = self._gateway.config
+        alerts = self._gateway.config.find(Alerts)
         if not self._gateway.ledger.writable:
             # The queue is in the ledger, so this alert is sent from memory.
-            self._tell_outage(config.alerts)
+            self._tell_outage(alerts)
             return
-        if not config.alerts.channels:
+        if not alerts.channels:
             return
         usages = self._gateway.missing_usages.list_latest()
         noted = [
@@ -104,7 +115,7 @@ class Watch:
         # Replaced only after the commit: what could not be queued counts as new at the next look.
         self._raised = await use_books(self._location, queue)
         self._outage = None
-        await self._deliveries.start_due(config.alerts)
+        await self._deliveries.start_due(alerts)
 
     def _queue(
         self, noted: Sequence[Alert], budgets: Sequence[Budget], books: Books
@@ -114,7 +125,8 @@ class Watch:
         This runs in the thread: there may be a budget for each of many thousand keys.
         """
         config, alerts = self._gateway.config, books.alerts
-        billing, channels = config.billing, config.alerts.channels
+        billing, settings = config.billing, config.find(Alerts)
+        channels = settings.channels
         spent = find_budgets(budgets, books.clock(), billing.currency)
         found = {alert.key: alert for alert in (*noted, *spent)}
         new = [alert for key, alert in found.items() if key not in self._raised]
@@ -122,7 +134,7 @@ class Watch:
         alerts.follow_balances(billing.low_balance_nano, billing.currency, channels)
         seen = judge_providers(books, config)
         alerts.follow("provider_failing", seen.failing, seen.working, channels, seen.unknown)
-        old = find_old_backup(books, config.alerts.backup_days)
+        old = find_old_backup(books, settings.backup_days)
         alerts.follow("old_backup", old, {}, channels)
         changes = find_told_events(books, self._told_changes)
         alerts.raise_all(changes, channels)
@@ -153,6 +165,20 @@ class Watch:
         subject = f"ledger, {self._node}" if self._node else "ledger"
         occurrence = f"{self._outage_began_ms}{end}"
         return Alert("ledger_unwritable", subject, occurrence, text, state=state)
+
+
+def start(gateway: Gateway) -> Started:
+    """Look again and again while the gateway serves."""
+    return Started(run=partial(_run, gateway))
+
+
+@asynccontextmanager
+async def _run(gateway: Gateway) -> AsyncIterator[None]:
+    looking = spawn(Watch(gateway, list_budgets=gateway.ledger.budgets).run(), name="alerts")
+    try:
+        yield
+    finally:
+        looking.cancel()
 
 
 BUDGET_PERCENTS: Final = (100, 80)

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
-from gateway.alerts.delivery import LEASE_MS, MAX_PER_RECEIVER, Deliveries
-from gateway.alerts.watch import Watch
 from gateway.api.state import Gateway
 from gateway.config.records import Config
+from gateway.extras.alerts.delivery import LEASE_MS, MAX_PER_RECEIVER, Deliveries
+from gateway.extras.alerts.settings import Alerts
+from gateway.extras.alerts.watch import Watch
 from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.records import DatabaseUrl
 from gateway.times import unix_ms
 from gateway.usage import MissingUsage
-from tests.alerts.receiver import HANG, SECRET, Receiver, listen
-from tests.alerts.test_findings import Budget, Standing
+from tests.extras.alerts.receiver import HANG, SECRET, Receiver, listen
+from tests.extras.alerts.test_findings import Budget, Standing
 from tests.support.settings import load
 from tests.support.waiting import until
 
@@ -111,7 +112,7 @@ async def test_an_alert_of_a_node_that_is_gone_is_another_ones_after_the_lease(
         open_ledger(url) as books,
         open_ledger(url, clock=lambda: unix_ms() + ahead_ms) as later,
     ):
-        config = configure(tmp_path, url, receiver).alerts
+        config = configure(tmp_path, url, receiver).find(Alerts)
         books.alerts.raise_all([Alert("old_backup", "backup", "1", "Too old.")], config.channels)
         await dead.start_due(config)
         await until(lambda: receiver.bodies, "the first delivery")
@@ -132,7 +133,7 @@ async def test_a_receiver_that_hangs_takes_its_share_alone(
 ) -> None:
     """An alert that was claimed is not due for a while; one that waits is, at each look."""
     deliveries = Deliveries(DatabaseUrl(url))
-    config = configure(tmp_path, url, receiver).alerts
+    config = configure(tmp_path, url, receiver).find(Alerts)
     with listen(*[HANG] * 99) as stuck, open_ledger(url) as books:
         account_id = books.accounts.find_id("a")
         books.alerts.set_hook(account_id, Hook(stuck.url, "whsec_own", None))

@@ -14,10 +14,11 @@ from typing import Final
 
 import pytest
 
-from gateway.alerts.delivery import Undelivered, check_holder_url, post, run_command, send
-from gateway.config.records import Alerts
+from gateway.extras.alerts.delivery import Undelivered, check_holder_url, post, run_command, send
+from gateway.extras.alerts.settings import Alerts
 from gateway.ledger.alert_records import Due
-from tests.alerts.receiver import HANG, SECRET, listen, verify
+from tests.documents import EXTRAS
+from tests.extras.alerts.receiver import HANG, SECRET, listen, verify
 from tests.support.loops import LOOPS, run_on
 from tests.support.rows import each_row
 from tests.support.waiting import until
@@ -166,7 +167,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-DOCUMENT: Final = Path(__file__).parents[2] / "gateway/docs/operation.md"
+DOCUMENT: Final = EXTRAS / "alerts/alerts.md"
 OPERATOR: Final = "ops@example.com"
 MSMTP: Final = """#!/bin/sh
 test "$*" = "--read-envelope-from --read-recipients" && exec cat > "${0%/*}/mail"

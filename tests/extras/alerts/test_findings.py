@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from gateway.alerts.watch import (
+from gateway.extras.alerts.watch import (
     find_budgets,
     find_missing_usages,
     find_old_backup,

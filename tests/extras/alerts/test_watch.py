@@ -18,9 +18,9 @@ from typing import Any, cast
 import pytest
 
 from gateway.admin.fields import name_process
-from gateway.alerts.watch import Watch
 from gateway.api.state import Gateway
-from gateway.config.records import Alerts
+from gateway.extras.alerts.settings import Alerts
+from gateway.extras.alerts.watch import Watch
 from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.key_records import BudgetStanding
 from gateway.ledger.serving.queue import CallSum, Observations
@@ -28,9 +28,9 @@ from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.tasks import spawn
 from gateway.times import unix_ms
-from tests.alerts.receiver import SECRET, Receiver, listen, verify
-from tests.alerts.test_findings import Budget, Standing
 from tests.console.kit import HOLDER, Console, open_console, prepare
+from tests.extras.alerts.receiver import SECRET, Receiver, listen, verify
+from tests.extras.alerts.test_findings import Budget, Standing
 from tests.support.cli import Answer, run_here
 from tests.support.process import GatewayProcess, free_port
 from tests.support.settings import load
@@ -183,14 +183,15 @@ async def test_a_reload_during_an_outage_changes_who_is_told(tmp_path: Path) -> 
             await watching.look()
             await arrive(old, "ledger_unwritable")
             served.config = replace(
-                gateway.config, alerts=replace(gateway.config.alerts, webhook=new.url)
+                gateway.config,
+                extras={"alerts": replace(gateway.config.find(Alerts), webhook=new.url)},
             )
             for _ in range(2):
                 await watching.look()
             await arrive(new, "ledger_unwritable")
             assert watching._outage is not None
             await asyncio.wait_for(watching._outage, SECONDS)
-            served.config = replace(gateway.config, alerts=Alerts("", "", (), "off", 0))
+            served.config = replace(gateway.config, extras={"alerts": Alerts("", "", (), "off", 0)})
             await watching.look()
             await asyncio.wait_for(watching._outage, SECONDS)
             assert (len(old.bodies), len(new.bodies)) == (1, 1)
@@ -259,7 +260,7 @@ async def test_an_outage_says_where_to_look(
     async def note(_: Alerts, alert: Alert) -> None:
         told.append(alert)
 
-    monkeypatch.setattr("gateway.alerts.watch.tell_at_once", note)
+    monkeypatch.setattr("gateway.extras.alerts.watch.tell_at_once", note)
     config = load(tmp_path, f"[storage]\n{storage}\n")
     served = SimpleNamespace(config=config, ledger=SimpleNamespace(writable=False, clock=unix_ms))
     watching = Watch(cast("Gateway", served))

@@ -12,12 +12,12 @@ from typing import Literal
 
 import pytest
 
-from gateway.alerts.delivery import FIRST_PAUSE_MS, Deliveries, tell_at_once
-from gateway.config.records import Alerts
+from gateway.extras.alerts.delivery import FIRST_PAUSE_MS, Deliveries, tell_at_once
+from gateway.extras.alerts.settings import Alerts
 from gateway.ledger.alert_records import Alert, Hook
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import unix_ms
-from tests.alerts.receiver import HANG, SECRET, listen, verify
+from tests.extras.alerts.receiver import HANG, SECRET, listen, verify
 from tests.support.waiting import until
 
 ALERT = Alert("audit_mismatch", "audit", "1", "The books do not add up.")
@@ -109,7 +109,7 @@ async def test_one_that_hangs_holds_no_other_up(place: Place) -> None:
 async def test_a_result_that_cannot_be_written_is_kept_and_nothing_is_sent_twice(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.alerts.delivery.LOCK_WAIT_MS", 50)
+    monkeypatch.setattr("gateway.extras.alerts.delivery.LOCK_WAIT_MS", 50)
     deliveries = Deliveries(place.path)
     place.raise_all(ALERT)
     with listen() as receiver:

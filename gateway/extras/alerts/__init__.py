@@ -1,0 +1,68 @@
+"""Alerts: what is wrong is noticed within seconds, queued in the ledger, and delivered at least once.
+
+Without it nobody is told: the log, the console and the commands show what is wrong to those who look,
+and the ledger keeps what was queued.
+
+settings   the table [alerts] of gateway.toml
+watch      the chore: finds what is wrong with providers, usage, budgets, backups; queues what is new
+delivery   delivers what is due, with back-off: a signed request to a webhook, whose address may not
+           be forbidden, or a run of the command
+mismatch   tells of books that do not add up
+verbs      `alerts list` and `alerts test`
+views      an alert as operators and holders see it
+
+No request waits for this: the chore runs every few seconds, on the ledger in a thread, and does
+nothing while `[alerts]` names neither a webhook nor a command. An alert is sent again until its
+receiver has confirmed it; after a kill between the two, a receiver sees the same id twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from gateway.extension import Extra, Started, Table
+
+if TYPE_CHECKING:
+    from gateway.api.state import Gateway
+    from gateway.config.records import Config
+    from gateway.config.secrets import ReadTable
+    from gateway.ledger.sql.books import Books
+
+
+def _find_settings() -> type:
+    from gateway.extras.alerts.settings import Alerts
+
+    return Alerts
+
+
+def _finish(table: ReadTable) -> Mapping[str, object]:
+    from gateway.extras.alerts.settings import finish
+
+    return finish(table)
+
+
+def _find_literals(table: Mapping[str, object]) -> Iterable[str]:
+    from gateway.extras.alerts.settings import find_literals
+
+    return find_literals(table)
+
+
+def _start(gateway: Gateway) -> Started:
+    from gateway.extras.alerts.watch import start
+
+    return start(gateway)
+
+
+def _tell_mismatch(config: Config, text: str, at_ms: int, books: Books | None) -> None:
+    from gateway.extras.alerts.mismatch import tell
+
+    tell(config, text, at_ms, books)
+
+
+EXTRA = Extra(
+    tables={"alerts": Table(_find_settings, finish=_finish, find_literals=_find_literals)},
+    words={"alerts": "Look at alerts, and try where they go."},
+    start=_start,
+    tell_mismatch=_tell_mismatch,
+)

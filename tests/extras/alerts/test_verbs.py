@@ -1,0 +1,63 @@
+"""The verbs about alerts, and the audit that raises one."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from gateway.admin import observations
+from gateway.extras.alerts.views import ALERT
+from gateway.ledger.alert_records import Alert
+from gateway.ledger.sqlite.books import SqliteBooks
+from tests.console.kit import prepare
+from tests.extras.alerts.receiver import SECRET, Receiver, listen
+from tests.extras.alerts.test_watch import run_verb, write_alerts
+from tests.support.rows import each_row
+from tests.support.settings import load
+
+
+def set_up(folder: Path, receiver: Receiver, more: str = "") -> None:
+    prepare(folder, 0, more=write_alerts(receiver, more))
+
+
+@each_row(("script", "code", "said"), [((), 0, "delivered"), ((500,), 1, "status 500")])
+def test_a_test_says_how_each_way_went(
+    tmp_path: Path, script: tuple[int, ...], code: int, said: str
+) -> None:
+    with listen(*script) as receiver:
+        set_up(tmp_path, receiver, 'command = ["true"]')
+        done = run_verb(tmp_path, "alerts", "test")
+    assert done.code == code
+    assert done.err.splitlines() == [f"webhook: {said}", "command: delivered"]
+    assert SECRET not in done.err + done.out
+    assert receiver.kinds() == ["test"]
+
+
+def test_the_latest_are_listed(tmp_path: Path) -> None:
+    with listen() as receiver:
+        set_up(tmp_path, receiver)
+    with SqliteBooks(tmp_path / "gateway.db") as books:
+        books.alerts.raise_all([Alert("old_backup", "backup", "1", "Too old.")], ["webhook"])
+        (due,) = books.alerts.read_due(1)
+        books.alerts.note_failure(due.id, "status 500", None)
+    done = run_verb(tmp_path, "alerts", "list")
+    assert "given up: status 500" in done.out
+    assert "Too old." in done.out
+    assert '"kind":"old_backup"' in run_verb(tmp_path, "alerts", "list", "--json").out.replace(
+        " ", ""
+    )
+
+
+def test_a_mismatch_is_told_and_success_is_not(tmp_path: Path) -> None:
+    config = load(tmp_path, '[alerts]\ncommand = ["page"]\n')
+    with SqliteBooks(tmp_path / "gateway.db", create=True) as books:
+        books.accounts.create("a", credit_nano=5, operator=False)
+        assert observations.run_audit(books, config).ok
+        assert books.alerts.read_latest(9) == []
+        with closing(sqlite3.connect(tmp_path / "gateway.db")) as connection, connection:
+            connection.execute("UPDATE accounts SET balance_nano = 6")
+        assert not observations.run_audit(books, config).ok
+        (told,) = books.alerts.read_latest(9)
+    assert (told.kind, told.channel) == ("audit_mismatch", "command")
+    assert ALERT.describe(told)["text"] == told.text
