@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).with_name("extras")
 INDEX: Final = Path(__file__).with_suffix(".toml")
-"""Says which extra reads a table of gateway.toml or has a verb, for errors about one that was taken away."""
+"""Says which extra a table of gateway.toml and the like need, for errors about one that was taken away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,10 @@ class Extra:
     """Its tables in gateway.toml by name; `Config.find` returns the record of what was read."""
     words: Mapping[str, str] = field(default_factory=dict)
     """The first words of its verbs, and what they are for. `extras/NAME/verbs.py` has the verbs."""
+    key_places: Sequence[str] = ()
+    """The beginnings of places where it looks for providers' keys, such as `command:`."""
+    fetch_keys: Callable[[Config], Config] | None = None
+    """Looks for such keys once, for a command."""
     start: Callable[[Gateway], Started] | None = None
     """Starts it beside a gateway; None if it has nothing that serves."""
     tell_mismatch: Callable[[Config, str, int, Books | None], object] | None = None
@@ -93,7 +97,7 @@ def find_tables() -> Mapping[str, Table]:
     return {name: one for extra in find_extras().values() for name, one in extra.tables.items()}
 
 
-def find_missing(kind: Literal["tables", "words"], name: str) -> str | None:
-    """Say which extra a table or a verb needs; None if none is known for it."""
+def find_missing(kind: Literal["tables", "words", "key_places"], name: str) -> str | None:
+    """Say which extra a table, a verb or a place needs; None if none is known for it."""
     extra = tomllib.loads(INDEX.read_text(encoding="utf-8"))[kind].get(name)
     return f'needs the extra "{extra}"; it is not in this installation' if extra else None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from gateway.api.aiohttp_insides import WebHandler
@@ -44,9 +44,6 @@ from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.routing import Candidate, ProviderState, Routes
 from gateway.usage import MissingUsages
-
-if TYPE_CHECKING:
-    from gateway.upstream.renewal import Renewals
 
 Offer = TypeVar("Offer")
 
@@ -127,8 +124,6 @@ class Gateway:
     """Limits how often the ledger is asked when an unknown key ended."""
     fronts: dict[tuple[str, str], WebHandler] = field(default_factory=dict)
     """Handlers by method and path, for paths without variables: they need no router."""
-    renewals: Renewals | None = None
-    """The keys that are renewed; None while no provider has such keys."""
     last_reload: Reload | None = None
     """The result of the last reload of the configuration; None before the first."""
     extras: list[Started] = field(default_factory=list)
@@ -152,26 +147,14 @@ class Gateway:
         before, self.config, self.routes = self.routes, config, routes
         # After the swap, so that no new request finds a closed provider.
         before.close(but=routes)
-        self.renew_keys()
         for extra in self.extras:
             extra.reconfigure()
-
-    def renew_keys(self) -> None:
-        """Renew the keys of these routes that change, if there are any."""
-        if self.renewals is None and self.routes.has_sources:
-            from gateway.upstream.renewal import Renewals  # only where it is configured
-
-            self.renewals = Renewals()
-        if self.renewals is not None:
-            self.renewals.follow(self.routes)
 
     def close(self) -> None:
         """Close all connections and threads, at the very end."""
         self.ticker.close()
         for extra in self.extras:
             extra.close()
-        if self.renewals is not None:
-            self.renewals.close()
         self.routes.close()
         self.large_bodies.close()
         self.disk.thread.shutdown(wait=False)
@@ -277,7 +260,6 @@ def make_gateway(
 ) -> Gateway:
     """Make the shared state, with a forwarder for every provider that is on."""
     gateway = Gateway(config, ledger, make_routes(config, exchanges), Ticker())
-    gateway.renew_keys()
     starts = (extra.start for extra in find_extras().values())
     gateway.extras += [start(gateway) for start in starts if start is not None]
     return gateway

@@ -18,6 +18,7 @@ from gateway.config.prices import SECONDS, find_minute_nano
 from gateway.config.reader import quote_key
 from gateway.config.records import Config, Model, Provider, Server
 from gateway.config.secrets import warn_of_literals
+from gateway.extension import find_extras
 from gateway.ids import find_last4
 from gateway.ledger.key_records import Terms
 from gateway.ledger.opening import check_ledger
@@ -99,15 +100,11 @@ def check(command: Command, *, live: bool) -> int:
 
 
 def fetch_keys(config: Config) -> Config:
-    """Run the commands of providers' keys once; return the configuration with what they printed."""
-    sources = (one for provider in config.providers.values() for one in provider.sources)
-    if not any(one is not None and one.command for one in sources):
-        return config
-    import asyncio
-
-    from gateway.upstream.renewal import fetch_all
-
-    return asyncio.run(fetch_all(config))
+    """Return the configuration with the keys that extras find while the gateway serves."""
+    for extra in find_extras().values():
+        if extra.fetch_keys is not None:
+            config = extra.fetch_keys(config)
+    return config
 
 
 def mask_keys(secrets: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeGuard
 from urllib.parse import urlsplit
 
 from gateway.config.reader import Place, looks_secret, quote_key
-from gateway.extension import find_tables
+from gateway.extension import find_extras, find_missing, find_tables
 from gateway.process import READ, find_obstacle, name_group
 
 COMMAND: Final = "command:"
@@ -45,6 +45,9 @@ def provider_key(value: object) -> str:
     """Read the place of a provider's key, which may be a command, or the key itself."""
     if not isinstance(value, str) or not value.startswith(COMMAND):
         return secret(value)
+    if not any(COMMAND in extra.key_places for extra in find_extras().values()):
+        needed = find_missing("key_places", COMMAND) or "needs an extra that is not installed"
+        raise ValueError(f"{COMMAND} {needed}")
     try:
         words = split_command(value)
     except ValueError:  # a quotation mark is missing

@@ -9,7 +9,6 @@
     connection  one connection and the response under way on it
     http1       an HTTP/1.1 response read from bytes, without I/O
     encodings   compressed bodies, unpacked in small steps
-    renewal     keys that a command prints or a file holds, renewed in the background
     model_list  a look at a provider's list of models, for `check --live`
     demo        the embedded provider
 

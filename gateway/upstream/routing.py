@@ -222,11 +222,6 @@ class Routes:
             for model in models.values()
         }
 
-    @property
-    def has_sources(self) -> bool:
-        """Return whether a provider has a key that changes."""
-        return any(key.source for state in self.providers.values() for key in state.keys)
-
     def find_model(self, name: str) -> Model | None:
         """Return the model with an id or alias, also if a date or `-latest` follows it."""
         model = self.models.get(name) or self._aliases.get(name)

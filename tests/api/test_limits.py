@@ -46,7 +46,7 @@ class Desk:
     def __init__(self) -> None:
         self.account = Account(1, "a", False, 10**9)
         self.keys: dict[str, Key] = {}
-        self.routes = cast("Any", SimpleNamespace(close=lambda **_: None, has_sources=False))
+        self.routes = cast("Any", SimpleNamespace(close=lambda **_: None))
         self.gateway = Gateway(self.configure(), NOTHING, self.routes, NOTHING, NOTHING)
 
     def configure(self, requests: int = 0, share: int = 0) -> Any:

@@ -177,20 +177,6 @@ def serve_list() -> Iterator[int]:
             thread.join()
 
 
-def test_commands_of_keys_are_run_once(cli: Cli) -> None:
-    (cli.config.parent / "fetch").write_text(f"echo x >> runs; echo {CANARY}")
-    good, bad = '"command:sh fetch"', "\"command:sh -c 'echo sk-canary-printed; exit 3'\""
-    cli.config.write_text(CONFIG.replace(f'"{CANARY}"\nheaders', f"{good}\nheaders"))
-    assert "…tail" in cli.done("check").out
-    assert (cli.config.parent / "runs").read_text() == "x\n"
-    cli.config.write_text(CONFIG.replace(f'"{CANARY}"\nheaders', f"{bad}\nheaders"))
-    answer = cli.run("check")
-    assert answer.code == 1
-    assert "on; a key is missing: the command exited with 3" in answer.out
-    assert "Not usable as they are set: second." in answer.err
-    assert "canary" not in answer.out + answer.err
-
-
 def test_providers_are_asked_only_when_told(cli: Cli) -> None:
     with serve_list() as port:
         cli.config.write_text(LIVE.format(good=port, bad=free_port()), encoding="utf-8")

@@ -97,14 +97,12 @@ LITERALS: Final = {
     '[storage]\nurl = "postgresql://db/books?user=me&password=word"': "[storage] url",
     f'{OPENAI}api_key = "word"': "[providers.openai] api_key",
     f'{OPENAI}api_key = ["env:A", "word"]': "[providers.openai] api_key",
-    f'{OPENAI}api_key = "command:echo T0AAAAA0000BBBB11"': "[providers.openai] api_key",
     f'{OPENAI}proxy = "http://me:word@p.test:1"': "[providers.openai] proxy",
     f'{OPENAI}headers = {{ Api-Token = "word" }}': "[providers.openai] headers",
     f'{OPENAI}headers = {{ X-A = "T0AAAAA0000BBBB11" }}': "[providers.openai] headers",
 }
 PLAIN: Final = (
     '[storage]\nurl = "postgresql:///books"',
-    f'{OPENAI}api_key = "command:gcloud auth print-access-token"',
     f'{OPENAI}api_key = ["env:A", "env:B"]\nproxy = "http://p.test:1"\nheaders = {{ X-Team = "a" }}',
 )
 ENVIRON: Final = {"A": "a", "B": "b"}

@@ -1,26 +1,17 @@
-"""Keys of one provider: which one a request goes out by, those that rest, and what renews them.
+"""Keys of one provider: which one a request goes out by, and those that rest.
 
 Requests that go out by them are in `test_played`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
-import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import pytest
-
-from gateway.commands import CommandFailed, pick_variables, run_command
 from gateway.config.records import KeySource
 from gateway.errors import BadRequest, UpstreamError, UpstreamUnavailable
-from gateway.upstream.renewal import KeyFile, fetch_key, read_output
 from gateway.upstream.rests import REST_SECONDS, KeyRing, ProviderKey
-from tests.support.waiting import until
 
 SECRETS: Final = ("sk-first-0123456789aaaa", "sk-second-0123456789bbbb", "sk-third-0123456789cccc")
 AFFINITIES: Final = tuple(f"key_{number:04}" for number in range(900))
@@ -121,129 +112,3 @@ def test_an_only_key_never_rests() -> None:
         ring = KeyRing("p", secrets)
         ring.let_rest(ring.keys[0], ring.keys[0].secret, make_refusal())
         assert (ring.keys[0].rest_seconds, len(ring.line_up(""))) == (0, 1)
-
-
-# ---- commands ------------------------------------------------------------------------------------
-
-
-KEY: Final = "ya29.a-token-of-an-hour"
-
-
-def test_an_end_without_an_offset_is_local_time() -> None:
-    """Older versions of `az` print nothing else."""
-    output = b'{"accessToken": "ya29.key", "expiresOn": "2023-11-14 22:13:20.000000"}'
-    local = time.mktime((2023, 11, 14, 22, 13, 20, 0, 0, -1))
-    assert read_output(output, 0.0) == ("ya29.key", local)
-
-
-async def run(*command: str, limit_seconds: float = 30.0) -> bytes:
-    return await run_command(command, limit_seconds=limit_seconds, max_output=1024)
-
-
-async def test_a_command_is_run_in_the_folder_of_the_file_and_by_no_shell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "token").write_text(f"{KEY}\n")
-    source = KeySource("command:", ("cat", "token"), tmp_path, 60)
-    assert await fetch_key(source) == (KEY, None)
-    assert await run("echo", "$HOME", ";") == b"$HOME ;\n"
-    # Nor does it see what it does not need: the gateway's variables have its secrets.
-    passed = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "https_proxy", "NO_PROXY", "SSL_CERT_FILE"]
-    usual = {*pick_variables(os.environ, ())} - {*passed}
-    for name in (*passed, "OPENAI_API_KEY", "STRIPE_SECRET_KEY", "XPATH", "CLOUDSDK_CONFIG"):
-        monkeypatch.setenv(name, os.environ["PATH"])
-    env = await run_command(["env"], limit_seconds=30, max_output=1 << 16)
-    assert {one.partition("=")[0] for one in env.decode().splitlines()} - usual == {*passed}
-    asks = replace(source, command=("sh", "-c", 'echo "$AZURE_$CLOUDSDK_CONFIG"'))
-    monkeypatch.setenv("CLOUDSDK_CONFIG", KEY)
-    assert await fetch_key(replace(asks, variables=("CLOUDSDK_CONFIG",))) == (KEY, None)
-    with pytest.raises(ValueError, match="no key"):
-        await fetch_key(asks)
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (("cat", "/nowhere/at-all"), "the command exited with 1"),
-        (("/nowhere/at-all",), "the command did not start: No such file or directory"),
-        (("head", "-c", "9999", "/dev/zero"), "the command wrote more than 1 KiB"),
-    ],
-)
-async def test_a_command_that_fails_says_why_in_our_words(
-    command: tuple[str, ...], words: str
-) -> None:
-    with pytest.raises(CommandFailed) as failure:
-        await run(*command)
-    assert str(failure.value) == words
-
-
-async def test_a_command_that_hangs_is_killed(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
-    with pytest.raises(CommandFailed, match="took longer than"):
-        await run("sh", "-c", f"echo $$ > {pid}; sleep 600", limit_seconds=0.5)
-    assert not is_running(int(pid.read_text()))
-
-
-async def test_a_command_ends_with_what_runs_it(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
-    running = run("sh", "-c", f"echo $$ > {pid}; exec sleep 600")
-    task = asyncio.get_running_loop().create_task(running)
-    await until(lambda: pid.exists() and pid.read_text().strip(), "the command to run")
-    task.cancel()
-    await asyncio.wait([task])
-    assert not is_running(int(pid.read_text()))
-
-
-def is_running(pid: int) -> bool:
-    """Return whether a process is there, be it as a zombie."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-# ---- files ---------------------------------------------------------------------------------------
-
-
-def test_a_file_is_read_again_only_when_it_changed(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    path.write_text("first-secret\n")
-    read = KeyFile(KeySource("file:key", (), tmp_path, 0)).read
-    assert [read(), read()] == ["first-secret", None]
-    path.write_text("other-secret\n")  # as long
-    os.utime(path, ns=(1, 1))
-    assert [read(), read()] == ["other-secret", None]
-
-
-def test_a_link_that_is_replaced_is_followed(tmp_path: Path) -> None:
-    """Kubernetes swaps a link to a folder: neither the name nor the file behind it changes."""
-    for number in (1, 2):
-        (tmp_path / f"..data-{number}").mkdir()
-        (tmp_path / f"..data-{number}/key").write_text(f"secret-{number}")
-        os.utime(tmp_path / f"..data-{number}/key", ns=(1, 1))
-    (tmp_path / "..data").symlink_to("..data-1")
-    (tmp_path / "key").symlink_to("..data/key")
-    read = KeyFile(KeySource("file:key", (), tmp_path, 0)).read
-    assert read() == "secret-1"
-    (tmp_path / "new").symlink_to("..data-2")
-    (tmp_path / "new").rename(tmp_path / "..data")
-    assert read() == "secret-2"
-
-
-@pytest.mark.parametrize(("content", "words"), [(None, "cannot be read"), ("", "one word")])
-def test_a_file_without_a_key_is_looked_at_again(
-    tmp_path: Path, content: str | None, words: str
-) -> None:
-    path = tmp_path / "key"
-    path.write_text("first-secret")
-    read = KeyFile(KeySource("file:key", (), tmp_path, 0)).read
-    read()
-    path.unlink()
-    if content is not None:
-        path.write_text(content)
-    for _ in range(2):
-        with pytest.raises(ValueError, match=words):
-            read()
-    path.write_text("second-secret")
-    assert read() == "second-secret"

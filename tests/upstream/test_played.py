@@ -1,8 +1,7 @@
 """Requests to a provider, by its keys and connections, played as they are written in `played/`.
 
     == the title of a session
-    $ provider key-a command       a provider with these keys, of which one is what a command prints
-    $ issue second-key             from now on this key counts alone, and the command prints it
+    $ provider key-a key-b         a provider with these keys
     $ ask < 401 < RST              a request, and what the provider says (see tests/api/language.py)
     1 key-a, 2 second-key: served  by which connections and keys it went out, and how it ended
     ! …                            what the log says
@@ -17,20 +16,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from gateway.config.records import KeySource, Provider
-from gateway.errors import GatewayError, Overloaded, UpstreamError
-from gateway.tasks import spawn
+from gateway.config.records import Provider
+from gateway.errors import GatewayError, UpstreamError
 from gateway.upstream.attempt import STALE_SECONDS, CollectedBody, Response
 from gateway.upstream.forwarder import HttpForwarder
-from gateway.upstream.renewal import EARLY_SECONDS, Renewal
-from gateway.upstream.rests import ProviderKey
 from tests.api.language import read_script
 from tests.ledger.player import play_session, read_sessions
 from tests.support.config import Places
@@ -43,28 +38,6 @@ from tests.upstream.kit import Way
 SESSIONS: Final = read_sessions(Path(__file__).with_name("played"))
 ASK_SECONDS: Final = 8.0
 """Less than a request waits for a key at most."""
-COMMANDS: Final = {
-    "command": ("sh", "-c", "echo >> runs; cat token"),
-    "failing": ("false",),
-    "hanging": ("sleep", "600"),
-    "file": (),
-}
-"""How a key is found that is not told at once."""
-
-
-class Eager:
-    """Gives another key whenever it is asked."""
-
-    def __init__(self, key: ProviderKey) -> None:
-        self._key, self._count = key, 0
-
-    def hurry(self, refused: str) -> None:
-        del refused
-
-    async def replace(self, refused: str, is_over: Callable[[], bool]) -> bool:
-        del refused, is_over
-        self._count += 1
-        return self._key.renew(f"key-{self._count}")
 
 
 @dataclass(slots=True)
@@ -79,8 +52,6 @@ class Player:
     valid: set[str] = field(default_factory=set)
     said: list[Callable[[Exchange], Script]] = field(default_factory=list)
     opened: list[Response] = field(default_factory=list)
-    renewals: list[Renewal] = field(default_factory=list)
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     @property
     def way(self) -> Way:
@@ -113,50 +84,27 @@ class Player:
             told += [f"{key.secret}: {key.problem}"] if key.problem else []
         return told
 
+    def close(self) -> None:
+        for way in self.ways:
+            way.forwarder.close()
+
     # ---- Commands ----------------------------------------------------------------------------------
 
     async def do_provider(self, *keys: str) -> str:
-        sources = [
-            KeySource("file:token" if one == "file" else one, COMMANDS[one], self.folder, 3000)
-            if one in COMMANDS
-            else None
-            for one in keys
-        ]
-        secrets = tuple("" if one in COMMANDS else one for one in keys)
-        self.make(make_provider(base_url=self.url, api_keys=secrets, sources=tuple(sources)))
-        await self.do_issue(*filter(None, secrets), "first-key")
-        for key in self.way.forwarder.keys:
-            if key.source is not None:
-                key.renewing = renewal = Renewal("cloud", key, key.source)
-                self.renewals.append(renewal)
-                self.tasks.append(spawn(renewal.run(), name="renewal"))
+        self.make(make_provider(base_url=self.url, api_keys=keys))
+        self.valid = set(keys)
         return ""
 
     def make(self, provider: Provider) -> None:
         before = self.ways[-1].forwarder.keys if self.ways else ()
         self.ways.append(Way(HttpForwarder(provider, before), self.scripted))
 
-    async def do_issue(self, *keys: str) -> str:
-        """Let these keys count alone, and have the last one printed; the last renewal is long ago."""
-        self.valid = set(keys)
-        (self.folder / "token").write_text(keys[-1])
-        for renewal in self.renewals:
-            renewal._began -= EARLY_SECONDS
-        return ""
-
     async def do_ask(self, *words: str) -> str:
-        """Ask; `5` at once, or of `20 callers` in turn."""
+        """Ask; `5` at once."""
         before = len(self.scripted.exchanges)
         async with asyncio.timeout(ASK_SECONDS):
-            if words[1:] == ("callers",):
-                ends = {
-                    await self.ask(find_affinity=partial(str, number))
-                    for number in range(int(words[0]))
-                }
-                await self.do_wait()
-            else:
-                count = int(words[0]) if words else 1
-                ends = {*await asyncio.gather(*(self.ask() for _ in range(count)))}
+            count = int(words[0]) if words else 1
+            ends = {*await asyncio.gather(*(self.ask() for _ in range(count)))}
         if words:
             return ", ".join(sorted(ends))
         return f"{self.list_sent(before)}: {', '.join(ends)}"
@@ -213,67 +161,11 @@ class Player:
             await opening
         return f"{self.list_sent(before)}: it fails"
 
-    async def do_stopped(self) -> str:
-        """Ask, and stop the gateway meanwhile."""
-        opening = self.way.begin(attempt := self.way.make_attempt())
-        await asyncio.sleep(0)
-        attempt.fail(Overloaded("The gateway stops."))
-        async with asyncio.timeout(ASK_SECONDS):
-            with pytest.raises(Overloaded):
-                await opening
-        return ""
-
     async def do_idle(self) -> str:
         """Leave two idle connections."""
         for answer in [await self.way.open() for _ in range(2)]:
             await answer.deliver(CollectedBody())
             answer.close()
-        return ""
-
-    async def do_remove(self) -> str:
-        (self.folder / "token").unlink()
-        return ""
-
-    async def do_hurry(self) -> str:
-        """Let the first key be renewed soon, as if it had been refused."""
-        self.renewals[0].hurry(self.way.forwarder.keys[0].secret)
-        return await self.do_wait()
-
-    async def do_wait(self) -> str:
-        """Wait until nothing is being renewed."""
-        await until(self.renewals[0]._done.is_set, "the renewal")
-        return ""
-
-    async def do_renew(self) -> str:
-        return f"again in {await self.renewals[0]._renew():.0f} s"
-
-    async def do_runs(self) -> str:
-        """Tell how often the command has run."""
-        return str((self.folder / "runs").read_text().count("\n"))
-
-    async def do_kept(self) -> str:
-        """Tell the keys for which there are heads of requests."""
-        return " ".join(sorted({secret for _, secret in self.way.forwarder._heads}))
-
-    async def do_eager(self) -> str:
-        (key,) = self.way.forwarder.keys
-        key.renewing = Eager(key)
-        return ""
-
-    async def do_settings(self, command: str) -> str:
-        """Take other settings; tell the key that is kept."""
-        provider = self.way.forwarder.provider
-        (source,) = provider.sources
-        assert source is not None
-        changed = replace(source, place=command, command=COMMANDS[command])
-        self.make(replace(provider, sources=(changed,)))
-        return self.way.forwarder.keys[0].secret or "none"
-
-    async def do_end(self) -> str:
-        """End all renewals."""
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
         return ""
 
     # ---- Answers -----------------------------------------------------------------------------------
@@ -313,6 +205,4 @@ async def test_a_session_goes_as_it_is_written(
     try:
         await play_session(*SESSIONS[title], player.play)
     finally:
-        await player.do_end()
-        for way in player.ways:
-            way.forwarder.close()
+        player.close()

@@ -1,0 +1,53 @@
+"""Providers' keys that change while the gateway serves: printed by a command, or in a file.
+
+Without it no key can be a command's, as clouds need it (Vertex AI, Entra), and a file with a key is
+read at the start and at a reload alone.
+
+keys  the sources of keys, and the tasks that renew them
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.extension import Extra, Started
+
+if TYPE_CHECKING:
+    from gateway.api.state import Gateway
+    from gateway.config.records import Config
+    from gateway.extras.renewal.keys import Renewals
+
+
+def _start(gateway: Gateway) -> Started:
+    renewals: Renewals | None = None
+
+    def follow() -> None:
+        nonlocal renewals
+        providers = gateway.routes.providers.values()
+        if renewals is None and any(key.source for state in providers for key in state.keys):
+            from gateway.extras.renewal.keys import Renewals
+
+            renewals = Renewals()
+        if renewals is not None:
+            renewals.follow(gateway.routes)
+
+    def close() -> None:
+        if renewals is not None:
+            renewals.close()
+
+    follow()
+    return Started(reconfigure=follow, close=close)
+
+
+def _fetch_keys(config: Config) -> Config:
+    sources = (one for provider in config.providers.values() for one in provider.sources)
+    if not any(one is not None and one.command for one in sources):
+        return config
+    import asyncio
+
+    from gateway.extras.renewal.keys import fetch_all
+
+    return asyncio.run(fetch_all(config))
+
+
+EXTRA = Extra(key_places=("command:",), fetch_keys=_fetch_keys, start=_start)

@@ -1,0 +1,104 @@
+"""A gateway with a cloud whose keys end: what callers see of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.api.state import make_routes
+from gateway.config.load import load_config
+from tests.console.kit import API, HOLDER
+from tests.extras.renewal.kit import CLOUDS, Cloud, open_cloud, write_clouds
+from tests.support import messages, replies
+from tests.support.config import Places
+from tests.support.content import Content
+from tests.support.process import COUNT_TOKENS, GatewayProcess, free_port
+from tests.support.upstream import ScriptedUpstream
+from tests.support.waiting import until
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path, alpha: ScriptedUpstream, places: Places) -> AsyncIterator[Cloud]:
+    async with open_cloud(tmp_path, alpha, places) as cloud:
+        yield cloud
+
+
+async def test_a_key_that_ends_costs_no_request_and_no_stream(cloud: Cloud) -> None:
+    await cloud.complete()
+    stream, go_on = await cloud.open_stream()
+    cloud.issue("second")
+    await cloud.complete()
+    assert cloud.used == ["first", "first", "first", "second"]
+    go_on.set()
+    assert (await stream).endswith(replies.DONE)
+    await cloud.complete()
+    charged = (await cloud.console.get(f"{API}/activity", as_=HOLDER)).json
+    assert charged["count"] == 4, "the request that went out twice is one"
+
+
+async def test_a_reload_keeps_a_good_key(cloud: Cloud) -> None:
+    await cloud.complete()
+    gateway, token = cloud.console.gateway, cloud.console.folder / "token"
+    assert gateway is not None
+    token.unlink()
+    text, table = gateway.config.path.read_text(), '[models."m-cloud"]'
+    for change in ("", "max_concurrency = 9\n"):
+        gateway.config.path.write_text(text.replace(table, change + table))
+        config = load_config(gateway.config.path, {})
+        gateway.reconfigure(config, make_routes(config, before=gateway.routes))
+        await cloud.complete()
+    assert gateway.config.providers["cloud"].max_concurrency == 9
+    assert cloud.key.problem == "", "nothing was run again"
+    (cloud.console.folder / "other").write_text(cloud.valid)
+    gateway.config.path.write_text(text.replace("cat token", "cat other"))
+    config = load_config(gateway.config.path, {})
+    gateway.reconfigure(config, make_routes(config, before=gateway.routes))
+    await cloud.complete()  # another command is run at once
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+async def test_keys_end_at_the_paths_of_clouds(cloud: Cloud, name: str) -> None:
+    vendor, dialect, place, path = CLOUDS[name]
+    cloud.name, cloud.reply = name, vendor.reply(Content("Hello"))
+    assert b"Hello" in await cloud.complete()
+    cloud.issue("second")
+    cloud.reply = vendor.stream(Content("Hello"))
+    assert (await cloud.complete(stream=True)).endswith(replies.DONE)
+    ways = [path.format(way=way) for way in ("rawPredict", *["streamRawPredict"] * 2)]
+    assert [one.target for one in cloud.scripted.exchanges] == [f"/v1{place}/{one}" for one in ways]
+    last = cloud.scripted.last
+    named = (last.json.get("model"), last.json.get("anthropic_version"))
+    is_vertex = dialect == "vertex"
+    assert named == ((None, "vertex-2023-10-16") if is_vertex else ("claude-x@1", None))
+    assert ("anthropic-version" in last.headers) == (dialect == "messages")
+
+
+async def test_google_counts_tokens_of_claude_at_a_path_without_the_model(cloud: Cloud) -> None:
+    cloud.reply = replies.json_reply({"input_tokens": 2095})
+    headers = {"x-api-key": cloud.secret, "anthropic-version": "2023-06-01"}
+    body = messages.ask("m-claude")
+    reply = await cloud.console.ask("POST", COUNT_TOKENS, body, headers=headers)
+    assert (reply.status, reply.json) == (200, {"input_tokens": 2095})
+    last = cloud.scripted.last
+    assert last.target == f"/v1{CLOUDS['claude'][2]}/models/count-tokens:rawPredict"
+    assert last.json["model"] == "claude-x@1"
+    assert "anthropic-version" not in last.headers
+
+
+@pytest.mark.slow
+async def test_a_command_that_runs_ends_with_the_process(tmp_path: Path) -> None:
+    gateway = GatewayProcess(tmp_path, free_port())
+    fetch = tmp_path / "fetch"
+    fetch.write_text("echo $$ > pid; sleep 600")
+    gateway.config.write_text(
+        f"[server]\nport = {gateway.port}\n"
+        + write_clouds("http://127.0.0.1:1/v1", ["cloud"]).replace("cat token", f"sh {fetch}")
+    )
+    gateway.start()
+    pid = tmp_path / "pid"
+    await until(lambda: pid.exists() and pid.read_text().strip(), "the command to run")
+    gateway.stop()
+    # Killed before the end; whoever adopts it collects it in a moment.
+    await until(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists(), "its end")
