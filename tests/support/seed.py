@@ -62,7 +62,7 @@ SEEDS: Final = (
     Seed("two-at-a-time", account=Terms(("plain/0", "plain/1"), concurrency=2)),
     Seed("capped", cap_nano=1000),
     Seed("revoked", revoked=True),
-    Seed("expired", expires_in_ms=20),
+    Seed("expired", expires_in_ms=200),
 )
 
 
