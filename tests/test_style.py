@@ -32,7 +32,7 @@ JSON_BORDERS: Final = """
     dialects/messages/caller dialects/messages/over_chat_conversation dialects/messages/stream
     dialects/messages/upstream
     dialects/responses/caller dialects/responses/history dialects/responses/over_chat_reply
-    dialects/responses/upstream
+    dialects/responses/replay
     dialects/wire/fields dialects/wire/jsonbytes dialects/wire/usage
     ledger/postgres/messages ledger/postgres/session ledger/sql/database ledger/sql/rows
     upstream/demo

@@ -74,7 +74,7 @@ USAGE: Final[Json] = {
     "total_tokens": 30,
 }
 RESPONSE: Final[Json] = {"id": "resp_1", "object": "response", "created_at": 1, "model": "theirs"}
-BEGUN: Final[Json] = {"id": "resp_1", "status": "in_progress", "output": []}
+BEGUN: Final[Json] = {"id": "resp_1", "created_at": 1, "status": "in_progress", "output": []}
 LEAST: Final[Json] = {
     "chat": completion({}),
     "messages": make_message([], usage={"input_tokens": 10, "output_tokens": 20}),
@@ -324,7 +324,7 @@ class Transcript:
         pipeline = self.exchange.open_stream(self.make_context())
         out, told, known = b"", 0, set[str]()
         passes, tell = self.caller == self.provider, TELL[self.caller]
-        if passes:
+        if passes and self.caller in OWN_IDS:
             tell = partial(tell, identity=OWN_IDS[self.caller])
         tells = any(line.startswith("* ") for line in self.lines)
         for line, piece in zip([*sent, ""], [*pieces, b""], strict=True):

@@ -14,14 +14,22 @@ from gateway.dialects.wire.jsonbytes import get_object, get_text
 _ADDED: Final = "response.output_item.added"
 _DONE: Final = "response.output_item.done"
 _KINDS: Final = {
+    "content_part": "message",
     "custom_tool_call_input": "custom_tool_call",
     "function_call_arguments": "function_call",
     "output_text": "message",
+    "reasoning_summary_part": "reasoning",
     "reasoning_summary_text": "reasoning",
     "reasoning_text": "reasoning",
     "refusal": "message",
 }
 """The type of the item by the part of an event's type that names what it brings."""
+
+
+def name_kind(kind: str) -> str:
+    """Return the type of the item that an event is of, by the event's own; "" for other events."""
+    part = kind.split(".")[1] if "." in kind else ""
+    return part if part.endswith("_call") else _KINDS.get(part, "")
 
 
 class Places:
@@ -45,9 +53,7 @@ class Places:
             return index
         item = get_object(event, "item")
         names = [get_text(event, "item_id"), get_text(item, "id"), get_text(item, "call_id")]
-        item_kind = get_text(item, "type") or _KINDS.get(
-            kind.split(".")[1] if "." in kind else "", ""
-        )
+        item_kind = get_text(item, "type") or name_kind(kind)
         if type(index) is not int:
             index = self._free if kind == _ADDED else self._guess(names, item_kind, kind)
         self._announced = self._announced or kind == _ADDED

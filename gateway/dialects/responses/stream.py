@@ -15,6 +15,7 @@ from typing import Final
 from gateway.dialects.base import EventReader
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
 from gateway.dialects.responses.history import tag_sealed
+from gateway.dialects.responses.mending import StreamMender
 from gateway.dialects.wire.failures import make_failure
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -192,7 +193,7 @@ _KEEP_ALIVE: Final = "keepalive"
 class ResponsesStream(PassingStream):
     """A `Pipeline`: the upstream's events in, the same out."""
 
-    __slots__ = ("_buffered_bytes", "_done", "_done_bytes", "_number", "_response")
+    __slots__ = ("_buffered_bytes", "_done", "_done_bytes", "_mender", "_number", "_response")
 
     _reader: ResponsesReader
 
@@ -205,6 +206,7 @@ class ResponsesStream(PassingStream):
         """The length of their events."""
         self._done_bytes = 0
         """UTF-8 bytes of the items that are done: some imitations send no deltas."""
+        self._mender = StreamMender(context.request_id)
         self._number = -1
         """The `sequence_number` of the last event that passed by no template."""
         self._response: Json | None = None
@@ -213,17 +215,35 @@ class ResponsesStream(PassingStream):
     def position(self) -> Json | None:
         if self._response is None:
             return None
-        number = max(self._number, *(one.read_number() for one in self._templates), -1)
         response = self._response
         if (usage := self._reader.usage) is not None:
             response = hide_bill({**response, "usage": usage}, dumps_lenient(usage))
-        return {"response": response, "sequence_number": number + 1}
+        return {"response": response, "sequence_number": self._next_number}
+
+    @property
+    def _next_number(self) -> int:
+        return max(self._number, *(one.read_number() for one in self._templates), -1) + 1
 
     def _edit_event(self, block: bytes, body: Json) -> bytes:
         kind = body["type"]
         if kind == _KEEP_ALIVE:
             return block
         self._begun = True
+        items = read_items(get_object(body, "response")) if self._reader.ended else []
+        events = self._mender.mend(body, items)
+        if not self._mender.is_mending:
+            return self._pass_one(block, body)
+        if self._may_learn or self._templates:
+            self._number, self._may_learn = self._next_number - 1, 0
+            self._templates.clear()  # they have the provider's numbers
+        out = []
+        for number, one in enumerate(events, self._number + 1):
+            told = {**one, "sequence_number": number}
+            out.append(self._pass_one(render_event(told), told))
+        return b"".join(out)
+
+    def _pass_one(self, block: bytes, body: Json) -> bytes:
+        kind = body["type"]
         if kind.endswith(_DELTA):
             self._note_delta(block, body)
         elif type(response := body.get("response")) is dict:
@@ -232,7 +252,7 @@ class ResponsesStream(PassingStream):
             self._note_item(block, body, item)
         block = tag_sealed(block, self._context.provider_tag)
         # The terminal event waits for the charge.
-        if self._reader.ended:
+        if kind in ENDS:
             self._last = block
             return b""
         number = body.get("sequence_number")
@@ -266,7 +286,7 @@ class ResponsesStream(PassingStream):
         told = self._context.request.told
         self._response = edited = {**response, "model": ours, **told}
         wanted = {**body, "response": edited}
-        if self._reader.ended and self._done and not response.get("output"):
+        if body["type"] in ENDS and self._done and not response.get("output"):
             edited["output"] = [self._done[index] for index in sorted(self._done)]
             return render_event(wanted)
         if told or type(model) is not str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from itertools import count
-from typing import Any, Final
+from typing import Final
 
 from gateway.dialects.base import EventUpstream, Pipeline
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.responses.history import strip_tools, tag_sealed, untag_items
+from gateway.dialects.responses.replay import replay_response
 from gateway.dialects.responses.stream import (
     WHOLE,
     ResponsesReader,
@@ -23,99 +23,8 @@ from gateway.dialects.responses.stream import (
 )
 from gateway.dialects.wire.billed import check_fields
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text
-from gateway.dialects.wire.sse import render_event
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
-
-
-def replay_response(response: Json) -> bytes:
-    """Write the events of a response, in their order, numbered."""
-    begun = {**response, "status": "in_progress", "output": [], "usage": None}
-    status = get_text(response, "status") or "incomplete"
-    events: list[Json] = [
-        {"type": "response.created", "response": begun},
-        {"type": "response.in_progress", "response": begun},
-    ]
-    for index, item in enumerate(read_items(response)):
-        events += _replay_item(index, item)
-    if status in ("completed", "incomplete"):
-        events.append({"type": f"response.{status}", "response": response})
-    numbers = count()
-    return b"".join(
-        render_event({"type": one["type"], "sequence_number": next(numbers), **one})
-        for one in events
-    )
-
-
-def _replay_item(index: int, item: Json) -> list[Json]:
-    where = {"output_index": index, "item_id": get_text(item, "id")}
-    deltas: list[Json] = []
-    empty = {**item, "status": "in_progress"}
-    match item:
-        case {"type": "message", "content": list(parts)}:
-            empty["content"] = []
-            for number, part in enumerate(parts):
-                deltas += _replay_part({**where, "content_index": number}, part)
-        case {"type": "reasoning"}:
-            empty = {**item, "summary": []}
-            for number, part in enumerate(get_list(item, "summary")):
-                deltas += _replay_summary({**where, "summary_index": number}, part)
-        case {"type": "function_call", "arguments": str(said)}:
-            empty["arguments"] = ""
-            kind, done = "response.function_call_arguments", {"arguments": said}
-            deltas = _say(kind, where, said, {**done, "name": get_text(item, "name")})
-        case {"type": "custom_tool_call", "input": str(said)}:
-            empty["input"] = ""
-            deltas = _say("response.custom_tool_call_input", where, said, {"input": said})
-        case _:
-            pass
-    at = {"output_index": index}
-    return [
-        {"type": "response.output_item.added", **at, "item": empty},
-        *deltas,
-        {"type": "response.output_item.done", **at, "item": item},
-    ]
-
-
-def _say(kind: str, where: Json, said: str, done: Json) -> list[Json]:
-    """Write a text as one delta and its end."""
-    return [
-        {"type": f"{kind}.delta", **where, "delta": said},
-        {"type": f"{kind}.done", **where, **done},
-    ]
-
-
-def _replay_part(where: Json, part: Any) -> list[Json]:
-    match part:
-        case {"type": "output_text", "text": str(text)}:
-            empty = {**part, "text": "", "annotations": []}
-            said = _say("response.output_text", {**where, "logprobs": []}, text, {"text": text})
-        case {"type": "refusal", "refusal": str(text)}:
-            empty = {**part, "refusal": ""}
-            said = _say("response.refusal", where, text, {"refusal": text})
-        case dict():
-            empty, said = part, []
-        case _:
-            return []
-    return [
-        {"type": "response.content_part.added", **where, "part": empty},
-        *said,
-        {"type": "response.content_part.done", **where, "part": part},
-    ]
-
-
-def _replay_summary(where: Json, part: Any) -> list[Json]:
-    match part:
-        case {"text": str(text)}:
-            kind = "response.reasoning_summary"
-            return [
-                {"type": f"{kind}_part.added", **where, "part": {**part, "text": ""}},
-                *_say(f"{kind}_text", where, text, {"text": text}),
-                {"type": f"{kind}_part.done", **where, "part": part},
-            ]
-        case _:
-            return []
-
 
 COUNTED: Final = frozenset(
     {
