@@ -39,8 +39,10 @@ def translate_reply(reply: Json, context: ReplyContext, usage: ReplyUsage) -> Js
     check_finish(choice.get("finish_reason"))
     reason = read_incomplete(choice)
     if asks_summary(context.request.body):
-        text = read_contents(message).text
-        items = [make_summary(make_item_id(SUMMARY_PREFIX, context, 0), text)]
+        items = []
+        if reason is None:  # half a summary would pass for the whole conversation
+            text = read_contents(message).text
+            items.append(make_summary(make_item_id(SUMMARY_PREFIX, context, 0), text))
         return make_response(context, items, usage, reason)
     items = _read_items(message, context)
     if items and reason is not None and items[-1]["type"] not in _UNCUT:

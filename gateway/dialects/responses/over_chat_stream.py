@@ -292,7 +292,8 @@ class SummaryWriter(ResponseWriter):
         self._texts: list[str] = []
 
     def flush(self) -> None:
-        if self._done:
+        # Half a summary would pass for the whole conversation.
+        if self._done or self._reason is not None:
             return
         identity = reply.make_item_id(reply.SUMMARY_PREFIX, self._context, 0)
         item = make_summary(identity, "".join(self._texts))
