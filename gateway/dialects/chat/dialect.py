@@ -37,6 +37,7 @@ from gateway.dialects.wire.usage import (
     read_openai_usage,
     tells,
 )
+from gateway.errors import BadRequest
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 
@@ -44,6 +45,10 @@ ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "f
 _MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
 _TEXT_PARTS: Final = frozenset({"text", "refusal", "thinking", "reasoning", "reference"})
 """Parts whose bytes bound their tokens. Any other part counts as a file, of whatever kind it is."""
+_OF_MESSAGES: Final = ("anthropic_version", "system")
+"""Members that only requests of the messages API have."""
+_MESSAGES_BLOCKS: Final = frozenset({"redacted_thinking", "tool_result", "tool_use"})
+"""Blocks that only turns of the messages API have."""
 _PLAIN: Final = frozenset(
     {"role", "content", "name", "tool_call_id", "reasoning_content", "refusal"}
 )
@@ -74,6 +79,9 @@ class ChatCaller(Caller):
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _FIELDS, ("model", "messages"))
+        for name in _OF_MESSAGES:
+            if body.get(name):
+                raise _refuse_messages(name)
         options = body.get("stream_options") or {}
         # A provider may obey either limit, and the hold has to cover both.
         most = max(body.get("max_completion_tokens") or 0, body.get("max_tokens") or 0)
@@ -89,6 +97,12 @@ class ChatCaller(Caller):
         _check_messages(body["messages"], request)
         add_others(request, body, ORDINARY)
         return request
+
+
+def _refuse_messages(name: str) -> BadRequest:
+    return fields.unsupported(
+        name, " is of Anthropic's Messages API: to send such a request, use POST /v1/messages."
+    )
 
 
 def _check_messages(messages: object, request: CompletionRequest) -> None:
@@ -143,6 +157,8 @@ def _check_content(where: str, content: object, request: CompletionRequest, role
             add_others(
                 request, part, _PART_NAMES
             )  # beside its text, where some providers look, too
+        if kind in _MESSAGES_BLOCKS:
+            raise _refuse_messages(f"{where}[{index}]")
         if kind not in _TEXT_PARTS:
             _add_file(f"{where}[{index}]", kind, part, request)
 
