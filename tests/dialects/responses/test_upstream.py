@@ -7,8 +7,9 @@ import json
 import pytest
 
 from gateway.dialects.exchanges import EXCHANGES
+from gateway.dialects.responses.replay import replay_response
 from gateway.dialects.responses.stream import find_tool, is_made, read_items, read_responses_usage
-from gateway.dialects.responses.upstream import ResponsesUpstream, replay_response
+from gateway.dialects.responses.upstream import ResponsesUpstream
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import UNSAID, BillTerms
