@@ -83,8 +83,9 @@ STALLS: Final = (
     # Limits can change while connections are open.
     "100 settings 102.9 103!",
     "unread=5 100 settings 101.9 102!",
-    # A request that is served takes as long as it takes.
+    # A request that is served takes as long as it takes; what is thrown away has limits of its own.
     "busy 0 1000",
+    "lingering 0 1000",
     # Progress starts the time anew: a reply is read, or another request was served.
     "unread=100 0 unread=99 3.9 unread=98 7.8 unread=97 11.7 15.7!",
     "0 served 9.9 served 19.8 29.8!",
@@ -104,6 +105,8 @@ def test_a_connection_that_stalls_is_aborted_at_its_limit(steps: str) -> None:
                 transport.unread = int(size)
             case ["busy", *_]:
                 connection._request_in_progress = True
+            case ["lingering", *_]:
+                connection.is_lingering = True
             case ["served", *_]:
                 connection.replied = float(number)
             case ["settings", *_]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import pytest
 
+from gateway.api.aiohttp_insides import list_connections
+from gateway.api.front import make_connection
 from gateway.api.state import make_gateway
 from gateway.config.records import Config
 from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerLocked, LedgerMismatch
@@ -22,6 +25,7 @@ from gateway.server.listener import CannotListen, Listener
 from gateway.server.systemd import GRACE_SECONDS, BadSocket
 from tests.support.settings import OPENAI, load
 from tests.support.stand_in import URL
+from tests.support.waiting import until
 
 CONFIG = """
 [server]
@@ -190,6 +194,23 @@ async def test_systemd_learns_how_long_a_stop_may_take(tmp_path: Path) -> None:
         "STATUS=stopping: 3 requests in flight",
         f"EXTEND_TIMEOUT_USEC={(7 + GRACE_SECONDS) * 1_000_000}",
     ]
+
+
+async def test_a_connection_has_no_timer_of_aiohttps(tmp_path: Path) -> None:
+    """The watch of all connections ends it: it knows of time in which the process stood."""
+    gateway = make_gateway(load(tmp_path, CONFIG), cast("Any", None))
+    runner, server = await serve._set_up(gateway)
+    loop = asyncio.get_running_loop()
+    connect = partial(make_connection, gateway, server)
+    listener = await loop.create_server(connect, "127.0.0.1", 0)
+    _, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
+    await until(lambda: list_connections(server), "the connection")
+    (connection,) = list_connections(server)
+    assert connection._keepalive_handle is None
+    writer.transport.abort()
+    listener.close()
+    await runner.cleanup()
+    gateway.close()
 
 
 async def start_first(config: Config, *, accounts: list[object]) -> None:

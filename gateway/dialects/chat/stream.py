@@ -105,7 +105,10 @@ class ChatReader(EventReader):
 
     def is_end(self, rest: bytes) -> bool:
         """`[DONE]` counts with its line: some upstreams keep the connection open behind it."""
-        return rest.startswith(_DONE_LINE) and b"\n" in rest[: len(_DONE_LINE) + 4]
+        if not rest.startswith(_DONE_LINE):
+            return False
+        line, end, _ = rest.partition(b"\n")
+        return bool(end) and line.strip() == _DONE_LINE
 
     def read_report(self, expected: Expected) -> Reported:
         return read_openai_usage(self.usage, self._tier, expected)

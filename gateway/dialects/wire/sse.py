@@ -97,6 +97,9 @@ def parse_event(block: bytes) -> Event:
             name = value.removeprefix(b" ").decode("utf-8", "replace")
         elif not field:
             comments.append(line)
+    # `[DONE]` may count with its line, before the rest of its event has come.
+    if len(data) > 1 and data[0].strip() == DONE_DATA:
+        del data[1:]
     canonical = len(lines) == 1 and lines[0].startswith(b"data: ")
     return Event(name, b"\n".join(data) if data else None, tuple(comments), canonical)
 
