@@ -14,9 +14,8 @@ from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.wire.multiplied import BAGS
 from gateway.usage import UNBOUNDED
 
-_MEDIA: Final = (
-    *("attach", "audio", "document", "file", "image", "input", "media"),
-    *("message", "modal", "pdf", "source", "url", "video"),
+_MEDIA: Final = re.compile(
+    "attach|audio|document|file|image|input|media|message|modal|pdf|source|url|video", re.IGNORECASE
 )
 """Parts of the names of members that may hold files, or refer to them."""
 ORDINARY: Final = frozenset(
@@ -58,16 +57,9 @@ def has_files(held: Json, known: Container[str] = ()) -> bool:
             # Three levels at most: `known` refuses a bag within the second one.
             if has_files(value):
                 return True
-        elif _is_media(name):
+        elif len(name) > _NAME_CHARS or _MEDIA.search(name):
             if type(value) is dict or type(value) is list:
                 return True
             if type(value) is str and (len(value) > _CONTENT_CHARS or is_reference(value)):
                 return True
     return False
-
-
-def _is_media(name: str) -> bool:
-    if len(name) > _NAME_CHARS:
-        return True
-    lowered = name.lower()
-    return any(one in lowered for one in _MEDIA)
