@@ -57,7 +57,7 @@ MAY_IMPORT: Final = {
     "cards": {*LEAVES, "api", "config", "console", "ledger"},
     "server": {*LEAVES, *("admin", "api", "cards", "config", "console", "extension", "ledger")},
     "cli": {*LEAVES, *("admin", "config", "extension", "ledger", "server", "upstream", "__init__")},
-    "__main__": {"cli"},
+    "__main__": {"cli", "process"},
     "extras": {
         *LEAVES,
         *("admin", "api", "cli", "config", "dialects", "extension", "ledger", "server", "upstream"),

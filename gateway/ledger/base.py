@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import Budget, KeyTerms, Rate, Terms
 from gateway.money import Tokens
 from gateway.prices import AppliedPrice
-from gateway.tasks import PromptFuture
+
+if TYPE_CHECKING:  # it brings asyncio, which commands do without
+    from gateway.tasks import PromptFuture
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)

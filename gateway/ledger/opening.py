@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, Location, MoveRecord
-from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
 from gateway.times import unix_ms
+
+if TYPE_CHECKING:
+    from gateway.ledger.serving.ledger import ServingLedger
 
 log = logging.getLogger("gateway.ledger")
 

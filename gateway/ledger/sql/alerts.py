@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -36,10 +36,12 @@ from gateway.ledger.alert_records import (
 )
 from gateway.ledger.call_records import CallView
 from gateway.ledger.records import NotFound
-from gateway.ledger.serving.queue import LatencyKey, Observations, RefusedRow
 from gateway.ledger.sql.database import Connection, Part, read_script
 from gateway.money import format_amount
 from gateway.times import DAY_MS, HOUR_MS, HOURS_PER_DAY
+
+if TYPE_CHECKING:  # commands do without what serves
+    from gateway.ledger.serving.queue import LatencyKey, Observations, RefusedRow
 
 MAX_AT_ONCE: Final = 500
 """How many alerts about balances are raised at a time: a new threshold may be above every balance."""

@@ -27,15 +27,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from gateway.ledger.serving.queue import Item
 from gateway.ledger.sql import rows
 from gateway.ledger.sql.database import PART, Values, sum_parts
 from gateway.ledger.sqlite.schema import transaction
 from gateway.ledger.sqlite.totals import OF_ALL, OF_DAY, OF_HOUR, OF_IDS, sum_up, write_additions
+
+if TYPE_CHECKING:  # commands do without what serves
+    from gateway.ledger.serving.queue import Item
 
 _HAS_UNFOLDED: Final = "SELECT entry_id < (SELECT coalesce(max(id), 0) FROM entries) FROM folded"
 
