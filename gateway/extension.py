@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.api.state import Gateway
     from gateway.config.records import Config
     from gateway.config.secrets import ReadTable
+    from gateway.ledger.opening import Databases
     from gateway.ledger.sql.books import Books
 
 FOLDER: Final = Path(__file__).with_name("extras")
@@ -82,6 +83,8 @@ class Extra:
     tell_mismatch: Callable[[Config, str, int, Books | None], object] | None = None
     """Told that the books do not add up, in words, and when that was asked: by an audit of open books,
     or by a start, which ends then."""
+    databases: Callable[[], Databases] | None = None
+    """Returns what opens ledgers at addresses, of which [storage] url names one."""
 
 
 @cache
@@ -97,7 +100,17 @@ def find_tables() -> Mapping[str, Table]:
     return {name: one for extra in find_extras().values() for name, one in extra.tables.items()}
 
 
-def find_missing(kind: Literal["tables", "words", "key_places"], name: str) -> str | None:
-    """Say which extra a table, a verb or a place needs; None if none is known for it."""
+def find_databases() -> Databases:
+    """Return what opens ledgers at addresses. Raises ValueError that names the missing extra."""
+    for extra in find_extras().values():
+        if extra.databases is not None:
+            return extra.databases()
+    raise ValueError(find_missing("settings", "storage.url"))
+
+
+def find_missing(
+    kind: Literal["tables", "settings", "words", "key_places"], name: str
+) -> str | None:
+    """Say which extra a table, a setting, a verb or a place needs; None if none is known for it."""
     extra = tomllib.loads(INDEX.read_text(encoding="utf-8"))[kind].get(name)
     return f'needs the extra "{extra}"; it is not in this installation' if extra else None

@@ -23,13 +23,13 @@ from gateway.admin import passwords
 sys.dont_write_bytecode = False
 # Imports make a million objects that stay: to look through them again and again takes a second.
 gc.disable()
-pytest.register_assert_rewrite("tests.support")
-pytest_plugins = ["tests.support.databases"]
+pytest.register_assert_rewrite("tests.support", "tests.extras")
 
 from tests.console.session import LOG2_N, P  # noqa: E402 - after the rewriting is switched on
 from tests.support import config  # noqa: E402
 from tests.support import running as runs  # noqa: E402
 from tests.support.books import Books  # noqa: E402
+from tests.support.extras import find_modules  # noqa: E402
 from tests.support.fuzz import ALL_EXAMPLES  # noqa: E402
 from tests.support.memory import MEMORY  # noqa: E402
 from tests.support.process import GatewayProcess  # noqa: E402
@@ -37,6 +37,8 @@ from tests.support.running import Launch, Running, start_newcomer  # noqa: E402
 from tests.support.seed import SEEDS, Caller, Seed  # noqa: E402
 from tests.support.stage import Stage  # noqa: E402
 from tests.support.upstream import ScriptedUpstream, listen, port_of, serve_scripts  # noqa: E402
+
+pytest_plugins = [one.__name__ for one in find_modules("fixtures").values()]
 
 # Each commit to a database waits for the disk, and no test can tell whether it did.
 if MEMORY is not None:

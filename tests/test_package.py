@@ -49,7 +49,7 @@ MAY_IMPORT: Final = {
     "extension": {"api", "config", "ledger"},  # for types alone
     "config": {*LEAVES, "dialects", "extension", "ledger"},
     "dialects": {"errors", "money", "prices", "usage"},
-    "ledger": LEAVES,
+    "ledger": {*LEAVES, "extension"},
     "upstream": {*LEAVES, "config", "dialects"},
     "api": {*LEAVES, "config", "dialects", "extension", "ledger", "upstream"},
     "admin": {*LEAVES, "config", "extension", "ledger"},

@@ -24,7 +24,7 @@ REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = """
     cards/stripe
-    extras/price_lists/verbs
+    extras/postgres/messages extras/postgres/session extras/price_lists/verbs
     config/load config/models config/prices config/reader config/secrets config/settings
     console/routes
     dialects/audio dialects/first_choice dialects/pivot dialects/records dialects/texts
@@ -34,7 +34,7 @@ JSON_BORDERS: Final = """
     dialects/responses/caller dialects/responses/history dialects/responses/over_chat_reply
     dialects/responses/replay
     dialects/wire/fields dialects/wire/jsonbytes dialects/wire/usage
-    ledger/postgres/messages ledger/postgres/session ledger/sql/database ledger/sql/rows
+    ledger/sql/database ledger/sql/rows
     upstream/demo
     usage
 """

@@ -36,8 +36,7 @@ from gateway.config.secrets import (
 from gateway.config.settings import SETTINGS, read_cards
 from gateway.config.values import check_proxy
 from gateway.dialects.records import DEMO
-from gateway.extension import find_missing, find_tables
-from gateway.ledger.records import read_database_url
+from gateway.extension import find_databases, find_missing, find_tables
 
 
 def load_config(
@@ -295,9 +294,13 @@ def _read_storage(
         )
     if url is None:
         return records.Storage(folder / settings["path"])
+    try:
+        databases = find_databases()
+    except ValueError as error:
+        raise place.error("url", str(error)) from error
     # Without its database nothing can start, while a provider without its key is only off.
-    address, reason = resolve(place, "url", url, look_up, read_database_url)
+    address, reason = resolve(place, "url", url, look_up, databases.read_url)
     if reason is not None:
         needed = "`serve` and all commands need it to find the database"
         raise place.error("url", f"{reason}, or is empty; {needed}")
-    return records.Storage(folder / settings["path"], read_database_url(address), months)
+    return records.Storage(folder / settings["path"], databases.read_url(address), months)

@@ -13,9 +13,8 @@
     serving/         the contract of a serving ledger: decisions in memory, one writer over a store
     sql/             statements that databases share, and the operator's books made of them
     sqlite/          a ledger in one SQLite file, for one serving process
-    postgres/        a ledger in PostgreSQL, for several
 
-README.md has the rules of both, their tables, and what is done in which order.
+README.md has the rules, their tables, and what is done in which order.
 
 The life of money:
 
@@ -33,5 +32,5 @@ The life of money:
 
 A key's cap and budget are checked by the same hold and added to by the same commit.
 
-May import: the leaves.
+May import: the leaves, `extension` (for the databases of extras).
 """

@@ -1,18 +1,14 @@
-"""Open, check and make the ledger of a location: a path leads to SQLite, an address to PostgreSQL.
-
-Each database is imported only when needed: a command uses one, and PostgreSQL's driver may not be
-installed.
-"""
+"""Open, check and make the ledger of a location: a path leads to SQLite, an address to an extra's database."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
-from functools import partial
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from gateway.extension import find_databases
 from gateway.ledger.base import COMMIT_SECONDS
 from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, Location, MoveRecord
 from gateway.ledger.sql.books import Books
@@ -24,17 +20,51 @@ if TYPE_CHECKING:
 log = logging.getLogger("gateway.ledger")
 
 
-@contextmanager
-def _need_driver() -> Iterator[None]:
-    """If PostgreSQL's driver is missing, say how to install this extra."""
+class Opener(Protocol):
+    """What a kind of database does at one location, for the functions below.
+
+    It imports the database's modules when it is called: a command uses few of them.
+    """
+
+    def open_ledger(
+        self,
+        *,
+        clock: Callable[[], int],
+        commit_seconds: float,
+        tell: Callable[[str], None],
+        retention_months: int,
+    ) -> AbstractAsyncContextManager[ServingLedger]: ...
+
+    def check_ledger(self) -> bool: ...
+
+    def open_books(self, *, create: bool, clock: Callable[[], int]) -> Books: ...
+
+    def make_ledger(
+        self, version: int, records: Iterable[MoveRecord], now_ms: int
+    ) -> AuditReport: ...
+
+    def find_server(self) -> int | None: ...
+
+
+class Databases(Protocol):
+    """Databases at addresses, of which [storage] url names one."""
+
+    def read_url(self, text: str, /) -> DatabaseUrl:
+        """Read an address. Raises ValueError with the rule; the message never repeats the address."""
+
+    def make_opener(self, url: DatabaseUrl, /) -> Opener: ...
+
+
+def find_opener(location: Location) -> Opener:
+    """Raises LedgerError without the extra that opens addresses."""
+    if isinstance(location, Path):
+        from gateway.ledger.sqlite.opening import FileOpener
+
+        return FileOpener(location)
     try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "psycopg":
-            raise
-        raise LedgerError(
-            "[storage] url needs PostgreSQL's driver: pip install 'gateway[postgres]'"
-        ) from error
+        return find_databases().make_opener(location)
+    except ValueError as error:
+        raise LedgerError(f"[storage] url {error}") from error
 
 
 def open_ledger(
@@ -48,45 +78,27 @@ def open_ledger(
     """Open the ledger of a serving process; leaving it commits what is queued.
 
     Opening recovers from a crash and audits the entries since the last checkpoint. Meanwhile `tell` is
-    called every few seconds. PostgreSQL keeps the requests of this month and of the `retention_months` -
-    1 before it, or all if that is 0.
+    called every few seconds. A database keeps the requests of this month and of the `retention_months`
+    - 1 before it, or all if that is 0; a file keeps all.
 
     Raises:
         LedgerLocked: another process serves from the file.
         LedgerMismatch: the audit failed.
         LedgerError: it cannot be used; the text says why.
     """
-    opening: Callable[..., AbstractAsyncContextManager[ServingLedger]]
-    match location:
-        case Path():
-            from gateway.ledger.sqlite.serving import open_sqlite
-
-            opening = partial(open_sqlite, location)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres.serving import open_postgres
-
-            opening = partial(open_postgres, url, retention_months=retention_months)
-    return opening(clock=clock, commit_seconds=commit_seconds, tell=tell)
+    return find_opener(location).open_ledger(
+        clock=clock, commit_seconds=commit_seconds, tell=tell, retention_months=retention_months
+    )
 
 
 def check_ledger(location: Location) -> bool:
     """Return whether a gateway on this machine serves from the database; nothing is made or changed.
 
     Raises:
-        LedgerError: it could not be opened, or not be made; or a setting of PostgreSQL, such as
-            `fsync = off`, can lose what was committed.
+        LedgerError: it could not be opened, or not be made; or a setting of the database can lose what
+            was committed.
     """
-    match location:
-        case Path():
-            from gateway.ledger.sqlite.schema import check_file
-
-            return check_file(location)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres.schema import check_database
-
-            return check_database(url) and find_server(location) is not None
+    return find_opener(location).check_ledger()
 
 
 def open_books(
@@ -97,16 +109,7 @@ def open_books(
     Raises:
         LedgerError: there is no ledger at `location`, or it cannot be used.
     """
-    match location:
-        case Path():
-            from gateway.ledger.sqlite.books import SqliteBooks
-
-            return SqliteBooks(location, create=create, clock=clock)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres.books import PostgresBooks
-
-            return PostgresBooks(url, create=create, clock=clock)
+    return find_opener(location).open_books(create=create, clock=clock)
 
 
 def make_ledger(
@@ -122,27 +125,9 @@ def make_ledger(
         BadRecord: the version is unknown, or a record has no place in a ledger of it.
         LedgerError: the ledger cannot be made.
     """
-    match location:
-        case Path():
-            from gateway.ledger.sqlite import books
-
-            return books.make_ledger(location, version, records, clock())
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres import books as postgres_books
-
-            return postgres_books.make_ledger(url, version, records, clock())
+    return find_opener(location).make_ledger(version, records, clock())
 
 
 def find_server(location: Location) -> int | None:
     """Return the id of the local process that serves from the ledger; None if there is none."""
-    match location:
-        case Path():
-            from gateway.ledger.sqlite import files
-
-            return files.find_server(location)
-        case DatabaseUrl(url):
-            with _need_driver():
-                from gateway.ledger.postgres import nodes
-
-            return nodes.find_server(url)
+    return find_opener(location).find_server()

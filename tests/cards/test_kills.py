@@ -32,6 +32,7 @@ from tests.cards.stripe_server import (
     tell,
 )
 from tests.console.kit import API, start_console
+from tests.support.extras import need_extra
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -109,6 +110,7 @@ async def test_messages_are_told_again_after_a_kill_at_any_moment(killed: Shop) 
         assert shop.added_nano() == number * 9 * NANO
 
 
+@need_extra("postgres")
 async def test_payments_on_postgresql(postgres_url: str) -> None:
     """Fifty messages of one payment at once by two nodes; refunds, told and listed; a look at what is open."""
     location = DatabaseUrl(postgres_url)

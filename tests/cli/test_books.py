@@ -18,8 +18,11 @@ from tests.support.rows import each_row
 from tests.support.stand_in import PASSWORD, SHOWN, URL, stand_in
 
 
-def test_backups_of_a_database_elsewhere_are_its_own(cli: Cli) -> None:
+def test_backups_of_a_database_elsewhere_are_its_own(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is opened, so no server has to run."""
+    opened = stand_in(monkeypatch, cli.folder / "behind.db")
     cli.config.write_text(f'[storage]\nurl = "{URL}"\n')
     ran = cli.run("backup", str(cli.folder / "copy.db"))
     assert (ran.code, ran.out) == (ExitCode.FAILED, "")
@@ -30,6 +33,7 @@ def test_backups_of_a_database_elsewhere_are_its_own(cli: Cli) -> None:
     assert "pg_dump" in ran.err
     assert PASSWORD not in ran.err
     assert not (cli.folder / "copy.db").exists()
+    assert opened == []
 
 
 def test_a_database_elsewhere_without_a_ledger_is_told_by_its_address(

@@ -19,7 +19,7 @@ from tests import ROOT
 from tests.support.cli import Cli, make_cli
 from tests.support.process import free_port
 from tests.support.rows import each_row
-from tests.support.stand_in import PASSWORD, SHOWN, URL, replace_modules, stand_in
+from tests.support.stand_in import PASSWORD, SHOWN, URL, Opening, stand_in
 
 CANARY = "sk-canary-0123456789-tail"
 CONFIG = f"""
@@ -83,10 +83,11 @@ def test_a_database_elsewhere_is_shown_without_its_password(
 def test_a_database_elsewhere_that_would_not_open_is_told(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: str) -> bool:
+    def refuse(*_: object) -> bool:
         raise LedgerError(f"{SHOWN}: it does not answer")
 
-    replace_modules(monkeypatch, {"schema": {"check_database": refuse}})
+    stand_in(monkeypatch, cli.folder / "behind.db")
+    monkeypatch.setattr(Opening, "check_ledger", refuse)
     cli.config.write_text(f'{CONFIG}[storage]\nurl = "{URL}"\n')
     answer = cli.run("check")
     assert answer.code == 69

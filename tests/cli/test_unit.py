@@ -13,7 +13,7 @@ from gateway.server.systemd import make_service
 from tests.server.unit_files import PLACE, SERVER, STATE, read_unit
 from tests.support.cli import Cli
 from tests.support.settings import SHIPPED
-from tests.support.stand_in import PASSWORD, URL
+from tests.support.stand_in import PASSWORD, URL, stand_in
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +58,7 @@ def test_a_user_of_systemds_is_no_surprise() -> None:
 
 def test_a_service_with_a_database_elsewhere(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.config.write_text(f'[storage]\nurl = "{URL}"\n', encoding="utf-8")
+    stand_in(monkeypatch, cli.folder / "behind.db")
     monkeypatch.setattr(unit_verb, "_find_owner", lambda _: "")
     own = cli.done("unit")
     assert read_unit(own.out)["DynamicUser"] == ["yes"]

@@ -32,6 +32,7 @@ from tests.console.kit import (
     open_console,
     read_cookie,
 )
+from tests.support.extras import need_extra
 from tests.support.waiting import until
 
 LONG_KEY: Final = "upstream-secret-0123456789-wxyz"
@@ -256,9 +257,10 @@ async def test_nothing_is_read_or_changed_while_the_database_is_away(
 
 
 @pytest.mark.slow
+@need_extra("postgres")
 async def test_operators_see_the_gateways(tmp_path: Path, postgres_url: str) -> None:
-    from gateway.ledger.postgres.nodes import register
-    from gateway.ledger.postgres.schema import open_session
+    from gateway.extras.postgres.nodes import register
+    from gateway.extras.postgres.schema import open_session
 
     mine = name_process(os.getpid())
     with open_books(DatabaseUrl(postgres_url), create=True) as books:

@@ -1,26 +1,10 @@
-"""Ledgers in PostgreSQL for the tests of any of its modules; skipped where there is no server."""
+"""Ledgers that do not wait, for the tests of any of its modules."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 
 from gateway.ledger.serving import writer
-from tests.ledger.databases import Databases
-from tests.support.postgres import Cluster
-
-
-@pytest.fixture(scope="session")
-def databases(postgres: Cluster) -> Databases:
-    return Databases(postgres)
-
-
-@pytest.fixture
-def ledger_url(databases: Databases) -> Iterator[str]:
-    """The URL of a ledger without accounts, which is dropped after the test."""
-    with databases.lend() as url:
-        yield url
 
 
 @pytest.fixture

@@ -7,13 +7,17 @@ import re
 from pathlib import Path
 
 import gateway
+from gateway.extension import find_extras
 from tests.support.rows import each_row
 
 ROOT = Path(gateway.__file__).parent
+DATABASES = [ROOT / f"extras/{name}" for name, one in find_extras().items() if one.databases]
+"""Extras that keep ledgers."""
+LEDGERS = [ROOT / "ledger", *DATABASES]
 OUTSIDE = [
     path
     for path in sorted(ROOT.rglob("*.py"))
-    if path.relative_to(ROOT).parts[0] not in ("ledger", "__init__.py")
+    if path != ROOT / "__init__.py" and not any(one in path.parents for one in LEDGERS)
 ]
 """Without the map of the package, which names modules of all folders."""
 SQL = re.compile(
@@ -24,7 +28,7 @@ SQL = re.compile(
 
 
 INNER = re.compile(
-    r"from gateway\.ledger\.(serving|sql|sqlite|postgres)\b(?!\.books import Books\b|\.ledger import)"
+    r"from gateway\.ledger\.(serving|sql|sqlite)\b(?!\.books import Books\b|\.ledger import)"
 )
 """Modules that tell how a ledger is kept; the two contracts are among them."""
 
@@ -36,18 +40,18 @@ def test_other_folders_name_no_inner_module_and_no_sql() -> None:
         assert SQL.search(text) is None, path
 
 
-def test_the_driver_of_postgresql_stays_in_its_folder() -> None:
+def test_a_driver_stays_in_its_folder() -> None:
     """It is an extra: a gateway without it must start."""
     named = {
-        path.relative_to(ROOT).parts[:2]
+        path.parent
         for path in sorted(ROOT.rglob("*.py"))
         if re.search(r"^\s*(from|import) psycopg\b", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert named == {("ledger", "postgres")}
+    assert named == set(DATABASES)
 
 
 def test_sql_lies_beside_the_ledger() -> None:
-    assert [path for path in ROOT.rglob("*.sql") if "ledger" not in path.parts] == []
+    assert [path for path in OUTSIDE if list(path.parent.glob("*.sql"))] == []
 
 
 @each_row(
@@ -69,15 +73,15 @@ def test_sql_would_be_found(text: str) -> None:
 @each_row("path", [ROOT / "ledger/base.py", *sorted((ROOT / "ledger/serving").glob("*.py"))])
 def test_the_contract_knows_no_implementation(path: Path) -> None:
     imported = re.findall(r"^(?:from|import) (\S+)", path.read_text("utf-8"), re.MULTILINE)
-    inner = ("gateway.ledger.sql", "gateway.ledger.postgres", "sqlite3", "psycopg")
+    inner = ("gateway.ledger.sql", "gateway.extras", "sqlite3")
     assert [name for name in imported if name.startswith(inner)] == []
 
 
 PACKAGE = Path(gateway.__file__).parent
 FILES = sorted(
     [
-        *(PACKAGE / "ledger").rglob("*.py"),
-        *(PACKAGE / "extras/price_lists").glob("*.py"),
+        *(path for one in LEDGERS for path in one.rglob("*.py")),
+        *PACKAGE.glob("extras/price_lists/*.py"),
         *(PACKAGE / name for name in ("money.py", "usage.py")),
     ]
 )

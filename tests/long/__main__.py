@@ -13,13 +13,8 @@ python -m tests.long reloads --reloads 50           of prices, a provider, a key
 python -m tests.long soak --minutes 5 --seed 1      everything at once
 python -m tests.long backup --minutes 2             copies under 200 requests a second
 python -m tests.long kill --kills 200 --seed 1      killed under load, ~3 min
-python -m tests.long nodes --kills 100 --seed 1     one of three on PostgreSQL is killed, ~6 min
-python -m tests.long nodes --kills 30 --locks       the same, while a stranger locks rows, ~4 min
-python -m tests.long outages --restarts 20          PostgreSQL is restarted under three, ~2 min
-python -m tests.long bursts --seed 1                1,000 calls on money for ten, 20 times, ~3 min
 python -m tests.long growth                         10 to 100,000 keys, 0 to a million rows, ~3 min
 python -m tests.long million                        a million calls: migration, audit, pages, ~1 min
-python -m tests.long million --postgres             the same in PostgreSQL, of 2,000 accounts, ~2 min
 
 Each prints its figures and exits with 1 if a promise is broken.
 """
@@ -29,12 +24,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import random
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
@@ -42,19 +35,16 @@ from tests.api.hostile import play_fuzz
 from tests.api.lives.life import play_lives
 from tests.api.offsets import PAIRS, play_offsets
 from tests.api.slow import MIB, play_idlers, play_slow_bodies, play_slow_heads, play_stalled_readers
-from tests.long import hostile, killing, nodes
+from tests.long import hostile, killing
 from tests.long.backups import TURN_SECONDS, play_backups
-from tests.long.bursts import HELD_AT_ONCE, play_burst
 from tests.long.growth import SIZES, play_growth
-from tests.long.million import play_previous
+from tests.long.million import play_previous, show_pages
 from tests.long.mutants import play_mutants
 from tests.long.parsers import play_parsers
 from tests.long.restarts import play_restarts
 from tests.long.soak import play_soak
 from tests.server.reloading import play_reloads
-from tests.support.databases import need_server
-from tests.support.nodes import Fleet, run_fleet
-from tests.support.postgres import Cluster, run_cluster
+from tests.support.extras import find_modules
 
 TRANSLATED_STEP: Final = 5
 READERS: Final = 500
@@ -68,17 +58,11 @@ HEADER_SECONDS: Final = 15.0
 RELOADED_CONNECTIONS: Final = 64
 STEADY_SECONDS: Final = 20.0
 LAG_SECONDS: Final = 0.05
-PAGE_MS: Final = 50
 WAL_MIB: Final = 64
 BACKED_UP_REQUESTS: Final = 200_000
 START_SECONDS: Final = 2.0
 GROWTH: Final = 1.1
 GROWTH_ROUNDS: Final = 7
-BURSTS: Final = 20
-RETURN_SECONDS: Final = 1.0
-"""In which all nodes serve again once the database accepts connections."""
-AWAY_SECONDS: Final = 8.0
-"""Longer than the silence after which a node counts as dead."""
 GROWN_MIB: Final = 3.0
 """Growth that is more than the usual variation of resident memory within minutes."""
 
@@ -177,19 +161,8 @@ async def run_reloads(options: argparse.Namespace, folder: Path) -> None:
     figures.check()
 
 
-async def run_million(options: argparse.Namespace, folder: Path) -> None:
-    if options.postgres:
-        from tests.long.million_postgres import play_million  # it needs the driver
-
-        show_pages(await play_million())
-    else:
-        show_pages(play_previous(folder / "gateway.db"))
-
-
-def show_pages(figures: dict[str, float]) -> None:
-    print("\n".join(f"{ms:6.1f} ms  {page}" for page, ms in figures.items()))
-    slow = [page for page, ms in figures.items() if ms > PAGE_MS]
-    assert not slow, f"slower than {PAGE_MS} ms: {slow}"
+async def run_million(_: argparse.Namespace, folder: Path) -> None:
+    show_pages(play_previous(folder / "gateway.db"))
 
 
 async def run_growth(_: argparse.Namespace, folder: Path) -> None:
@@ -209,43 +182,6 @@ async def run_backup(options: argparse.Namespace, folder: Path) -> None:
     assert figures.wal_bytes <= WAL_MIB * MIB
 
 
-@asynccontextmanager
-async def open_fleet(folder: Path) -> AsyncIterator[tuple[Fleet, Cluster]]:
-    """Start three gateways on a PostgreSQL server of their own."""
-    with run_cluster(need_server()) as cluster:
-        async with run_fleet(folder, cluster.make_database(), (nodes.RICH,)) as fleet:
-            yield fleet, cluster
-
-
-async def run_nodes(options: argparse.Namespace, folder: Path) -> None:
-    async with open_fleet(folder) as (fleet, _):
-        figures = await nodes.play_kills(
-            fleet, kills=options.kills, seed=options.seed, locks=options.locks
-        )
-    print(figures)
-    assert figures.ok, figures.problems
-
-
-async def run_outages(options: argparse.Namespace, folder: Path) -> None:
-    draw = random.Random(options.seed)
-    away = (*(draw.uniform(0, 1) for _ in range(options.restarts)), AWAY_SECONDS)
-    async with open_fleet(folder) as (fleet, cluster):
-        figures = await nodes.play_outages(fleet, cluster, away_seconds=away, seed=options.seed)
-        assert fleet.list_alive() == {node.pid for node in fleet.nodes}, "one was taken over"
-    print(figures)
-    assert figures.ok, figures.problems
-    assert figures.slowest_return_seconds < RETURN_SECONDS
-
-
-async def run_bursts(options: argparse.Namespace, folder: Path) -> None:
-    async with open_fleet(folder) as (fleet, _):
-        for seed in range(options.seed, options.seed + BURSTS):
-            burst = await play_burst(fleet, seed)
-            print(burst)
-            assert burst.peak <= HELD_AT_ONCE, burst
-            assert burst.is_plain, burst
-
-
 Run = Callable[[argparse.Namespace, Path], Coroutine[None, None, None]]
 RUNS: Final[dict[str, Run]] = {
     run.__name__.removeprefix("run_"): run
@@ -260,10 +196,11 @@ RUNS: Final[dict[str, Run]] = {
             run_slow,
             run_hostile,
         ),
-        *(run_restarts, run_reloads, run_soak, run_nodes, run_outages, run_bursts),
+        *(run_restarts, run_reloads, run_soak),
         *(run_growth, run_million, run_backup),
     )
 }
+"""Besides those of extras, in `tests/extras/NAME/long.py`."""
 
 
 OPTIONS: Final = (
@@ -278,13 +215,15 @@ OPTIONS: Final = (
 
 
 def main() -> int:
+    added = find_modules("long").values()
+    runs = RUNS | {name: run for module in added for name, run in module.RUNS.items()}
+    described = "\n\n".join([str(__doc__), *(str(module.__doc__) for module in added)])
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=described, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run", choices=RUNS)
-    for name, default, runs in OPTIONS:
-        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"of {runs}")
-    parser.add_argument("--postgres", action="store_true", help="of the million run")
+    parser.add_argument("run", choices=runs)
+    for name, default, users in OPTIONS:
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"of {users}")
     parser.add_argument("--locks", action="store_true", help="of the nodes run: a stranger's")
     options = parser.parse_args()
     started = time.monotonic()
@@ -292,7 +231,7 @@ def main() -> int:
     try:
         # On a disk: the databases of some are large.
         with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-            asyncio.run(RUNS[options.run](options, Path(folder)))
+            asyncio.run(runs[options.run](options, Path(folder)))
     except* AssertionError as broken:
         print(*broken.exceptions, sep="\n", file=sys.stderr)
         code = 1

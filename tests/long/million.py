@@ -36,6 +36,7 @@ from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS
 
+HERE: Final = Path(__file__).parent
 ACCOUNT: Final = "busy"
 END_MS: Final = 20_600 * DAY_MS + 13 * HOUR_MS
 """The end of the history, in the middle of a day: 2026-05-27T13:00Z."""
@@ -109,13 +110,13 @@ class Filled(Busy):
         return SqliteBooks(self.path, clock=lambda: self.history.end_ms)
 
 
-def read_sql(name: str) -> str:
-    return Path(__file__).with_name(f"{name}.sql").read_text(encoding="utf-8")
+def read_sql(name: str, folder: Path = HERE) -> str:
+    return (folder / f"{name}.sql").read_text(encoding="utf-8")
 
 
-def list_statements(*names: str) -> list[str]:
-    """List the statements of the scripts beside this module, to be run with values."""
-    return [one for name in names for one in read_sql(name).split(";\n") if one.strip()]
+def list_statements(*names: str, folder: Path = HERE) -> list[str]:
+    """List the statements of scripts, to be run with values."""
+    return [one for name in names for one in read_sql(name, folder).split(";\n") if one.strip()]
 
 
 def fill(path: Path, history: History | None = None) -> Filled:
@@ -291,3 +292,12 @@ def _read_billing(books: Books, kind: EntryKind | None, account_id: int) -> None
 def _read_calls(books: Books, chosen: CallFilter) -> None:
     books.calls.count(chosen)
     books.calls.read_page(chosen, None, 51)
+
+
+PAGE_MS: Final = 50
+
+
+def show_pages(figures: dict[str, float]) -> None:
+    print("\n".join(f"{ms:6.1f} ms  {page}" for page, ms in figures.items()))
+    slow = [page for page, ms in figures.items() if ms > PAGE_MS]
+    assert not slow, f"slower than {PAGE_MS} ms: {slow}"

@@ -24,7 +24,7 @@ from gateway.server.first_start import find_key_file
 from gateway.server.listener import CannotListen, Listener
 from gateway.server.systemd import GRACE_SECONDS, BadSocket
 from tests.support.settings import OPENAI, load
-from tests.support.stand_in import URL
+from tests.support.stand_in import URL, stand_in
 from tests.support.waiting import until
 
 CONFIG = """
@@ -142,6 +142,7 @@ async def test_the_ledger_is_opened_where_the_configuration_says(
 
     monkeypatch.setattr(serve, "open_ledger", refuse)
     monkeypatch.setattr(serve, "catch_signals", Signals)
+    stand_in(monkeypatch, tmp_path / "behind.db")
     for table in ("", f'[storage]\nurl = "{URL}"\nretention_months = 13\n'):
         with pytest.raises(LedgerError, match="no connection"):
             await serve._serve(

@@ -16,8 +16,7 @@ texts      text completions: requests, and their providers' replies and events
 told       the content of a reply, independent of the dialect
 pairs      real SDKs and scripted providers of both dialects, in all four pairs
 said       the content of a chat stream, read independently of the gateway
-postgres   PostgreSQL servers of the tests' own, and PgBouncer in front of one
-databases  fixtures: a server for each worker, a database for each test
+extras     what the tests of extras have for others
 memory     a folder in memory, where there is room
 waiting    polls for conditions that have no event
 cli        runs the command line in this process

@@ -1,65 +1,71 @@
-"""A stand-in for the ledger in PostgreSQL, for tests of what is around it: a file of SQLite."""
+"""A stand-in for an extra's databases, for tests of what is around them: a file of SQLite."""
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from gateway.ledger.records import AuditReport, MoveRecord
+from gateway import extension
+from gateway.extension import Extra, find_extras
+from gateway.ledger.records import AuditReport, DatabaseUrl, MoveRecord
 from gateway.ledger.sqlite.books import SqliteBooks, make_ledger
 from gateway.ledger.sqlite.schema import check_file
 
-PACKAGE: Final = "gateway.ledger.postgres"
 PASSWORD: Final = "pw-canary-0123456789"
 URL: Final = f"postgresql://keeper:{PASSWORD}@db.example.com:5433/books?sslmode=require"
 SHOWN: Final = "postgresql://keeper@db.example.com:5433/books"
 
 
-def replace_modules(patch: pytest.MonkeyPatch, modules: dict[str, dict[str, object]]) -> None:
-    """Let `gateway.ledger.postgres` be a package of these modules alone, with these names in them."""
-    for name in [name for name in sys.modules if name.startswith(f"{PACKAGE}.")]:
-        patch.delitem(sys.modules, name)
-    package = ModuleType(PACKAGE)
-    patch.setitem(sys.modules, PACKAGE, package)
-    for name, names in modules.items():
-        module = ModuleType(f"{PACKAGE}.{name}")
-        vars(module).update(names)
-        patch.setitem(sys.modules, module.__name__, module)
-        if "." not in name:
-            setattr(package, name, module)
+@dataclass(slots=True)
+class StandIn:
+    """Keeps what belongs into any database in one file."""
+
+    file: Path
+    pid: int | None
+    """The process that seems to serve from it."""
+    opened: list[object] = field(default_factory=list)
+    """The addresses that were opened."""
+
+    def read_url(self, text: str) -> DatabaseUrl:
+        return DatabaseUrl(text, re.sub(r":[^:@/]*@|\?.*", lambda one: "@"[: "@" in one[0]], text))
+
+    def make_opener(self, url: DatabaseUrl) -> Opening:
+        return Opening(self, url.value)
+
+
+@dataclass(slots=True)
+class Opening:
+    place: StandIn
+    url: str
+
+    def open_ledger(self, **named: Any) -> Any:
+        return self.url, named
+
+    def check_ledger(self) -> bool:
+        self.place.opened.append(self.url)
+        return check_file(self.place.file) or self.place.pid is not None
+
+    def open_books(self, *, create: bool, clock: Callable[[], int]) -> SqliteBooks:
+        self.place.opened.append(self.url)
+        return SqliteBooks(self.place.file, create=create, clock=clock)
+
+    def make_ledger(self, version: int, records: Iterable[MoveRecord], now_ms: int) -> AuditReport:
+        self.place.opened.append(self.url)
+        return make_ledger(self.place.file, version, records, now_ms)
+
+    def find_server(self) -> int | None:
+        return self.place.pid
 
 
 def stand_in(patch: pytest.MonkeyPatch, file: Path, *, pid: int | None = None) -> list[object]:
-    """Keep what belongs into any database in this file; return the addresses that were opened.
-
-    `pid` is the process that seems to serve from it.
-    """
-    opened: list[object] = []
-
-    def open_books(url: str, *, create: bool, clock: Callable[[], int]) -> SqliteBooks:
-        opened.append(url)
-        return SqliteBooks(file, create=create, clock=clock)
-
-    def check(url: str) -> bool:
-        opened.append(url)
-        return check_file(file) or pid is not None
-
-    def make(url: str, version: int, records: Iterable[MoveRecord], now_ms: int) -> AuditReport:
-        opened.append(url)
-        return make_ledger(file, version, records, now_ms)
-
-    replace_modules(
-        patch,
-        {
-            "books": {"PostgresBooks": open_books, "make_ledger": make},
-            "schema": {"check_database": check},
-            "nodes": {"find_server": lambda _: pid},
-            "serving": {"open_postgres": lambda *a, **b: (a, b)},
-        },
-    )
-    return opened
+    """Let a file be the database of all addresses; return those that were opened."""
+    one = StandIn(file, pid)
+    others = {name: extra for name, extra in find_extras().items() if extra.databases is None}
+    found = others | {"databases": Extra(databases=lambda: one)}
+    patch.setattr(extension, "find_extras", lambda: found)
+    return one.opened

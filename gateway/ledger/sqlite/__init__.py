@@ -1,5 +1,6 @@
 """The ledger in one SQLite file: one serving process, and operators beside it.
 
+opening   opens files, as `ledger.opening` asks for it
 schema    the file: created, opened, upgraded, copied while others write
 files     its lock and its names; why it cannot be used, in words for operators
 batch     the transaction that moves money

@@ -22,11 +22,14 @@ from gateway.times import unix_ms
 from gateway.usage import MissingUsage
 from tests.extras.alerts.receiver import HANG, SECRET, Receiver, listen
 from tests.extras.alerts.test_findings import Budget, Standing
+from tests.support.extras import need_extra
 from tests.support.settings import load
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from gateway.ledger.postgres.books import PostgresBooks
+    from gateway.extras.postgres.books import PostgresBooks
+
+pytestmark = need_extra("postgres")
 
 NODES: Final = 3
 ROUNDS: Final = 5
@@ -34,7 +37,7 @@ ROUNDS: Final = 5
 
 @contextmanager
 def open_ledger(url: str, clock: Callable[[], int] = unix_ms) -> Iterator[PostgresBooks]:
-    from gateway.ledger.postgres.books import PostgresBooks
+    from gateway.extras.postgres.books import PostgresBooks
 
     with PostgresBooks(url, create=True, clock=clock) as books:
         yield books

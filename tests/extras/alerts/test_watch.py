@@ -34,7 +34,7 @@ from tests.extras.alerts.test_findings import Budget, Standing
 from tests.support.cli import Answer, run_here
 from tests.support.process import GatewayProcess, free_port
 from tests.support.settings import load
-from tests.support.stand_in import URL
+from tests.support.stand_in import URL, stand_in
 from tests.support.waiting import until
 
 SECONDS = 60.0
@@ -261,6 +261,7 @@ async def test_an_outage_says_where_to_look(
         told.append(alert)
 
     monkeypatch.setattr("gateway.extras.alerts.watch.tell_at_once", note)
+    stand_in(monkeypatch, tmp_path / "behind.db")
     config = load(tmp_path, f"[storage]\n{storage}\n")
     served = SimpleNamespace(config=config, ledger=SimpleNamespace(writable=False, clock=unix_ms))
     watching = Watch(cast("Gateway", served))

@@ -1,9 +1,8 @@
 """Every test of the suite runs once for each implementation that has what the test needs.
 
-The money rules are stated in Python (for SQLite) and in PL/pgSQL (`ledger/postgres/*.sql`).
-Here each rule is played against both: balance, hold, cap, budget, cost and the rates of several
-nodes in `played/`, also in test_concurrent_holds and test_audit; and in postgres/test_months, which
-asks the API's own limits for the same decisions. Those runs are slow.
+SQLite's money rules are stated in Python; a database of an extra may state them in its own language.
+Here each rule is played against all: balance, hold, cap, budget, cost and the rates of several nodes
+in `played/`, also in test_concurrent_holds and test_audit. The runs with a database are slow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of implementations. Only this module of the suite knows what they are."""
+"""The table of implementations. Only this module of the suite knows what they are, and the extras."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -17,8 +18,8 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.serving import open_sqlite
-from tests.ledger.databases import Databases
 from tests.ledger.faults import Faults
+from tests.support.extras import find_modules
 
 Test = TypeVar("Test", bound=Callable[..., object])
 Clock = Callable[[], int]
@@ -79,25 +80,10 @@ class SqliteStorage:
             connection.execute("UPDATE accounts SET balance_nano = balance_nano + 1")
 
 
-def open_postgres(location: str) -> Storage:
-    from tests.ledger.contract.postgres_storage import PostgresStorage
-
-    return PostgresStorage(location)
-
-
 @contextmanager
 def lend_file(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
     del request
     yield str(folder / "gateway.db")
-
-
-@contextmanager
-def lend_database(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
-    """Skips the test where there is no server."""
-    del folder
-    databases: Databases = request.getfixturevalue("databases")
-    with databases.lend() as url:
-        yield url
 
 
 @dataclass(frozen=True)
@@ -110,10 +96,15 @@ class Implementation:
     has: frozenset[Needs]
 
 
-IMPLEMENTATIONS: Final = (
-    Implementation("sqlite", SqliteStorage, lend_file, frozenset({Needs.ONE_SERVER, Needs.FILES})),
-    Implementation("postgres", open_postgres, lend_database, frozenset({Needs.NODES})),
+SQLITE: Final = Implementation(
+    "sqlite", SqliteStorage, lend_file, frozenset({Needs.ONE_SERVER, Needs.FILES})
 )
+
+
+@cache
+def find_implementations() -> tuple[Implementation, ...]:
+    """Return SQLite's, and those of the extras that are here."""
+    return (SQLITE, *(module.LEDGER for module in find_modules("places").values()))
 
 
 def needs(*capabilities: Needs) -> Callable[[Test], Test]:
@@ -129,10 +120,12 @@ def needs(*capabilities: Needs) -> Callable[[Test], Test]:
 def find_able(test: Callable[..., object]) -> list[Implementation]:
     """Return the implementations that a test of the contract runs for."""
     needed: frozenset[Needs] = vars(test).get("needs", frozenset())
-    return [one for one in IMPLEMENTATIONS if needed <= one.has]
+    return [one for one in find_implementations() if needed <= one.has]
 
 
 def make_cases(implementations: Iterable[Implementation]) -> list[ParameterSet]:
     """Make the cases of a test, of which those that need a server are slow."""
-    slow = {"postgres": pytest.mark.slow}
-    return [pytest.param(one, id=one.name, marks=slow.get(one.name, ())) for one in implementations]
+    return [
+        pytest.param(one, id=one.name, marks=() if one is SQLITE else pytest.mark.slow)
+        for one in implementations
+    ]

@@ -19,7 +19,7 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
 from gateway.money import Price, Tokens
 from gateway.prices import AppliedPrice
-from tests.ledger.contract.implementations import IMPLEMENTATIONS, Implementation
+from tests.ledger.contract.implementations import Implementation, find_implementations
 
 WAIT_SECONDS: Final = 30.0
 """Limit for what must come, longer than it takes on a busy machine."""
@@ -107,7 +107,7 @@ class Place:
 
 def find_place(name: str, location: str) -> Place:
     """Return the place of an implementation's name, for a script."""
-    return Place(next(one for one in IMPLEMENTATIONS if one.name == name), location)
+    return Place(next(one for one in find_implementations() if one.name == name), location)
 
 
 def create_key(books: Books, account: str, terms: KeyTerms = NO_TERMS) -> bytes:

@@ -21,7 +21,7 @@ from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Hold, Key
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.sql.books import Books
-from tests.ledger.contract.implementations import IMPLEMENTATIONS, Implementation, make_cases
+from tests.ledger.contract.implementations import Implementation, find_implementations, make_cases
 from tests.ledger.contract.kit import WAIT_SECONDS, Place, admission, find_key, settlement, void
 from tests.support.fuzz import fuzz
 from tests.support.memory import MEMORY
@@ -151,7 +151,7 @@ TASKS = st.lists(
 )
 
 
-@pytest.mark.parametrize("implementation", make_cases(IMPLEMENTATIONS))
+@pytest.mark.parametrize("implementation", make_cases(find_implementations()))
 @settings(fuzz(20), phases=[Phase.generate])
 @given(tasks=TASKS)
 def test_no_order_of_tasks_overdraws_the_account(
@@ -227,7 +227,7 @@ ASKED: Final = st.builds(
 )
 
 
-@pytest.mark.parametrize("implementation", make_cases(IMPLEMENTATIONS))
+@pytest.mark.parametrize("implementation", make_cases(find_implementations()))
 @settings(fuzz(15), phases=[Phase.generate])
 @given(
     times=st.sampled_from((1, 3, 10, 10**6)),

@@ -1,4 +1,4 @@
-"""Books with one account `a`, in each of the databases; a connection to such a database."""
+"""Books with one account `a`, in each of the databases; a connection to such a file."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gateway.ledger.opening import open_books
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.schema import connect
 from tests.ledger.player import Clock
-from tests.ledger.sql.places import AnyBooks, BooksPlace
-from tests.support.postgres import Cluster
+from tests.ledger.sql.places import BooksPlace, find_kinds, make_cases
 
 
 @pytest.fixture
@@ -31,25 +31,13 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(scope="session")
-def database(postgres: Cluster) -> str:
-    """A database with the tables, which the tests of a worker use one after the other."""
-    url = postgres.make_database()
-    BooksPlace(url).open(Clock(), create=True).close()
-    return url
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.fixture(params=make_cases())
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> BooksPlace:
-    if request.param == "sqlite":
-        return BooksPlace(tmp_path / "gateway.db")
-    place = BooksPlace(request.getfixturevalue("database"))
-    place.empty()
-    return place
+    return find_kinds()[request.param].take(request, tmp_path)
 
 
 @pytest.fixture
-def books(place: BooksPlace, clock: Clock) -> Iterator[AnyBooks]:
+def books(place: BooksPlace, clock: Clock) -> Iterator[Books]:
     with place.open(clock, create=True) as books:
         books.accounts.create("a", credit_nano=1000, operator=False)
         yield books

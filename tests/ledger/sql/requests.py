@@ -1,17 +1,15 @@
-"""Requests of the past in either database, written as its serving ledger writes them."""
+"""Requests of the past, written as the serving ledger of a file writes them."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
 from itertools import count
-from typing import cast
 
 from gateway.ids import find_first_id
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.queue import Item
-from gateway.ledger.sql.database import Connection
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests
 from tests.ledger.contract.kit import admission
 
@@ -29,12 +27,6 @@ def make_item(
     return Item(hold, insert=True, settlement=settlement)
 
 
-def add_requests(connection: Connection, items: Sequence[Item], now_ms: int) -> None:
+def add_requests(connection: sqlite3.Connection, items: Sequence[Item], now_ms: int) -> None:
     """Write the requests and their charges at a time."""
-    if isinstance(connection, sqlite3.Connection):
-        commit_requests(connection, items, now_ms, KnownValues())
-        return
-    from gateway.ledger.postgres.session import Session
-    from tests.ledger.postgres.rounds import write_requests
-
-    write_requests(cast("Session", connection), items, now_ms)
+    commit_requests(connection, items, now_ms, KnownValues())

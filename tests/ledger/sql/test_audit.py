@@ -22,6 +22,7 @@ from gateway.ledger.sql.audit import (
     read_last_entry,
     write_checkpoint,
 )
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import MILLION, Price
@@ -29,29 +30,22 @@ from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, unix_ms
 from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement, void
 from tests.ledger.kit import read_spoiled
-from tests.ledger.sql.places import AnyBooks
-from tests.ledger.sql.requests import add_requests, make_item
-from tests.support.postgres import Cluster
+from tests.ledger.sql.places import BooksPlace, find_kinds, make_cases
+from tests.ledger.sql.requests import make_item
 
 KEPT_FROM_MS = (NOW_MS // DAY_MS + 2) * DAY_MS
 LATER_MS = KEPT_FROM_MS + DAY_MS
 """When a request was made that is kept."""
 DEARER = AppliedPrice(Price(MILLION, 0, 0, 0))
 SEARCHES = AppliedPrice(Price(0, 0, 0, 0, request=70, web_search=1000))
-TRIGGERS = {
-    "entries": ("entries_no_update", "entries_no_delete"),
-    "requests": ("requests_settle_once", "requests_no_delete"),
-    "codes": ("codes_end_once", "codes_no_delete"),
-    "orders": ("orders_keep_terms",),
-}
-"""The triggers that would hinder SQLite; PostgreSQL can let all triggers of a table rest."""
 
 
 @dataclass
 class Ledger:
     """A ledger that a test spoils, and that is as it was behind it."""
 
-    books: AnyBooks
+    place: BooksPlace
+    books: Books
 
     def find_problems(self, *, full: bool = True, kept_from_ms: int = 0) -> tuple[str, ...]:
         report = prove(self.books.connection, 0, full=full, kept_from_ms=kept_from_ms)
@@ -64,42 +58,27 @@ class Ledger:
 
     @contextmanager
     def spoiling(self) -> Iterator[None]:
-        self.run("BEGIN")
-        for table, triggers in TRIGGERS.items():
-            if isinstance(self.books, SqliteBooks):
-                self.run(*(f"DROP TRIGGER {name}" for name in triggers))
-            else:
-                self.run(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        self.place.begin_spoiling(self.books.connection)
         try:
             yield
         finally:
             self.run("ROLLBACK")
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=make_cases())
 def history(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ledger]:
-    if request.param == "sqlite":
-        path = tmp_path_factory.mktemp("history") / "gateway.db"
-        with SqliteBooks(path, create=True) as books:
-            assert isinstance(books.connection, sqlite3.Connection)
-            books.connection.create_function("end_period", 2, end_period)
-            make_history(books)
-            books.connection.execute("PRAGMA foreign_keys = OFF")
-            yield Ledger(books)
-        return
-    cluster: Cluster = request.getfixturevalue("postgres")
-    from gateway.ledger.postgres.books import PostgresBooks
-
-    url = cluster.make_database()
-    with PostgresBooks(url, create=True) as shared:
-        make_history(shared)
-        yield Ledger(shared)
-    cluster.drop_database(url)
+    kind = find_kinds()[request.param]
+    with (
+        kind.lend(request, tmp_path_factory.mktemp("history")) as place,
+        place.open(unix_ms, create=True) as books,
+    ):
+        make_history(place, books)
+        yield Ledger(place, books)
 
 
-def make_history(books: AnyBooks) -> None:
+def make_history(place: BooksPlace, books: Books) -> None:
     """Charge 70 three times, with bills of 60, the last of them later; void one; spend a budget; pay by card."""
     books.accounts.create("a", credit_nano=100_000)
     key, other = (key_id_of(create_key(books, "a")) for _ in range(2))
@@ -115,7 +94,7 @@ def make_history(books: AnyBooks) -> None:
     budget = books.budgets.create("a", "b", Allowance(10**6, "month"))
     span = find_span("month", now_ms)
     items[-1].hold.budget = Budget(budget.id, 1, "b", Allowance(10**6, "month"), Spending(span, 0))
-    add_requests(books.connection, items, now_ms)
+    place.add_requests(books.connection, items, now_ms)
     for price in (DEARER, SEARCHES):
         books.connection.execute("INSERT INTO prices VALUES (?, ?)", (price.id, price.text))
     made = keys.make_codes(books, amount_nano=9, count=1)

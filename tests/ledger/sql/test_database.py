@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeAlias
@@ -18,15 +16,13 @@ from gateway.ledger.records import (
     RepeatableRequest,
     StoredReply,
 )
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Connection
-from gateway.ledger.sqlite.books import SqliteBooks
-from gateway.process import find_version
-from gateway.times import unix_ms
 from tests.ledger.player import Clock
-from tests.ledger.sql.places import ONLY_SQLITE, AnyBooks, BooksPlace
+from tests.ledger.sql.places import ONLY_SQLITE, BooksPlace
 
 
-def test_a_change_inside_another_is_a_part_of_it(books: AnyBooks) -> None:
+def test_a_change_inside_another_is_a_part_of_it(books: Books) -> None:
     def change() -> None:
         with books.changing():
             books.accounts.suspend("a")
@@ -39,7 +35,7 @@ def test_a_change_inside_another_is_a_part_of_it(books: AnyBooks) -> None:
 
 
 def test_a_snapshot_sees_one_state_and_changes_nothing(
-    books: AnyBooks, place: BooksPlace, clock: Clock
+    books: Books, place: BooksPlace, clock: Clock
 ) -> None:
     with place.open(clock) as other:
         with books.snapshot():
@@ -50,7 +46,7 @@ def test_a_snapshot_sees_one_state_and_changes_nothing(
         assert books.accounts.read("a").suspended
 
 
-def test_failures_of_a_database_are_errors_of_the_ledger(books: AnyBooks) -> None:
+def test_failures_of_a_database_are_errors_of_the_ledger(books: Books) -> None:
     for use in (books.reading, books.snapshot, books.changing):
         with pytest.raises(LedgerError, match="nowhere") as error, use() as connection:
             connection.execute("SELECT * FROM nowhere")
@@ -59,7 +55,7 @@ def test_failures_of_a_database_are_errors_of_the_ledger(books: AnyBooks) -> Non
 
 
 def test_a_change_waits_for_others_as_long_as_told(
-    books: AnyBooks, place: BooksPlace, clock: Clock
+    books: Books, place: BooksPlace, clock: Clock
 ) -> None:
     books.wait_for_others(1)
     with place.open(clock) as other, other.changing(), pytest.raises(LedgerError, match="lock"):
@@ -68,38 +64,17 @@ def test_a_change_waits_for_others_as_long_as_told(
 
 
 @ONLY_SQLITE
-def test_a_long_statement_is_given_up(books: AnyBooks) -> None:
+def test_a_long_statement_is_given_up(books: Books) -> None:
     books.give_up_when(lambda: True)
     long = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
     with pytest.raises(LedgerError, match="interrupted"):
         books.read_number(long)
 
 
-def test_nodes_are_listed_until_they_leave(books: AnyBooks) -> None:
-    assert books.list_nodes() == []
-    if isinstance(books, SqliteBooks):
-        return
-    from gateway.ledger.postgres.nodes import leave, register
-    from gateway.ledger.postgres.session import Session
-
-    session = books.connection
-    assert isinstance(session, Session)
-    node, other = register(session), register(session)
-    assert len(books.list_nodes()) == 2
-    leave(session, other)
-    (found,) = books.list_nodes()
-    assert (found.host, found.pid) == (socket.gethostname(), os.getpid())
-    assert found.version == find_version()
-    assert found.since_ms == pytest.approx(unix_ms(), abs=60_000)
-    assert found.seen_ms == pytest.approx(found.since_ms, abs=1000)
-    leave(session, node)
-    assert books.list_nodes() == []
-
-
 REPEATABLE = RepeatableRequest("1", "/route", "key", b"r" * 32)
 
 
-def test_a_reply_is_kept_with_its_effect_or_not_at_all(books: AnyBooks) -> None:
+def test_a_reply_is_kept_with_its_effect_or_not_at_all(books: Books) -> None:
     def credit() -> StoredReply:
         books.entries.post("a", "credit", 5, note="")
         return StoredReply(201, b"reply")
@@ -120,7 +95,7 @@ def test_a_reply_is_kept_with_its_effect_or_not_at_all(books: AnyBooks) -> None:
     ("account_id", "route", "key"), [(2, "/route", "key"), (1, "/other", "key"), (1, "/route", "k")]
 )
 def test_an_idempotency_key_is_of_one_account_and_route(
-    books: AnyBooks, account_id: int, route: str, key: str
+    books: Books, account_id: int, route: str, key: str
 ) -> None:
     books.accounts.create("b", credit_nano=0, operator=False)
     books.replays.run_once(REPEATABLE, lambda: StoredReply(200, b"first"))
@@ -135,12 +110,12 @@ def test_an_idempotency_key_is_of_one_account_and_route(
 LetIn: TypeAlias = Callable[[Callable[[], object]], None]
 
 
-def texts(books: AnyBooks) -> list[str]:
+def texts(books: Books) -> list[str]:
     return [json.loads(due.body)["text"] for due in books.alerts.read_due(100)]
 
 
 @pytest.fixture
-def other(place: BooksPlace, books: AnyBooks, clock: Clock) -> Iterator[AnyBooks]:
+def other(place: BooksPlace, books: Books, clock: Clock) -> Iterator[Books]:
     """The books as another process has them open."""
     del books  # it has made the account
     with place.open(clock) as other:
@@ -148,7 +123,7 @@ def other(place: BooksPlace, books: AnyBooks, clock: Clock) -> Iterator[AnyBooks
 
 
 @pytest.fixture
-def let_in(books: AnyBooks, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> LetIn:
+def let_in(books: Books, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> LetIn:
     """Let another process act after the next look of these books, right before what they change."""
     own = books.changing
 
@@ -166,9 +141,9 @@ def let_in(books: AnyBooks, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Le
 
 @pytest.mark.parametrize("is_up", [False, True])
 def test_of_two_that_see_a_condition_one_tells(
-    books: AnyBooks, other: AnyBooks, clock: Clock, let_in: LetIn, *, is_up: bool
+    books: Books, other: Books, clock: Clock, let_in: LetIn, *, is_up: bool
 ) -> None:
-    def look(books: AnyBooks, *, is_up: bool) -> None:
+    def look(books: Books, *, is_up: bool) -> None:
         clock.now_ms += 1
         failing, working = ({}, {"p": "up"}) if is_up else ({"p": "down"}, {})
         books.alerts.follow("provider_failing", failing, working, ["webhook"])
@@ -181,9 +156,9 @@ def test_of_two_that_see_a_condition_one_tells(
 
 
 def test_of_two_that_see_a_balance_fall_one_tells(
-    books: AnyBooks, other: AnyBooks, clock: Clock, let_in: LetIn
+    books: Books, other: Books, clock: Clock, let_in: LetIn
 ) -> None:
-    def look(books: AnyBooks) -> None:
+    def look(books: Books) -> None:
         clock.now_ms += 1
         books.alerts.follow_balances(500, "USD", ["webhook"])
 

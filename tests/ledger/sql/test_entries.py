@@ -10,12 +10,13 @@ import pytest
 from gateway.ledger.call_records import sum_statement
 from gateway.ledger.order_records import Payment
 from gateway.ledger.records import EntryFilter, EntryKind, LedgerError, NotFound
+from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.entries import RUNS_OF_ALL
 from gateway.times import DAY_MS
 from tests.ledger.contract.kit import create_key, key_id_of, settlement
 from tests.ledger.player import Clock
-from tests.ledger.sql.places import AnyBooks
-from tests.ledger.sql.requests import add_requests, make_item
+from tests.ledger.sql.places import BooksPlace
+from tests.ledger.sql.requests import make_item
 from tests.support.rows import each_row
 
 FIRST: Final = 20_000
@@ -23,7 +24,7 @@ FIRST: Final = 20_000
 
 
 @pytest.fixture
-def moved(books: AnyBooks, clock: Clock) -> AnyBooks:
+def moved(books: Books, place: BooksPlace, clock: Clock) -> Books:
     """Move two balances before, in and behind the time."""
     key = key_id_of(create_key(books, "a"))
     for day, amount_nano in ((FIRST - 1, 7), (FIRST, 40), (FIRST + 29, 500), (FIRST + 30, 6000)):
@@ -31,12 +32,13 @@ def moved(books: AnyBooks, clock: Clock) -> AnyBooks:
         books.entries.credit("a", amount_nano)
         books.entries.correct("a", -1, note="n")
         ended = settlement(amount_nano // 2, ended_ms=clock.now_ms)
-        add_requests(books.connection, [make_item(1, key, clock.now_ms - 5, ended)], clock.now_ms)
+        made = make_item(1, key, clock.now_ms - 5, ended)
+        place.add_requests(books.connection, [made], clock.now_ms)
     books.accounts.create("b", credit_nano=9)
     return books
 
 
-def test_openings_and_movements_make_the_closings(moved: AnyBooks) -> None:
+def test_openings_and_movements_make_the_closings(moved: Books) -> None:
     before, inside, behind = (
         moved.statements.read(*days)
         for days in ((0, FIRST), (FIRST, FIRST + 30), (FIRST + 30, FIRST + 99))
@@ -55,7 +57,7 @@ def test_openings_and_movements_make_the_closings(moved: AnyBooks) -> None:
 
 @each_row("kind", RUNS_OF_ALL)
 def test_the_entries_of_all_accounts_are_those_of_each(
-    moved: AnyBooks, kind: EntryKind | None
+    moved: Books, kind: EntryKind | None
 ) -> None:
     each = [
         one
@@ -74,7 +76,7 @@ def test_the_entries_of_all_accounts_are_those_of_each(
     assert list(moved.entries.read_run(since, None, 99).entries) == inside
 
 
-def test_orders_are_kept_as_they_were_made(books: AnyBooks) -> None:
+def test_orders_are_kept_as_they_were_made(books: Books) -> None:
     order = books.orders.make("a", 500, "USD")
     books.orders.settle(Payment("cs_1", order.id, "paid", 500, "USD", "pi_1"))
     for sql in (

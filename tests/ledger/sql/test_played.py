@@ -15,16 +15,17 @@ from typing import Any, Final
 import pytest
 
 from gateway.ledger.sql import alerts, signins
+from gateway.ledger.sql.books import Books
 from tests.ledger.contract.kit import settlement
 from tests.ledger.player import NOTHING, Clock, Session, play_session, read_sessions
-from tests.ledger.sql.places import AnyBooks, BooksPlace
-from tests.ledger.sql.requests import add_requests, make_item
+from tests.ledger.sql.places import BooksPlace
+from tests.ledger.sql.requests import make_item
 
 SESSIONS: Final = read_sessions(Path(__file__).with_name("played"))
 
 
 class BooksSession(Session):
-    def __init__(self, books: AnyBooks, clock: Clock, place: BooksPlace) -> None:
+    def __init__(self, books: Books, clock: Clock, place: BooksPlace) -> None:
         super().__init__(books, clock)
         self._place, self._connection, self._clock = place, books.connection, clock
 
@@ -48,13 +49,13 @@ class BooksSession(Session):
         end = None if cost_nano is None else settlement(cost_nano, ended_ms=now_ms)
         item = make_item(1, key_id, self._clock(), end)
         item.hold.admission = replace(item.hold.admission, model=model)
-        add_requests(self._connection, [item], now_ms)
+        self._place.add_requests(self._connection, [item], now_ms)
         return item.hold.admission.request_id
 
 
 @pytest.mark.parametrize("name", SESSIONS)
 async def test_a_session_goes_as_it_is_written(
-    books: AnyBooks, clock: Clock, place: BooksPlace, monkeypatch: pytest.MonkeyPatch, name: str
+    books: Books, clock: Clock, place: BooksPlace, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     numbers = count(1)
     monkeypatch.setattr(signins, "MAX_SESSIONS", 3)

@@ -1,0 +1,324 @@
+"""Nodes: each process that serves has a row, whose epoch it names in every transaction.
+
+What a node counts beside the books is written in a transaction of its own.
+
+Between its rounds a node looks for changes of others, dead nodes and months. Transactions become
+visible in another order than their rows were numbered in. So a look for changes goes back to the
+oldest transaction that was under way at the look before, and leaves out what it has seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+import psycopg
+from psycopg import errors
+
+from gateway.extras.postgres.schema import SILENCE_SECONDS, open_session
+from gateway.extras.postgres.session import (
+    NOW,
+    Session,
+    commit_at_end,
+    connect,
+    describe,
+    explain,
+    snapshot,
+)
+from gateway.ledger.records import LedgerError, NodeView
+from gateway.ledger.serving.memory import Snapshot
+from gateway.ledger.serving.queue import Observations
+from gateway.ledger.sql.alerts import Row, write_observations
+from gateway.ledger.sql.database import Connection
+from gateway.ledger.sql.rows import read_all, read_changed
+from gateway.process import find_version
+
+TAKEN_OVER: Final = "GW001"
+BOOKS_KEPT: Final = "GW003"
+"""SQLSTATEs of `enter_as`."""
+
+_REGISTER: Final = (
+    "INSERT INTO nodes (host, pid, version, steady_at) SELECT ?, ?, ?, coalesce(min(steady_at),"
+    " clock_timestamp()) FROM nodes"
+    " WHERE ended_at IS NULL AND seen_at > clock_timestamp() - INTERVAL '2 s' RETURNING id, epoch"
+)
+"""A node that joins others learns from them since when the database has been reachable."""
+_BEAT: Final = "SELECT beat(?)"
+_RENEW: Final = "SELECT renew_epoch(?, ?)"
+_LOOK_AROUND: Final = "SELECT * FROM look_around(?, ?, make_interval(secs => ?))"
+_TAKE_OVER: Final = "SELECT * FROM take_over(?, ?, ?, make_interval(secs => ?))"
+_LEAVE: Final = "SELECT leave(?, ?)"
+_FIND: Final = (
+    "SELECT pid FROM nodes WHERE host = ? AND ended_at IS NULL"
+    " AND seen_at > clock_timestamp() - make_interval(secs => ?) ORDER BY id DESC LIMIT 1"
+)
+
+_LIST: Final = """
+    SELECT host, pid, version, CAST(extract(epoch FROM started_at) * 1000 AS BIGINT),
+        CAST(extract(epoch FROM seen_at) * 1000 AS BIGINT)
+    FROM nodes WHERE ended_at IS NULL ORDER BY id
+"""
+
+
+class TakenOver(LedgerError):
+    """Another node has taken this one for dead, and interrupted its requests."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A process among those that serve."""
+
+    id: int
+    epoch: int
+    """Raised by `renew`, and by whoever takes it over."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadNode:
+    """A node whose requests were interrupted."""
+
+    id: int
+    host: str
+    pid: int
+    interrupted: int
+
+
+def register(session: Session) -> Node:
+    row = session.execute(_REGISTER, (socket.gethostname(), os.getpid(), find_version())).fetchone()
+    assert row is not None
+    return Node(*row)
+
+
+def renew(session: Session, node: Node) -> None:
+    """Take the next epoch on a new connection, so that nothing sent on the last one is committed late.
+
+    A round that is under way still is cancelled; if it does not end, this fails. Meanwhile others are
+    told that the node lives. Raises psycopg.Error, of `TAKEN_OVER` too.
+    """
+    session.execute(_BEAT, (node.id,))
+    node.epoch += 1  # if this has no answer, the next one raises it further
+    session.execute(_RENEW, (node.id, node.epoch))
+
+
+def look_around(session: Session, node: Node, silence_seconds: float) -> Iterator[DeadNode]:
+    """Note that this node lives, and interrupt the requests of dead nodes.
+
+    Nodes that died are found for as long as this one was seen without a break. Rows that another program
+    has locked are left for the next time.
+    """
+    values = (node.id, node.epoch, f"{silence_seconds:f}")
+    for (silent_id,) in session.execute(_LOOK_AROUND, values):
+        with suppress(errors.LockNotAvailable):
+            taken = (node.id, node.epoch, silent_id, f"{silence_seconds:f}")
+            for row in session.execute(_TAKE_OVER, taken):
+                yield DeadNode(silent_id, *row)
+
+
+def leave(session: Session, node: Node) -> None:
+    """End this node; what it left pending is interrupted."""
+    session.execute(_LEAVE, (node.id, node.epoch))
+
+
+def list_nodes(session: Session) -> list[NodeView]:
+    """Return the nodes that have neither left nor been taken for dead."""
+    return [NodeView(*row) for row in session.execute(_LIST)]
+
+
+def find_server(url: str) -> int | None:
+    """Return the process of a node of this host that serves. Raises LedgerError."""
+    with closing(open_session(url)) as session:
+        try:
+            row = session.execute(_FIND, (socket.gethostname(), SILENCE_SECONDS)).fetchone()
+        except psycopg.Error as error:
+            raise explain(url, error) from error
+    return None if row is None else int(row[0])
+
+
+ASIDE_WAIT_MS: Final = 50
+"""Longer than other nodes take to write the same sums."""
+
+
+def write_aside(session: Session, observed: Observations, now_ms: int) -> None:
+    """Add the sums to what is stored; a crash of the server may lose the last of them.
+
+    Rounds wait for this, so it waits for nobody.
+    """
+    settings = f"SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = {ASIDE_WAIT_MS}"
+    with commit_at_end(session, settings):
+        write_observations(session, observed, now_ms, _insert_rows)
+
+
+def _insert_rows(connection: Connection, sql: str, rows: Sequence[Row]) -> None:
+    if rows:  # in one order, so that nodes which write the same sums do not wait for each other
+        marks = "(" + ", ".join("?" * len(rows[0])) + ")"
+        connection.executemany(sql.replace("VALUES", f"VALUES {marks}"), sorted(rows, key=repr))
+
+
+log = logging.getLogger("gateway.ledger")
+
+_OLDEST: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
+_CHANGED: Final = f"""
+    SELECT pg_snapshot_xmin(pg_current_snapshot())::text, {NOW}, (
+        SELECT json_agg(json_build_array(seq, kind, id) ORDER BY seq)
+        FROM changes WHERE xid >= CAST(? AS xid8)
+    )
+"""  # noqa: S608 - built from constants
+WAIT_MS: Final = 300
+"""How long a look, or a change of months, waits for tables that somebody has locked: rounds wait behind
+it. It is less than the second after which a server looks for deadlocks."""
+NOTIFY_SECONDS: Final = 0.5
+"""How often the listener's thread looks whether it is over."""
+RETRY_SECONDS: Final = 1.0
+"""The pause before the listener connects again: polls find changes meanwhile."""
+LOOK_SECONDS: Final = 0.5
+"""How often a node says that it lives, and looks for dead ones."""
+HOUR_SECONDS: Final = 3600.0
+"""How often months are made and old rows forgotten."""
+MONTHS_AHEAD: Final = 2
+"""Months that have their partitions before they begin: an upkeep that fails has time."""
+_FORGET: Final = (
+    "DELETE FROM changes WHERE made_at < clock_timestamp() - INTERVAL '30 days'",
+    "DELETE FROM nodes WHERE ended_at < clock_timestamp() - INTERVAL '30 days'",
+)
+"""A node that was cut off, and that nobody took over, reads what was changed meanwhile."""
+
+
+class ChangeFeed:
+    """Reads `changes` on the thread of its connection."""
+
+    def __init__(self) -> None:
+        self._oldest = "0"
+        """The oldest transaction that was under way at the last look."""
+        self._seen: frozenset[int] = frozenset()
+
+    def read_all(self, session: Session, now_ms: int) -> Snapshot:
+        """Read all accounts and live keys."""
+        # Before the snapshot: a change in between is read twice rather than missed.
+        (oldest,) = session.execute(_OLDEST).fetchone() or ("0",)
+        self._oldest, self._seen = oldest, frozenset()
+        with snapshot(session):
+            return read_all(session, now_ms)
+
+    def poll(self, session: Session) -> Snapshot | None:
+        """Return what was changed since the last look, if anything was; learn the time."""
+        oldest, array = session.execute_timed(_CHANGED, (self._oldest,))
+        changed = orjson.loads(array) if array else []
+        fresh = [(kind, id_) for seq, kind, id_ in changed if seq not in self._seen]
+        found = None
+        if fresh:
+            with commit_at_end(session, f"SET LOCAL lock_timeout = {WAIT_MS}"):
+                found = read_changed(session, fresh)
+        # Set only now, so that after a failure the next look begins at the same place.
+        self._oldest, self._seen = oldest, frozenset(seq for seq, _, _ in changed)
+        return found
+
+
+class Listener:
+    """A thread that calls `tell` after changes; it connects again when its connection breaks.
+
+    LISTEN needs a session that lasts, which PgBouncer does not give in transaction mode. Without
+    notifications, the node's polls find the changes.
+    """
+
+    def __init__(self, url: str, tell: Callable[[], None]) -> None:
+        self._url = url
+        self._tell = tell
+        self._over = threading.Event()
+        # A daemon, so that the end of the process does not wait for it to connect.
+        self._thread = threading.Thread(target=self._run, name="ledger-listener", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; it takes up to `NOTIFY_SECONDS` to notice."""
+        self._over.set()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            try:
+                session = connect(self._url)
+                try:
+                    self._listen(session)
+                finally:
+                    session.close()
+            except (psycopg.Error, LedgerError):
+                self._over.wait(RETRY_SECONDS)  # the writer's connection says what is wrong
+
+    def _listen(self, session: Session) -> None:
+        session.run("LISTEN gateway_changes")
+        self._tell()  # of what was missed meanwhile
+        while not self._over.is_set():
+            for _ in session.driver.notifies(timeout=NOTIFY_SECONDS, stop_after=1):
+                self._tell()
+
+
+class Upkeep:
+    """The upkeep by each node: dead nodes taken over, months made and dropped, changes deleted.
+
+    Only the store touches it, on its thread.
+
+    A failure to take over raises psycopg.Error. A failure of the hourly work is logged, unless the
+    connection broke, and tried again an hour later.
+    """
+
+    def __init__(self, node: Node, retention_months: int, *, silence_seconds: float) -> None:
+        self._node = node
+        self._silence_seconds = silence_seconds
+        self._retention_months = retention_months
+        self._look_due: float = 0
+        self._hourly_due: float = 0
+
+    def run(self, session: Session) -> None:
+        now = time.monotonic()
+        if now >= self._look_due:
+            self._look_due = now + LOOK_SECONDS
+            self._look_around(session)
+        if now >= self._hourly_due:
+            self._hourly_due = now + HOUR_SECONDS
+            try:
+                self._forget(session)
+                self._keep_months(session)
+            except psycopg.Error as error:
+                if session.is_broken:
+                    raise
+                log.warning(
+                    "months could not be made or dropped, or old rows deleted: %s", describe(error)
+                )
+
+    def _look_around(self, session: Session) -> None:
+        for dead in look_around(session, self._node, self._silence_seconds):
+            log.warning(
+                "node %d (process %d on %s) is gone: %d requests in flight are interrupted and"
+                " charged 0; `audit` lists them",
+                dead.id,
+                dead.pid,
+                dead.host,
+                dead.interrupted,
+            )
+
+    def _keep_months(self, session: Session) -> None:
+        self._change_months(session, "SELECT make_months(now(), ?)", MONTHS_AHEAD)
+        if self._retention_months:
+            sql = "SELECT drop_months(now(), ?)"
+            if dropped := self._change_months(session, sql, self._retention_months):
+                log.info(
+                    "months whose requests were dropped, as retention_months says: %d", dropped
+                )
+
+    def _change_months(self, session: Session, sql: str, months: int) -> int:
+        """Change the tables, unless somebody reads them for long: rounds would wait behind this."""
+        with commit_at_end(session, f"SET LOCAL lock_timeout = {WAIT_MS}"):
+            (changed,) = session.execute(sql, (months,)).fetchone() or (0,)
+        return int(changed)
+
+    def _forget(self, session: Session) -> None:
+        for statement in _FORGET:
+            with commit_at_end(session, f"SET LOCAL lock_timeout = {WAIT_MS}"):
+                session.execute(statement)

@@ -1,0 +1,83 @@
+"""Opens databases, as `ledger.opening` asks for it. PostgreSQL's driver may not be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.extras.postgres.urls import read_url
+from gateway.ledger.records import AuditReport, DatabaseUrl, LedgerError, MoveRecord
+from gateway.ledger.sql.books import Books
+
+if TYPE_CHECKING:
+    from gateway.ledger.serving.ledger import ServingLedger
+
+__all__ = ["make_opener", "read_url"]
+
+
+@contextmanager
+def _need_driver() -> Iterator[None]:
+    """If PostgreSQL's driver is missing, say how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "psycopg":
+            raise
+        raise LedgerError(
+            "[storage] url needs PostgreSQL's driver: pip install 'gateway[postgres]'"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseOpener:
+    url: str
+
+    def open_ledger(
+        self,
+        *,
+        clock: Callable[[], int],
+        commit_seconds: float,
+        tell: Callable[[str], None],
+        retention_months: int,
+    ) -> AbstractAsyncContextManager[ServingLedger]:
+        with _need_driver():
+            from gateway.extras.postgres.serving import open_postgres
+
+        return open_postgres(
+            self.url,
+            clock=clock,
+            commit_seconds=commit_seconds,
+            tell=tell,
+            retention_months=retention_months,
+        )
+
+    def check_ledger(self) -> bool:
+        """Also refuse settings, such as `fsync = off`, that can lose what was committed."""
+        with _need_driver():
+            from gateway.extras.postgres.schema import check_database
+
+        return check_database(self.url) and self.find_server() is not None
+
+    def open_books(self, *, create: bool, clock: Callable[[], int]) -> Books:
+        with _need_driver():
+            from gateway.extras.postgres.books import PostgresBooks
+
+        return PostgresBooks(self.url, create=create, clock=clock)
+
+    def make_ledger(self, version: int, records: Iterable[MoveRecord], now_ms: int) -> AuditReport:
+        with _need_driver():
+            from gateway.extras.postgres import books
+
+        return books.make_ledger(self.url, version, records, now_ms)
+
+    def find_server(self) -> int | None:
+        with _need_driver():
+            from gateway.extras.postgres import nodes
+
+        return nodes.find_server(self.url)
+
+
+def make_opener(url: DatabaseUrl) -> DatabaseOpener:
+    return DatabaseOpener(url.value)

@@ -1,0 +1,235 @@
+"""The tables and functions of a database: made, checked, and migrated to this version; and its audit.
+
+The audit proves the books, and the holds, while several nodes share the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from gateway.extras.postgres.session import (
+    NOW,
+    Session,
+    commit_at_end,
+    connect,
+    explain,
+    snapshot,
+    transaction,
+)
+from gateway.extras.postgres.urls import show_url
+from gateway.ledger.records import AuditReport, LedgerError, LedgerMissing
+from gateway.ledger.sql import audit
+
+VERSION: Final = 6
+"""The version of the tables and functions, kept in `schema_version`."""
+TABLES: Final = ("tables.sql", "requests.sql", "rules.sql", "nodes.sql")
+"""The scripts of a new database."""
+UPGRADES: Final = {2: "from_2.sql", 3: "from_3.sql", 4: "from_4.sql", 5: "from_5.sql"}
+"""Scripts by the version that they upgrade to the next one."""
+FUNCTIONS: Final = (
+    "periods.sql", "sums.sql", "rates.sql", "settle.sql", "admit.sql", "rounds.sql", "lives.sql",
+    "months.sql",
+)  # fmt: skip
+"""Made anew by every upgrade."""
+WORKS_SINCE: Final = 6
+"""The oldest version of this program that can serve from the present schema: an older one reads a
+table that is not there any more, and takes a person's password for the account's own."""
+SHAPE: Final = 15
+"""The version of the SQLite schema that has the same tables and columns: ledgers of it can move."""
+SILENCE_SECONDS: Final = 5
+"""A node that was not seen for this long is dead. Nodes report twice a second."""
+NOTICE_SECONDS: Final = SILENCE_SECONDS / 2
+"""A node gives a round up after this time and connects again, so that it is seen in the other half."""
+OLDEST_SERVER: Final = 130_000
+"""PostgreSQL 13: functions of snapshots and 64-bit transaction ids."""
+
+_SERVES: Final = (
+    "SELECT EXISTS (SELECT 1 FROM nodes WHERE ended_at IS NULL"
+    " AND seen_at > clock_timestamp() - make_interval(secs => ?))"
+)
+_SCHEMA_LOCK: Final = "SELECT pg_advisory_xact_lock(4742, 0)"
+
+
+def open_session(url: str, *, create: bool = False) -> Session:
+    """Connect to a database of the present schema; its clock knows the time.
+
+    Raises:
+        LedgerMissing: the database has no ledger, and `create` is False.
+        LedgerError: it cannot be used; the text says why.
+    """
+    with ExitStack() as until_ready:
+        session = connect(url)
+        until_ready.callback(session.close)
+        _check_server(session, url)
+        try:
+            if _read_version(session, url) < VERSION:
+                _migrate(session, url, create=create)
+        except psycopg.Error as error:
+            raise explain(url, error) from error
+        until_ready.pop_all()
+    return session
+
+
+def _check_server(session: Session, url: str) -> None:
+    if session.driver.info.server_version < OLDEST_SERVER:
+        raise LedgerError(f"{show_url(url)}: PostgreSQL 13 or newer is needed")
+
+
+def check_database(url: str) -> bool:
+    """Return whether the database has a ledger of the present schema; nothing is made or changed.
+
+    Raises:
+        LedgerError: it cannot be used, or one of its settings can lose what was committed.
+    """
+    with closing(connect(url)) as session:
+        try:
+            for problem in find_lossy_settings(session):
+                raise LedgerError(f"{show_url(url)}: {problem}")
+            return _read_version(session, url) >= VERSION
+        except psycopg.Error as error:
+            raise explain(url, error) from error
+
+
+def find_lossy_settings(session: Session) -> Iterator[str]:
+    """Yield what is wrong with each setting that can lose what was committed."""
+    for name in ("fsync", "full_page_writes", "synchronous_commit"):
+        (value,) = session.execute(f"SHOW {name}").fetchone() or ("",)
+        if value == "off":
+            yield f"its setting {name} is off, so a crash loses what was committed; set {name} = on"
+
+
+def _read_version(session: Session, url: str) -> int:
+    """Return the version of the schema, 0 for none. Raises LedgerError if it is too new or too old."""
+    (table, others) = session.execute_timed(
+        f"SELECT to_regclass('schema_version'), {NOW}, to_regclass('accounts')"
+    )
+    if table is None:
+        if others is not None:
+            raise LedgerError(
+                f"{show_url(url)}: not a ledger, but another program's database; make one for"
+                " the gateway alone"
+            )
+        return 0
+    version, works_since = session.execute(
+        "SELECT version, works_since FROM schema_version"
+    ).fetchone() or (0, 0)
+    if 0 < version < min(UPGRADES):
+        raise LedgerError(
+            f"{show_url(url)}: schema version {version} is older than this gateway can upgrade"
+            f" ({min(UPGRADES)}); start the gateway of the version between once"
+        )
+    if works_since > VERSION:
+        raise LedgerError(
+            f"{show_url(url)}: schema version {version} is newer than this gateway knows"
+            f" ({VERSION}); run a newer gateway, or restore the"
+            " backup from before its upgrade"
+        )
+    return int(version)
+
+
+def _migrate(session: Session, url: str, *, create: bool) -> None:
+    """Run the missing scripts in one transaction; a second node then finds it done."""
+    with commit_at_end(session, _SCHEMA_LOCK):
+        version = _read_version(session, url)  # again, now that nobody else migrates
+        if version == 0 and not create:
+            raise LedgerMissing(
+                f"{show_url(url)}: it has no ledger yet; start the gateway, or add an account"
+            )
+        if version < VERSION:
+            if version:
+                _require_no_nodes(session, url)
+            upgrades = [UPGRADES[one] for one in range(version, VERSION)] if version else TABLES
+            for script in (*upgrades, *FUNCTIONS):
+                run_script(session, script)
+            # With the tables in one transaction; whoever opens the database meanwhile waits at the lock.
+            session.execute("DELETE FROM schema_version")
+            session.execute(
+                "INSERT INTO schema_version (version, works_since) VALUES (?, ?)",
+                (VERSION, WORKS_SINCE),
+            )
+            session.execute("SELECT make_months(now(), 2)")
+
+
+def is_served(session: Session) -> bool:
+    """Return whether a gateway serves from the database."""
+    found = session.execute(_SERVES, (f"{SILENCE_SECONDS:f}",)).fetchone()
+    return found == (True,)
+
+
+def _require_no_nodes(session: Session, url: str) -> None:
+    """Raise LedgerError if a gateway serves, which must be one of the version before."""
+    if is_served(session):
+        raise LedgerError(
+            f"{show_url(url)}: gateways of an older version serve from it; stop them all first,"
+            " as the database is upgraded"
+        )
+
+
+def run_script(session: Session, name: str) -> None:
+    session.run(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+_HELD: Final = """
+    SELECT {table}.id, {table}.{sum}, coalesce(pending.amount_nano, 0)
+    FROM {table} LEFT JOIN (
+        SELECT {column}, sum({amount}) AS amount_nano
+        FROM requests JOIN (SELECT id, origin_id FROM keys) AS used ON used.id = key_id
+        WHERE state = 'pending' GROUP BY 1
+    ) AS pending ON pending.{column} = {table}.id
+    WHERE {table}.{sum} <> coalesce(pending.amount_nano, 0)
+"""
+_SUMS: Final = (
+    ("held_nano", "hold_nano", "held is {1}, its pending requests hold {2} nano-units"),
+    ("unheld_nano", "unheld_nano", "not held is {1}, its pending requests say {2} nano-units"),
+)
+"""Sums of pending requests, the column that is summed, and the complaint."""
+_SCOPES: Final = (
+    ("account", "accounts", "account_id"),
+    ("key", "keys", "origin_id"),
+    ("budget", "budgets", "budget_id"),
+)
+
+
+CHECKS: Final = (
+    *(
+        audit.Check(
+            _HELD.format(table=table, column=column, sum=total, amount=amount),
+            f"{what} {{0}}: {complaint}",
+        )
+        for what, table, column in _SCOPES
+        for total, amount, complaint in _SUMS
+    ),
+    *audit.read_checks(__file__),
+)
+
+
+def run_audit(session: Session, *, full: bool, now_ms: int) -> AuditReport:
+    """Prove everything, or only entries and balances since the last checkpoint (at the start).
+
+    A success becomes the next checkpoint. Other nodes go on meanwhile. Raises psycopg.Error.
+    """
+    with transaction(session):  # no round is under way: later entries have later numbers
+        last = audit.read_last_entry(session)
+    # What is committed between the two is proven, but the checkpoint does not reach so far.
+    with snapshot(session):
+        report = prove_books(session, 0 if full else audit.read_checkpoint(session), full=full)
+    if report.ok:
+        with transaction(session):
+            audit.write_checkpoint(session, last, now_ms)
+    return report
+
+
+_KEPT_FROM: Final = "SELECT coalesce(max(kept_from_ms), 0) FROM retention"
+
+
+def prove_books(session: Session, since: int, *, full: bool) -> AuditReport:
+    """Prove the entries after one, or everything, in the caller's transaction."""
+    (kept_from_ms,) = session.execute(_KEPT_FROM).fetchone() or (0,)
+    return audit.prove(
+        session, since, full=full, kept_from_ms=int(kept_from_ms), more_checks=CHECKS
+    )

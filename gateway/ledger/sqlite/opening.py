@@ -1,0 +1,53 @@
+"""Opens a file, as `ledger.opening` asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.ledger.records import AuditReport, MoveRecord
+from gateway.ledger.sql.books import Books
+
+if TYPE_CHECKING:
+    from gateway.ledger.serving.ledger import ServingLedger
+
+
+@dataclass(frozen=True, slots=True)
+class FileOpener:
+    path: Path
+
+    def open_ledger(
+        self,
+        *,
+        clock: Callable[[], int],
+        commit_seconds: float,
+        tell: Callable[[str], None],
+        retention_months: int,
+    ) -> AbstractAsyncContextManager[ServingLedger]:
+        from gateway.ledger.sqlite.serving import open_sqlite
+
+        del retention_months  # a file keeps all requests
+        return open_sqlite(self.path, clock=clock, commit_seconds=commit_seconds, tell=tell)
+
+    def check_ledger(self) -> bool:
+        from gateway.ledger.sqlite.schema import check_file
+
+        return check_file(self.path)
+
+    def open_books(self, *, create: bool, clock: Callable[[], int]) -> Books:
+        from gateway.ledger.sqlite.books import SqliteBooks
+
+        return SqliteBooks(self.path, create=create, clock=clock)
+
+    def make_ledger(self, version: int, records: Iterable[MoveRecord], now_ms: int) -> AuditReport:
+        from gateway.ledger.sqlite import books
+
+        return books.make_ledger(self.path, version, records, now_ms)
+
+    def find_server(self) -> int | None:
+        from gateway.ledger.sqlite import files
+
+        return files.find_server(self.path)
