@@ -51,7 +51,7 @@ class FakeConnection:
 
     def __init__(self) -> None:
         self.body_reads = 0
-        self.paused = False
+        self.reads = True
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def fail(self, error: Exception) -> None:
@@ -124,9 +124,9 @@ class FakeRoute:
             if self.stopped:
                 return
             if not proceed:
-                connection.paused = True
+                connection.reads = False
                 await receiver.unblock()
-                connection.paused = False
+                connection.reads = True
         if self.dice.random() < 0.08:
             raise UpstreamError("broke off")
         await connection.sleep(0.0)
@@ -226,8 +226,8 @@ class FakeSink:
             self._stalled_since = None
         raise ConnectionResetError
 
-    def tick(self, now: float, *, mid_event: bool) -> None:  # noqa: ARG002 - no long events here
-        since = self._stalled_since
+    def tick(self, *, mid_event: bool) -> None:  # noqa: ARG002 - no long events here
+        since, now = self._stalled_since, self._loop.time()
         if since is not None:
             if now - since >= STALL_SECONDS:
                 self.leave()
