@@ -117,6 +117,7 @@ def test_a_node_that_finds_an_account_makes_none(
 def test_the_first_key_is_where_the_service_may_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: str, folder: str, place: str
 ) -> None:
+    stand_in(monkeypatch, tmp_path / "shared.db")
     monkeypatch.setenv("STATE_DIRECTORY", folder and f"{tmp_path}/{folder}")
     assert find_key_file(load(tmp_path, f"[storage]\n{storage}\n")) == tmp_path / place
 

@@ -17,6 +17,7 @@ books     implements `Books`; every row as records, and a ledger made of them
 nodes     the processes that serve, and what they count beside the books; what others changed, of
           which a node hears or which it finds; dead nodes, and months
 serving   opens a `ServingLedger` on it: connects, proves, loads, registers the node; reads receipts
+shared    holds that are stored at once, declined ones, locked accounts: a `ServingLedger` of several
 store     carries out rounds; connects again when the database was away
 messages  a round's items as JSON, and its answer; one statement on the event loop, without a thread
 

@@ -20,10 +20,11 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
 from gateway.errors import GatewayError
+from gateway.extras.postgres.shared import SharedReport
 from gateway.ledger import key_records
 from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.serving.memory import Lack, refuse_funds
-from gateway.ledger.serving.queue import Item, Report
+from gateway.ledger.serving.queue import Item
 from gateway.ledger.sql.rows import write_end
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def find_spendings(answer: RoundAnswer, items: Iterable[Item]) -> dict[int, key_
     }
 
 
-def note_spent(item: Item, declined: Declined, report: Report) -> None:
+def note_spent(item: Item, declined: Declined, report: SharedReport) -> None:
     """Report the sums behind a refusal, so that the next request is refused without asking."""
     hold = item.hold
     report.balances_nano[hold.account.id] = declined.balance_nano

@@ -21,6 +21,7 @@ from gateway.errors import LedgerUnavailable
 from gateway.extras.postgres import schema
 from gateway.extras.postgres.nodes import ChangeFeed, Listener, Node, Upkeep, leave, register
 from gateway.extras.postgres.session import Session, connect, explain, find_clock
+from gateway.extras.postgres.shared import SharedLedger
 from gateway.extras.postgres.store import PostgresStore
 from gateway.extras.postgres.urls import show_url
 from gateway.ledger.base import COMMIT_SECONDS
@@ -65,7 +66,7 @@ async def open_postgres(
     upkeep = Upkeep(node, retention_months, silence_seconds=silence_seconds)
     store = PostgresStore(url, session, node, feed, upkeep, clock=clock)
     reader = PostgresReader(url)
-    ledger = ServingLedger(
+    ledger = SharedLedger(
         store, memory, reader, clock, commit_seconds,
         hang_seconds=min(notice_seconds, commit_seconds),
     )  # fmt: skip

@@ -22,17 +22,11 @@ from psycopg import errors
 from gateway.extras.postgres import messages, nodes
 from gateway.extras.postgres.schema import open_session
 from gateway.extras.postgres.session import Session, describe
+from gateway.extras.postgres.shared import SharedReport
 from gateway.ledger.base import Account
 from gateway.ledger.records import LedgerError
 from gateway.ledger.serving.memory import Snapshot, make_void
-from gateway.ledger.serving.queue import (
-    Item,
-    NotPendingError,
-    Observations,
-    ObservingEnd,
-    Report,
-    RoundEnd,
-)
+from gateway.ledger.serving.queue import Item, NotPendingError, Observations, ObservingEnd, RoundEnd
 from gateway.tasks import spawn
 
 log = logging.getLogger("gateway.ledger")
@@ -59,8 +53,6 @@ class UnknownError(Exception):
 class PostgresStore:
     """Carries out the rounds of one node."""
 
-    is_shared = True
-    takes_back = True
     log_bytes = 0
     """PostgreSQL looks after its log itself."""
 
@@ -154,8 +146,8 @@ class PostgresStore:
     def _write_aside(self, observed: Observations) -> None:
         nodes.write_aside(self._connect(), observed, self._clock())
 
-    async def _work(self, items: Sequence[Item], *, polls: bool) -> Report:
-        report = Report()
+    async def _work(self, items: Sequence[Item], *, polls: bool) -> SharedReport:
+        report = SharedReport()
         try:
             if polls or self._session.is_broken:
                 report.snapshot = await self._block(self._look)
@@ -171,7 +163,7 @@ class PostgresStore:
         self._upkeep.run(session)
         return self._feed.poll(session)
 
-    async def _commit_all(self, items: Sequence[Item], report: Report) -> None:
+    async def _commit_all(self, items: Sequence[Item], report: SharedReport) -> None:
         """Commit free accounts' items together, then items that were locked at the last try."""
         locked = [item for item in items if item.hold.account in self._locked]
         if locked:
@@ -181,7 +173,7 @@ class PostgresStore:
         await self._commit_steps(locked, report, apart=True)
 
     async def _commit_steps(
-        self, items: Sequence[Item], report: Report, *, apart: bool = False
+        self, items: Sequence[Item], report: SharedReport, *, apart: bool = False
     ) -> None:
         """Settle and admit; requests that came and ended since the last round take another one."""
         await self._commit(items, report, apart=apart)
@@ -198,7 +190,7 @@ class PostgresStore:
     async def _commit(
         self,
         items: Sequence[Item],
-        report: Report,
+        report: SharedReport,
         *,
         are_admitted: bool = False,
         apart: bool = False,
@@ -237,7 +229,7 @@ class PostgresStore:
             await self._report_settlements(_free(ended, report), answer, report)
 
     def _note_locks(
-        self, items: Sequence[Item], answer: messages.RoundAnswer, report: Report
+        self, items: Sequence[Item], answer: messages.RoundAnswer, report: SharedReport
     ) -> None:
         if not (answer.locked or self._locked):
             return
@@ -286,7 +278,7 @@ class PostgresStore:
         return answer
 
     def _report_admissions(
-        self, asked: Sequence[Item], answer: messages.RoundAnswer, report: Report
+        self, asked: Sequence[Item], answer: messages.RoundAnswer, report: SharedReport
     ) -> None:
         report.in_full.extend(item for item in asked if item.request_id in answer.in_full)
         for item in asked:
@@ -302,7 +294,7 @@ class PostgresStore:
                 self._in_doubt.discard(item.request_id)
 
     async def _report_settlements(
-        self, ended: Sequence[Item], answer: messages.RoundAnswer, report: Report
+        self, ended: Sequence[Item], answer: messages.RoundAnswer, report: SharedReport
     ) -> None:
         report.balances_nano.update(answer.balances_nano)
         report.spent_nano.update(answer.spent_nano)
@@ -324,7 +316,9 @@ class PostgresStore:
                 )
             self._in_doubt.discard(item.request_id)
 
-    async def _was_settled(self, item: Item, answer: messages.RoundAnswer, report: Report) -> bool:
+    async def _was_settled(
+        self, item: Item, answer: messages.RoundAnswer, report: SharedReport
+    ) -> bool:
         """Return whether an earlier round settled it; take back what was withdrawn since."""
         other, end = answer.others.get(item.request_id), item.settlement
         if other is None or end is None:
@@ -339,7 +333,7 @@ class PostgresStore:
             )
         return True
 
-    def _note_failure(self, error: Exception, report: Report) -> None:
+    def _note_failure(self, error: Exception, report: SharedReport) -> None:
         """Report an outage, or that this node is over; a new connection may lead to another server."""
         if isinstance(error, psycopg.Error) and error.sqlstate == nodes.TAKEN_OVER:
             report.ended = nodes.TakenOver(
@@ -356,7 +350,7 @@ class PostgresStore:
             self._session.close()
 
 
-def _free(items: Sequence[Item], report: Report) -> Sequence[Item]:
+def _free(items: Sequence[Item], report: SharedReport) -> Sequence[Item]:
     """Leave out the items of locked accounts."""
     if not report.locked:
         return items

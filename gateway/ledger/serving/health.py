@@ -12,7 +12,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -32,13 +32,6 @@ less."""
 
 REPEAT_SECONDS: Final = 60
 """How long a logged state is not logged again, however often it comes and goes."""
-
-MOST_LISTED: Final = 20
-"""Accounts in a log line."""
-LOCKED: Final = (
-    "another program has locked rows of accounts, whose requests wait; all others go on: %s. Look for"
-    " it in pg_stat_activity"
-)
 
 
 class States:
@@ -68,7 +61,6 @@ class Health:
 
     def __init__(self) -> None:
         self._states = States("works")
-        self._locks = States("free")
         self.writable = True
         self.should_pause = False
         """False if the next try may work at once: other programs' locks are short."""
@@ -105,15 +97,6 @@ class Health:
         self.writable = False
         words = "a commit has been under way for %s s"
         self._states.note("fails", now_seconds, log.error, words, seconds)
-
-    def note_locks(self, accounts: Sequence[str], now_seconds: float) -> None:
-        """Note the accounts that another program has locked."""
-        if accounts:
-            named = ", ".join(accounts[:MOST_LISTED])
-            self._locks.note("locked", now_seconds, log.warning, LOCKED, named)
-        else:
-            words = "no account is locked by another program any more"
-            self._locks.note("free", now_seconds, log.warning, words)
 
     def _is_brief(self, now_seconds: float) -> bool:
         """Return whether the database has been locked for a shorter time than an outage."""

@@ -2,9 +2,9 @@
 
     pending ── settle(a cost) ──> posted    (one charge entry, unique per request)
             ── settle(no cost) ─> voided    (no entry)
-            ── confirm declines   (no row)
+            ── confirm refuses    (no row)
 
-`sqlite.serving` and `postgres.serving` open it over their stores.
+`sqlite.serving` opens it over its store. An extra may have one that several processes share.
 """
 
 from __future__ import annotations
@@ -64,25 +64,12 @@ class ServingLedger:
     """
 
     def __init__(
-        self,
-        store: Store,
-        memory: Memory,
-        reader: Reader,
-        clock: Callable[[], int],
-        commit_seconds: float,
-        *,
-        hang_seconds: float | None = None,
+        self, store: Store, memory: Memory, reader: Reader, clock: Callable[[], int], writer: Writer
     ) -> None:
-        """`clock` is the time in Unix milliseconds, the same for all that serve from the ledger.
-
-        `commit_seconds` is how long a caller waits for a commit. A round is broken off after
-        `hang_seconds` (if None, after `commit_seconds`).
-        """
+        """`clock` is the time in Unix milliseconds, the same for all that serve from the ledger."""
         self.clock = clock
         self._store = store
-        self._writer = writer = Writer(
-            store, memory, commit_seconds=commit_seconds, hang_seconds=hang_seconds
-        )
+        self._writer = writer
         self._queue = writer.queue
         self._health = writer.health
         self._reader = reader
@@ -120,8 +107,8 @@ class ServingLedger:
     def hold(self, key: Key, admission: Admission) -> Hold:
         """Check and reserve in one synchronous step, and queue the request's row.
 
-        If processes share the ledger, the row is committed at once. The balance in memory is never less
-        than the true one: so refusals here are right, and `confirm` decides about the others.
+        The balance in memory is never less than the true one: so refusals here are right, and `confirm`
+        decides about the others where processes share the ledger.
 
         Raises:
             ValueError: the hold is negative.
@@ -129,16 +116,12 @@ class ServingLedger:
             BalanceHeld: the balance (or the rest of cap or budget) is positive but held by others.
             LedgerUnavailable: commits fail at the moment, or commits of this account do.
         """
-        is_shared = self._store.is_shared
-        if not self._health.writable or (is_shared and self._writer.is_locked(key.account)):
+        if not self._health.writable:
             raise LedgerUnavailable
         hold = take_hold(key, admission)
         self._queue.open_holds += 1
-        if is_shared:
-            self._queue.admit(hold)
-        else:
-            # Nobody waits for this row. If the reply is fast, the row and the charge are one commit.
-            self._queue.linger(hold)
+        # Nobody waits for this row. If the reply is fast, the row and the charge are one commit.
+        self._queue.linger(hold)
         return hold
 
     async def confirm(self, hold: Hold) -> None:
@@ -151,10 +134,13 @@ class ServingLedger:
         Raises InsufficientBalance, BalanceHeld, RateLimited, LedgerUnavailable, InternalError; then
         nothing is held any more, and there is nothing to settle.
         """
-        # If no other process serves and a commit has just worked, the row may be written together with
-        # its end: `hold` checked it, so only a disk that failed a moment ago can refuse it.
-        if not self._store.is_shared and self._health.is_proven(self._loop.time()):
-            return
+        # No other process serves. If a commit has just worked, the row may be written together with its
+        # end: `hold` checked it, so only a disk that failed a moment ago can refuse it.
+        if not self._health.is_proven(self._loop.time()):
+            await self._confirm_row(hold)
+
+    async def _confirm_row(self, hold: Hold) -> None:
+        """Return once the row is committed; void it otherwise."""
         try:
             await self.wait_admitted(hold)
         except LedgerUnavailable:
@@ -167,10 +153,6 @@ class ServingLedger:
         if hold.resolved or hold.settlement is not None or amount_nano <= hold.amount_nano:
             return
         raise_to(hold, amount_nano)
-        # A process that serves alone decides by its memory; only other processes read the row.
-        if self._store.is_shared and not self._writer.is_ended:
-            hold.raised = True
-            self._queue.add(hold)
 
     async def wait_admitted(self, hold: Hold) -> None:
         """Return once the request's row is committed. Await it before the caller's first byte.

@@ -245,12 +245,6 @@ def _require_funds(key: Key, admission: Admission) -> int:
     return min(balance_left_nano, cap_left_nano, budget_left_nano)
 
 
-def hold_in_full(hold: Hold) -> None:
-    """Raise the hold to all that the request may cost."""
-    hold.admission.hold_nano = hold.admission.full_nano
-    raise_to(hold, hold.admission.full_nano)
-
-
 def raise_to(hold: Hold, amount_nano: int) -> None:
     """Raise the hold to the true cost if that exceeds it."""
     if amount_nano > hold.amount_nano:

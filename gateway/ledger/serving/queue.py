@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Future, TimerHandle
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final, Protocol
 
 from gateway.errors import GatewayError, InternalError, LedgerUnavailable
 from gateway.ledger.alert_records import UpstreamFailure
-from gateway.ledger.base import Account, Hold, Settlement
+from gateway.ledger.base import Hold, Settlement
 from gateway.ledger.key_records import Spending
 from gateway.ledger.serving.memory import Snapshot, drop_hold, make_void
 from gateway.tasks import PromptFuture
@@ -49,17 +49,8 @@ class Report:
     spent_nano: dict[str, int] = field(default_factory=dict)
     spendings: dict[int, Spending] = field(default_factory=dict)
     done: list[Item] = field(default_factory=list)
-    in_full: list[Item] = field(default_factory=list)
-    """Admissions whose hold was raised to their full cost, because other processes' holds left little
-    money."""
-    declined: list[tuple[Item, GatewayError]] = field(default_factory=list)
-    """Admissions that the ledger refused, where other processes admit requests, too."""
     refused: list[tuple[Item, Exception]] = field(default_factory=list)
     """Bad items, which would make each batch fail."""
-    locked: set[Account] = field(default_factory=set)
-    """Accounts that another program has locked: their items were set aside."""
-    freed: set[Account] = field(default_factory=set)
-    """Accounts that are not locked any more."""
     unavailable: Exception | None = None
     """Why the database does not work."""
     is_brief: bool = False
@@ -143,12 +134,6 @@ ObservingEnd = Callable[[BaseException | None], None]
 class Store(Protocol):
     """Carries out rounds, one after the other. The event loop never blocks on a round."""
 
-    is_shared: bool
-    """True if other processes serve from the database, too. Then a hold is in force once it is
-    stored."""
-    takes_back: bool
-    """True if the store can take back a charge that was committed after its void had been queued."""
-
     @property
     def log_bytes(self) -> int:
         """Return the size of the log of recent commits, as it was a moment ago; 0 if it lies elsewhere."""
@@ -171,9 +156,6 @@ log = logging.getLogger("gateway.ledger")
 LINGER_SECONDS: Final = 0.025
 """How long an admission lingers for its settlement (up to twice as long), so that a fast reply takes one
 commit, even on a busy machine. After a kill the audit does not list younger requests."""
-ASIDE_SECONDS: Final = 0.5
-"""The pause before the steps of a locked account are tried again. A try takes up to a tenth of this
-time, and all other accounts wait for it."""
 
 
 class Queue:
@@ -185,22 +167,18 @@ class Queue:
         self._loop = asyncio.get_running_loop()
         self.holds: dict[Hold, None] = {}
         """Holds with steps for the next batches, in order. A hold with two steps is in it once."""
-        self._aside: dict[Account, dict[Hold, None]] = {}
-        """Steps that wait for another program's lock, by account. They join a batch after
-        `_take_back`."""
         self._fresh: list[Hold] = []
         self._older: list[Hold] = []
         """Admissions that linger; some may have been queued by now."""
         self._ripening: TimerHandle | None = None
-        self._taking_back: TimerHandle | None = None
         self._ended: list[PromptFuture] = []
         """Waits that are over and whose tasks have not been resumed yet."""
         self.open_holds = 0
         """Unresolved holds, including those that linger."""
 
-    @property
-    def has_aside(self) -> bool:
-        return bool(self._aside)
+    def list_queued(self) -> Iterable[Hold]:
+        """Return the holds with steps for a batch."""
+        return self.holds
 
     def linger(self, hold: Hold) -> None:
         """Let the hold's row linger, as nobody waits for it: it is queued later, or with its settlement."""
@@ -216,9 +194,7 @@ class Queue:
 
     def add(self, hold: Hold) -> None:
         """Queue the hold's row, its settlement, or both, because somebody waits."""
-        # New steps of a locked account go behind those that already wait for the lock, as the row must
-        # be first.
-        self._aside.get(hold.account, self.holds)[hold] = None
+        self.holds[hold] = None
         self._wake()
 
     def ripen_all(self) -> None:
@@ -244,25 +220,8 @@ class Queue:
         self.holds.update(dict.fromkeys(ripe))
         return bool(ripe)
 
-    def set_aside(self, accounts: Container[Account]) -> None:
-        """Keep the steps of these accounts out of the next batches, which they would block."""
-        for hold in [one for one in self.holds if one.account in accounts]:
-            del self.holds[hold]
-            self._aside.setdefault(hold.account, {})[hold] = None
-        if self._taking_back is None and self._aside:
-            self._taking_back = self._loop.call_later(ASIDE_SECONDS, self._take_back)
-
-    def _take_back(self) -> None:
-        """Queue the steps that were set aside again."""
-        self._taking_back = None
-        # Behind what came since: that is of other accounts, as `add` puts these accounts' steps aside.
-        for holds in self._aside.values():
-            self.holds.update(holds)
-        self._aside.clear()
-        self._wake()
-
     def find(self, request_id: str) -> Hold | None:
-        holds = chain(self.holds, *self._aside.values(), self._older, self._fresh)
+        holds = chain(self.list_queued(), self._older, self._fresh)
         return next((one for one in holds if one.admission.request_id == request_id), None)
 
     def make_batch(self) -> list[Item]:
@@ -287,13 +246,6 @@ class Queue:
             self._end(hold.settled)
         if not hold.raised:  # otherwise it was raised meanwhile
             del self.holds[hold]
-
-    def decline(self, item: Item, error: GatewayError) -> None:
-        """Fail an admission that the ledger refused. A void that waits for it is done, too."""
-        self._drop(item.hold)
-        fail_wait(item.hold.admitted, error)
-        # The caller may see the refusal before it settles; its later void must end at once.
-        self._end(self._settled(item.hold))
 
     def refuse(self, item: Item, error: Exception) -> None:
         """Fail a bad item alone and release its hold.
@@ -340,12 +292,12 @@ class Queue:
 
     def defer(self, seconds: float, now_seconds: float) -> None:
         """Let waits last longer by the time in which this process did not run."""
-        for hold in chain(self.holds, *self._aside.values()):
+        for hold in self.list_queued():
             hold.waiting_since_seconds = min(hold.waiting_since_seconds + seconds, now_seconds)
 
     def expire(self, begun_by_seconds: float, but: Container[object] = ()) -> None:
         """Fail the waits that began by then, and void charges that are withdrawn when late."""
-        for hold in chain(self.holds, *self._aside.values()):
+        for hold in self.list_queued():
             if hold.waiting_since_seconds > begun_by_seconds or hold in but:
                 continue
             fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
@@ -356,7 +308,7 @@ class Queue:
     def fail_all(self) -> None:
         """Fail all waits, because nothing will be committed any more."""
         self.ripen_all()
-        for hold in chain(self.holds, *self._aside.values()):
+        for hold in self.list_queued():
             fail_wait(hold.admitted, LedgerUnavailable(should_retry=False))
             fail_wait(hold.settled, LedgerUnavailable(should_retry=False))
             log.error("request %s: the ledger closed before it", hold.admission.request_id)

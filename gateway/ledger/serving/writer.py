@@ -12,14 +12,14 @@ import asyncio
 import logging
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Final, TypeVarTuple
 
 from gateway.deadlines import LATE_SECONDS
-from gateway.ledger.base import Account
-from gateway.ledger.serving.health import BUSY_SECONDS, Health
-from gateway.ledger.serving.memory import Memory, hold_in_full
+from gateway.ledger.base import Hold
+from gateway.ledger.serving.health import Health
+from gateway.ledger.serving.memory import Memory
 from gateway.ledger.serving.queue import Item, Queue, Report, Store
 from gateway.process import ExitCode
 
@@ -48,7 +48,7 @@ class Writer:
     ) -> None:
         """`hang_seconds`: after which a round is broken off; None means `commit_seconds`."""
         self._rounds = Rounds(partial(self._run, self._begin))
-        self.queue = Queue(self._rounds.hurry)
+        self.queue = self._make_queue(self._rounds.hurry)
         self.health = Health()
         self.ended = asyncio.Event()
         """Set when nothing will be committed any more: after `close`, or after a bug."""
@@ -68,10 +68,11 @@ class Writer:
         """The items of the commit under way. It counts as hanging after `_hang_seconds`."""
         self._begun_seconds: float = 0
         self._hang_seconds = math.inf
-        self._locked_seconds: dict[Account, float] = {}
-        """When each account's lock by another program was first noticed."""
         self._watch_due_seconds = self._loop.time() + POLL_SECONDS
         self._loop.call_at(self._watch_due_seconds, self._run, self._watch)
+
+    def _make_queue(self, wake: Callable[[], None]) -> Queue:
+        return Queue(wake)
 
     async def refresh(self) -> None:
         """Return once the present commits of other processes are in memory."""
@@ -80,11 +81,6 @@ class Writer:
             polled = self._polls.ask()
             self._rounds.hurry_within(SHARE_SECONDS)
             await polled
-
-    def is_locked(self, account: Account) -> bool:
-        """Return whether another program's lock has blocked this account for `commit_seconds` or longer."""
-        since_seconds = self._locked_seconds.get(account, math.inf)
-        return self._loop.time() - since_seconds >= self._commit_seconds
 
     def look(self) -> None:
         """Poll soon, as there are commits of other processes."""
@@ -137,8 +133,6 @@ class Writer:
             self._polls.finish()
         # After memory was updated, so that resumed tasks see the new balance.
         self._end_steps(report)
-        if report.locked or report.freed:
-            self._note_locks(report)
         if report.ended is not None:
             self.failure = report.ended
             self._end()
@@ -154,37 +148,17 @@ class Writer:
         self._go_on()
 
     def _end_steps(self, report: Report) -> None:
-        """End the waits for items that were committed, declined or refused."""
+        """End the waits for items that were committed or refused."""
         if report.done:
             # The disk may have filled up during the commit, so it proves only its beginning.
             self.health.note_commit(self._begun_seconds)
             for watch in self.commit_watchers:
                 watch(len(report.done), self._loop.time() - self._begun_seconds)
-        for item in report.in_full:
-            hold_in_full(item.hold)
         for item in report.done:
             self.queue.finish(item)
-        for item, refusal in report.declined:
-            self.queue.decline(item, refusal)
         for item, error in report.refused:
             self.queue.refuse(item, error)
             self.health.doubt()
-
-    def _note_locks(self, report: Report) -> None:
-        """Set the steps of locked accounts aside for a while: they would block other accounts."""
-        now_seconds = self._loop.time()
-        for account in report.freed:
-            self._locked_seconds.pop(account, None)
-        # Each failed try reports the same lock, which has lasted since the first report.
-        for account in report.locked:
-            self._locked_seconds.setdefault(account, now_seconds)
-        lasting = [
-            account.name
-            for account, since_seconds in self._locked_seconds.items()
-            if now_seconds - since_seconds >= BUSY_SECONDS
-        ]
-        self.health.note_locks(lasting, now_seconds)
-        self.queue.set_aside(report.locked)
 
     def _go_on(self) -> None:
         if self._give_up_seconds is not None and self._is_finished():
@@ -196,10 +170,7 @@ class Writer:
 
     def _is_finished(self) -> bool:
         # A disk that has failed for so long would delay the end of the process for ever.
-        if self._is_time_up() and not self.health.writable:
-            return True
-        # Steps set aside get more time: the other program may release its lock.
-        return not self.queue.holds and (self._is_time_up() or not self.queue.has_aside)
+        return not self.queue.holds or (self._is_time_up() and not self.health.writable)
 
     def _is_time_up(self) -> bool:
         return self._give_up_seconds is not None and self._loop.time() >= self._give_up_seconds
@@ -242,12 +213,17 @@ class Writer:
         if late_seconds > LATE_SECONDS:
             # This process did not run, and neither did its thread: the database is not to blame.
             self._watch_due_seconds = now_seconds
-            self._hang_seconds += late_seconds
-            for account in self._locked_seconds:
-                self._locked_seconds[account] += late_seconds
-            self.queue.defer(late_seconds, now_seconds)
-        batch = () if self._store.takes_back else {item.hold for item in self._batch}
-        self.queue.expire(now_seconds - self._commit_seconds, batch)
+            self._defer(late_seconds, now_seconds)
+        self.queue.expire(now_seconds - self._commit_seconds, self._list_undecided())
+
+    def _defer(self, seconds: float, now_seconds: float) -> None:
+        """Let all waits last longer by the time in which this process did not run."""
+        self._hang_seconds += seconds
+        self.queue.defer(seconds, now_seconds)
+
+    def _list_undecided(self) -> Container[Hold]:
+        """Return the holds of the round under way, whose charges cannot be taken back."""
+        return {item.hold for item in self._batch}
 
     def _end(self) -> None:
         # Set first, so that tasks resumed below cannot queue anything.

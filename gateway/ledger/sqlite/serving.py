@@ -34,6 +34,7 @@ from gateway.ledger.serving.queue import (
     Report,
     RoundEnd,
 )
+from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite.batch import KnownValues, commit_requests, write_aside
 from gateway.ledger.sqlite.books import run_audit
 from gateway.ledger.sqlite.connections import ChangeFeed, ConnectionThread, SqliteReader
@@ -87,9 +88,6 @@ bug of ours that only this item brings out."""
 
 class SqliteStore:
     """Carries out rounds. Only its thread uses the connection and the watched state beside it."""
-
-    is_shared = False
-    takes_back = False
 
     def __init__(
         self,
@@ -310,7 +308,8 @@ async def open_sqlite(
             thread, feed, WalKeeper(path), FileWatch(path, serving_pid=os.getpid()), clock=clock
         )
         reader = await stack.enter_async_context(SqliteReader.open(path))
-        ledger = ServingLedger(store, memory, reader, clock, commit_seconds)
+        writer = Writer(store, memory, commit_seconds=commit_seconds)
+        ledger = ServingLedger(store, memory, reader, clock, writer)
         stack.push_async_callback(ledger.close)
         yield ledger
 

@@ -1,7 +1,8 @@
 """A ledger with scripted commits: at once, late, after callers gave up, or never.
 
 Memory, queue, writer and transactions are those that run; the store's rounds take as long as a script
-says. Half of the ledgers are shared: they decide in `confirm`, may decline, and break off what hangs.
+says. Half of the ledgers are shared, if an extra has such: they decide in `confirm`, may decline, and break off
+what hangs.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from gateway.errors import BalanceHeld, GatewayError
+from gateway.errors import GatewayError
 from gateway.ledger.base import COMMIT_SECONDS, Admission, Hold, Key, Settlement
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
 from gateway.ledger.serving.queue import Item, Observations, Report
+from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite.books import run_audit
 from gateway.ledger.sqlite.connections import ChangeFeed
 from gateway.ledger.sqlite.serving import SqliteStore
 from tests.api.lives.loop import DELAYS, Log
 from tests.ledger.kit import make_place
+from tests.support.extras import find_modules
 
 COMMITS: Final = (*DELAYS, 4.0, 6.0)
 """How long a commit takes: one takes longer than the gateway waits."""
@@ -55,7 +58,8 @@ class ScriptedStore(SqliteStore):
         files: Any = SimpleNamespace(check=lambda **_: None)
         wal: Any = SimpleNamespace(look_after=lambda *_, **__: None, size_bytes=0)
         super().__init__(thread, self.feed, wal, files, clock=lambda: 0)
-        self.is_shared = dice.random() < 0.5
+        self.sharing = next(iter(find_modules("lives").values()), None)
+        self.is_shared = dice.random() < 0.5 and self.sharing is not None
         self._row_seconds = dice.choice((0.0, *DELAYS, 4.0) if self.is_shared else COMMITS)
         self._end_seconds = dice.choice((*COMMITS, math.inf) if self.is_shared else COMMITS)
         self._refuses = dice.random() < 0.03
@@ -66,6 +70,8 @@ class ScriptedStore(SqliteStore):
 
     def start_round(self, items: Sequence[Item], *, polls: bool, report: Took) -> None:
         loop, timer = asyncio.get_running_loop(), None
+        if self.sharing is not None and self.is_shared:
+            report = self.sharing.share(report)
         if not items:  # nobody else changes anything
             loop.call_soon(report, Report(polled=polls))
             return
@@ -93,8 +99,8 @@ class ScriptedStore(SqliteStore):
     def _end_round(self, items: Sequence[Item], polls: bool, report: Took) -> None:
         self._round = None
         rows = [item for item in items if item.insert]
-        if rows and self._declines:
-            report(Report(declined=[(item, BalanceHeld("others hold it")) for item in rows]))
+        if rows and self._declines and self.sharing is not None:
+            report(self.sharing.decline(rows))
         elif rows and self._refuses:
             report(Report(refused=[(item, sqlite3.IntegrityError("refused")) for item in rows]))
         else:
@@ -104,12 +110,15 @@ class ScriptedStore(SqliteStore):
 class WatchedLedger(ServingLedger):
     """A ledger of one request, which notes what is asked of it."""
 
-    def __init__(self, dice: random.Random, log: Log) -> None:
-        self.store, memory, nobody = ScriptedStore(dice), Memory(lambda: 0), SimpleNamespace()
+    def __init__(self, store: ScriptedStore, log: Log) -> None:
+        self.store, memory, nobody = store, Memory(lambda: 0), SimpleNamespace()
         nobody.read_spent = nobody.read_ended_key = nobody.read_refused = None
         memory.apply(self.store.feed.read_all(self.store.connection, 0))
         reader: Any = nobody
-        super().__init__(self.store, memory, reader, lambda: 0, COMMIT_SECONDS)
+        last: Any = COMMIT_SECONDS  # a shared ledger makes its writer itself
+        if not store.is_shared:
+            last = Writer(store, memory, commit_seconds=COMMIT_SECONDS)
+        super().__init__(store, memory, reader, lambda: 0, last)
         self._log = log
         self.is_caller_lost: Callable[[], bool] = lambda: False
         self.holds: list[Hold] = []
@@ -187,3 +196,11 @@ class WatchedLedger(ServingLedger):
     def _note_end(self, settled: asyncio.Future[None]) -> None:
         how = "cancelled" if settled.cancelled() else settled.exception() or "committed"
         self._log.note(f"the wait for the settlement: {how}")
+
+
+def make_ledger(dice: random.Random, log: Log) -> WatchedLedger:
+    store = ScriptedStore(dice)
+    if store.sharing is None or not store.is_shared:
+        return WatchedLedger(store, log)
+    shared: WatchedLedger = store.sharing.SharedLife(store, log)
+    return shared

@@ -31,7 +31,7 @@ from gateway.prices import PriceList
 from gateway.tasks import LargeBodies, Place
 from gateway.upstream.routing import Candidate, ProviderState
 from gateway.usage import Expected, MissingUsages, UsageLimits
-from tests.api.lives.ledger import WatchedLedger
+from tests.api.lives.ledger import WatchedLedger, make_ledger
 from tests.api.lives.loop import Log, VirtualLoop
 from tests.api.lives.scripted import USAGE, FakeRoute, FakeSink
 from tests.support.records import make_call, make_provider
@@ -59,7 +59,7 @@ def live(seed: int) -> Life:
 async def _live(seed: int) -> Life:
     dice, log = random.Random(seed), Log()
     stream = dice.random() < 0.7
-    ledger = WatchedLedger(dice, log)
+    ledger = make_ledger(dice, log)
     ticker = Ticker()
     work, routes = _admit(ledger, ticker, dice, log, stream=stream)
     sink: Any = FakeSink(ledger, dice, log) if stream else JsonSink()

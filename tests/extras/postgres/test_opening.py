@@ -18,6 +18,7 @@ from tests.support.settings import refusal
 from tests.support.stand_in import PASSWORD, SHOWN, URL
 
 PACKAGE: Final = "gateway.extras.postgres"
+NEED_DRIVER: Final = [f"{PACKAGE}.{one}" for one in ("books", "nodes", "schema", "serving")]
 WHERE: Final = DatabaseUrl(URL)
 
 
@@ -35,7 +36,7 @@ class Lacking:
         self._name = name
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        if name.startswith(PACKAGE):
+        if name in NEED_DRIVER:
             raise ModuleNotFoundError(f"No module named '{self._name}'", name=self._name)
         return None
 
@@ -46,9 +47,9 @@ class Lacking:
 def test_without_the_driver_its_installation_is_told(
     monkeypatch: pytest.MonkeyPatch, use: Callable[[DatabaseUrl], object]
 ) -> None:
-    for name in ("books", "nodes", "schema", "serving"):
-        monkeypatch.delitem(sys.modules, f"{PACKAGE}.{name}", raising=False)
-        monkeypatch.delattr(f"{PACKAGE}.{name}", raising=False)
+    for name in NEED_DRIVER:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.delattr(name, raising=False)
     monkeypatch.setattr(sys, "meta_path", [Lacking("psycopg.pq"), *sys.meta_path])
     with pytest.raises(LedgerError, match=r"pip install 'gateway\[postgres\]'"):
         use(WHERE)

@@ -1,4 +1,4 @@
-"""Waits of a serving ledger, alone and shared, and how a long start is told."""
+"""Waits of a serving ledger, and how a long start is told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from gateway.errors import BalanceHeld, LedgerUnavailable
+from gateway.errors import LedgerUnavailable
 from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Account, Key, Line
 from gateway.ledger.call_records import Receipt, Spent
@@ -23,6 +23,7 @@ from gateway.ledger.serving import ledger as ledgers
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.serving.memory import Memory
 from gateway.ledger.serving.queue import Item, Observations, ObservingEnd, Report, RoundEnd
+from gateway.ledger.serving.writer import Writer
 from gateway.ledger.sqlite import schema
 from tests.ledger.contract.kit import NOW_MS, admission, settlement
 from tests.ledger.kit import make_place
@@ -34,16 +35,15 @@ class Rounds:
     """A store, and a reader that finds nothing."""
 
     batches: list[int] = field(default_factory=list)
+    report: type[Report] = Report
     decide: Callable[[Item], Report] | None = None
     """Reports what becomes of a step; None: it is committed."""
-    is_shared: bool = True
-    takes_back: bool = True
     log_bytes: int = 0
 
     def start_round(self, items: Sequence[Item], *, polls: bool, report: RoundEnd) -> None:
         self.batches.append(len(items))
         if self.decide is None or not items:
-            told = Report(polled=polls, done=list(items))
+            told = self.report(polled=polls, done=list(items))
         else:
             told = self.decide(items[0])
         asyncio.get_running_loop().call_later(0.01, report, told)
@@ -77,10 +77,16 @@ def key() -> Key:
     return Key("key_1", Account(1, "a", False, 5000), KeyTerms(), Line("key_1"))
 
 
+def open_on(rounds: Rounds) -> ServingLedger:
+    memory = Memory(lambda: NOW_MS)
+    writer = Writer(rounds, memory, commit_seconds=5)
+    return ServingLedger(rounds, memory, rounds, lambda: NOW_MS, writer)
+
+
 async def test_a_request_takes_two_rounds(key: Key) -> None:
     """Waiting for a row that is on its way asks for no further round."""
-    rounds, memory = Rounds(), Memory(lambda: NOW_MS)
-    ledger = ServingLedger(rounds, memory, rounds, lambda: NOW_MS, 5)
+    rounds = Rounds()
+    ledger = open_on(rounds)
     for number in range(3):
         hold = ledger.hold(key, admission(id_=f"req_{number}"))
         await asyncio.gather(ledger.wait_admitted(hold), ledger.wait_admitted(hold))
@@ -90,40 +96,9 @@ async def test_a_request_takes_two_rounds(key: Key) -> None:
     assert rounds.batches[:-1] == [1, 1] * 3, "the last one ends the writer"
 
 
-async def test_what_others_have_spent_is_declined_and_holds_nothing(key: Key) -> None:
-    """Whoever settles it all the same, as its caller left, waits for nothing."""
-    rounds = Rounds(decide=lambda item: Report(declined=[(item, BalanceHeld("others"))]))
-    ledger = ServingLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 5)
-    hold = ledger.hold(key, admission())
-    with pytest.raises(BalanceHeld, match="others"):
-        await ledger.confirm(hold)
-    assert (hold.resolved, key.account.held_nano, ledger.open_holds) == (True, 0, 0)
-    await ledger.settle(hold, settlement(0, outcome="caller_left"))
-    with pytest.raises(BalanceHeld):
-        await ledger.wait_admitted(hold)
-    await ledger.close()
-
-
-async def test_a_hold_is_full_where_the_store_says_so_and_its_raise_is_stored(key: Key) -> None:
-    rounds = Rounds(decide=lambda item: Report(done=[item], in_full=[item]))
-    ledger = ServingLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 5)
-    hold = ledger.hold(key, admission(100, full_nano=300))
-    await ledger.confirm(hold)
-    assert (hold.amount_nano, hold.unheld_nano, hold.admission.hold_nano) == (300, 0, 300)
-    rounds.decide = None
-    for amount_nano in (200, 400):
-        ledger.raise_hold(hold, amount_nano)
-    assert (hold.amount_nano, hold.raised) == (400, False), "a round began"
-    await ledger.settle(hold, settlement(5))
-    ledger.raise_hold(hold, 900)
-    assert key.account.held_nano == 0
-    await ledger.close()
-    assert sum(rounds.batches) == 3, "the row, the raise, the end"
-
-
-async def test_a_raise_is_stored_only_where_others_serve_too(key: Key) -> None:
-    rounds = Rounds(is_shared=False)
-    ledger = ServingLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 5)
+async def test_a_raise_is_not_stored(key: Key) -> None:
+    rounds = Rounds()
+    ledger = open_on(rounds)
     hold = ledger.hold(key, admission(100))
     await ledger.confirm(hold)
     ledger.raise_hold(hold, 400)
@@ -133,32 +108,9 @@ async def test_a_raise_is_stored_only_where_others_serve_too(key: Key) -> None:
     assert sum(rounds.batches) == 2, "the row, the end"
 
 
-async def test_an_account_that_is_locked_waits_and_is_refused_in_the_end(
-    key: Key, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Until its rows are free: then what waited is committed."""
-    monkeypatch.setattr("gateway.ledger.serving.queue.ASIDE_SECONDS", 0.01)
-    monkeypatch.setattr("gateway.ledger.serving.writer.BUSY_SECONDS", 0)
-    rounds = Rounds(decide=lambda item: Report(locked={item.hold.account}))
-    ledger = ServingLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 0.1)
-    hold = ledger.hold(key, admission())
-    with pytest.raises(LedgerUnavailable):
-        await ledger.wait_admitted(hold)
-    with pytest.raises(LedgerUnavailable):
-        ledger.hold(key, admission())
-    assert ledger.writable, "for all others"
-    rounds.decide = lambda item: Report(done=[item], freed={item.hold.account})
-    await ledger.settle(hold, settlement(0, outcome="ledger_error"))
-    assert [message.split(",")[0] for message in caplog.messages] == [
-        "another program has locked rows of accounts",
-        "no account is locked by another program any more",
-    ]
-    await ledger.close()
-
-
 async def test_a_node_that_was_taken_over_ends(key: Key) -> None:
     rounds = Rounds(decide=lambda _: Report(ended=LedgerError("taken over")))
-    ledger = ServingLedger(rounds, Memory(lambda: NOW_MS), rounds, lambda: NOW_MS, 5)
+    ledger = open_on(rounds)
     hold = ledger.hold(key, admission())
     with pytest.raises(LedgerUnavailable):
         await ledger.wait_admitted(hold)

@@ -10,11 +10,10 @@ import pytest
 from gateway.errors import InternalError, LedgerUnavailable
 from gateway.ledger.base import Account, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
-from gateway.ledger.serving import queue as queues
 from gateway.ledger.serving.memory import take_hold
 from gateway.ledger.serving.queue import MAX_ITEMS, Queue
 from gateway.tasks import PromptFuture
-from tests.ledger.contract.kit import admission, settlement, until, void
+from tests.ledger.contract.kit import admission, settlement, void
 from tests.support.rows import each_row
 
 
@@ -136,27 +135,6 @@ async def test_everybody_is_told_when_the_ledger_closes(
     assert is_done(hold.settled)
     for one in (hold, lingering):
         assert f"request {one.admission.request_id}: the ledger closed before it" in caplog.text
-
-
-async def test_what_is_set_aside_is_in_no_batch_and_in_nobodys_way(
-    key: Key, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(queues, "ASIDE_SECONDS", 0.01)
-    woken: list[bool] = []
-    queue = Queue(lambda: woken.append(queue.has_aside))
-    other = Account(2, "b", suspended=False, balance_nano=10**9)
-    locked = [add(queue, key, since=1) for _ in range(2)]
-    free = add(queue, Key("l", other, KeyTerms(), Line("l")))
-    queue.set_aside({key.account})
-    locked.append(add(queue, key, since=9))
-    assert [item.hold for item in queue.make_batch()] == [free]
-    assert (len(queue.holds), queue.has_aside) == (1, True)
-    assert queue.find(locked[2].admission.request_id) is not None
-    queue.expire(5)
-    assert [is_done(hold.admitted) for hold in locked] == [True, True, False]
-    await until(lambda: not queue.has_aside)
-    assert woken[-2:] == [True, False], "a round begins once it is taken back"
-    assert [item.hold for item in queue.make_batch()] == [free, *locked]
 
 
 async def test_a_charge_that_was_withdrawn_while_it_was_committed_is_not_over(key: Key) -> None:

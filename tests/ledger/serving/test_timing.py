@@ -157,7 +157,6 @@ def begin(polls: Polls, *, is_idle: bool = False) -> bool:
 class PlayedStore(Store):
     """Commits nothing; a round ends when told. `begun` has the time and the items of each."""
 
-    is_shared = takes_back = False
     log_bytes = 0
 
     def __init__(self) -> None:

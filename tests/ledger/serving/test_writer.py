@@ -130,17 +130,6 @@ def test_a_ledger_that_comes_and_goes_is_told_once_a_minute_and_as_it_is_in_the_
     assert [record.levelname for record in caplog.records[3:]] == ["WARNING"]
 
 
-def test_accounts_that_are_locked_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    health = Health()
-    for second in range(3):
-        health.note_locks(["a", "b"], second)
-    for second in range(3, 6):
-        health.note_locks([], second)
-    locked, free = caplog.messages
-    assert "all others go on: a, b." in locked
-    assert "no account is locked" in free
-
-
 def open_short(place: Place, faults: Faults) -> AbstractAsyncContextManager[ServingLedger]:
     """Open a ledger on which nobody waits long."""
     return open_sqlite(place.path, commit_seconds=SHORT_SECONDS, connector=faults.connect)
