@@ -16,7 +16,7 @@ _HOST: Final = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s:,@/?#%\[\]]|{_ESCAPE})*)(?::[0-9
 _URL: Final = re.compile(
     rf"postgres(?:ql)?://(?:(?P<user>{_WORD})(?::{_WORD})?@)?"
     rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/{_WORD})?)"
-    r"(?:\?(?:[A-Za-z_]+=(?:[^\s&=%]|{_ESCAPE})*(?:&|$))*)?"
+    rf"(?:\?(?:[A-Za-z_]+=(?:[^\s&=%]|{_ESCAPE})*(?:&|$))*)?"
 )
 _SCHEMES: Final = ("postgresql://", "postgres://")
 _EXAMPLE: Final = '"postgresql://gateway@db.example.com:5432/gateway"'

@@ -65,6 +65,7 @@ def test_without_the_driver_its_installation_is_told(
         ("postgres://keeper@db/books", "postgresql://keeper@db/books"),
         ("postgresql://db.example.com", "postgresql://db.example.com"),
         ("postgresql:///books?host=/run/postgresql", "postgresql:///books"),
+        ("postgresql:///books?host=%2Frun%2Fpostgresql", "postgresql:///books"),
         ("postgresql://%2Frun%2Fpostgresql/books", "postgresql://%2Frun%2Fpostgresql/books"),
         (f"postgresql://a:{PASSWORD}@[::1]:5432/b", "postgresql://a@[::1]:5432/b"),
         (f"postgresql://a:%40{PASSWORD}==@one:1,two:2/b", "postgresql://a@one:1,two:2/b"),
