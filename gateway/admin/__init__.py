@@ -4,7 +4,7 @@
     observations   how providers answer, what was refused; an audit of which extras are told; asks the
                serving process to read gateway.toml again
     signin     passwords, one-time codes, sign-in links, sessions
-    moves      a whole ledger to a file and back, and backups
+    backups    copies of a whole ledger in new files
     passwords  weak passwords, and password hashes
     fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; the
                names of processes that serve

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final, TypeVar, get_args
 
-from gateway.admin import moves, observations, views
+from gateway.admin import backups, observations, views
 from gateway.admin.fields import Fields, write_csv
 from gateway.admin.keys import add_key
 from gateway.cli import arguments as read
@@ -140,7 +140,7 @@ def add_accounts(books: Books, accounts: list[NewAccount]) -> list[NewKey]:
     return made
 
 
-_NEW_FILE: Final = arg("file", read.new_file, "the new file; must not exist")
+NEW_FILE: Final = arg("file", read.new_file, "the new file; must not exist")
 
 
 @verb("audit", "audit", "audit --json")
@@ -158,7 +158,7 @@ def audit(command: Command) -> int:
             f"Interrupted requests to settle: {report.unsettled}. Nothing was charged for them."
             " Settle each with `account correct --request ID`."
         )
-    return _tell_verdict(command, report)
+    return tell_verdict(command, report)
 
 
 @verb(
@@ -176,7 +176,7 @@ def events(command: Command, search: str | None, since: int | None, limit: int) 
     command.show_latest("event", rows, views.EVENT, limit)
 
 
-@verb("backup", "backup gateway-2026-11-21.db", "backup /var/backups/gateway.db --json", _NEW_FILE)
+@verb("backup", "backup gateway-2026-11-21.db", "backup /var/backups/gateway.db --json", NEW_FILE)
 def backup(command: Command, file: Path) -> None:
     location = command.config.storage.location
     if isinstance(location, DatabaseUrl):
@@ -184,57 +184,17 @@ def backup(command: Command, file: Path) -> None:
             f"{location} is not copied to a file: backups of a database of PostgreSQL are its own,"
             " pg_dump, or base backups with WAL archiving. `export` writes a ledger to a file"
         )
-    size = moves.back_up(command.open_books(), file)
+    size = backups.back_up(command.open_books(), file)
     command.show({"file": str(file), "bytes": size})
     command.say(f"{location} is copied to {file}, {size} bytes.")
 
 
-@verb("export", "export ledger.jsonl", _NEW_FILE)
-def export_ledger(command: Command, file: Path) -> int:
-    books = command.open_books()
-    # An import would refuse books that do not add up.
-    report = books.audit()
-    if not report.ok:
-        command.say("Nothing is exported: see `audit`.")
-        return _tell_verdict(command, report)
-    counts = moves.export_ledger(books, file)
-    command.show({"file": str(file), "rows": counts})
-    command.say(f"The books are in order. {file} has {_list_counts(counts)}.")
-    if report.pending:
-        command.say(
-            f"Requests in flight: {report.pending}. What they will cost is not in the file: to move"
-            " everything, stop the gateway and export again."
-        )
-    return ExitCode.OK
-
-
-@verb(
-    "import",
-    "import ledger.jsonl",
-    "import ledger.jsonl --config /etc/gateway.toml",
-    arg("file", read.new_file, "a file that `export` wrote"),
-)
-def import_ledger(command: Command, file: Path) -> int:
-    location = command.config.storage.location
-    counts, report = moves.import_ledger(location, file)
-    if not report.ok:
-        command.say(f"No ledger was made at {location}.")
-        return _tell_verdict(command, report)
-    command.show({"file": str(file), "rows": counts})
-    command.say(f"The books are in order. {location} has {_list_counts(counts)}.")
-    return ExitCode.OK
-
-
-def _tell_verdict(command: Command, report: AuditReport) -> ExitCode:
+def tell_verdict(command: Command, report: AuditReport) -> ExitCode:
+    """Say whether the books are in order; return the exit code."""
     for problem in report.problems:
         command.say(problem)
     command.say("The books are in order." if report.ok else "The books do not add up.")
     return ExitCode.OK if report.ok else ExitCode.AUDIT_MISMATCH
-
-
-def _list_counts(counts: Mapping[str, int]) -> str:
-    shown = ("accounts", "keys", "requests", "entries")
-    return ", ".join(f"{name} {counts.get(name, 0)}" for name in shown)
 
 
 _RUN: Final = 5000

@@ -24,7 +24,7 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "accounts": ("account", "refund"),
-    "books": ("audit", "events", "entries", "orders", "statement", "backup", "export", "import"),
+    "books": ("audit", "events", "entries", "orders", "statement", "backup"),
     "calls": ("usage", "calls", "providers", "refusals"),
     "check": ("check",),
     "keys": ("key", "budget", "code", "token"),
@@ -62,14 +62,6 @@ WORDS: Final[Mapping[str, str]] = {
     "backup": (
         "Copy the database to a new file, for its owner alone. The gateway may be running. One of"
         f" PostgreSQL has backups of its own, so this exits {ExitCode.FAILED} with it."
-    ),
-    "export": (
-        "Write the whole ledger to a new private file of JSON lines: no key or password, but the secrets"
-        f" of holders' webhooks. Exits {ExitCode.AUDIT_MISMATCH} if the books do not add up."
-    ),
-    "import": (
-        "Make a new database of an exported file, or fill an empty one of PostgreSQL."
-        f" Exits {ExitCode.AUDIT_MISMATCH}, and makes none, if the books do not add up."
     ),
     "unit": "Print the systemd unit of this installation, and on stderr how to install it.",
     "usage": "Sum up the requests, tokens and cost of all accounts or of one.",

@@ -46,20 +46,6 @@ def test_a_database_elsewhere_without_a_ledger_is_told_by_its_address(
     assert f"there is no ledger in {SHOWN}; 'serve' or" in ran.err
 
 
-def test_a_ledger_moves_into_a_database_and_back(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    cli.done("account", "add", "alice", "--credit", "20")
-    file, again, text = cli.folder / "one", cli.folder / "two", cli.config.read_text()
-    cli.done("export", str(file))
-    opened = stand_in(monkeypatch, cli.folder / "behind.db")
-    cli.config.write_text(f'{text}[storage]\nurl = "{URL}"\n')
-    assert f"The books are in order. {SHOWN} has accounts 1, " in cli.done("import", str(file)).err
-    cli.done("export", str(again))
-    assert opened == [URL, URL]
-    cli.config.write_text(f'{text}[storage]\npath = "back.db"\n')
-    cli.done("import", str(again))
-    assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"
-
-
 NOW_MS = 1_700_000_000_000
 RECEIPT = Receipt(
     request_id="req_1",

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.admin import moves, signin
+from gateway.admin import backups, signin
 from gateway.admin.fields import name_process
 from gateway.config.records import Reload
 from gateway.ledger.opening import open_books
@@ -211,7 +211,7 @@ async def test_health_tells_what_happened(console: Console, tmp_path: Path) -> N
     console.gateway.missing_usages.note("demo", MODEL, 7_200_001)
     await add_key(console)
     with console.open_books() as books:
-        moves.back_up(books, tmp_path / "copy.db")
+        backups.back_up(books, tmp_path / "copy.db")
         key_id = books.keys.read_all(HOLDER)[0].id
     account_id, pending = console.account_id(HOLDER), Past(key_id, 1, None)
     (request_id,) = add_calls(console.database, account_id, [pending])

@@ -264,9 +264,9 @@ class StatementBook(Part):
             if account is not None:
                 self._database.read_account(account)
             accounts = self._database.fetch(_SQL["accounts"], {"account": account})
-            moves = self._database.fetch(_SQL["moves"], wanted)
+            moved = self._database.fetch(_SQL["moved"], wanted)
             charges = self._database.fetch(_SQL["charges"], of_days)
-        for account_id, kind, *parts in (*moves, *charges):
+        for account_id, kind, *parts in (*moved, *charges):
             sums[account_id, kind] += join_parts(*parts)
         lines = [
             (StatementLine(name, *(sums[id_, kind] for kind in _KINDS)), created_ms)

@@ -25,7 +25,7 @@ LIMIT ?;
 --: accounts
 SELECT id, name, created_ms FROM accounts WHERE name = coalesce(:account, name) ORDER BY name;
 
---: moves
+--: moved
 SELECT account_id, CASE WHEN entries.created_ms < :since THEN 'before' ELSE kind END,
     sum(amount_nano / 1000000000), sum(amount_nano % 1000000000)
 FROM accounts CROSS JOIN entries ON account_id = accounts.id

@@ -13,7 +13,8 @@ from typing import cast
 import orjson
 import pytest
 
-from gateway.admin import keys, moves
+from gateway.admin import keys
+from gateway.extras.moves import files
 from gateway.ids import digest
 from gateway.ledger.key_records import Allowance, KeyTerms
 from gateway.ledger.opening import open_books, open_ledger
@@ -95,25 +96,25 @@ OBSERVED = {"refusals", "refused", "upstream_calls", "upstream_failures", "laten
 async def exported(tmp_path: Path) -> Path:
     path = await make_history(tmp_path)
     with open_books(path) as books:
-        moves.export_ledger(books, tmp_path / "ledger.jsonl")
+        files.export_ledger(books, tmp_path / "ledger.jsonl")
     return tmp_path / "ledger.jsonl"
 
 
 def test_every_row_arrives(exported: Path, tmp_path: Path) -> None:
-    counts, report = moves.import_ledger(tmp_path / "new.db", exported)
+    counts, report = files.import_ledger(tmp_path / "new.db", exported)
     assert report.ok
     rows = dump(tmp_path / "gateway.db")
     assert dump(tmp_path / "new.db") == rows
     assert rows.pop("daily_totals")  # it follows from `daily`
     assert counts == {name: len(found) for name, found in rows.items() if found}
     assert {name for name, found in rows.items() if not found} == OBSERVED
-    assert stat.S_IMODE((tmp_path / "new.db").stat().st_mode) == moves.FILE_MODE
+    assert stat.S_IMODE((tmp_path / "new.db").stat().st_mode) == files.FILE_MODE
     assert sorted(path.name for path in tmp_path.glob("*new.db*")) == ["new.db"]
 
 
 async def test_the_gateway_serves_from_it(exported: Path, tmp_path: Path) -> None:
     """Balances and budgets go on from where they were, tokens work, and alerts still wait."""
-    moves.import_ledger(tmp_path / "new.db", exported)
+    files.import_ledger(tmp_path / "new.db", exported)
     secret, token = (tmp_path / "secrets").read_text(encoding="utf-8").split()
     with open_books(tmp_path / "new.db") as books:
         held = books.accounts.read("a").balance_nano
@@ -133,7 +134,7 @@ def test_no_secret_is_in_the_file(exported: Path) -> None:
     words = exported.read_text(encoding="utf-8")
     secrets = (exported.parent / "secrets").read_text(encoding="utf-8").split()
     assert not [one for one in (PASSWORD, *secrets) if one in words]
-    assert stat.S_IMODE(exported.stat().st_mode) == moves.FILE_MODE
+    assert stat.S_IMODE(exported.stat().st_mode) == files.FILE_MODE
 
 
 @each_row(("old", "new", "refusal"), EDITS)
@@ -145,7 +146,7 @@ def test_a_changed_file_makes_nothing(
     assert old in content
     changed.write_bytes(content.replace(old, new, 1))
     with pytest.raises(BadRecord, match=refusal) as caught:
-        moves.import_ledger(tmp_path / "new.db", changed)
+        files.import_ledger(tmp_path / "new.db", changed)
     assert f"{changed}, line " in str(caught.value)
     assert not list(tmp_path.glob("*new.db*"))
 
@@ -154,7 +155,7 @@ def test_a_changed_file_makes_nothing(
 def test_half_a_file_makes_nothing(exported: Path, tmp_path: Path, cut: int) -> None:
     (tmp_path / "half.jsonl").write_bytes(exported.read_bytes()[:-cut])
     with pytest.raises(BadRecord, match="ends too early"):
-        moves.import_ledger(tmp_path / "new.db", tmp_path / "half.jsonl")
+        files.import_ledger(tmp_path / "new.db", tmp_path / "half.jsonl")
     assert not list(tmp_path.glob("*new.db*"))
 
 
@@ -186,7 +187,7 @@ def test_books_that_do_not_add_up_are_not_kept(
     exported: Path, tmp_path: Path, edit: Callable[[bytes], bytes]
 ) -> None:
     (tmp_path / "wrong.jsonl").write_bytes(edit(exported.read_bytes()))
-    _, report = moves.import_ledger(tmp_path / "new.db", tmp_path / "wrong.jsonl")
+    _, report = files.import_ledger(tmp_path / "new.db", tmp_path / "wrong.jsonl")
     assert not report.ok
     assert report.problems
     assert not list(tmp_path.glob("*new.db*"))
@@ -195,11 +196,11 @@ def test_books_that_do_not_add_up_are_not_kept(
 def test_nothing_is_overwritten(exported: Path, tmp_path: Path) -> None:
     database = tmp_path / "gateway.db"
     with pytest.raises(Conflict, match="exists already"):
-        moves.import_ledger(database, exported)
+        files.import_ledger(database, exported)
     with open_books(database) as books, pytest.raises(Conflict, match="exists already"):
-        moves.export_ledger(books, exported)
+        files.export_ledger(books, exported)
     with pytest.raises(NotFound, match="there is no file"):
-        moves.import_ledger(tmp_path / "new.db", tmp_path / "missing")
+        files.import_ledger(tmp_path / "new.db", tmp_path / "missing")
 
 
 class Lost:
@@ -218,5 +219,5 @@ class Lost:
 
 def test_half_an_export_is_not_kept(tmp_path: Path) -> None:
     with pytest.raises(FilesLost):
-        moves.export_ledger(cast("Books", Lost()), tmp_path / "ledger.jsonl")
+        files.export_ledger(cast("Books", Lost()), tmp_path / "ledger.jsonl")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Backups; and moves of a whole ledger by a file of JSON lines, proven by the audit on both sides.
+"""Moves of a whole ledger by a file of JSON lines, proven by the audit on both sides.
 
     {"gateway_ledger": 4}                              the version of its schema
     {"table": "accounts", "row": {"id": 1, ...}}       one row; blobs are {"hex": "..."}
@@ -19,6 +19,7 @@ from typing import BinaryIO, Final
 
 import orjson
 
+from gateway.admin.backups import require_new
 from gateway.ledger.opening import make_ledger
 from gateway.ledger.records import AuditReport, BadRecord, Conflict, Location, MoveRecord, NotFound
 from gateway.ledger.sql.books import Books
@@ -32,7 +33,7 @@ def export_ledger(books: Books, target: Path) -> dict[str, int]:
 
     Raises Conflict if the file exists, NotFound if there is no such folder, OSError.
     """
-    _require_new(target, "an export")
+    require_new(target, "an export")
     try:
         # O_EXCL: a file that another process made meanwhile is neither followed nor overwritten.
         with (
@@ -68,19 +69,6 @@ def import_ledger(location: Location, source: Path) -> tuple[dict[str, int], Aud
         except BadRecord as error:
             raise BadRecord(f"{source}, line {reader.line}: {error}") from error
     return dict(reader.counts), report
-
-
-def back_up(books: Books, target: Path) -> int:
-    """Write a copy of the whole ledger to a new file; return its size in bytes."""
-    _require_new(target, "a backup")
-    return books.back_up(target)
-
-
-def _require_new(target: Path, what: str) -> None:
-    if os.path.lexists(target):
-        raise Conflict(f"{target} exists already; {what} overwrites nothing")
-    if not target.parent.is_dir():
-        raise NotFound(f"there is no folder {target.parent}")
 
 
 def _write(books: Books, out: BinaryIO) -> dict[str, int]:

@@ -1,0 +1,27 @@
+"""`export` and `import` on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import make_cli
+from tests.support.stand_in import SHOWN, URL, stand_in
+
+
+def test_a_ledger_moves_into_a_database_and_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli = make_cli(tmp_path, capsys)
+    cli.done("account", "add", "alice", "--credit", "20")
+    file, again, text = cli.folder / "one", cli.folder / "two", cli.config.read_text()
+    cli.done("export", str(file))
+    opened = stand_in(monkeypatch, cli.folder / "behind.db")
+    cli.config.write_text(f'{text}[storage]\nurl = "{URL}"\n')
+    assert f"The books are in order. {SHOWN} has accounts 1, " in cli.done("import", str(file)).err
+    cli.done("export", str(again))
+    assert opened == [URL, URL]
+    cli.config.write_text(f'{text}[storage]\npath = "back.db"\n')
+    cli.done("import", str(again))
+    assert cli.done("account", "show", "alice", "--json").json["balance"] == "20.00"
