@@ -1,6 +1,6 @@
-"""The serving process as operators see it: its observations as JSON, and requested reloads.
+"""The serving process as operators see it: what it refused, audits, and requested reloads.
 
-It notices how the providers answer, and refusals; extras are told of an audit that fails.
+Extras are told of an audit that fails.
 
 A reload reads gateway.toml again. The question is SIGHUP. The answer is an event, so it is kept,
 however the question was asked. Others may serve from the same ledger, each with a gateway.toml of
@@ -12,172 +12,25 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from dataclasses import dataclass
+from typing import Final
 
-from gateway.admin import views
-from gateway.admin.fields import Fields, describe, name_process
+from gateway.admin.fields import Fields, name_process
 from gateway.config.records import Billing, Config, Reload
 from gateway.extension import find_extras
-from gateway.ledger.alert_records import (
-    CallSums,
-    Latency,
-    LatencyCount,
-    LatencyScope,
-    RefusalView,
-    RefusedView,
-    UpstreamFailure,
-    UpstreamView,
-    measure_latency,
-)
+from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.call_records import CallDetail
 from gateway.ledger.records import SYSTEM, Actor, AuditReport, NotFound
 from gateway.ledger.sql.books import Books
-from gateway.times import HOUR_MS, HOURS_PER_DAY, unix_ms
+from gateway.times import unix_ms
 
-ALARMING: Final = 3
-"""Failures that it takes to raise an alert."""
-_LATEST: Final = "in its latest ten minutes"
-"""The time span of the rule: the latest slot with calls."""
-
-State = Literal["off", "probing", "resting", "not_asked", "failing", "working"]
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """A pause that only the server knows of: a breaker's probe is in flight, or nothing is sent."""
-
-    state: Literal["probing", "resting"]
-    seconds: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamState:
-    """How a provider answers for one of its models, or for all of them together."""
-
-    state: State
-    words: str
-    hour: CallSums
-    today: CallSums
-    failure: UpstreamFailure | None
-
-
-def list_upstream(books: Books, config: Config) -> list[UpstreamView]:
-    """Return each provider's models that some route names, in the order of the configuration."""
-    seen = {(one.provider, one.upstream_model): one for one in books.observations.read_upstream()}
-    return [
-        seen.get((provider.name, model)) or UpstreamView(provider.name, model)
-        for provider in config.providers.values()
-        for model in config.upstream_models_of(provider)
-    ]
-
-
-def judge(
-    seen: Collection[UpstreamView], pause: Pause | None = None, *, is_off: bool = False
-) -> UpstreamState:
-    """Judge a provider by the calls to one of its models, or to all.
-
-    Only the server knows whether a provider is off: its variables and credentials have the keys.
-    """
-    latest = _sum(one.latest for one in seen)
-    failures = [one.failure for one in seen if one.failure is not None]
-    state, words = _find_state(latest, pause, is_off=is_off)
-    failing = sum(_is_failing(one.latest) for one in seen)
-    if state == "working" and failing:  # working models must not hide failing ones
-        state, words = "failing", f"failing for {failing} of {len(seen)} models"
-    hour, today = _sum(one.hour for one in seen), _sum(one.today for one in seen)
-    last = max(failures, key=lambda one: one.at_ms, default=None)
-    return UpstreamState(state, words, hour, today, last)
-
-
-def find_alarm(seen: Collection[UpstreamView]) -> str | None:
-    """Describe a failure that is worth an alert, of one of a provider's models or of all; else None.
-
-    Half of the latest calls failed, three at least, or all of the hour's: one failure is no alarm.
-    """
-    spans = [(one.latest, one.hour, f" for model {one.upstream_model}") for one in seen]
-    latest, hour = _sum(one.latest for one in seen), _sum(one.hour for one in seen)
-    for last, hourly, model in ((latest, hour, ""), *spans):
-        if _is_failing(last) and last.failures >= ALARMING:
-            return f"failing{model} ({last.failures} of {last.calls} {_LATEST})"
-        if hourly.failures == hourly.calls >= ALARMING:
-            return f"failing{model} (all {hourly.calls} in the last hour)"
-    return None
-
-
-def describe_upstream(state: UpstreamState) -> dict[str, object]:
-    """Return the members for JSON."""
-    failure = state.failure
-    return {
-        "state": state.state,
-        "state_text": state.words,
-        "hour": describe(state.hour, "calls", "failures"),
-        "today": describe(state.today, "calls", "failures"),
-        "last_failure": None if failure is None else views.FAILURE.describe(failure),
-    }
-
-
-LATENCY: Final = Fields[Latency](
-    *("calls", "first_byte_p50_ms", "first_byte_p95_ms", "total_p50_ms", "total_p95_ms")
-)
-REFUSAL: Final = Fields[RefusalView](
-    *("account", "code", "model", "count", "last_ms", "last_request_id"),
-    table=(
-        "last_ms",
-        ("ACCOUNT", lambda one: "unknown key" if one.account is None else one.account),
-        *("code", "model"),
-        ("REQUESTS", "count"),
-        ("LAST REQUEST", "last_request_id"),
-    ),
-)
 REFUSED: Final = Fields[RefusedView](
     ("state", lambda _: "refused"),
     *("request_id", "account", "at_ms", "code", "model"),
     table=(("REFUSED UTC", "at_ms"), "account", "code", ("MODEL", "model"), ("ID", "request_id")),
 )
-
-
-def list_refusals(books: Books, account: str | None, since_ms: int) -> list[RefusalView]:
-    """Return the refusals of an account, or of everybody, the latest first. Raises NotFound."""
-    account_id = None if account is None else books.accounts.find_id(account)
-    return books.observations.read_refusals(account_id, since_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyRow:
-    """How long the complete replies of a provider's model, or of an account, took."""
-
-    name: tuple[str, ...] = ()
-    hour: Latency = field(default_factory=Latency)
-    """In the present hour of the clock and the one before, as counts are by the hour."""
-    day: Latency = field(default_factory=Latency)
-
-
-def list_latencies(
-    books: Books, scope: LatencyScope, day: int | None = None, account_id: int | None = None
-) -> tuple[list[LatencyRow], LatencyRow]:
-    """Return how long replies took lately and on a UTC day, or today: each name, and all together."""
-    hour = books.clock() // HOUR_MS
-    first = hour // HOURS_PER_DAY * HOURS_PER_DAY if day is None else day * HOURS_PER_DAY
-    with books.snapshot():
-        spans = [
-            books.observations.read_latencies(scope, *span, account_id)
-            for span in ((hour - 1, hour + 1), (first, first + HOURS_PER_DAY))
-        ]
-    by_name: dict[tuple[str, ...], list[list[LatencyCount]]] = defaultdict(lambda: [[], []])
-    for place, span in enumerate(spans):
-        for one in span:
-            by_name[one.name][place].append(one)
-    rows = [LatencyRow(name, *map(measure_latency, both)) for name, both in sorted(by_name.items())]
-    return rows, LatencyRow((), *map(measure_latency, spans))
-
-
-def describe_latencies(row: LatencyRow) -> dict[str, object]:
-    """Return the members for JSON, without the name."""
-    return {"hour": LATENCY.describe(row.hour), "day": LATENCY.describe(row.day)}
 
 
 def find_call(
@@ -191,37 +44,6 @@ def find_call(
         return books.calls.read_detail(request_id, account_id=account_id)
     except NotFound:
         return books.observations.find_refused(request_id, account_id=account_id)
-
-
-def list_refused(books: Books, account: str | None, since_ms: int) -> list[RefusedView]:
-    """Return the latest refused requests of an account, or of everybody. Raises NotFound."""
-    account_id = None if account is None else books.accounts.find_id(account)
-    return books.observations.read_refused(account_id, since_ms, LATEST)
-
-
-def _sum(sums: Iterable[CallSums]) -> CallSums:
-    each = list(sums)
-    return CallSums(sum(one.calls for one in each), sum(one.failures for one in each))
-
-
-def _find_state(latest: CallSums, pause: Pause | None, *, is_off: bool) -> tuple[State, str]:
-    """Return the state and its words."""
-    if is_off:
-        return "off", "off"
-    if pause is not None:
-        for_seconds = f" for {pause.seconds} s" if pause.seconds else ""
-        words = "being tried" if pause.state == "probing" else f"resting{for_seconds}"
-        return pause.state, words
-    if latest.calls == 0:
-        return "not_asked", "not asked yet"
-    if not _is_failing(latest):
-        return "working", "working"
-    return "failing", f"failing ({latest.failures} of {latest.calls} {_LATEST})"
-
-
-def _is_failing(latest: CallSums) -> bool:
-    """Return whether at least half of the latest calls failed."""
-    return 0 < latest.calls <= latest.failures * 2
 
 
 LATEST: Final = 20

@@ -1,21 +1,17 @@
-"""The verbs for requests to models and what the server noticed: calls, usage, providers."""
+"""The verbs for requests to models: calls and usage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from operator import itemgetter
 from typing import Final, get_args
 
-from gateway.admin import observations, views
-from gateway.admin.fields import Columns, Fields
-from gateway.admin.observations import LatencyRow
+from gateway.admin import views
+from gateway.admin.fields import Fields
 from gateway.cli import arguments as read
-from gateway.cli.arguments import render
 from gateway.cli.command import Command
-from gateway.cli.receipts import describe_failure
-from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, flag, verb
-from gateway.ledger.alert_records import UpstreamFailure, UpstreamView
+from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
+from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.call_records import (
     CallFilter,
     CallView,
@@ -27,7 +23,6 @@ from gateway.ledger.call_records import (
     sum_usage,
 )
 from gateway.ledger.sql.books import Books
-from gateway.times import DAY_MS, format_moment
 
 
 @verb(
@@ -152,100 +147,3 @@ def _make_fields(books: Books, by: UsageGroup, *, has_costs: bool) -> Fields[_Su
             *(column for part in shown for column in part.columns),
         ),
     )
-
-
-LATENCIES: Final = "Complete replies: half, and 95 %, took no longer than"
-"""Above the table of latencies."""
-
-
-def _describe_latency(row: LatencyRow, span: str, name: str) -> str:
-    latency = row.hour if span == "hour" else row.day
-    if name == "calls":
-        return str(latency.calls)
-    p50_ms, p95_ms = (getattr(latency, f"{name}_{part}_ms") for part in ("p50", "p95"))
-    return "-" if p50_ms is None else f"{p50_ms / 1000:.2f} / {p95_ms / 1000:.2f} s"
-
-
-RECENT_MS: Final = 7 * DAY_MS
-"""How far back refusals are shown unless another time is asked for."""
-
-_PROVIDERS: Final[Columns[UpstreamView]] = (
-    ("PROVIDER", lambda seen: seen.provider),
-    ("MODEL THERE", lambda seen: seen.upstream_model),
-    ("STATE", lambda seen: observations.judge([seen]).words),
-    (">LAST HOUR", lambda seen: str(seen.hour)),
-    (">TODAY", lambda seen: str(seen.today)),
-    ("LAST FAILURE", lambda seen: _describe_last(seen.failure)),
-)
-
-
-_LATENCIES: Final[Columns[LatencyRow]] = (
-    ("PROVIDER", lambda row: row.name[0]),
-    ("MODEL THERE", lambda row: row.name[1]),
-    *(
-        (f">{title}, {what}", partial(_describe_latency, span=span, name=name))
-        for span, title in (("hour", "LAST HOUR"), ("day", "DAY"))
-        for what, name in (("CALLS", "calls"), ("FIRST BYTE", "first_byte"), ("TOTAL", "total"))
-    ),
-)
-
-
-@verb(
-    "providers",
-    "providers",
-    "providers --day yesterday --json",
-    arg("--day", read.start, "the UTC day of this time for latencies (default: today)"),
-)
-def providers(command: Command, day: int | None) -> None:
-    books = command.open_books()
-    rows = observations.list_upstream(books, command.config)
-    chosen = None if day is None else day // DAY_MS
-    latencies, _ = observations.list_latencies(books, "route", chosen)
-    by_name = {one.name: one for one in latencies}
-    described = [
-        {
-            "provider": seen.provider,
-            "model": seen.upstream_model,
-            **observations.describe_upstream(observations.judge([seen])),
-            "latency": observations.describe_latencies(
-                by_name.get((seen.provider, seen.upstream_model)) or LatencyRow()
-            ),
-        }
-        for seen in rows
-    ]
-    page = render(_PROVIDERS, rows)
-    if latencies:
-        page += f"\n\n{LATENCIES}\n{render(_LATENCIES, latencies)}"
-    command.show(described, page)
-    if any(row["state"] == "not_asked" for row in described):
-        command.say(
-            "Whether a provider is off depends on the environment of the gateway that serves: its"
-            " console shows it."
-        )
-
-
-@verb(
-    "refusals",
-    "refusals",
-    "refusals --account alice --since yesterday",
-    "refusals --each",
-    ACCOUNT,
-    SINCE,
-    flag("--each", "the latest requests one by one, of this week"),
-)
-def refusals(command: Command, account: str | None, since: int | None, *, each: bool) -> None:
-    books = command.open_books()
-    since_ms = books.clock() - RECENT_MS if since is None else since
-    if not each:
-        rows = observations.list_refusals(books, account, since_ms)
-        command.show_list(rows, observations.REFUSAL)
-        if any(one.code == "model_not_found" and not one.model for one in rows):
-            command.say("Models that are not configured have no name here; `--each` shows it.")
-    if each or (account is not None and not command.as_json):
-        command.show_list(observations.list_refused(books, account, since_ms), observations.REFUSED)
-
-
-def _describe_last(failure: UpstreamFailure | None) -> str:
-    if failure is None:
-        return "-"
-    return f"{format_moment(failure.at_ms)} {describe_failure(failure)} {failure.request_id}"

@@ -25,7 +25,7 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "accounts": ("account", "refund"),
     "books": ("audit", "events", "entries", "orders", "statement", "backup"),
-    "calls": ("usage", "calls", "providers", "refusals"),
+    "calls": ("usage", "calls"),
     "check": ("check",),
     "keys": ("key", "budget", "code", "token"),
     "process": ("serve", "init", "reload", "unit"),
@@ -68,8 +68,6 @@ WORDS: Final[Mapping[str, str]] = {
     "calls": "List calls of all accounts, the latest first. What was said in them is kept nowhere.",
     "receipt": "Show how one call ended, what it used, and what it cost.",
     "refund": "Give back what a request cost, or a part of it, once.",
-    "providers": "Show how the providers answer: calls, failures, the last error, latencies.",
-    "refusals": "Show which requests were refused, for whom and why.",
 }
 """What the first words of the verbs are for, in the order of the help; those of extras follow."""
 DEFAULT: Final = "serve"

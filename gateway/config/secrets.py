@@ -46,8 +46,7 @@ def provider_key(value: object) -> str:
     if not isinstance(value, str) or not value.startswith(COMMAND):
         return secret(value)
     if not any(COMMAND in extra.key_places for extra in find_extras().values()):
-        needed = find_missing("key_places", COMMAND) or "needs an extra that is not installed"
-        raise ValueError(f"{COMMAND} {needed}")
+        raise ValueError(f"{COMMAND} {find_missing('key_places', COMMAND)}")
     try:
         words = split_command(value)
     except ValueError:  # a quotation mark is missing

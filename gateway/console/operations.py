@@ -19,6 +19,7 @@ from gateway.console.lists import read_page
 from gateway.console.overview import PERIODS
 from gateway.console.routes import OPERATORS, READERS, Answer, ConsoleRequest, async_route, route
 from gateway.console.state import FinishedAudit, ProcessState
+from gateway.extras.operations import health
 from gateway.ids import find_last4
 from gateway.ledger.alert_records import LatencyScope, UpstreamView
 from gateway.ledger.opening import open_books
@@ -179,7 +180,7 @@ async def _read_upstream(request: ConsoleRequest) -> dict[str, list[UpstreamView
     """Return how the providers answer, by their names."""
     config = request.gateway.config
     by_name: dict[str, list[UpstreamView]] = defaultdict(list)
-    for one in await request.run(lambda books: observations.list_upstream(books, config)):
+    for one in await request.run(lambda books: health.list_upstream(books, config)):
         by_name[one.provider].append(one)
     return by_name
 
@@ -191,11 +192,11 @@ def _describe_load(
     state = gateway.routes.providers.get(provider.name)
     breaker, seconds = _IDLE if state is None else state.describe_breaker()
     pause = _find_pause(breaker, seconds)
-    judged = observations.judge(seen, pause, is_off=provider.off is not None)
+    judged = health.judge(seen, pause, is_off=provider.off is not None)
     return {
         "name": provider.name,
         "on": provider.off is None,
-        **observations.describe_upstream(judged),
+        **health.describe_upstream(judged),
         "breaker": breaker,
         "breaker_seconds": seconds,
         "in_flight": 0 if state is None else state.in_flight,
@@ -238,19 +239,17 @@ def _describe_upstream_models(
     pauses = {one: _find_pause(word, seconds, rest) for one, word, seconds, rest in troubled}
     for one in seen:
         pause, is_off = pauses.get(one.upstream_model) or whole, provider.off is not None
-        judged = observations.judge([one], pause, is_off=is_off)
-        found.append({"model": one.upstream_model, **observations.describe_upstream(judged)})
+        judged = health.judge([one], pause, is_off=is_off)
+        found.append({"model": one.upstream_model, **health.describe_upstream(judged)})
     return found
 
 
-def _find_pause(
-    breaker: BreakerState, seconds: int, rest_seconds: int = 0
-) -> observations.Pause | None:
+def _find_pause(breaker: BreakerState, seconds: int, rest_seconds: int = 0) -> health.Pause | None:
     """Return whether nothing is sent for a while. An open breaker without seconds waits for a call."""
     if breaker == "probing":
-        return observations.Pause("probing")
+        return health.Pause("probing")
     most = max(seconds, rest_seconds)
-    return observations.Pause("resting", most) if most else None
+    return health.Pause("resting", most) if most else None
 
 
 @route("GET", "/latency", "operator", READERS)
@@ -267,13 +266,12 @@ def show_latency(books: Books, request: ConsoleRequest) -> Answer:
     asked = query.day("day")
     day = books.clock() // DAY_MS if asked is None else asked
     scope: LatencyScope = "account" if by == "account" else "route"
-    rows, total = observations.list_latencies(books, scope, day, account_id)
+    rows, total = health.list_latencies(books, scope, day, account_id)
     names = ("account",) if by == "account" else ("provider", "model")
     described = [
-        dict(zip(names, row.name, strict=True)) | observations.describe_latencies(row)
-        for row in rows
+        dict(zip(names, row.name, strict=True)) | health.describe_latencies(row) for row in rows
     ]
-    totals = observations.describe_latencies(total)
+    totals = health.describe_latencies(total)
     return Answer({"day": format_day(day), "rows": described, "totals": totals})
 
 
@@ -282,12 +280,12 @@ def list_refusals(books: Books, request: ConsoleRequest) -> Answer:
     query = request.query
     period = query.choice("period", tuple(PERIODS), "7d")
     since_ms = (books.clock() // DAY_MS - PERIODS[period] + 1) * DAY_MS
-    found = observations.list_refusals(books, query.text("account"), since_ms)
-    latest = observations.list_refused(books, query.text("account"), since_ms)
+    found = health.list_refusals(books, query.text("account"), since_ms)
+    latest = health.list_refused(books, query.text("account"), since_ms)
     body = {
         "since": format_iso(since_ms),
         "count": sum(one.count for one in found),
-        "refusals": [observations.REFUSAL.describe(one) for one in found],
+        "refusals": [health.REFUSAL.describe(one) for one in found],
         "latest": [observations.REFUSED.describe(one) for one in latest],
     }
     return Answer(body)

@@ -19,6 +19,7 @@ from gateway.console.keys import SPENT_DAYS
 from gateway.console.lists import Json, stream_csv
 from gateway.console.routes import READERS, Answer, ConsoleRequest, async_route, route
 from gateway.console.usage import read_days
+from gateway.extras.operations import health
 from gateway.ledger import call_records
 from gateway.ledger.alert_records import measure_latency
 from gateway.ledger.records import AccountView, count_days_left
@@ -155,7 +156,7 @@ def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
         "periods": {
             name: {
                 **_sum_period(view, days, range(today - count + 1, today + 1)),
-                "latency": observations.LATENCY.describe(latencies[name]),
+                "latency": health.LATENCY.describe(latencies[name]),
             }
             for name, count in PERIODS.items()
         },

@@ -1,4 +1,4 @@
-"""Views for operators: records as JSON and CSV, the providers' health, questions to a process."""
+"""Views for operators: records as JSON and CSV, questions to a process."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import pytest
 
 from gateway.admin import fields, observations, views
 from gateway.admin.fields import describe, name_process
-from gateway.admin.observations import Pause, State, judge
 from gateway.config.records import Reload
-from gateway.ledger.alert_records import CallSums, Hook, UpstreamView
+from gateway.ledger.alert_records import Hook
 from gateway.ledger.call_records import CallView
 from gateway.ledger.key_records import BudgetStanding, KeyTerms, KeyView
 from gateway.ledger.opening import open_books
@@ -25,7 +24,6 @@ from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import Tokens
 from gateway.times import unix_ms
-from tests.ledger.contract.test_costs import make_failure
 from tests.ledger.kit import make_place
 from tests.support.rows import each_row
 from tests.support.settings import load
@@ -82,60 +80,6 @@ def test_a_call_is_shown_with_its_tokens_and_times() -> None:
     assert (shown["account"], shown["outcome_label"]) == ("alice", "done")
     pending = views.CALL.describe(replace(CALL, ended_ms=None, state="pending", status=None))
     assert (pending["ended"], pending["total_ms"], pending["status"]) == (None, None, None)
-
-
-# ---- how a provider is judged -------------------------------------------------------------------
-
-NONE: Final = CallSums()
-
-
-def see(
-    hour: CallSums,
-    latest: CallSums | None = None,
-    *,
-    model: str = "m",
-    failed_ms: int | None = None,
-) -> UpstreamView:
-    failure = None if failed_ms is None else make_failure(failed_ms)
-    return UpstreamView("p", model, hour, hour, latest or hour, failure)
-
-
-JUDGED: Final[tuple[tuple[UpstreamView, Pause | None, State, str], ...]] = (
-    (see(NONE), None, "not_asked", "not asked yet"),
-    (see(CallSums(9)), None, "working", "working"),
-    (see(CallSums(9, 4)), None, "working", "working"),
-    (see(CallSums(9, 9)), None, "failing", "failing (9 of 9 in its latest ten minutes)"),
-    (see(CallSums(8, 4)), None, "failing", "failing (4 of 8 in its latest ten minutes)"),
-    (see(CallSums(90, 60), CallSums(9, 1)), None, "working", "working"),
-    (
-        see(CallSums(90, 9), CallSums(9, 9)),
-        None,
-        "failing",
-        "failing (9 of 9 in its latest ten minutes)",
-    ),
-    (see(NONE, CallSums(3, 3)), None, "failing", "failing (3 of 3 in its latest ten minutes)"),
-    (see(NONE, CallSums(3)), None, "working", "working"),
-    (see(CallSums(9, 9)), Pause("resting", 12), "resting", "resting for 12 s"),
-    (see(CallSums(9, 9)), Pause("probing"), "probing", "being tried"),
-)
-
-
-@each_row(("seen", "pause", "state", "words"), JUDGED)
-def test_a_provider_is_judged_by_its_latest_calls(
-    seen: UpstreamView, pause: Pause | None, state: State, words: str
-) -> None:
-    judged = judge([seen], pause)
-    assert (judged.state, judged.words) == (state, words)
-    assert judge([seen], pause, is_off=True).state == "off"
-    assert judge([]).state == "not_asked"
-
-
-def test_what_works_does_not_hide_what_does_not() -> None:
-    rows = [see(CallSums(90)), see(CallSums(9, 9), model="n", failed_ms=5)]
-    judged = judge([*rows, see(NONE, model="o", failed_ms=7)])
-    assert (judged.state, judged.words) == ("failing", "failing for 1 of 3 models")
-    assert judged.hour == CallSums(99, 9)
-    assert judged.failure == make_failure(7)
 
 
 # ---- thresholds ---------------------------------------------------------------------------------

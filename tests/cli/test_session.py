@@ -115,7 +115,7 @@ async def refuse(folder: Path) -> None:
             ledger.note_refusal(None, "invalid_api_key", "", "req_2")
 
 
-SEEDS: Final = {"calls": serve, "refusals": refuse}
+SEEDS: Final = {"calls": serve, "refusals": refuse, "refused": refuse}
 
 
 def run(cli: Cli, command: str) -> Answer:

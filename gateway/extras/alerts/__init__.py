@@ -61,6 +61,7 @@ def _tell_mismatch(config: Config, text: str, at_ms: int, books: Books | None) -
 
 
 EXTRA = Extra(
+    needs=("operations",),
     tables={"alerts": Table(_find_settings, finish=_finish, find_literals=_find_literals)},
     words={"alerts": "Look at alerts, and try where they go."},
     start=_start,

@@ -20,12 +20,13 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
-from gateway.admin import fields, observations
+from gateway.admin import fields
 from gateway.api.state import Gateway
 from gateway.config.records import Config
 from gateway.extension import Started
 from gateway.extras.alerts.delivery import Deliveries, tell_at_once, use_books
 from gateway.extras.alerts.settings import Alerts
+from gateway.extras.operations import health
 from gateway.ledger.alert_records import Alert, AlertKind, AlertState, UpstreamView
 from gateway.ledger.key_records import Budget
 from gateway.ledger.records import LedgerError
@@ -259,7 +260,7 @@ def judge_providers(books: Books, config: Config) -> Providers:
     """
     # One snapshot, as the two are compared below.
     with books.snapshot():
-        rows = observations.list_upstream(books, config)
+        rows = health.list_upstream(books, config)
         seen = [one for one in books.observations.read_upstream() if one.hour.calls]
     asked: dict[str, list[UpstreamView]] = defaultdict(list)
     for one in seen:
@@ -267,15 +268,15 @@ def judge_providers(books: Books, config: Config) -> Providers:
     found = Providers(unknown=set(asked))
     for name, group in groupby(rows, key=lambda row: row.provider):
         used = list(group)
-        judged = observations.judge(used, is_off=config.providers[name].off is not None)
+        judged = health.judge(used, is_off=config.providers[name].off is not None)
         lately = {one.upstream_model: one for one in asked[name]}
         if judged.state == "failing":
             mine = [one for one in used if one.upstream_model in lately]
-            if words := observations.find_alarm(mine):
+            if words := health.find_alarm(mine):
                 found.failing[name] = f"Provider {name} is {words}."
             else:
                 found.unknown.add(name)
-        elif judged.state == "working" and observations.judge(lately.values()).state != "failing":
+        elif judged.state == "working" and health.judge(lately.values()).state != "failing":
             found.working[name] = f"Provider {name} works again."
     found.unknown -= found.failing.keys() | found.working.keys()
     return found

@@ -1,0 +1,1 @@
+"""Tests of how providers and refusals are shown."""
