@@ -1,7 +1,7 @@
 """The operator's verbs, shared by the command line and the console.
 
     keys       what makes or reads secrets: keys, scripts' tokens and top-up codes
-    observations   how providers answer, what was refused; an audit of which extras are told; asks the
+    observations   what was refused; an audit, of which extras are told if it fails; asks the
                serving process to read gateway.toml again
     signin     passwords, one-time codes, sign-in links, sessions
     backups    copies of a whole ledger in new files
