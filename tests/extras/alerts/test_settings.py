@@ -13,7 +13,7 @@ from gateway.extras.alerts.settings import Alerts
 from gateway.ledger.alert_records import AlertKind
 from tests.documents import EXTRAS
 from tests.support.settings import load, refusal
-from tests.support.stand_in import URL
+from tests.support.stand_in import URL, stand_in
 
 HOOK: Final = 'webhook = "https://h.test'
 LITERALS: Final = {
@@ -39,7 +39,10 @@ def test_a_verb_that_does_without_secrets_knows_that_there_is_a_webhook(tmp_path
     assert config.find(Alerts).channels == ("webhook",)
 
 
-def test_backups_are_watched_where_the_gateway_makes_them(tmp_path: Path) -> None:
+def test_backups_are_watched_where_the_gateway_makes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, tmp_path / "behind.db")
     days = "[alerts]\nbackup_days = 2\n"
     told = refusal(tmp_path, f'[storage]\nurl = "{URL}"\n{days}')
     assert told.startswith("gateway.toml: [alerts] backup_days: needs a database in a file")
