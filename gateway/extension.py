@@ -17,6 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from gateway.dialects.records import DIALECTS, KINDS, Dialect, Kind
+
 if TYPE_CHECKING:
     from aiohttp.web import Application
 
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
     from gateway.api.state import Gateway
     from gateway.config.records import Config
     from gateway.config.secrets import ReadTable
+    from gateway.dialects.formats import Formats
     from gateway.ledger.opening import Databases
     from gateway.ledger.sql.books import Books
 
-FOLDER: Final = Path(__file__).with_name("extras")
 INDEX: Final = Path(__file__).with_suffix(".toml")
 """Says which extra a table of gateway.toml and the like need, for errors about one that was taken away."""
 
@@ -78,6 +80,12 @@ class Extra:
     """The beginnings of places where it looks for providers' keys, such as `command:`."""
     fetch_keys: Callable[[Config], Config] | None = None
     """Looks for such keys once, for a command."""
+    dialects: Mapping[str, Dialect] = field(default_factory=dict)
+    """The values of a provider's `dialect` that it adds."""
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    """The values of a model's `kind` that it adds."""
+    find_formats: Callable[[], Formats] | None = None
+    """Returns its dialects and services; None if it has none."""
     start: Callable[[Gateway], Started] | None = None
     """Starts it beside a gateway; None if it has nothing that serves."""
     tell_mismatch: Callable[[Config, str, int, Books | None], object] | None = None
@@ -90,7 +98,8 @@ class Extra:
 @cache
 def find_extras() -> Mapping[str, Extra]:
     """Return the extras of this installation by name."""
-    names = sorted(one.parent.name for one in FOLDER.glob("*/__init__.py"))
+    places = map(Path, import_module("gateway.extras").__path__)
+    names = sorted(one.parent.name for place in places for one in place.glob("*/__init__.py"))
     return {name: import_module(f"gateway.extras.{name}").EXTRA for name in names}
 
 
@@ -108,9 +117,32 @@ def find_databases() -> Databases:
     raise ValueError(find_missing("settings", "storage.url"))
 
 
+@cache
+def find_dialects() -> Mapping[str, Dialect]:
+    """Return what a provider's `dialect` may be: the core's, then those of extras."""
+    added = (one for extra in find_extras().values() for one in extra.dialects.items())
+    return {**DIALECTS, **dict(added)}
+
+
+@cache
+def find_kinds() -> Mapping[str, Kind]:
+    """Return what a model's `kind` may be: the core's, then those of extras."""
+    added = (one for extra in find_extras().values() for one in extra.kinds.items())
+    return {**KINDS, **dict(added)}
+
+
+@cache
+def find_formats() -> Formats:
+    """Return all dialects and services: the core's, then those of extras."""
+    from gateway.dialects.formats import FORMATS, unite
+
+    finders = (extra.find_formats for extra in find_extras().values())
+    return unite([FORMATS, *(find() for find in finders if find is not None)])
+
+
 def find_missing(
-    kind: Literal["tables", "settings", "words", "key_places"], name: str
+    kind: Literal["tables", "settings", "words", "key_places", "dialects", "kinds"], name: str
 ) -> str | None:
-    """Say which extra a table, a setting, a verb or a place needs; None if none is known for it."""
+    """Say which extra a table, a setting, a verb and the like need; None if none is known for it."""
     extra = tomllib.loads(INDEX.read_text(encoding="utf-8"))[kind].get(name)
     return f'needs the extra "{extra}"; it is not in this installation' if extra else None

@@ -20,14 +20,16 @@ import gateway
 from gateway.api.admission import find_similar
 from gateway.api.front import clean_path
 from gateway.dialects.chat.state import StateCollector
-from gateway.dialects.exchanges import RERANK
 from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
 from gateway.extension import find_extras
 from gateway.ledger.serving.memory import check_admission
 from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.rests import Breaker, KeyRing
 from tests.ledger.contract.kit import admission
+from tests.support.formats import SERVICES
 from tests.support.rows import each_row
+
+RERANK: Final = SERVICES["rerank"]
 
 
 def rank(documents: int) -> None:

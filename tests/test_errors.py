@@ -17,7 +17,7 @@ from openai.types.responses import ResponseFailedEvent
 
 from gateway import errors as e
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import CALLERS
+from tests.support.formats import CALLERS
 from tests.support.rows import each_row
 
 REQUEST_ID = "req-1"

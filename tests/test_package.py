@@ -46,11 +46,11 @@ MAY_IMPORT: Final = {
     **{leaf: {"money", "prices", "times"} for leaf in LEAVES},
     "commands": {"deadlines"},
     "deadlines": {"errors", "tasks"},
-    "extension": {"api", "config", "ledger"},  # for types alone
+    "extension": {"api", "config", "dialects", "ledger"},  # but for `dialects`, types alone
     "config": {*LEAVES, "dialects", "extension", "ledger"},
     "dialects": {"errors", "money", "prices", "usage"},
     "ledger": {*LEAVES, "extension"},
-    "upstream": {*LEAVES, "config", "dialects"},
+    "upstream": {*LEAVES, "config", "dialects", "extension"},
     "api": {*LEAVES, "config", "dialects", "extension", "ledger", "upstream"},
     "admin": {*LEAVES, "config", "extension", "ledger"},
     "console": {*LEAVES, "admin", "extras", "api", "config", "dialects", "ledger", "upstream"},

@@ -24,10 +24,10 @@ from gateway.cards import webhook
 from gateway.console import dispatch
 from gateway.console.fields import ConsoleError
 from gateway.dialects.chat import state
-from gateway.dialects.exchanges import CALLERS
 from gateway.dialects.wire import forms
 from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES
 from gateway.errors import BadRequest, BodyTooLarge
+from tests.support.formats import CALLERS
 from tests.support.rows import each_row
 from tests.test_package import FILES, ROOT
 

@@ -18,7 +18,6 @@ import orjson
 from gateway.cli.verbs import find_words, load_verbs, make_parser
 from gateway.config.load import load_config
 from gateway.config.reader import ConfigError
-from gateway.dialects.exchanges import UPSTREAMS
 from gateway.errors import GatewayError
 from gateway.extension import find_missing
 from gateway.ledger.call_records import Receipt, describe_receipt
@@ -26,6 +25,7 @@ from gateway.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_
 from gateway.prices import AppliedPrice
 from tests import ROOT
 from tests.documents import DOCUMENTS, EXTRAS, PARTS, README, find_part
+from tests.support.formats import UPSTREAMS
 from tests.support.rows import each_row
 
 TEXT: Final = README.read_text(encoding="utf-8")

@@ -19,10 +19,10 @@ from gateway.api.state import Call, Gateway
 from gateway.config.records import Model
 from gateway.dialects.audio import add_upload
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import EVERY_CALLER
-from gateway.dialects.records import DEFAULT_KIND, CompletionRequest, ModelKind, ReplyContext
+from gateway.dialects.records import DEFAULT_KIND, CompletionRequest, ReplyContext
 from gateway.dialects.wire import jsonbytes
 from gateway.dialects.wire.forms import Body, Form
+from gateway.extension import find_formats
 from gateway.ledger.base import Key
 from gateway.tasks import Place
 from gateway.upstream.routing import Candidate
@@ -148,7 +148,7 @@ def parse_large(dialect: Caller, body: bytes) -> CompletionRequest:
         return replace(dialect.parse_request(body), elements=elements)
 
 
-async def find_model(call: Call, model_id: str, kind: ModelKind = DEFAULT_KIND) -> Model:
+async def find_model(call: Call, model_id: str, kind: str = DEFAULT_KIND) -> Model:
     """Find the model that a request names. Raises UnknownModel, ModelNotAllowed, BadRequest."""
     gateway, key = call.gateway, call.key
     assert key is not None
@@ -171,7 +171,8 @@ async def find_model(call: Call, model_id: str, kind: ModelKind = DEFAULT_KIND) 
 
 
 def _refuse_kind(model: Model) -> errors.BadRequest:
-    paths = " or ".join(f"/v1{caller.path}" for caller in EVERY_CALLER if caller.kind == model.kind)
+    fit = (one for one in find_formats().every_caller if one.kind == model.kind)
+    paths = " or ".join(f"/v1{caller.path}" for caller in fit)
     return errors.BadRequest(
         f"The model '{model.id}' is served at {paths} alone.",
         param="model",

@@ -30,7 +30,7 @@ from gateway.api.aiohttp_insides import (
 from gateway.api.lingering import LINGER_BYTES
 from gateway.api.state import Call, Gateway, find_code, make_headers, note_refusal
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import CALLERS, EVERY_CALLER
+from gateway.extension import find_formats
 from gateway.ids import make_request_id
 from gateway.times import unix_ms
 
@@ -43,17 +43,17 @@ Handler = Callable[[web.Request, Call], Awaitable[web.StreamResponse]]
 def make_front(
     gateway: Gateway,
     handler: Handler,
-    callers: Iterable[Caller] = CALLERS.values(),
+    callers: Iterable[Caller] | None = None,
     *,
     surface: str,
     logged: bool = True,
 ) -> WebHandler:
     """Wrap a handler in the outermost layer, which gives each request an id and answers every error.
 
-    `callers`: the path's dialects. A request with the `marker` header of one is answered in that dialect,
+    `callers`: the path's dialects, or else all. A request with the `marker` header of one is answered in that dialect,
     any other in the first. `surface`: the path in metrics. `logged`: appears in log and metrics.
     """
-    first, *others = callers
+    first, *others = find_formats().callers.values() if callers is None else callers
 
     async def front(http: web.Request) -> web.StreamResponse:
         now_ms = gateway.ledger.clock()
@@ -175,8 +175,6 @@ _CHAT: Final = "use POST /v1/chat/completions"
 _ONE_BY_ONE: Final = "send each request by itself, as POST /v1/chat/completions or /v1/messages"
 _WITHIN: Final = "send the content within a request, as POST /v1/chat/completions or /v1/messages"
 _WHOLE: Final = "send the whole conversation as POST /v1/responses"
-_PATHS: Final = ", ".join(f"POST /v1{one.path}" for one in EVERY_CALLER)
-_TEXT: Final = f"this gateway serves {_PATHS} and GET /v1/models"
 
 UNSERVED: Final = {
     "/v1/edits": _CHAT,
@@ -212,17 +210,22 @@ UNSERVED: Final = {
             "/v1/realtime",
             "/v1/videos",
         ),
-        _TEXT,
+        "",
     ),
 }
-"""Paths of OpenAI and Anthropic that are not served (nor any path below them), and what to use
-instead."""
+"""Paths of OpenAI and Anthropic that are not served (nor any path below them), and what to use instead; ""
+if nothing could stand for them."""
+
+
+def _list_paths() -> str:
+    paths = ", ".join(f"POST /v1{one.path}" for one in find_formats().every_caller)
+    return f"this gateway serves {paths} and GET /v1/models"
 
 
 def explain_path(path: str, served: Iterable[str] = ()) -> str:
     """Return the message to a caller of an unknown path. `served` holds templates, too."""
     if path == "/":
-        return f"The API is under /v1, the console under /console/: {_TEXT}."
+        return f"The API is under /v1, the console under /console/: {_list_paths()}."
     meant = "/v1/" + "/".join(part for part in path.split("/") if part not in ("", "v1"))
     for template in served:
         fixed, brace, _ = template.partition("{")
@@ -231,11 +234,14 @@ def explain_path(path: str, served: Iterable[str] = ()) -> str:
                 f"Unknown URL. Use {fixed}{'...' if brace else ''}: an OpenAI SDK's base address"
                 " ends in /v1, an Anthropic SDK's does not, and no path ends in a slash."
             )
-    for unserved, advice in UNSERVED.items():
+    for unserved, advice in {**UNSERVED, **find_formats().unserved}.items():
         fixed = unserved.removesuffix("/...")
         if f"{meant}/".startswith(f"{fixed}/"):
-            return f"{unserved} is not served here; {advice}."
-    return f"Unknown URL: {_TEXT}. An OpenAI SDK's base address ends in /v1, an Anthropic SDK's does not."
+            return f"{unserved} is not served here; {advice or _list_paths()}."
+    return (
+        f"Unknown URL: {_list_paths()}. An OpenAI SDK's base address ends in /v1, an Anthropic SDK's does"
+        " not."
+    )
 
 
 def _fits(path: str, template: str) -> bool:
@@ -353,11 +359,11 @@ def make_connection(gateway: Gateway, server: web.Server) -> Wire:
 
 def choose_caller(head: bytes) -> Caller:
     """Choose the dialect of a request by the beginning of its head: by path, or by a header."""
-    first, *others = CALLERS.values()
+    first, *others = callers = find_formats().callers.values()
     targets = _TARGET.findall(head)
     path = targets[-1].decode("ascii", "replace") if targets else ""
     lower = head.lower()
-    for caller in CALLERS.values():
+    for caller in callers:
         if f"{path}/".startswith(f"/v1{caller.path}/"):
             return caller
     for caller in others:

@@ -33,12 +33,13 @@ from gateway.api.state import Call, Gateway, find_limits
 from gateway.api.uploads import serve_form
 from gateway.config.records import Config, Limits, Model
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import CALLERS, COUNTERS, RERANK, SERVICES, CountPath
+from gateway.dialects.formats import CountPath
 from gateway.dialects.messages.upstream import edit_count
 from gateway.dialects.records import CompletionRequest, ListedModel
 from gateway.dialects.wire.fields import dump_request
 from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.errors import GatewayError, ModelNotFound, NotFound, OutOfResources, UpstreamError
+from gateway.extension import find_formats
 from gateway.ids import is_request_id
 from gateway.ledger.alert_records import RefusedView
 from gateway.ledger.base import Key
@@ -150,28 +151,28 @@ class Endpoint:
         return require_key(self.handler, for_money=self.access == "charged")
 
 
-def add_api(
-    app: web.Application, gateway: Gateway, callers: Mapping[str, Caller] = CALLERS
-) -> None:
+def add_api(app: web.Application, gateway: Gateway) -> None:
     """Add all endpoints, those of extras among them, and the handlers that refuse unknown paths."""
     added = [one for extra in gateway.extras for one in extra.endpoints]
-    routes = {(one.method, one.path): one for one in (*make_routes(callers), *added)}
+    routes = {(one.method, one.path): one for one in (*make_routes(), *added)}
     paths: dict[str, list[Endpoint]] = {}
     for route in routes.values():
         paths.setdefault(route.path, []).append(route)
     for path, methods in paths.items():
         _add_path(app.router, gateway, path, methods)
     refuse = refuse_path(paths)
-    for one in callers.values():
+    callers = find_formats().callers.values()
+    for one in callers:
         front = make_front(gateway, refuse, (one,), surface=OTHER_PATHS)
         app.router.add_route(hdrs.METH_ANY, f"/v1{one.path}{_ANY_REST}", front)
-    front = make_front(gateway, refuse, callers.values(), surface=OTHER_PATHS)
+    front = make_front(gateway, refuse, callers, surface=OTHER_PATHS)
     app.router.add_route(hdrs.METH_ANY, _ANY_REST, front)
 
 
-def make_routes(callers: Mapping[str, Caller]) -> list[Endpoint]:
+def make_routes() -> list[Endpoint]:
     """Make the completions of every caller, and what all callers share."""
-    everybody = tuple(callers.values())
+    formats = find_formats()
+    everybody = tuple(formats.callers.values())
     charged = [
         Endpoint(
             "POST",
@@ -180,15 +181,15 @@ def make_routes(callers: Mapping[str, Caller]) -> list[Endpoint]:
             serve_form if one.sends_form else serve_completion,
             (one,),
         )
-        for one in (*everybody, *(service.caller for service in SERVICES))
+        for one in formats.every_caller
     ]
     counts = [
         Endpoint(
             "POST", f"/v1{one.path}", "free", partial(count_tokens, one), (one.exchange.caller,)
         )
-        for one in COUNTERS
+        for one in formats.counters
     ]
-    ranks = (RERANK.caller,)
+    ranks = tuple(one for one in formats.every_caller if one.name == "rerank")
     return [
         *charged,
         # The path that Cohere's SDK uses, whose base address has no version.

@@ -21,8 +21,7 @@ from gateway.api.limits import Bucket, Counting, Rates
 from gateway.config.records import Config, Limits, Provider, Reload
 from gateway.deadlines import Ticker
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchanges
-from gateway.dialects.records import DEMO, OPENAI_LIKE, Upload
+from gateway.dialects.records import DEMO, Upload
 from gateway.errors import (
     GatewayError,
     InternalError,
@@ -31,7 +30,7 @@ from gateway.errors import (
     UpstreamError,
     take_out,
 )
-from gateway.extension import Started, find_extras
+from gateway.extension import Started, find_dialects, find_extras, find_formats
 from gateway.ledger.alert_records import UpstreamFailure
 from gateway.ledger.base import Account, Key
 from gateway.ledger.call_records import Outcome
@@ -255,24 +254,21 @@ def find_limits(terms: Terms, defaults: Limits) -> Limits:
     return replace(defaults, **own)
 
 
-def make_gateway(
-    config: Config, ledger: ServingLedger, exchanges: Exchanges = EXCHANGES
-) -> Gateway:
+def make_gateway(config: Config, ledger: ServingLedger) -> Gateway:
     """Make the shared state, with a forwarder for every provider that is on."""
-    gateway = Gateway(config, ledger, make_routes(config, exchanges), Ticker())
+    gateway = Gateway(config, ledger, make_routes(config), Ticker())
     starts = (extra.start for extra in find_extras().values())
     gateway.extras += [start(gateway) for start in starts if start is not None]
     return gateway
 
 
-def make_routes(
-    config: Config, exchanges: Exchanges = EXCHANGES, *, before: Routes | None = None
-) -> Routes:
+def make_routes(config: Config, *, before: Routes | None = None) -> Routes:
     """Make the routes of every model that some dialect can serve.
 
     Providers of the routes `before` whose settings are the same keep their connections and breakers.
     """
-    servable = {dialect for row in exchanges.values() for dialect in row}
+    formats = find_formats()
+    servable = {dialect for row in formats.exchanges.values() for dialect in row}
     models = {
         model.id: model
         for model in config.active_models().values()
@@ -281,8 +277,9 @@ def make_routes(
     used = {route.provider for model in models.values() for route in model.routes}
     known = {} if before is None else before.providers
     providers = {name: _make_state(config.providers[name], known.get(name)) for name in used}
-    services = {one.caller.name: dict.fromkeys(OPENAI_LIKE, one) for one in SERVICES}
-    return Routes(models, providers, {**exchanges, **services})
+    openai_like = [name for name, one in find_dialects().items() if one.is_openai_like]
+    services = {one.caller.name: dict.fromkeys(openai_like, one) for one in formats.services}
+    return Routes(models, providers, {**formats.exchanges, **services})
 
 
 def _make_state(provider: Provider, before: ProviderState | None) -> ProviderState:

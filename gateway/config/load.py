@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.config import records
-from gateway.config.models import read_models
+from gateway.config.models import check_extra, read_models
 from gateway.config.reader import (
     ConfigError,
     Place,
@@ -36,7 +36,7 @@ from gateway.config.secrets import (
 from gateway.config.settings import SETTINGS, read_cards
 from gateway.config.values import check_proxy
 from gateway.dialects.records import DEMO
-from gateway.extension import find_databases, find_missing, find_tables
+from gateway.extension import find_databases, find_dialects, find_missing, find_tables
 
 
 def load_config(
@@ -209,6 +209,7 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> record
     # A route is split at its first slash.
     if not name.isprintable() or not name.strip() or "/" in name:
         raise place.error("", "a provider's name must be printable text without a slash")
+    check_extra(place, raw, "dialect", find_dialects())
     settings = read_table(place, raw, SETTINGS["providers.NAME"], problems)
     with problems.collect():
         _check_address(place, settings)

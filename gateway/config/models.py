@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.config.prices import (
@@ -17,33 +17,12 @@ from gateway.config.reader import ConfigError, Place, Problems, quote_key, read_
 from gateway.config.records import Model, Provider, Route
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_model_id
-from gateway.dialects.records import (
-    DEFAULT_KIND,
-    DIALECTS,
-    LIMITED,
-    OPENAI_LIKE,
-    InputUnit,
-    ModelKind,
-)
+from gateway.dialects.records import DEFAULT_KIND, Kind, Pricing
+from gateway.extension import find_dialects, find_kinds, find_missing
 from gateway.prices import PriceList
-from gateway.usage import TOKENS_PER_SECOND
 
 MAX_OUTPUT_TOKENS: Final = 128_000
 """The default output limit of a model: the largest that vendors offer."""
-MAX_INPUT_TOKENS: Final = 2_000_000
-"""The default input limit of a model: the largest that vendors offer."""
-MAX_SECONDS: Final = 14_400
-"""The default of the most seconds of a recording. Vendors take files of 25 MB, which are seldom longer."""
-NEEDED: Final[Mapping[ModelKind, frozenset[str]]] = {
-    DEFAULT_KIND: frozenset({"input", "output"}),
-    "completion": frozenset({"input", "output"}),
-    "embedding": frozenset({"input"}),
-    "image": frozenset({"input", "output"}),
-    "rerank": frozenset(),
-    "audio": frozenset({"input"}),
-}
-"""The amounts that a price of each kind of model must state. Kinds without output need no output
-price."""
 
 
 def read_models(
@@ -77,8 +56,8 @@ def _read_model(
     for problem in _find_route_problems(kind, routes, names, providers):
         problems.add(place.error("routes", problem))
     told = {name: settings.pop(name) for name in TOLD}
-    needed = _find_needed(kind, told)
-    has_output, unit = "output" in needed, _find_unit(kind, needed)
+    pricing = _find_pricing(find_kinds()[kind], told)
+    needed, has_output = pricing.needed, "output" in pricing.needed
     if limit is not None and not has_output:
         problems.add(place.error("max_output_tokens", NO_OUTPUT))
     prices: PriceList | None = None
@@ -91,69 +70,55 @@ def _read_model(
         costs = read_costs(place, routes, told, needed)
     problems.raise_all()
     assert prices is not None
-    owner = settings.pop("owned_by") or routes[0].provider.lower()
     return Model(
         id=model_id,
-        owned_by=owner,
+        owned_by=settings.pop("owned_by") or routes[0].provider.lower(),
         routes=routes,
         max_output_tokens=limit or MAX_OUTPUT_TOKENS if has_output else 0,
-        max_input_tokens=most_input or _find_most_input(kind, unit),
-        unit=unit,
+        max_input_tokens=most_input or pricing.most_input,
+        unit=pricing.unit,
+        product=pricing.makes,
         prices=prices,
         costs=costs,
         **settings,
     )
 
 
-def _find_needed(kind: ModelKind, told: Told) -> frozenset[str]:
-    """Return the amounts that a model's prices must state."""
-    if told["price_image"]:
-        return NEEDED[kind] - {"input", "output"}
+def check_extra(place: Place, raw: object, key: str, known: Mapping[str, object]) -> None:
+    """Refuse a kind or a dialect whose extra is missing."""
+    name = raw.get(key) if isinstance(raw, dict) else None
+    if isinstance(name, str) and name not in known:
+        needed = find_missing("kinds" if key == "kind" else "dialects", name)
+        if needed is not None:
+            raise place.error("", f"{key} = {show(name)} {needed}")
+
+
+def _find_pricing(kind: Kind, told: Told) -> Pricing:
+    """Return how a model is priced, by what its prices state."""
     tables = [told[key] for key in ("price", "cost") if isinstance(told[key], dict)]
-    amounts = tables[0] if tables else {}
-    if kind == "audio" and "minute" in amounts:
-        return frozenset({"minute"})
-    # An audio model with output tokens transcribes: it writes text, as chat models do.
-    return NEEDED[DEFAULT_KIND] if kind == "audio" and "output" in amounts else NEEDED[kind]
-
-
-def _find_unit(kind: ModelKind, needed: Collection[str]) -> InputUnit:
-    if "minute" in needed:
-        return "second"
-    return "character" if kind == "audio" and "output" not in needed else "token"
-
-
-def _find_most_input(kind: ModelKind, unit: InputUnit) -> int:
-    """Return the default of `max_input_tokens`, in the model's unit."""
-    if unit == "second":
-        return MAX_SECONDS
-    transcribes = kind == "audio" and unit == "token"
-    return MAX_SECONDS * TOKENS_PER_SECOND if transcribes else MAX_INPUT_TOKENS
+    stated = {*(name for name, value in told.items() if value), *(tables[0] if tables else ())}
+    return next(one for one in kind.pricings if not one.mark or one.mark in stated)
 
 
 def _find_route_problems(
-    kind: ModelKind,
-    routes: Sequence[Route],
-    names: Iterable[str],
-    providers: Mapping[str, Provider],
+    kind: str, routes: Sequence[Route], names: Iterable[str], providers: Mapping[str, Provider]
 ) -> Iterator[str]:
     """Yield each provider that is not there, and why a model of this kind cannot have these routes."""
     for route in routes:
         if route.provider not in names:
             known = suggest(route.provider, names)
             yield f"there is no [providers.{quote_key(route.provider)}]; {known}"
-    served_by = DIALECTS if kind == DEFAULT_KIND else OPENAI_LIKE
+    talks, all_ = kind == DEFAULT_KIND, find_dialects().items()
+    served_by = [name for name, one in all_ if talks or one.is_openai_like]
     for route in routes:
         provider = providers.get(route.provider)
         if provider is not None and provider.dialect not in served_by:
             known = " or ".join(served_by)
             yield f"kind = {show(kind)} needs a provider of dialect {known}"
             return
-        if kind == "embedding" and route.upstream_model != routes[0].upstream_model:
-            yield (
-                "must name one upstream model: vectors of two models do not mix, so no route can"
-                " stand in for another"
-            )
+        reason = find_kinds()[kind].one_model_as
+        if reason and route.upstream_model != routes[0].upstream_model:
+            yield f"must name one upstream model: {reason}, so no route can stand in for another"
             return
 
 
@@ -169,7 +134,7 @@ def _check_limits(
         for model in models.values()
         if "max_output_tokens" not in raw[model.id]
         and any(
-            providers[one.provider].dialect in LIMITED
+            find_dialects()[providers[one.provider].dialect].needs_limit
             for one in model.routes
             if one.provider in providers
         )
@@ -193,7 +158,7 @@ def _check_aliases(file: str, ids: Iterable[str], models: Iterable[Model]) -> No
 
 
 def _check_id(place: Place, model_id: str, raw: object) -> None:
-    """Refuse an impossible id, and an id without quotes.
+    """Refuse an impossible id, an id without quotes, and a kind whose extra is missing.
 
     TOML reads `[models.gpt-4.1]` as table `1` of `gpt-4`.
     """
@@ -201,6 +166,7 @@ def _check_id(place: Place, model_id: str, raw: object) -> None:
         check_model_id(model_id)
     except ValueError as error:
         raise place.error("", str(error)) from error
+    check_extra(place, raw, "kind", find_kinds())
     inner = raw if isinstance(raw, dict) else {}
     for key, value in inner.items():
         if isinstance(value, dict) and key not in SETTINGS["models.ID"]:

@@ -11,7 +11,6 @@ from gateway import money
 from gateway.config.reader import Place, Problems, quote_key, read_table, show, suggest
 from gateway.config.records import Route
 from gateway.config.settings import SETTINGS, read_tool_price
-from gateway.dialects.records import ModelKind
 from gateway.prices import FREE_OF_CHARGE, NO_COSTS, PriceList, PriceRule
 from gateway.times import ALWAYS, Window
 
@@ -45,7 +44,7 @@ def read_price_list(place: Place, told: Told, needed: Collection[str]) -> PriceL
     return PriceList(base, tuple(rule for _, rule in rules))
 
 
-def read_image_prices(place: Place, told: Told, kind: ModelKind) -> PriceList:
+def read_image_prices(place: Place, told: Told, kind: str) -> PriceList:
     """Read the prices of images by size and quality, as calls of tools of their names."""
     raw = told["price_image"]
     if kind != "image":

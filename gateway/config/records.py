@@ -156,7 +156,7 @@ class KeySource:
 class Provider:
     name: str
     dialect: str
-    """One of `dialects.records.DIALECTS`."""
+    """One of `extension.find_dialects`."""
     base_url: str
     """The address without a trailing slash; "" for demo."""
     api_keys: tuple[str, ...] = field(repr=False)
@@ -214,7 +214,7 @@ class Model:
     prices: PriceList
     allow: frozenset[str]
     """Fields and tools that callers may send although it has no price and may change the provider's bill."""
-    kind: dialects.ModelKind = dialects.DEFAULT_KIND
+    kind: str = dialects.DEFAULT_KIND
     costs: Mapping[str, PriceList] = field(default_factory=lambda: NO_COSTS)
     """The prices that the operator pays, by the name of a route's provider; empty if unknown."""
     leave_out: frozenset[str] = frozenset()
@@ -223,6 +223,8 @@ class Model:
     """Other names that callers may use for it."""
     unit: dialects.InputUnit = "token"
     """The unit in which its input is counted and priced."""
+    product: str = ""
+    """What it makes, if its prices say something else than its kind."""
 
     @property
     def free(self) -> bool:
@@ -235,8 +237,7 @@ class Model:
 
     @property
     def makes(self) -> str:
-        """The kind; of a model of audio that transcribes, "transcript"."""
-        return "transcript" if self.kind == "audio" and self.unit != "character" else self.kind
+        return self.product or self.kind
 
     @property
     def has_output(self) -> bool:

@@ -18,8 +18,9 @@ from gateway.addresses import is_loopback
 from gateway.config import reader as read
 from gateway.config import records, secrets, values
 from gateway.config.reader import Place, Setting, read_table
-from gateway.dialects.records import DIALECTS, SAMPLING, ModelKind, Reasoning
+from gateway.dialects.records import DEFAULT_KIND, SAMPLING, Reasoning
 from gateway.dialects.wire.billed import BILLED_NAMES
+from gateway.extension import find_dialects, find_kinds
 from gateway.money import MEDIA, NANO, format_amount
 
 MAX_PRICE: Final = 1_000_000_000_000
@@ -45,6 +46,14 @@ _rule_price = Setting(
 )
 read_tool_price = read.nano_units(MAX_TOOL_PRICE)
 
+
+_DIALECTS: Final = [f"{name} ({one.what})" for name, one in find_dialects().items()]
+
+
+def _read_dialect(value: object) -> object:
+    return read.choice(*find_dialects())(value)
+
+
 SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "server": records.find_settings(records.Server),
     "storage": records.find_settings(records.Storage),
@@ -57,9 +66,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     },
     "providers.NAME": {
         "dialect": Setting(
-            read.choice(*DIALECTS),
-            what="the API it speaks: chat (OpenAI's), responses (OpenAI's newer one), messages (Anthropic's),"
-            " vertex (Anthropic's at Google) or demo (built in)",
+            _read_dialect,
+            what="the API it speaks: " + " or ".join(", ".join(_DIALECTS).rsplit(", ", 1)),
         ),
         "base_url": Setting(
             values.base_url, None, what="the address up to and including /v1; leave out for demo"
@@ -72,7 +80,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     },
     "models.ID": {
         "owned_by": Setting(read.matching(r"[a-z0-9][a-z0-9._-]{0,63}", "a lowercase word"), None),
-        "kind": Setting(read.choice(*get_args(ModelKind)), "chat"),
+        "kind": Setting(read.choice(*find_kinds()), DEFAULT_KIND),
         "aliases": Setting(values.aliases, []),
         "routes": Setting(
             values.routes, what='an array of "provider/upstream model", tried in order'

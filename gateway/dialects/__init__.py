@@ -2,7 +2,8 @@
 
     base        the seams: caller, upstream, pipeline
     records     what crosses them: requests, payloads, replies
-    exchanges   the tables of dialects and translations, and their product
+    exchanges   a caller over an upstream: requests written, replies read
+    formats     the tables of dialects, translations and services
     composed    translations, and two in a row where there is no direct one
     wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
     chat/  messages/  responses/   a folder per dialect: its callers and upstreams, and how its callers

@@ -26,7 +26,6 @@ from gateway.dialects.records import (
     Event,
     Json,
     ListedModel,
-    ModelKind,
     Query,
     RateLimit,
     Reasoning,
@@ -115,7 +114,7 @@ class Caller(ABC):
     name: str
     path: str
     """The path of its completions after `/v1`, with the slash."""
-    kind: ModelKind = DEFAULT_KIND
+    kind: str = DEFAULT_KIND
     """The kind of models that it uses."""
     conversation_field: str | None = None
     """The field of a request that has the conversation."""

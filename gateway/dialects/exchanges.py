@@ -1,28 +1,14 @@
-"""The tables of callers, upstreams and translations, and the exchanges made from them."""
+"""A caller's dialect over an upstream's: requests written for the provider, replies for the caller."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from gateway.dialects import audio, embeddings, images, speech, texts
 from gateway.dialects.base import Caller, EventUpstream, Pipeline, StreamingUpstream, Upstream
-from gateway.dialects.chat import (
-    over_messages_reply,
-    over_messages_request,
-    over_responses_reply,
-    over_responses_request,
-)
-from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
-from gateway.dialects.composed import Translation, compose
-from gateway.dialects.messages import over_chat_reply as message_reply
-from gateway.dialects.messages import over_chat_request as message_request
-from gateway.dialects.messages.caller import MessagesCaller
-from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
+from gateway.dialects.composed import Translation
 from gateway.dialects.records import (
-    DEMO,
     CompletionRequest,
     Json,
     Payload,
@@ -31,11 +17,6 @@ from gateway.dialects.records import (
     ReplyUsage,
     Target,
 )
-from gateway.dialects.responses import over_chat_reply as responses_reply
-from gateway.dialects.responses import over_chat_request as responses_request
-from gateway.dialects.responses import over_chat_stream as responses_stream
-from gateway.dialects.responses.caller import ResponsesCaller
-from gateway.dialects.responses.upstream import ResponsesUpstream
 from gateway.dialects.wire.billed import check_audio
 from gateway.dialects.wire.fields import dump_request, too_deep
 from gateway.dialects.wire.jsonbytes import (
@@ -63,12 +44,7 @@ SMALL_BYTES: Final = 1 << 16
 """Bytes of a reply whose values need not be counted: each value takes at least a byte, so even a dozen
 readings stay below `MAX_REPLY_ELEMENTS`."""
 SLOWEST: Final = (750, 900)
-"""The rates of a pair that is not in `RATES`."""
-
-Translations = Mapping[tuple[str, str], Translation]
-"""Keys are the names of the caller's dialect and the upstream's."""
-Exchanges = Mapping[str, Mapping[str, "Exchange"]]
-"""Keys are the name of the caller's dialect, then a provider's `dialect`."""
+"""The rates of a pair that has none in `Formats`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,152 +216,6 @@ def _owe(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:
     if not tells_work(usage):
         raise failure
     return UndeliverableReply(failure.message)
-
-
-CALLERS: Final[Mapping[str, Caller]] = {
-    "chat": ChatCaller(),
-    "messages": MessagesCaller(),
-    "responses": ResponsesCaller(),
-}
-"""On shared paths the first answers requests without a `marker`."""
-
-UPSTREAMS: Final[Mapping[str, EventUpstream]] = {
-    "chat": ChatUpstream(),
-    "messages": MessagesUpstream(),
-    "responses": ResponsesUpstream(),
-    "vertex": VertexUpstream(),
-    DEMO: ChatUpstream(),
-}
-"""Keys are a provider's `dialect` in the configuration."""
-
-TRANSLATIONS: Final[Translations] = {
-    ("chat", "messages"): Translation(
-        over_messages_request.translate_request,
-        over_messages_reply.translate_reply,
-        over_messages_reply.ChunkWriter,
-    ),
-    ("chat", "responses"): Translation(
-        over_responses_request.translate_request,
-        over_responses_reply.translate_reply,
-        over_responses_reply.ChunkWriter,
-    ),
-    ("messages", "chat"): Translation(
-        message_request.translate_request,
-        message_reply.translate_reply,
-        message_reply.MessageWriter,
-        message_request.NAMES,
-        ".{}",
-    ),
-    ("responses", "chat"): Translation(
-        responses_request.translate_request,
-        responses_reply.translate_reply,
-        responses_stream.open_writer,
-        responses_request.NAMES,
-    ),
-}
-
-RATES: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
-    ("chat", "chat"): (2_500, 1_100),
-    ("chat", "messages"): (1_900, 1_200),
-    ("chat", "responses"): (1_000, 1_100),
-    ("messages", "chat"): (1_500, 1_100),
-    ("messages", "messages"): (8_000, 1_400),
-    ("messages", "responses"): (750, 1_100),
-    ("responses", "chat"): (1_200, 1_100),
-    ("responses", "messages"): (750, 900),
-    ("responses", "responses"): (4_000, 1_300),
-}
-"""How many JSON values of a request and of a reply take a millisecond, by caller and upstream.
-
-`python -m tests.bench.rates` measures them: the slowest of many tiny messages, parts, tools, calls and
-results, on a busy virtual core.
-"""
-
-PIVOT: Final = "chat"
-"""The dialect through which pairs without a direct translation are joined."""
-
-
-def make_exchanges(
-    callers: Mapping[str, Caller],
-    upstreams: Mapping[str, EventUpstream],
-    translations: Translations,
-) -> Exchanges:
-    """Join every caller to every upstream that it can be served over."""
-    pivot = callers[PIVOT], upstreams[PIVOT]
-
-    def find_translation(caller: str, upstream: str) -> Translation | None:
-        if (caller, upstream) in translations:
-            return translations[caller, upstream]
-        outer, inner = translations.get((caller, PIVOT)), translations.get((PIVOT, upstream))
-        return compose(outer, inner, pivot) if outer and inner else None
-
-    exchanges: dict[str, dict[str, Exchange]] = {name: {} for name in callers}
-    for name, caller in callers.items():
-        for provider, upstream in upstreams.items():
-            rates = RATES.get((caller.name, upstream.name), SLOWEST)
-            make = partial(Exchange, caller, upstream, request_rate=rates[0], reply_rate=rates[1])
-            if caller.name == upstream.name:
-                exchanges[name][provider] = make()
-            elif translation := find_translation(caller.name, upstream.name):
-                exchanges[name][provider] = make(translation)
-    return exchanges
-
-
-EXCHANGES: Final = make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)
-
-
-@dataclass(frozen=True, slots=True)
-class CountPath:
-    """A path that counts the tokens of a request, free of charge."""
-
-    path: str
-    """Behind `/v1`, with its slash."""
-    exchanges: Mapping[str, Exchange]
-    """The exchanges with upstreams that count tokens themselves, by a provider's `dialect`."""
-    frame: Json
-    """The fields of a reply besides the count."""
-
-    @property
-    def exchange(self) -> Exchange:
-        """The exchange with the upstream of the caller's own dialect."""
-        return next(iter(self.exchanges.values()))
-
-
-COUNT_TOKENS: Final = Exchange(
-    MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
-)
-_COUNT_AT_VERTEX: Final = VertexUpstream("/models/count-tokens:rawPredict", is_free=True)
-_COUNT_RESPONSES: Final = Exchange(
-    ResponsesCaller(), ResponsesUpstream("/responses/input_tokens", is_free=True)
-)
-COUNTERS: Final = (
-    CountPath(
-        "/messages/count_tokens",
-        {"messages": COUNT_TOKENS, "vertex": replace(COUNT_TOKENS, upstream=_COUNT_AT_VERTEX)},
-        {},
-    ),
-    CountPath(
-        "/responses/input_tokens",
-        {"responses": _COUNT_RESPONSES},
-        {"object": "response.input_tokens"},
-    ),
-)
-
-_join = partial(Exchange, request_rate=2_500, reply_rate=1_100)
-"""Joins what is as quick as chat."""
-# The large parts of these replies are not parsed, so only their bytes are limited.
-_join_large = partial(Exchange, max_elements=MAX_REPLY_BYTES, request_rate=4_000, reply_rate=20_000)
-
-EMBEDDINGS: Final = _join_large(embeddings.EmbeddingsCaller(), embeddings.EmbeddingsUpstream())
-COMPLETIONS: Final = _join(texts.CompletionsCaller(), texts.CompletionsUpstream())
-SPEECH: Final = _join(speech.SpeechCaller(), speech.SpeechUpstream())
-IMAGES: Final = _join_large(images.ImagesCaller(), images.ImagesUpstream())
-RERANK: Final = _join(texts.RerankCaller(), texts.RerankUpstream())
-TRANSCRIPTS: Final = _join(audio.TranscriptsCaller(), audio.TranscriptsUpstream())
-SERVICES: Final = (EMBEDDINGS, COMPLETIONS, IMAGES, RERANK, SPEECH, TRANSCRIPTS)
-"""The exchanges of models without conversations, for providers with OpenAI's paths."""
-EVERY_CALLER: Final = (*CALLERS.values(), *(one.caller for one in SERVICES))
-"""The callers of all dialects and services, each with its path."""
 
 
 def _says_effort(asked: Json) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from gateway.prices import FREE_OF_CHARGE, BillOptions, PriceList
-from gateway.usage import Expected, Metered, estimate_file, find_more_tokens
+from gateway.usage import TOKENS_PER_SECOND, Expected, Metered, estimate_file, find_more_tokens
 
 Json = dict[str, Any]
 """An object as parsers make it. Its values have exact types, so hot paths ask `type(x) is str`."""
@@ -55,22 +55,84 @@ SAMPLING: Final = frozenset(
 """Fields that a model's `leave_out` can name."""
 DEMO: Final = "demo"
 """The `dialect` of the embedded provider, which speaks chat."""
-DIALECTS: Final = ("chat", "messages", "responses", "vertex", DEMO)
-"""The values of a provider's `dialect`, and the keys of `exchanges.UPSTREAMS`.
-
-They are here so that commands that read the configuration need not import the dialects, which takes 0.1
-s.
-"""
-OPENAI_LIKE: Final = ("chat", "responses", DEMO)
-"""Dialects of providers with OpenAI's other paths under the same base URL, for models of other kinds."""
-LIMITED: Final = frozenset({"messages", "vertex"})
-"""Dialects of providers that require a limit of output tokens in each request."""
-ModelKind = Literal["chat", "completion", "embedding", "image", "rerank", "audio"]
-"""The product of a model: the reply to a conversation, the text behind a prompt, vectors, pictures, an order of
-documents, or audio. Each kind is served on paths of its own, so that nothing is served by accident."""
-DEFAULT_KIND: Final[ModelKind] = "chat"
 InputUnit = Literal["token", "character", "second"]
 """The unit of a model's input, which is priced by the million: a second is one of audio."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What commands that read the configuration need to know of a provider's `dialect`.
+
+    They need not import the dialect itself, which takes 0.1 s.
+    """
+
+    what: str
+    """Whose it is, for an error."""
+    is_openai_like: bool = False
+    """Its providers have OpenAI's other paths under the same base URL, for models of other kinds."""
+    needs_limit: bool = False
+    """Its providers require a limit of output tokens in each request."""
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = {
+    "chat": Dialect("OpenAI's", is_openai_like=True),
+    "messages": Dialect("Anthropic's", needs_limit=True),
+    "responses": Dialect("OpenAI's newer one", is_openai_like=True),
+    "vertex": Dialect("Anthropic's at Google", needs_limit=True),
+    DEMO: Dialect("built in", is_openai_like=True),
+}
+"""The core's, by the values of a provider's `dialect`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """A way in which models of a kind are priced."""
+
+    needed: frozenset[str]
+    """The amounts that a price must state. Without "output" the models make no output tokens."""
+    unit: InputUnit = "token"
+    most_input: int = 2_000_000
+    """The default of `max_input_tokens`, in the unit: of tokens the largest that vendors offer."""
+    mark: str = ""
+    """The amount, or the key of a model, that says so where it is stated; "" if nothing has to."""
+    makes: str = ""
+    """Their product, where it is not the kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a model makes. Each kind is served on paths of its own, so nothing is served by accident."""
+
+    pricings: Sequence[Pricing]
+    """The first one whose mark is stated counts; the last has none."""
+    one_model_as: str = ""
+    """Why all routes of a model have to name one upstream model; "" if they need not."""
+
+
+DEFAULT_KIND: Final = "chat"
+IN_AND_OUT: Final = Pricing(frozenset({"input", "output"}))
+KINDS: Final[Mapping[str, Kind]] = {
+    DEFAULT_KIND: Kind((IN_AND_OUT,)),
+    "completion": Kind((IN_AND_OUT,)),
+    "embedding": Kind(
+        (Pricing(frozenset({"input"})),), one_model_as="vectors of two models do not mix"
+    ),
+    "image": Kind((Pricing(frozenset(), mark="price_image"), IN_AND_OUT)),
+    "rerank": Kind((Pricing(frozenset()),)),
+    "audio": Kind(
+        (
+            Pricing(frozenset({"minute"}), "second", 14_400, "minute", "transcript"),
+            Pricing(
+                frozenset({"input", "output"}),
+                most_input=14_400 * TOKENS_PER_SECOND,
+                mark="output",
+                makes="transcript",
+            ),
+            Pricing(frozenset({"input"}), "character"),
+        )
+    ),
+}
+"""The core's, by the values of a model's `kind`."""
 
 
 @dataclass(slots=True)
@@ -248,7 +310,7 @@ class ListedModel:
     """An entry of the list of models."""
 
     id: str
-    kind: ModelKind
+    kind: str
     owned_by: str
     created: int
     """Unix seconds; 0 means unknown."""

@@ -13,10 +13,10 @@ from yarl import URL
 
 from gateway.config.records import Config, Provider
 from gateway.deadlines import limit_seconds
-from gateway.dialects.exchanges import UPSTREAMS
 from gateway.dialects.wire.failures import map_status
 from gateway.dialects.wire.replies import looks_like_json
 from gateway.errors import UpstreamError, take_out
+from gateway.extension import find_formats
 from gateway.ids import find_last4
 from gateway.upstream.attempt import CollectedBody
 from gateway.upstream.connection import Broken
@@ -103,7 +103,7 @@ def _split_by_key(provider: Provider) -> Iterator[Provider]:
 async def look_at(provider: Provider, upstream_models: Collection[str]) -> Finding:
     """Ask a provider by its only key for its list of models, and say what the answer means."""
     base_url = provider.base_url
-    if not UPSTREAMS[provider.dialect].models_path:
+    if not find_formats().upstreams[provider.dialect].models_path:
         return _find(provider, "no_list", "was not asked, as it has no list of models")
     try:
         answer = await _ask(provider, base_url)
@@ -185,7 +185,7 @@ async def _ask(provider: Provider, base_url: str) -> _Listing:
 
 
 def _write_request(provider: Provider, url: URL) -> bytes:
-    upstream = UPSTREAMS[provider.dialect]
+    upstream = find_formats().upstreams[provider.dialect]
     headers = make_own_headers(provider, url, upstream.auth_headers("".join(provider.api_keys)))
     target = f"{url.raw_path.rstrip('/')}{upstream.models_path}"
     lines = [f"GET {target} HTTP/1.1", *format_headers(headers), "Connection: close", "", ""]
@@ -209,6 +209,6 @@ def _cause(answer: _Listing) -> str:
 def _find(
     provider: Provider, verdict: Verdict, words: str, unknown: tuple[str, ...] = ()
 ) -> Finding:
-    path = UPSTREAMS[provider.dialect].models_path
+    path = find_formats().upstreams[provider.dialect].models_path
     url = take_out(f"{provider.base_url}{path}", provider.api_keys)
     return Finding(provider.name, url, verdict, take_out(words, provider.api_keys), unknown)

@@ -18,7 +18,8 @@ from typing import Final, TypeVar
 from gateway import errors
 from gateway.config.records import Model, Provider, Route
 from gateway.dialects.chat.state import tag_provider
-from gateway.dialects.exchanges import Exchange, Exchanges
+from gateway.dialects.exchanges import Exchange
+from gateway.dialects.formats import Exchanges
 from gateway.dialects.records import Target
 from gateway.upstream.forwarder import Forwarder
 from gateway.upstream.rests import Breaker, BreakerState, ProviderKey

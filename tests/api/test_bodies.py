@@ -28,7 +28,6 @@ from gateway.api.bodies import (
 )
 from gateway.api.routes import make_routes
 from gateway.api.state import Gateway
-from gateway.dialects.exchanges import CALLERS
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
     MAX_ESCAPES,
@@ -42,6 +41,7 @@ from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request, send_before_reading
 from tests.support.config import MAX_BODY_MB, Kind
 from tests.support.embeddings import EMBEDDINGS, embed
+from tests.support.formats import CALLERS
 from tests.support.fuzz import fuzz, json_values
 from tests.support.messages import ask
 from tests.support.process import CHAT, COUNT_TOKENS, MESSAGES
@@ -97,7 +97,7 @@ REFUSED: tuple[tuple[str, int, dict[str, str]], ...] = (
 async def test_a_refusal_arrives_at_a_client_that_sends_its_body_first() -> None:
     """On each path, whatever is refused; the body is larger than all buffers on its way."""
     seeds = (Seed("rich"), Seed("empty", 0), Seed("busy", requests_per_minute=1))
-    paths = [(one.path, one.access) for one in make_routes(CALLERS) if one.method == "POST"]
+    paths = [(one.path, one.access) for one in make_routes() if one.method == "POST"]
     size = 12 << 20
     async with set_stage(kinds=KINDS, seeds=seeds) as stage:
         keys = {name: one.key for name, one in stage.callers.items()} | {"nobody": "sk-ru-nobody"}

@@ -15,12 +15,12 @@ from gateway.api.bodies import LOOP_BYTES, count_reply, release
 from gateway.api.delivery import Delivery
 from gateway.api.lifecycle import Lifecycle, Phase
 from gateway.api.sink import Sink
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import LedgerUnavailable, UpstreamError
 from gateway.tasks import LargeBodies, Place, spawn
 from gateway.upstream.encodings import Receiver
 from tests.api.test_bodies import MIB, make_call, make_gateway
 from tests.dialects.chat.kit import BEGIN, DONE, END, HI, USAGE, WHOLE, dump, make_context, ours
+from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
 
 JSON = dump(

@@ -26,7 +26,6 @@ from gateway.api.front import (
 from gateway.api.routes import add_api, make_routes
 from gateway.api.state import MAX_FAILURES, Call, Gateway
 from gateway.dialects.base import Caller
-from gateway.dialects.exchanges import CALLERS
 from gateway.errors import (
     GatewayError,
     InternalError,
@@ -37,6 +36,7 @@ from gateway.errors import (
 )
 from tests.support import client
 from tests.support.chat import check_messages_error
+from tests.support.formats import CALLERS
 from tests.support.records import make_call
 from tests.support.rows import each_row
 from tests.support.stage import Stage
@@ -89,7 +89,7 @@ async def test_methods_that_a_path_does_not_have_are_told_those_it_has() -> None
     assert refusal.value.allow == "GET"
 
 
-SERVED = [route.path for route in make_routes(CALLERS)]
+SERVED = [route.path for route in make_routes()]
 
 
 def test_no_path_is_both_served_and_not() -> None:
@@ -143,7 +143,7 @@ async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
 
 
 def test_only_what_is_charged_needs_a_balance() -> None:
-    routes = make_routes(CALLERS)
+    routes = make_routes()
     assert {one.path: one.access for one in routes if one.access != "charged"} == {
         "/v1/responses/input_tokens": "free",
         "/v1/messages/count_tokens": "free",
@@ -161,7 +161,7 @@ async def test_a_model_may_have_a_slash_in_its_name() -> None:
     assert found["model"] == "vendor/large"
 
 
-@each_row("path", [route.path for route in make_routes(CALLERS) if route.method == "POST"])
+@each_row("path", [route.path for route in make_routes() if route.method == "POST"])
 async def test_no_100_continue_is_sent_before_the_key_is_known(path: str) -> None:
     found = await resolve("POST", path)
     assert found.route._expect_handler is defer_continue

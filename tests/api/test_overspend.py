@@ -25,7 +25,6 @@ from gateway.api.limits import Rates
 from gateway.api.state import Call
 from gateway.config.records import Model
 from gateway.dialects.audio import add_upload
-from gateway.dialects.exchanges import EXCHANGES, SERVICES
 from gateway.dialects.records import CompletionRequest, InputUnit, Payload, Target
 from gateway.errors import BalanceHeld, InsufficientBalance
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
@@ -35,6 +34,7 @@ from gateway.money import Price, Tokens, compute_cost_nano
 from gateway.prices import NOTHING_SPECIAL, PriceList, PriceRule
 from gateway.times import unix_ms
 from gateway.usage import Metered, MissingUsages
+from tests.support.formats import EXCHANGES, SERVICES
 from tests.support.records import make_call
 from tests.support.rows import each_row
 
@@ -278,10 +278,7 @@ TEXTS: Final[list[tuple[str, dict[str, Any]]]] = [
     ("images", {"prompt": "x", "size": "1024x1024"}),
     ("speech", {"input": "x" * 100}),
 ]
-OF_NAME: Final = {
-    **{name: exchanges[name] for name, exchanges in EXCHANGES.items()},
-    **{one.caller.name: one for one in SERVICES},
-}
+OF_NAME: Final = {**{name: exchanges[name] for name, exchanges in EXCHANGES.items()}, **SERVICES}
 DEAREST: Final = Price(10**9, 5 * 10**9, 10**8, 10**9, web_search=10**10, audio_input=3 * 10**10)
 
 

@@ -21,7 +21,6 @@ import pytest
 
 from gateway.api.limits import MAX_OWN_COUNTS
 from gateway.api.routes import MAX_COUNT_BYTES, _count
-from gateway.dialects.exchanges import COUNTERS, SPEECH
 from gateway.dialects.records import ReplyContext
 from gateway.errors import BodyTooLarge
 from gateway.usage import Expected, UsageLimits
@@ -30,6 +29,7 @@ from tests.console.kit import API, open_console
 from tests.support.chat import Used, check_messages_error
 from tests.support.config import EMBEDS, UPSTREAM_NAME, Kind, Places
 from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip
+from tests.support.formats import COUNTERS, SERVICES
 from tests.support.messages import ask, make_message
 from tests.support.pairs import Clients
 from tests.support.process import COUNT_TOKENS
@@ -49,6 +49,8 @@ from tests.support.seed import Caller
 from tests.support.stage import Stage
 from tests.support.texts import text_completion, text_events
 from tests.support.upstream import Drip, ScriptedUpstream, Wait
+
+SPEECH: Final = SERVICES["speech"]
 
 
 async def test_the_sdk_gets_text_and_its_pieces(stage: Stage, clients: Clients) -> None:
@@ -242,4 +244,4 @@ async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
     http.content.is_eof.return_value = False
     call = make_call(gateway=SimpleNamespace(config=SimpleNamespace(server=server)))
     with pytest.raises(BodyTooLarge, match="4 MiB"):
-        await _count(http, call, COUNTERS[0])
+        await _count(http, call, COUNTERS[COUNT_TOKENS.removeprefix("/v1")])

@@ -10,10 +10,10 @@ import argparse
 import time
 from typing import Final
 
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import CompletionRequest, ReplyContext
 from gateway.usage import Expected, UsageLimits
 from tests.bench import wire
+from tests.support.formats import EXCHANGES
 
 EVENTS: Final = 100_000
 READS: Final = (1, 10, 100)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from gateway.dialects.chat.state import tag_provider
-from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.dialects.wire.jsonbytes import count_elements
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 from gateway.usage import Expected, UsageLimits
+from tests.support.formats import CALLERS, EXCHANGES
 
 ROUNDS: Final = 5
 _TAG: Final = tag_provider("p", "u")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gateway.dialects.exchanges import COMPLETIONS
 from gateway.dialects.records import ReplyContext
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
+from tests.support.formats import SERVICES
 from tests.support.replies import sse
 from tests.support.rows import each_row
 from tests.support.texts import HEAD, complete, make_choice, text_completion, text_events
+
+COMPLETIONS: Final = SERVICES["completions"]
 
 WORDS: Final = ("    return", " a", ' + "b"', "\n", "🎉")
 DELTAS: Final = [{**HEAD, "choices": [{"index": 0, "delta": {"content": w}}]} for w in WORDS]

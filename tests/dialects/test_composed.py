@@ -10,10 +10,11 @@ from typing import Any, Final
 import pytest
 
 from gateway.dialects.composed import compose
-from gateway.dialects.exchanges import CALLERS, TRANSLATIONS, UPSTREAMS, Exchange
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.records import CompletionRequest, Target
 from gateway.dialects.wire.fields import Field
 from gateway.errors import BadRequest
+from tests.support.formats import CALLERS, TRANSLATIONS, UPSTREAMS
 from tests.support.rows import each_row, told_together
 
 Json = dict[str, Any]

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
-from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import Target
 from tests.dialects.rules import check_messages_request as check_messages
 from tests.dialects.rules import check_responses_request as check_responses
+from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,6 @@ from gateway.dialects.embeddings import (
     maybe_find_vectors,
     pack_vectors,
 )
-from gateway.dialects.exchanges import CALLERS, EMBEDDINGS
 from gateway.dialects.records import Inputs, ReplyContext
 from gateway.errors import BadRequest, InvalidKey, UpstreamError
 from gateway.money import Tokens
@@ -25,8 +24,11 @@ from gateway.prices import BillTerms
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
 from tests.support.embeddings import VECTORS, embed, embeddings, round_trip, unpack
+from tests.support.formats import CALLERS, SERVICES
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
+
+EMBEDDINGS: Final = SERVICES["embeddings"]
 
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 vectors = st.lists(st.lists(floats, max_size=5), min_size=1, max_size=5)

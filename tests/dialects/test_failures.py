@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Final
 
 from gateway.dialects.base import Caller, Pipeline
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.wire.failures import map_status
 from gateway.errors import BadRequest, GatewayError
 from tests.dialects.chat import kit as chat
 from tests.dialects.test_faults import BEGUN
+from tests.support.formats import EXCHANGES
 from tests.support.rows import told_together
 
 PATH: Final = Path(__file__).with_name("failures.txt")

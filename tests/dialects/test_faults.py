@@ -28,13 +28,14 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects.exchanges import EXCHANGES, SERVICES, Exchange
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.wire.failures import map_status
 from gateway.errors import NO_NAMES, UndeliverableReply, UpstreamError, UpstreamUnavailable
 from gateway.usage import Metered
 from tests.dialects.chat import kit as chat
 from tests.dialects.messages import kit as messages
 from tests.dialects.responses import kit as responses
+from tests.support.formats import EXCHANGES, SERVICES
 from tests.support.rows import told_together
 
 PATH: Final = Path(__file__).with_name("faults.txt")
@@ -53,8 +54,7 @@ BEGUN: Final = {
 
 def find_exchanges(name: str) -> list[Exchange]:
     """Return the exchanges with a provider: with callers of all dialects, or of the service."""
-    services = {exchange.caller.name: exchange for exchange in SERVICES}
-    return [services[name]] if name in services else [one[name] for one in EXCHANGES.values()]
+    return [SERVICES[name]] if name in SERVICES else [one[name] for one in EXCHANGES.values()]
 
 
 def tell(error: Any, metered: Metered | None = None) -> str:

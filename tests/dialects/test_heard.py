@@ -34,7 +34,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from gateway.dialects.exchanges import EXCHANGES, Exchange
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.records import CompletionRequest, Reply, ReplyContext
 from gateway.errors import GatewayError
 from gateway.usage import Expected, Metered, UsageLimits
@@ -60,6 +60,7 @@ from tests.dialects.messages.kit import STOP, finish, frame, start
 from tests.dialects.rules import add_up, check_rules, read_events
 from tests.dialects.rules import check_reply as check_caller_reply
 from tests.support.accumulated import accumulate
+from tests.support.formats import EXCHANGES
 from tests.support.messages import make_message
 from tests.support.rows import told_together
 

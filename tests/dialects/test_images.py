@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects.exchanges import IMAGES
 from gateway.dialects.images import MAX_CUTS, cut_images
 from gateway.dialects.records import ReplyContext, Target
 from gateway.errors import UndeliverableReply, UpstreamError
@@ -15,7 +14,10 @@ from gateway.money import FREE
 from gateway.prices import BillOptions, PriceList
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
+from tests.support.formats import SERVICES
 from tests.support.rows import each_row
+
+IMAGES: Final = SERVICES["images"]
 
 USAGE: Final = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
 PRICES: Final = {"images_1024x1024_high": 5, "images_1024x1024": 2, "images_low": 1}

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import ReplyContext
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
@@ -30,6 +29,7 @@ from tests.dialects.chat.kit import (
     text,
 )
 from tests.dialects.messages.kit import frame, open_block, start
+from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
 
 

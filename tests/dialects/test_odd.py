@@ -8,7 +8,6 @@ import random
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import Target
 from gateway.errors import BadRequest, GatewayError
 from tests import streams
@@ -16,6 +15,7 @@ from tests.dialects.chat.kit import DONE, Json, dump, make_context, make_dice, p
 from tests.dialects.rules import check_rules
 from tests.dialects.test_provider_streams import list_events, play_in, rename
 from tests.streams import Stream, drop_comments
+from tests.support.formats import EXCHANGES
 from tests.support.fuzz import ALL_EXAMPLES
 from tests.support.rows import each_row
 

@@ -17,7 +17,6 @@ import pytest
 
 from gateway.dialects.base import Pipeline
 from gateway.dialects.chat.stream import ChatStream
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.messages.stream import STOP
 from gateway.money import Tokens
 from tests import streams
@@ -41,6 +40,7 @@ from tests.streams import Stream, drop_comments, get_stream
 from tests.support.accumulated import StreamContent, accumulate
 from tests.support.chat import Used
 from tests.support.content import Content, of_chat, of_events, of_response
+from tests.support.formats import EXCHANGES
 from tests.support.messages import read_events
 from tests.support.rows import each_row
 

@@ -38,21 +38,17 @@ import pytest
 
 from gateway.dialects.base import Caller
 from gateway.dialects.chat.state import seal, seal_id, tag_provider
-from gateway.dialects.exchanges import (
-    CALLERS,
-    COUNT_TOKENS,
-    COUNTERS,
-    EXCHANGES,
-    SERVICES,
-    Exchange,
-)
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.records import CompletionRequest, Payload, Target
 from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.errors import BadRequest
 from gateway.money import Price
 from gateway.prices import NOTHING_SPECIAL, BillOptions, PriceList, PriceRule
 from tests.dialects.rules import check_messages_request, check_responses_request
+from tests.support.formats import CALLERS, COUNTERS, EXCHANGES, SERVICES
 from tests.support.rows import told_together
+
+COUNT_TOKENS: Final = COUNTERS["/messages/count_tokens"].exchange
 
 Json = dict[str, Any]
 PATHS: Final = sorted(Path(__file__).with_name("requests").glob("*.txt"))
@@ -81,9 +77,9 @@ LEAST: Final[dict[str, Json]] = {
     "rerank": {"query": "Hi", "documents": ["Ho"]},
 }
 OTHERS: Final = {
-    **{exchange.caller.name: exchange for exchange in SERVICES},
+    **SERVICES,
     "counting": COUNT_TOKENS,
-    "input tokens": COUNTERS[1].exchange,
+    "input tokens": COUNTERS["/responses/input_tokens"].exchange,
 }
 """Exchanges that have no conversation, or only count it, by the name of their section."""
 TARGETS: Final = {

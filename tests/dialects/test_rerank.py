@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from gateway.dialects.exchanges import RERANK
 from gateway.dialects.records import Inputs, ReplyContext, Target
 from gateway.money import SEARCH_UNIT
 from gateway.prices import BillOptions
 from gateway.usage import Expected, UsageLimits
 from tests.dialects.chat.kit import dump
+from tests.support.formats import SERVICES
 from tests.support.rows import each_row
+
+RERANK: Final = SERVICES["rerank"]
 
 ASKED: Final = {"model": "ours", "query": "12345678", "documents": ["1234", {"text": "a"}]}
 RESULTS: Final = [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.1}]

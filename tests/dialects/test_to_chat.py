@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.base import Pipeline
-from gateway.dialects.exchanges import EXCHANGES
 from tests.dialects.chat.kit import (
     AZURE,
     DONE,
@@ -36,6 +35,7 @@ from tests.dialects.chat.kit import (
     text,
 )
 from tests.dialects.rules import add_up
+from tests.support.formats import EXCHANGES
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 

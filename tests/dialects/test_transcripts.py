@@ -7,11 +7,13 @@ from typing import Any, Final
 import pytest
 
 from gateway.dialects.audio import TranscriptReader
-from gateway.dialects.exchanges import TRANSCRIPTS
 from gateway.dialects.records import Event
 from tests.dialects.chat.kit import MODEL, Json, make_context, make_dice, random_slices
+from tests.support.formats import SERVICES
 from tests.support.replies import sse
 from tests.support.rows import each_row
+
+TRANSCRIPTS: Final = SERVICES["transcripts"]
 
 WORDS: Final = ("a", " b", '"', "\n", "é🎉", "\\") * 20
 SAID: Final = sum(len(word.encode()) for word in WORDS)

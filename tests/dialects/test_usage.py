@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.chat.repair import count_message_text as count_chat_text
-from gateway.dialects.exchanges import CALLERS, EMBEDDINGS, EXCHANGES, RERANK, Exchange
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.stream import read_messages_usage
 from gateway.dialects.records import CompletionRequest, ReplyContext
 from gateway.dialects.responses.stream import count_item_text
@@ -30,8 +30,12 @@ from gateway.prices import BillOptions, BillTerms
 from gateway.usage import Expected, Metered, Reported, UsageLimits
 from tests.dialects.chat.kit import make_context
 from tests.dialects.messages.kit import frame, start
+from tests.support.formats import CALLERS, EXCHANGES, SERVICES
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
+
+EMBEDDINGS: Final = SERVICES["embeddings"]
+RERANK: Final = SERVICES["rerank"]
 
 Json = dict[str, Any]
 CHAT_EXCHANGE, MESSAGES, RESPONSES = (EXCHANGES[name][name] for name in CALLERS)

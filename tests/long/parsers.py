@@ -27,7 +27,7 @@ from gateway.cards.stripe import READERS, Stripe
 from gateway.config.records import Cards
 from gateway.dialects.base import Caller, EventUpstream
 from gateway.dialects.chat.state import open_seals, seal, split_id
-from gateway.dialects.exchanges import EVERY_CALLER, EXCHANGES, Exchange
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.records import Target
 from gateway.dialects.wire import jsonbytes
 from gateway.dialects.wire.forms import FormReader
@@ -39,6 +39,7 @@ from tests.dialects import test_odd
 from tests.dialects.chat.kit import make_context, play, random_slices
 from tests.dialects.wire import test_forms
 from tests.streams import drop_comments
+from tests.support.formats import EVERY_CALLER, EXCHANGES
 from tests.upstream import test_http1
 
 MS_PER_KB: Final = 50.0

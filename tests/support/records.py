@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gateway.api.state import Call
 from gateway.config.records import Provider
-from gateway.dialects.exchanges import CALLERS
+from tests.support.formats import CALLERS
 
 _PROVIDER: Final[dict[str, Any]] = {
     "name": "p",

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gateway.deadlines import Clock
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.upstream.attempt import Attempt, CollectedBody, Response
 from gateway.upstream.forwarder import HttpForwarder
+from tests.support.formats import EXCHANGES
 from tests.support.upstream import ScriptedUpstream
 
 EXCHANGE: Final = EXCHANGES["chat"]["chat"]

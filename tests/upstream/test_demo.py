@@ -11,7 +11,6 @@ import orjson
 import pytest
 
 from gateway.deadlines import Clock
-from gateway.dialects.exchanges import EMBEDDINGS, EXCHANGES
 from gateway.errors import BadRequest, Overloaded
 from gateway.upstream.attempt import Attempt
 from gateway.upstream.demo import (
@@ -22,9 +21,12 @@ from gateway.upstream.demo import (
     make_vector,
 )
 from tests.support.embeddings import embed
+from tests.support.formats import EXCHANGES, SERVICES
 from tests.support.records import make_provider
 from tests.support.rows import each_row
 from tests.upstream.kit import Taker
+
+EMBEDDINGS: Final = SERVICES["embeddings"]
 
 PROVIDER: Final = make_provider(name="demo", dialect="demo")
 Json = dict[str, Any]

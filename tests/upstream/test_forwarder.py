@@ -7,12 +7,12 @@ import errno
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 import pytest
 from yarl import URL
 
 from gateway.deadlines import Clock, Ticker
-from gateway.dialects.exchanges import TRANSCRIPTS
 from gateway.dialects.wire.forms import Form
 from gateway.errors import (
     BadRequest,
@@ -30,12 +30,15 @@ from gateway.upstream.dial import Dialer
 from gateway.upstream.forwarder import HttpForwarder, Pool, fetch
 from gateway.upstream.resolver import Address
 from tests.support.config import Places
+from tests.support.formats import SERVICES
 from tests.support.records import make_provider
 from tests.support.replies import completion, head, json_reply
 from tests.support.rows import each_row
 from tests.support.upstream import End, ScriptedUpstream
 from tests.support.waiting import until
 from tests.upstream.kit import EXCHANGE, Way
+
+TRANSCRIPTS: Final = SERVICES["transcripts"]
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ from typing import Any, Final, cast
 
 import pytest
 
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.records import Target
 from gateway.errors import (
     BadRequest,
@@ -39,6 +38,7 @@ from gateway.errors import (
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.routing import Candidate, ProviderState, Routes, try_routes
 from tests.support import records
+from tests.support.formats import EXCHANGES
 
 PATH: Final = Path(__file__).with_name("routing.txt")
 SCENES: Final = PATH.read_text(encoding="utf-8").split("== ")[1:]

@@ -34,10 +34,9 @@ from gateway.api.completions import send_reply, serve_completion
 from gateway.api.front import explain_path
 from gateway.api.routes import Endpoint
 from gateway.api.state import Call, Gateway
-from gateway.dialects.exchanges import CALLERS
 from gateway.dialects.records import CompletionRequest, Json
 from gateway.dialects.responses.caller import ID_PREFIX, ResponsesCaller, is_reference
-from gateway.extension import Started
+from gateway.extension import Started, find_formats
 from gateway.extras.recall import texts
 from gateway.extras.recall.settings import TABLE, Responses
 from gateway.extras.recall.shelves import Kept, Shelves, Text
@@ -206,7 +205,7 @@ def start(gateway: Gateway) -> Started:
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))  # a core dump would be a copy on a disk
     recall = Recall(gateway, Shelves(_find_settings(gateway)))
-    callers = (CALLERS["responses"],)
+    callers = (find_formats().callers["responses"],)
     one = "/v1/responses/{response_id}"
     return Started(
         endpoints=(

@@ -22,7 +22,6 @@ from gateway.api.limits import Rates
 from gateway.api.sink import JsonSink
 from gateway.config.records import Model
 from gateway.deadlines import Ticker
-from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import CompletionRequest, ReplyContext, Target
 from gateway.errors import STOPPED, GatewayError, Overloaded
 from gateway.ledger.serving import writer
@@ -34,6 +33,7 @@ from gateway.usage import Expected, MissingUsages, UsageLimits
 from tests.api.lives.ledger import WatchedLedger, make_ledger
 from tests.api.lives.loop import Log, VirtualLoop
 from tests.api.lives.scripted import USAGE, FakeRoute, FakeSink
+from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.records import make_call, make_provider
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import Target
 from gateway.errors import BadRequest
 from tests.dialects.chat.kit import dump
+from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 

@@ -19,7 +19,6 @@ from pydantic import BaseModel, Field
 
 from gateway.dialects.chat import over_messages_request, over_responses_request
 from gateway.dialects.chat.over_messages_request import adapt_schema
-from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import CompletionRequest, Target
 from gateway.errors import BadRequest
 from tests import streams
@@ -34,6 +33,7 @@ from tests.dialects.chat.kit import (
 )
 from tests.dialects.responses.kit import frame
 from tests.streams import Stream
+from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz
 from tests.support.messages import make_message
 from tests.support.rows import each_row

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.chat.stream import ChatStream
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.money import Tokens
 from tests.dialects.chat.kit import DONE, MODEL, dump, make_context, play, read_chunks
+from tests.support.formats import EXCHANGES
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.exchanges import CALLERS, COUNT_TOKENS, EXCHANGES
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import (
     may_think,
@@ -22,8 +21,11 @@ from gateway.dialects.messages.upstream import (
 )
 from gateway.dialects.records import ListedModel
 from gateway.errors import BadRequest
+from tests.support.formats import CALLERS, COUNTERS, EXCHANGES
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
+
+COUNT_TOKENS: Final = COUNTERS["/messages/count_tokens"].exchange
 
 Json = dict[str, Any]
 

@@ -8,7 +8,6 @@ import orjson
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.messages.over_chat_conversation import is_strict
 from gateway.dialects.messages.over_chat_reply import MessageWriter
 from gateway.dialects.messages.over_chat_request import CARRIED, DROPPED, PASSED, REFUSED
@@ -28,6 +27,7 @@ from tests.dialects.chat.kit import (
     text,
 )
 from tests.dialects.rules import read_events
+from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
 
 EXCHANGE: Final = EXCHANGES["messages"]["chat"]

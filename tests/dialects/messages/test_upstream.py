@@ -9,11 +9,11 @@ import pytest
 from anthropic.types import RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.messages.upstream import edit_count
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from tests.dialects.chat.kit import MODEL, make_context
+from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
 
 Json = dict[str, Any]

@@ -16,7 +16,6 @@ from pydantic import BaseModel
 
 from gateway.dialects import first_choice
 from gateway.dialects.customs import MAX_OPENING_CHARS, InputDecoder, read_input
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.first_choice import Kind
 from gateway.dialects.records import CompletionRequest, ReplyUsage, Target
 from gateway.dialects.responses.history import SUMMARIES
@@ -48,6 +47,7 @@ from tests.dialects.chat.kit import (
     text,
 )
 from tests.dialects.rules import add_up_response, read_events, read_response
+from tests.support.formats import EXCHANGES
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.exchanges import UPSTREAMS
 from gateway.dialects.records import Event
 from gateway.dialects.responses.stream import ResponsesReader, ResponsesStream
 from gateway.dialects.wire.jsonbytes import dumps_lenient
@@ -33,6 +32,7 @@ from tests.dialects.responses.kit import (
     read_events,
 )
 from tests.streams import Stream
+from tests.support.formats import UPSTREAMS
 from tests.support.fuzz import fuzz
 from tests.support.rows import each_row
 

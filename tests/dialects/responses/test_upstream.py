@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.responses.replay import replay_response
 from gateway.dialects.responses.stream import find_tool, is_made, read_items, read_responses_usage
 from gateway.dialects.responses.upstream import ResponsesUpstream
@@ -23,6 +22,7 @@ from tests.dialects.responses.kit import (
     message,
     read_events,
 )
+from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
 
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm"}]}

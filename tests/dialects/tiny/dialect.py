@@ -1,6 +1,6 @@
-"""A third dialect, and what adding one takes: caller, reader, stream, upstream, translations and three rows.
+"""A toy dialect: caller, reader, stream, upstream, and translations from chat and to it.
 
-`gateway` does not know it. Its wire format is a toy:
+Its wire format:
 
     request   {"to": MODEL, "lines": [["me", "Hi"], ["you", "Hello"], ...], "flow": true, "most": 9}
     reply     {"by": MODEL, "words": "Hello", "end": "done", "used": {"in": 5, "out": 2}}
@@ -16,10 +16,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.dialects import exchanges
 from gateway.dialects.base import Caller, EventReader, EventUpstream, EventWriter, Pipeline
 from gateway.dialects.chat.writer import ChoiceWriter, make_completion, make_message
 from gateway.dialects.composed import Translation
+from gateway.dialects.formats import Formats
 from gateway.dialects.records import (
     CompletionRequest,
     Event,
@@ -256,11 +256,11 @@ class ChatWriter(ChoiceWriter):
         self._write_end(self._finish, make_chat_usage(usage.tokens))
 
 
-CALLERS = {**exchanges.CALLERS, "tiny": TinyCaller()}
-UPSTREAMS = {**exchanges.UPSTREAMS, "tiny": TinyUpstream()}
-TRANSLATIONS = {
-    **exchanges.TRANSLATIONS,
-    ("tiny", "chat"): Translation(ask_chat, tell_tiny, TinyWriter),
-    ("chat", "tiny"): Translation(ask_tiny, tell_chat, ChatWriter),
-}
-EXCHANGES = exchanges.make_exchanges(CALLERS, UPSTREAMS, TRANSLATIONS)
+FORMATS = Formats(
+    callers={"tiny": TinyCaller()},
+    upstreams={"tiny": TinyUpstream()},
+    translations={
+        ("tiny", "chat"): Translation(ask_chat, tell_tiny, TinyWriter),
+        ("chat", "tiny"): Translation(ask_tiny, tell_chat, ChatWriter),
+    },
+)

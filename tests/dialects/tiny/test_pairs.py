@@ -1,26 +1,30 @@
-"""A dialect that the gateway does not know, a folder and a row, is served beside and over all others."""
+"""A dialect that is put among the extras as a folder is served beside and over all others."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from anthropic.types import Message
 from openai.types.chat import ChatCompletion
 
+from gateway import extras
 from gateway.api.routes import add_api
 from gateway.api.state import make_gateway
+from gateway.dialects.formats import Formats
 from gateway.dialects.wire.sse import render_data
+from gateway.extension import find_dialects, find_extras, find_formats, find_kinds, find_tables
 from gateway.ledger.sqlite.serving import open_sqlite
 from tests.dialects.chat.kit import DONE, MODEL, read_chunks
-from tests.dialects.tiny.dialect import BYE, CALLERS, EXCHANGES, ROLES, UPSTREAMS
+from tests.dialects.tiny.dialect import BYE, ROLES
 from tests.ledger.kit import query
 from tests.support.accumulated import accumulate
 from tests.support.chat import Used
@@ -105,22 +109,42 @@ HEAR: Final[dict[str, Callable[[bytes], Content]]] = {
 }
 
 
-def test_every_pair_is_served_and_only_unequal_ones_translate() -> None:
-    assert EXCHANGES.keys() == CALLERS.keys()
-    assert all(served.keys() == UPSTREAMS.keys() for served in EXCHANGES.values())
+def forget() -> None:
+    for find in (find_extras, find_tables, find_dialects, find_kinds, find_formats):
+        find.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def formats(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Formats]:
+    """Put the folder among the extras; yield what is spoken then."""
+    folder = tmp_path_factory.mktemp("extras")
+    (folder / "tiny").symlink_to(Path(__file__).parent)
+    monkeypatch.setattr(extras, "__path__", [*extras.__path__, str(folder)])
+    forget()
+    yield find_formats()
+    forget()
+
+
+def test_every_pair_is_served_and_only_unequal_ones_translate(formats: Formats) -> None:
+    exchanges = formats.exchanges
+    assert exchanges.keys() == formats.callers.keys()
+    assert all(served.keys() == formats.upstreams.keys() for served in exchanges.values())
     for caller, upstream in itertools.product(NAMES, NAMES):
-        exchange = EXCHANGES[caller][upstream]
+        exchange = exchanges[caller][upstream]
         assert (exchange.caller.name, exchange.upstream.name) == (caller, upstream)
         assert (exchange.translation is None) == (caller == upstream)
 
 
 CONFIG = """
 [providers.vendor]
-dialect = "chat"
+dialect = "{dialect}"
 base_url = "http://127.0.0.1:{port}/v1"
 api_key = "vendor-secret"
 [models."{model}"]
 routes = ["vendor/theirs"]
+max_output_tokens = 100
 price = {{ input = 1, output = 2 }}
 """
 CHARGE_NANO: Final = 11 * 1000 + 7 * 2000
@@ -137,7 +161,7 @@ class Scene:
 
     async def ask(self, caller: str, *, stream: bool) -> tuple[int, bytes]:
         body = {**ASK[caller], FLAG[caller]: stream}
-        return await self.send("POST", CALLERS[caller].path, json=body)
+        return await self.send("POST", find_formats().callers[caller].path, json=body)
 
     async def send(self, method: str, path: str, **options: Any) -> tuple[int, bytes]:
         headers = {"Authorization": f"Bearer {self.key}", **options.pop("headers", {})}
@@ -155,13 +179,12 @@ async def serve(folder: Path, upstream: str) -> AsyncIterator[Scene]:
     stored = folder / "gateway.db"
     (caller,) = seed(stored, [Seed("holder")]).values()
     with listen() as listener:
-        config = load(folder, CONFIG.format(port=port_of(listener), model=MODEL))
-        provider = dataclasses.replace(config.providers["vendor"], dialect=upstream)
-        config = dataclasses.replace(config, providers={"vendor": provider})
+        text = CONFIG.format(port=port_of(listener), model=MODEL, dialect=upstream)
+        config = load(folder, text)
         async with open_sqlite(stored) as ledger, serve_scripts(listener) as vendor:
-            gateway = make_gateway(config, ledger, EXCHANGES)
+            gateway = make_gateway(config, ledger)
             app = web.Application()
-            add_api(app, gateway, CALLERS)
+            add_api(app, gateway)
             async with TestClient(TestServer(app)) as client:
                 yield Scene(client, vendor, stored, caller.key)
             gateway.close()
@@ -178,11 +201,12 @@ async def test_replies_and_streams_say_the_same_and_are_charged(
             status, body = await scene.ask(caller, stream=stream)
             assert (status, read[stream](body)) == (200, said)
             sent = scene.vendor.last
-            assert sent.target == f"/v1{UPSTREAMS[upstream].path}"
+            spoken = find_formats().upstreams[upstream]
+            assert sent.target == f"/v1{spoken.path}"
             places = [json.dumps(sent.json, ensure_ascii=False).index(words) for _, words in TALK]
             assert places == sorted(places)
             assert sent.json.get(FLAG[upstream], False) is stream
-            expected = UPSTREAMS[upstream].auth_headers("vendor-secret")
+            expected = spoken.auth_headers("vendor-secret")
             assert {name: sent.headers.get(name.lower()) for name in expected} == expected
         assert scene.charges_nano == [CHARGE_NANO] * 2 * len(SAID)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tracemalloc
 
 from gateway.dialects.base import Pipeline
-from gateway.dialects.exchanges import EXCHANGES
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES, MAX_REPLY_ELEMENTS, looks_like_json
 from gateway.errors import UndeliverableReply
 from gateway.money import Tokens
@@ -22,6 +21,7 @@ from tests.dialects.chat.kit import (
     random_slices,
 )
 from tests.support.accumulated import accumulate
+from tests.support.formats import EXCHANGES
 from tests.support.rows import each_row
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -10,7 +10,6 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import CompletionRequest, Target
 from gateway.dialects.responses.over_chat_request import SHARED
 from gateway.dialects.wire.fields import (
@@ -23,6 +22,7 @@ from gateway.dialects.wire.fields import (
 )
 from gateway.errors import BadRequest
 from tests.documents import FIELDS
+from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.rows import each_row
 
 

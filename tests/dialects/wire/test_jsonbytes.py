@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.exchanges import CALLERS, EXCHANGES
 from gateway.dialects.records import Json, Target
 from gateway.dialects.wire import jsonbytes
 from gateway.dialects.wire.jsonbytes import (
@@ -36,6 +35,7 @@ from gateway.dialects.wire.jsonbytes import (
 )
 from gateway.errors import BadRequest, UndeliverableReply
 from tests.dialects.chat.kit import make_context
+from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 

@@ -10,7 +10,6 @@ import pytest
 from gateway.dialects import audio, embeddings, images, speech, texts
 from gateway.dialects.base import Caller
 from gateway.dialects.chat import dialect as chat
-from gateway.dialects.exchanges import COUNT_TOKENS, EVERY_CALLER, EXCHANGES, SERVICES
 from gateway.dialects.messages import caller as messages
 from gateway.dialects.records import Target
 from gateway.dialects.responses import caller as responses
@@ -19,7 +18,10 @@ from gateway.dialects.wire.fields import Fields
 from gateway.dialects.wire.multiplied import MULTIPLIED
 from gateway.dialects.wire.names import fold
 from gateway.errors import BadRequest
+from tests.support.formats import COUNTERS, EVERY_CALLER, EXCHANGES, SERVICES
 from tests.support.rows import each_row
+
+COUNT_TOKENS: Final = COUNTERS["/messages/count_tokens"].exchange
 
 FIELDS: Final[dict[str, Fields]] = {
     "chat": chat._FIELDS,
@@ -90,7 +92,7 @@ def test_an_error_shows_the_beginning_of_a_long_name() -> None:
 
 @each_row("service", [*MULTIPLIED])
 def test_services_refuse_each_field_that_makes_more_of_them(service: str) -> None:
-    exchange = next(one for one in SERVICES if one.caller.name == service)
+    exchange = SERVICES[service]
     for name in MULTIPLIED[service]:
         if name in FIELDS[service].checks and FIELDS[service].checks[name] is not None:
             continue  # counted, where it can be: `requests/*.txt`

@@ -1,0 +1,228 @@
+"""The tables of what callers and providers speak: the core's, what an extra adds, and all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import chain
+from typing import Final, TypeVar
+
+from gateway.dialects import audio, embeddings, images, speech, texts
+from gateway.dialects.base import Caller, EventUpstream
+from gateway.dialects.chat import (
+    over_messages_reply,
+    over_messages_request,
+    over_responses_reply,
+    over_responses_request,
+)
+from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
+from gateway.dialects.composed import Translation, compose
+from gateway.dialects.exchanges import SLOWEST, Exchange
+from gateway.dialects.messages import over_chat_reply as message_reply
+from gateway.dialects.messages import over_chat_request as message_request
+from gateway.dialects.messages.caller import MessagesCaller
+from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
+from gateway.dialects.records import DEMO, Json
+from gateway.dialects.responses import over_chat_reply as responses_reply
+from gateway.dialects.responses import over_chat_request as responses_request
+from gateway.dialects.responses import over_chat_stream as responses_stream
+from gateway.dialects.responses.caller import ResponsesCaller
+from gateway.dialects.responses.upstream import ResponsesUpstream
+from gateway.dialects.wire.replies import MAX_REPLY_BYTES
+
+Translations = Mapping[tuple[str, str], Translation]
+"""Keys are the names of the caller's dialect and the upstream's."""
+Exchanges = Mapping[str, Mapping[str, Exchange]]
+"""Keys are the name of the caller's dialect, then a provider's `dialect`."""
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+PIVOT: Final = "chat"
+"""The dialect through which pairs without a direct translation are joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountPath:
+    """A path that counts the tokens of a request, free of charge."""
+
+    path: str
+    """Behind `/v1`, with its slash."""
+    exchanges: Mapping[str, Exchange]
+    """The exchanges with upstreams that count tokens themselves, by a provider's `dialect`."""
+    frame: Json
+    """The fields of a reply besides the count."""
+
+    @property
+    def exchange(self) -> Exchange:
+        """The exchange with the upstream of the caller's own dialect."""
+        return next(iter(self.exchanges.values()))
+
+
+join: Final = partial(Exchange, request_rate=2_500, reply_rate=1_100)
+"""Joins what is as quick as chat."""
+join_large: Final = partial(
+    Exchange, max_elements=MAX_REPLY_BYTES, request_rate=4_000, reply_rate=20_000
+)
+"""Joins what has large parts that are not parsed, so that only the bytes of its replies are limited."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formats:
+    """What callers and providers speak: the core's share, an extra's, or all of them together."""
+
+    callers: Mapping[str, Caller] = field(default_factory=dict)
+    """Keys are their names."""
+    upstreams: Mapping[str, EventUpstream] = field(default_factory=dict)
+    """Keys are a provider's `dialect`."""
+    translations: Translations = field(default_factory=dict)
+    rates: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """How many JSON values of a request and of a reply take a millisecond, by caller and upstream.
+
+    `python -m tests.bench.rates` measures them: the slowest of many tiny messages, parts, tools, calls and
+    results, on a busy virtual core.
+    """
+    counters: Sequence[CountPath] = ()
+    services: Sequence[Exchange] = ()
+    """The exchanges of models without conversations, for providers with OpenAI's paths."""
+    unserved: Mapping[str, str] = field(default_factory=dict)
+    """Paths that are not served, and what to use instead; `...` stands for all paths below."""
+
+    @cached_property
+    def every_caller(self) -> Sequence[Caller]:
+        """The callers of all dialects and services, each with its path."""
+        return (*self.callers.values(), *(one.caller for one in self.services))
+
+    @cached_property
+    def exchanges(self) -> Exchanges:
+        """Every caller over every upstream that it can be served over."""
+        exchanges: dict[str, dict[str, Exchange]] = {name: {} for name in self.callers}
+        for name, caller in self.callers.items():
+            for provider, upstream in self.upstreams.items():
+                rates = self.rates.get((caller.name, upstream.name), SLOWEST)
+                make = partial(
+                    Exchange, caller, upstream, request_rate=rates[0], reply_rate=rates[1]
+                )
+                if caller.name == upstream.name:
+                    exchanges[name][provider] = make()
+                elif translation := self._find_translation(caller.name, upstream.name):
+                    exchanges[name][provider] = make(translation)
+        return exchanges
+
+    def _find_translation(self, caller: str, upstream: str) -> Translation | None:
+        if found := self.translations.get((caller, upstream)):
+            return found
+        outer = self.translations.get((caller, PIVOT))
+        inner = self.translations.get((PIVOT, upstream))
+        pivot = self.callers[PIVOT], self.upstreams[PIVOT]
+        return compose(outer, inner, pivot) if outer and inner else None
+
+
+def unite(parts: Sequence[Formats]) -> Formats:
+    """Put shares together, in their order."""
+    return Formats(
+        callers=_unite(one.callers for one in parts),
+        upstreams=_unite(one.upstreams for one in parts),
+        translations=_unite(one.translations for one in parts),
+        rates=_unite(one.rates for one in parts),
+        counters=tuple(chain.from_iterable(one.counters for one in parts)),
+        services=tuple(chain.from_iterable(one.services for one in parts)),
+        unserved=_unite(one.unserved for one in parts),
+    )
+
+
+def _unite(tables: Iterable[Mapping[Key, Value]]) -> dict[Key, Value]:
+    return {key: value for table in tables for key, value in table.items()}
+
+
+_CALLERS: Final[Mapping[str, Caller]] = {
+    "chat": ChatCaller(),
+    "messages": MessagesCaller(),
+    "responses": ResponsesCaller(),
+}
+"""On shared paths the first answers requests without a `marker`."""
+
+_UPSTREAMS: Final[Mapping[str, EventUpstream]] = {
+    "chat": ChatUpstream(),
+    "messages": MessagesUpstream(),
+    "responses": ResponsesUpstream(),
+    "vertex": VertexUpstream(),
+    DEMO: ChatUpstream(),
+}
+"""Keys are a provider's `dialect` in the configuration."""
+
+_TRANSLATIONS: Final[Translations] = {
+    ("chat", "messages"): Translation(
+        over_messages_request.translate_request,
+        over_messages_reply.translate_reply,
+        over_messages_reply.ChunkWriter,
+    ),
+    ("chat", "responses"): Translation(
+        over_responses_request.translate_request,
+        over_responses_reply.translate_reply,
+        over_responses_reply.ChunkWriter,
+    ),
+    ("messages", "chat"): Translation(
+        message_request.translate_request,
+        message_reply.translate_reply,
+        message_reply.MessageWriter,
+        message_request.NAMES,
+        ".{}",
+    ),
+    ("responses", "chat"): Translation(
+        responses_request.translate_request,
+        responses_reply.translate_reply,
+        responses_stream.open_writer,
+        responses_request.NAMES,
+    ),
+}
+
+_RATES: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
+    ("chat", "chat"): (2_500, 1_100),
+    ("chat", "messages"): (1_900, 1_200),
+    ("chat", "responses"): (1_000, 1_100),
+    ("messages", "chat"): (1_500, 1_100),
+    ("messages", "messages"): (8_000, 1_400),
+    ("messages", "responses"): (750, 1_100),
+    ("responses", "chat"): (1_200, 1_100),
+    ("responses", "messages"): (750, 900),
+    ("responses", "responses"): (4_000, 1_300),
+}
+"""Values a millisecond, see `Formats`."""
+
+_COUNT_TOKENS: Final = Exchange(
+    MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
+)
+_COUNT_AT_VERTEX: Final = VertexUpstream("/models/count-tokens:rawPredict", is_free=True)
+_COUNT_RESPONSES: Final = Exchange(
+    ResponsesCaller(), ResponsesUpstream("/responses/input_tokens", is_free=True)
+)
+_COUNTERS: Final = (
+    CountPath(
+        "/messages/count_tokens",
+        {"messages": _COUNT_TOKENS, "vertex": replace(_COUNT_TOKENS, upstream=_COUNT_AT_VERTEX)},
+        {},
+    ),
+    CountPath(
+        "/responses/input_tokens",
+        {"responses": _COUNT_RESPONSES},
+        {"object": "response.input_tokens"},
+    ),
+)
+
+FORMATS: Final = Formats(
+    callers=_CALLERS,
+    upstreams=_UPSTREAMS,
+    translations=_TRANSLATIONS,
+    rates=_RATES,
+    counters=_COUNTERS,
+    services=(
+        join_large(embeddings.EmbeddingsCaller(), embeddings.EmbeddingsUpstream()),
+        join(texts.CompletionsCaller(), texts.CompletionsUpstream()),
+        join_large(images.ImagesCaller(), images.ImagesUpstream()),
+        join(texts.RerankCaller(), texts.RerankUpstream()),
+        join(speech.SpeechCaller(), speech.SpeechUpstream()),
+        join(audio.TranscriptsCaller(), audio.TranscriptsUpstream()),
+    ),
+)
+"""The core's."""
