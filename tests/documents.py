@@ -22,10 +22,11 @@ from gateway.config.records import find_settings
 from gateway.config.settings import SETTINGS
 from gateway.dialects.chat import over_messages_request as to_messages_request
 from gateway.dialects.chat import over_responses_request as to_responses_request
+from gateway.dialects.chat.dialect import ServiceUpstream
+from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages import over_chat_request as to_chat_request
 from gateway.dialects.responses import over_chat_request as from_responses_request
 from gateway.dialects.wire.billed import BILLED
-from gateway.dialects.wire.multiplied import MULTIPLIED
 from gateway.extension import find_extras
 from gateway.process import ExitCode
 from tests import ROOT
@@ -132,11 +133,16 @@ def describe_billed() -> str:
     return textwrap.fill(f"{_list(BILLED)}.", LINE_CHARS)
 
 
-def describe_multiplied() -> str:
-    """The list of the fields that make more of a service."""
+def describe_multiplied(services: Iterable[Exchange]) -> str:
+    """The list of the fields that make more of services."""
     return "\n".join(
-        textwrap.fill(f"- {name}: {_list(rows)}", LINE_CHARS, subsequent_indent="  ")
-        for name, rows in MULTIPLIED.items()
+        textwrap.fill(
+            f"- {one.upstream.name}: {_list(one.upstream.multiplied)}",
+            LINE_CHARS,
+            subsequent_indent="  ",
+        )
+        for one in services
+        if isinstance(one.upstream, ServiceUpstream)
     )
 
 
@@ -230,7 +236,11 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     },
     "endings": describe_endings,
     "billed": describe_billed,
-    "multiplied": describe_multiplied,
+    **{
+        f"multiplied-{name}": partial(describe_multiplied, services)
+        for name, extra in find_extras().items()
+        if extra.find_formats is not None and (services := extra.find_formats().services)
+    },
     "exit-codes": describe_exit_codes,
     "fields": describe_fields,
 }

@@ -80,8 +80,10 @@ def test_the_limit_is_served_and_one_more_is_not(
         use(most + 1)
 
 
-SECURITY: Final = Path(gateway.__file__).with_name("docs") / "security.md"
-CONFIGURATION: Final = SECURITY.with_name("configuration.md").read_text("utf-8")
+ROOT: Final = Path(gateway.__file__).parent
+TEXTS: Final = [
+    path.read_text("utf-8") for path in (*ROOT.glob("docs/*.md"), *ROOT.glob("extras/*/*.md"))
+]
 _FIGURE: Final = re.compile(r"(?<![\w,])([0-9][0-9,]*)( [KM]iB| ms)?")
 _UNITS: Final = {" KiB": 1 << 10, " MiB": 1 << 20}
 
@@ -93,9 +95,10 @@ def is_here(where: str) -> bool:
 
 BOUNDS: Final = [
     (who, bound, re.findall(r"`([^`]+)`", where))
+    for text in TEXTS
     for who, bound, where in re.findall(
         r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$",
-        SECURITY.read_text("utf-8").partition("## Who can use up what")[2].partition("\n## ")[0],
+        text.partition("## Who can use up what")[2].partition("\n## ")[0],
         re.MULTILINE,
     )[1:]
     if is_here(where)
@@ -107,7 +110,7 @@ def read_bound(name: str) -> float:
     module, _, constant = name.rpartition(".")
     if module:
         return float(getattr(importlib.import_module(f"gateway.{module}"), constant))
-    table = re.search(rf"^\| `server` \| `{name}` \| `(\d+)`", CONFIGURATION, re.MULTILINE)
+    table = re.search(rf"^\| `server` \| `{name}` \| `(\d+)`", "".join(TEXTS), re.MULTILINE)
     assert table is not None, name
     return float(table[1]) * (1 << 20 if name.endswith("_mb") else 1)
 

@@ -7,6 +7,7 @@ import re
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,6 @@ from gateway.cards import webhook
 from gateway.console import dispatch
 from gateway.console.fields import ConsoleError
 from gateway.dialects.chat import state
-from gateway.dialects.wire import forms
 from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES
 from gateway.errors import BadRequest, BodyTooLarge
 from tests.support.formats import CALLERS
@@ -43,33 +43,6 @@ TABLE: Final = "\n".join(one.read_text("utf-8").partition("\n\n")[2] for one in 
 WHOSE: Final = re.compile(
     r"^((?:[\w/]+ +)+)(stranger|caller|sender|provider|ours)\b *(?:.*  (\S.*))?$", re.MULTILINE
 )
-HEAD: Final = b'--b\r\nContent-Disposition: form-data; name="a"'
-
-
-def read_form(data: bytes) -> None:
-    form = forms.FormReader("multipart/form-data; boundary=b")
-    form.feed(data)
-    file = b'\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
-    form.feed(b"" if b'"file"' in data else file)
-    form.feed(b"\r\n--b--")
-    form.dump()
-
-
-def read_parts(count: int) -> None:
-    read_form(b"\r\n".join([HEAD + b"\r\n\r\n"] * (count - 1)))
-
-
-def read_head(size: int) -> None:
-    head = b"\r\nContent-Disposition: form-data; name=a\r\nX: "
-    read_form(b"--b" + head + b"x" * (size - len(head)) + b"\r\n\r\n")
-
-
-def read_parameters(count: int) -> None:
-    read_form(HEAD + b";b=c" * (count - 1) + b"\r\nX: a" * (count - 1) + b"\r\n\r\n")
-
-
-def read_field(size: int, mark: bytes = b"a") -> None:
-    read_form(HEAD + b"\r\n\r\n" + mark * size)
 
 
 def read_chat(text: str) -> None:
@@ -122,21 +95,14 @@ def read_body(most: int, size: int) -> None:
 
 
 LINE_BYTES: Final = signature(RequestHandler).parameters["max_line_size"].default
-FEED: Final[dict[tuple[str, str], tuple[int, Callable[[int], None], type[Exception]]]] = {
+Feed = tuple[int, Callable[[int], None], type[Exception]]
+"""A limit, what gives a parser so much, and how it refuses one more."""
+FEED: Final[dict[tuple[str, str], Feed]] = {
     ("api/aiohttp_insides", "max_line_size"): (LINE_BYTES, read_line, LineTooLong),
     ("api/aiohttp_insides", "TINY_CHUNKS"): (TINY_CHUNKS, count_chunks, BadRequest),
     ("dialects/wire/fields", "MAX_ELEMENTS"): (MAX_ELEMENTS, read_values, BodyTooLarge),
     ("dialects/wire/fields", "MAX_ESCAPES"): (MAX_ESCAPES, read_escapes, BodyTooLarge),
     ("dialects/chat/state", "_LEAST_ELEMENTS"): (state._LEAST_ELEMENTS, open_seal, BadRequest),
-    ("dialects/wire/forms", "MAX_PARTS"): (forms.MAX_PARTS, read_parts, BadRequest),
-    ("dialects/wire/forms", "MAX_HEAD_BYTES"): (forms.MAX_HEAD_BYTES, read_head, BadRequest),
-    ("dialects/wire/forms", "MAX_HEAD_ITEMS"): (forms.MAX_HEAD_ITEMS, read_parameters, BadRequest),
-    ("dialects/wire/forms", "MAX_FIELD_BYTES"): (forms.MAX_FIELD_BYTES, read_field, BodyTooLarge),
-    ("dialects/wire/forms", "MAX_DEAR_BYTES"): (
-        forms.MAX_DEAR_BYTES,
-        partial(read_field, mark=b'"'),
-        BodyTooLarge,
-    ),
     ("console/dispatch", "MAX_BODY_BYTES"): (
         dispatch.MAX_BODY_BYTES,
         partial(read_body, dispatch.MAX_BODY_BYTES),
@@ -147,6 +113,11 @@ FEED: Final[dict[tuple[str, str], tuple[int, Callable[[int], None], type[Excepti
         partial(read_body, webhook.MAX_BODY_BYTES),
         ConsoleError,
     ),
+    **{
+        limit: feed
+        for path in sorted(TESTS.glob("extras/*/parsers.py"))
+        for limit, feed in import_module(f"tests.extras.{path.parent.name}.parsers").FEED.items()
+    },
 }
 ROWS: Final = [found.groups() for found in WHOSE.finditer(TABLE)]
 FIGURE: Final = re.compile(r"(\w+) = ([0-9]+)")

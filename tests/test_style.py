@@ -24,10 +24,11 @@ REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = """
     cards/stripe
-    extras/postgres/messages extras/postgres/session extras/price_lists/verbs
+    extras/audio/transcripts extras/completions/dialect extras/embeddings/demo
+    extras/postgres/messages extras/postgres/session extras/price_lists/verbs extras/rerank/dialect
     config/load config/models config/prices config/reader config/secrets config/settings
     console/routes
-    dialects/audio dialects/first_choice dialects/pivot dialects/records dialects/texts
+    dialects/first_choice dialects/pivot dialects/records
     dialects/chat/over_messages_request dialects/chat/state
     dialects/messages/caller dialects/messages/over_chat_conversation dialects/messages/stream
     dialects/messages/upstream

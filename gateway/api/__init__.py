@@ -11,7 +11,6 @@
     lingering       the end of a refused caller's connection: what it still sends is thrown away
     bodies          bodies: read within deadlines, counted in memory, parsed where it delays nobody
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
-    uploads         bodies that are forms with a file, which is kept on disk
     admission       model, routes that can carry the request, hold
     billing         the expected cost, the hold, the one settlement
     lifecycle       the life of a completion, without I/O; the table of who pays when

@@ -17,11 +17,9 @@ from gateway.api.bodies import PARSE_RATE, count_values, place_elements, run_at
 from gateway.api.keys import catch_up, check_balance, check_standing
 from gateway.api.state import Call, Gateway
 from gateway.config.records import Model
-from gateway.dialects.audio import add_upload
 from gateway.dialects.base import Caller
-from gateway.dialects.records import DEFAULT_KIND, CompletionRequest, ReplyContext
+from gateway.dialects.records import DEFAULT_KIND, Body, CompletionRequest, ReplyContext
 from gateway.dialects.wire import jsonbytes
-from gateway.dialects.wire.forms import Body, Form
 from gateway.extension import find_formats
 from gateway.ledger.base import Key
 from gateway.tasks import Place
@@ -93,7 +91,7 @@ async def admit(http: web.Request, call: Call, request: CompletionRequest) -> Co
     model = await find_model(call, request.model, dialect.kind)
     call.model = model.id
     if call.upload is not None:
-        add_upload(request, call.upload, model.unit)
+        call.upload.add_to(request, model.unit)
     routes: Sequence[Candidate] = gateway.routes.find_candidates(dialect.name, model)
     if not routes:
         raise errors.UnknownModel(request.model)
@@ -222,7 +220,7 @@ def _prepare(
         payload.effort_sent,
     )
     upload = request.upload
-    return Prepared(payload.data if upload is None else Form(payload.data, upload), context)
+    return Prepared(payload.data if upload is None else upload.pack(payload.data), context)
 
 
 MAX_COMPARED_CHARS: Final = 100

@@ -193,9 +193,6 @@ UNSERVED: Final = {
     "/v1/skills": _WITHIN,
     "/v1/uploads": _WITHIN,
     "/v1/vector_stores": _WITHIN,
-    "/v1/embeddings/...": "use POST /v1/embeddings",
-    "/v1/completions/...": "use POST /v1/completions",
-    "/v1/rerank/...": "use POST /v1/rerank",
     **dict.fromkeys(
         (
             "/v1/audio/translations",

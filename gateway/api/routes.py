@@ -30,7 +30,6 @@ from gateway.api.completions import serve_completion
 from gateway.api.front import Handler, make_front, refuse_method, refuse_path
 from gateway.api.keys import require_key
 from gateway.api.state import Call, Gateway, find_limits
-from gateway.api.uploads import serve_form
 from gateway.config.records import Config, Limits, Model
 from gateway.dialects.base import Caller
 from gateway.dialects.formats import CountPath
@@ -174,13 +173,7 @@ def make_routes() -> list[Endpoint]:
     formats = find_formats()
     everybody = tuple(formats.callers.values())
     charged = [
-        Endpoint(
-            "POST",
-            f"/v1{one.path}",
-            "charged",
-            serve_form if one.sends_form else serve_completion,
-            (one,),
-        )
+        Endpoint("POST", f"/v1{one.path}", "charged", serve_completion, (one,))
         for one in formats.every_caller
     ]
     counts = [
@@ -189,11 +182,8 @@ def make_routes() -> list[Endpoint]:
         )
         for one in formats.counters
     ]
-    ranks = tuple(one for one in formats.every_caller if one.name == "rerank")
     return [
         *charged,
-        # The path that Cohere's SDK uses, whose base address has no version.
-        Endpoint("POST", "/v2/rerank", "charged", serve_completion, ranks),
         *counts,
         Endpoint("GET", "/v1/models", "free", list_models, everybody),
         Endpoint("GET", "/v1/models/{model:.+}", "free", retrieve_model, everybody),

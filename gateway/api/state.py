@@ -5,12 +5,10 @@ What is logged or counted is never a key, a prompt or a reply.
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
@@ -59,23 +57,6 @@ class Share:
     """The request whose reply is read to its end although the share is full."""
 
 
-@dataclass(slots=True)
-class Disk:
-    """The callers' files on disk, see `uploads`."""
-
-    used_bytes: int = 0
-    waiting_bytes: int = 0
-    """Those of `used_bytes` that are not written yet."""
-    shares: dict[int, int] = field(default_factory=dict)
-    """Each account's part of `used_bytes`, by its id; absent if it has none."""
-    thread: ThreadPoolExecutor = field(
-        default_factory=partial(ThreadPoolExecutor, 1, thread_name_prefix="uploads")
-    )
-    """Reads and writes the files, one after the other."""
-    warned: float = -math.inf
-    """When it was last told that there is no room, in the loop's time."""
-
-
 MAX_FAILURES: Final = 20
 """How many of the latest failures the page Health shows: they fill a screen."""
 SERVER_ERROR: Final = 500
@@ -111,7 +92,6 @@ class Gateway:
     shares: dict[int, Share] = field(default_factory=dict)
     """Each account's part of `buffered_bytes`, by its id; absent if it has none."""
     large_bodies: LargeBodies = field(default_factory=LargeBodies)
-    disk: Disk = field(default_factory=Disk)
     counting: Counting = field(default_factory=Counting)
     rates: WeakKeyDictionary[Key | Account, Rates] = field(default_factory=WeakKeyDictionary)
     """The rates of keys and accounts that made requests, as long as the ledger knows them."""
@@ -156,7 +136,6 @@ class Gateway:
             extra.close()
         self.routes.close()
         self.large_bodies.close()
-        self.disk.thread.shutdown(wait=False)
 
     def find_rates(self, key: Key, now: float) -> Rates:
         """Return the key's rates, and above them its account's, with the limits in force."""
@@ -233,7 +212,7 @@ class Call:
     reply_bytes: int = 0
     """The reply's part of `buffered_bytes`."""
     upload: Upload | None = None
-    """The file of a form's request."""
+    """What came beside the fields of its request."""
     visit: Mapping[str, str] = field(default_factory=dict)
     """For the log line of a request to the console or an unknown path: method, path, address of the
     visitor."""

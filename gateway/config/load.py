@@ -88,7 +88,7 @@ def _read_config(
     extras = _finish_extras(file, root, look_up if read_keys else None, problems)
     problems.raise_all()
     assert storage is not None  # otherwise there was a problem
-    limits, server = root["limits"], records.Server(**root["server"])
+    limits, server = root["limits"], records.make_record(records.Server, root["server"])
     share = limits.pop("account_in_flight")
     return records.Config(
         path=path,
@@ -165,14 +165,16 @@ def _read_root(file: str, raw: Mapping[str, Any], problems: Problems) -> dict[st
 
 
 def _list_sections() -> dict[str, Mapping[str, Setting]]:
-    """Return the settings of each fixed table, those of extras among them."""
-    extras = {name: records.find_settings(one.find()) for name, one in find_tables().items()}
-    return {**{name: SETTINGS[name] for name in _SECTIONS}, **extras}
+    """Return the settings of each fixed table. An extra may add a table, or settings to one."""
+    sections = {name: SETTINGS[name] for name in _SECTIONS}
+    for name, one in find_tables().items():
+        sections[name] = {**sections.get(name, {}), **records.find_settings(one.find())}
+    return sections
 
 
 def _check_root_name(file: str, name: str, value: object) -> None:
     """Refuse a name that the file cannot have at its top."""
-    known = (*_SECTIONS, *find_tables(), *_COLLECTIONS)
+    known = dict.fromkeys((*_SECTIONS, *find_tables(), *_COLLECTIONS))
     if name not in known:
         kind = "table" if isinstance(value, dict) else "key"
         shown = f"[{quote_key(name)}]" if kind == "table" else quote_key(name)

@@ -58,7 +58,6 @@ class Server:
     max_in_flight: Annotated[int, Setting(read.integer(1, 1_000_000), 1000)]
     drain_seconds: Annotated[float, Setting(read.seconds(or_zero=True), 30)]
     max_bodies_mb: Annotated[int, Setting(read.integer(1, 1_000_000), 256)]
-    max_uploads_mb: Annotated[int, Setting(read.integer(1, 1_000_000), 1024)]
     header_seconds: Annotated[float, Setting(_timeout, 75)]
     body_idle_seconds: Annotated[float, Setting(_timeout, 30)]
     body_total_seconds: Annotated[float, Setting(_timeout, 120)]

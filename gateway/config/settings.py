@@ -47,6 +47,7 @@ _rule_price = Setting(
 read_tool_price = read.nano_units(MAX_TOOL_PRICE)
 
 
+ALLOWED: Final = BILLED_NAMES.union(*(one.allows for one in find_kinds().values()))
 _DIALECTS: Final = [f"{name} ({one.what})" for name, one in find_dialects().items()]
 
 
@@ -99,7 +100,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "cost": Setting(read.untyped, None),
         "cost_when": Setting(read.untyped, []),
         "tool_costs": Setting(read.untyped, {}),
-        "allow": Setting(values.names(BILLED_NAMES), []),
+        "allow": Setting(values.names(ALLOWED), []),
     },
     "models.ID.price": {
         "input": Setting(

@@ -14,14 +14,11 @@
     earlier     earlier turns that other vendors would refuse: as text, and calls with their results
     customs     custom tools as functions, where a provider has no others
     schemas     the roots of tools' schemas, as vendors take them
-    texts, embeddings, images, audio, speech    services of providers like OpenAI
-    recordings  how long a recording may be
 
-A new dialect is a folder, a row in the tables of callers and upstreams in `exchanges`, and its name in
-`records`; a new pair is modules in the caller's folder and a row in the table of translations. A new
-service is a module and a row in the table of services; if its models are of a new kind, that is named in
-`records`, and what their prices need in `config.models`. Other folders change only for what they cannot
-do yet: sign requests in another way (`upstream`), or price by another unit (`money`, `config`).
+A new dialect, or a service with models of another kind, is an extra: a folder whose `Extra` has `dialects`,
+`kinds` and `find_formats`, and no line elsewhere (`tests/dialects/tiny` shows it). Other folders change only
+for what they cannot do yet: sign requests in another way (`upstream`), or price by another unit (`money`,
+`config`).
 May import: the leaves `errors`, `money`, `prices` and `usage`; neither asyncio nor aiohttp. README.md has
 the facts of the formats that the code relies on.
 """

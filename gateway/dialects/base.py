@@ -124,8 +124,6 @@ class Caller(ABC):
     """A header that only its SDKs send. It decides the dialect on paths that all dialects share."""
     may_stream = True
     """It may ask for a stream."""
-    sends_form = False
-    """Its requests are forms with a file; `parse_request` gets their fields as JSON."""
     keep_alive = b": keep-alive\n\n"
     """The bytes sent into a silent stream, so that proxies keep the connection."""
 

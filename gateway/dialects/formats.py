@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Final, TypeVar
 
-from gateway.dialects import audio, embeddings, images, speech, texts
 from gateway.dialects.base import Caller, EventUpstream
 from gateway.dialects.chat import (
     over_messages_reply,
@@ -216,13 +215,5 @@ FORMATS: Final = Formats(
     translations=_TRANSLATIONS,
     rates=_RATES,
     counters=_COUNTERS,
-    services=(
-        join_large(embeddings.EmbeddingsCaller(), embeddings.EmbeddingsUpstream()),
-        join(texts.CompletionsCaller(), texts.CompletionsUpstream()),
-        join_large(images.ImagesCaller(), images.ImagesUpstream()),
-        join(texts.RerankCaller(), texts.RerankUpstream()),
-        join(speech.SpeechCaller(), speech.SpeechUpstream()),
-        join(audio.TranscriptsCaller(), audio.TranscriptsUpstream()),
-    ),
 )
 """The core's."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
 from gateway.errors import UpstreamError
 from gateway.money import Tokens
 from gateway.prices import FREE_OF_CHARGE, BillOptions, PriceList
-from gateway.usage import TOKENS_PER_SECOND, Expected, Metered, estimate_file, find_more_tokens
+from gateway.usage import Expected, Metered, estimate_file, find_more_tokens
 
 Json = dict[str, Any]
 """An object as parsers make it. Its values have exact types, so hot paths ask `type(x) is str`."""
@@ -105,33 +105,15 @@ class Kind:
 
     pricings: Sequence[Pricing]
     """The first one whose mark is stated counts; the last has none."""
+    allows: Collection[str] = ()
+    """Names that a model's `allow` may have, beside those that all kinds share."""
     one_model_as: str = ""
     """Why all routes of a model have to name one upstream model; "" if they need not."""
 
 
 DEFAULT_KIND: Final = "chat"
 IN_AND_OUT: Final = Pricing(frozenset({"input", "output"}))
-KINDS: Final[Mapping[str, Kind]] = {
-    DEFAULT_KIND: Kind((IN_AND_OUT,)),
-    "completion": Kind((IN_AND_OUT,)),
-    "embedding": Kind(
-        (Pricing(frozenset({"input"})),), one_model_as="vectors of two models do not mix"
-    ),
-    "image": Kind((Pricing(frozenset(), mark="price_image"), IN_AND_OUT)),
-    "rerank": Kind((Pricing(frozenset()),)),
-    "audio": Kind(
-        (
-            Pricing(frozenset({"minute"}), "second", 14_400, "minute", "transcript"),
-            Pricing(
-                frozenset({"input", "output"}),
-                most_input=14_400 * TOKENS_PER_SECOND,
-                mark="output",
-                makes="transcript",
-            ),
-            Pricing(frozenset({"input"}), "character"),
-        )
-    ),
-}
+KINDS: Final[Mapping[str, Kind]] = {DEFAULT_KIND: Kind((IN_AND_OUT,))}
 """The core's, by the values of a model's `kind`."""
 
 
@@ -144,17 +126,31 @@ class Inputs:
     """The tokens of all texts: counted in arrays of tokens, estimated in strings."""
 
 
-class Upload(Protocol):
-    """The file of a request, in memory or on disk."""
+class Pieces(Protocol):
+    """The body of an upstream's request that is sent in pieces, any number of times."""
 
-    name: str
     content_type: str
-    size: int
-    head: bytes
-    """The file's first bytes."""
 
-    async def read(self, at: int, most: int) -> bytes:
-        """Return bytes from a position, at least one before the file's end."""
+    def __len__(self) -> int: ...
+
+    def read_pieces(self) -> AsyncIterator[bytes]: ...
+
+    def read_json(self) -> Json:
+        """Return the request as an object, for the embedded provider."""
+
+
+Body = bytes | Pieces
+"""The body of an upstream's request."""
+
+
+class Upload(Protocol):
+    """What comes beside the fields of a request: a file, in memory or on disk."""
+
+    def add_to(self, request: CompletionRequest, unit: InputUnit) -> None:
+        """Note it in its request, and the input that it may have."""
+
+    def pack(self, data: bytes) -> Body:
+        """Write the upstream's request, whose fields are `data`."""
 
 
 @dataclass(slots=True)
@@ -190,7 +186,7 @@ class CompletionRequest:
     told: Json = field(default_factory=dict)
     """Members of the reply in which the caller is told something else than the provider says."""
     upload: Upload | None = None
-    """The file of a form, whose fields are `body`."""
+    """What came beside `body`."""
 
     def add_file(self, kind: str, content: object, where: str) -> None:
         """Count a `picture`, an `audio` or a `document`; `content` is its base64, if included."""
@@ -252,7 +248,7 @@ class Payload:
     """An upstream's request, and its options that change the bill."""
 
     data: bytes
-    """The body; for a form, its fields as JSON."""
+    """The body; its fields as JSON, if there is an upload."""
     options: BillOptions
     effort_sent: bool = True
     """The request says how much to reason. If a caller's effort was left out, the reply does not show it either."""

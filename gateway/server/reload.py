@@ -198,11 +198,13 @@ def _name(names: Collection[str]) -> str:
 
 
 def _list_tables(config: Config) -> dict[str, object]:
-    return {
+    tables: dict[str, object] = {
         **{name: getattr(config, name) for name in ("server", "billing", "console")},
         "limits": (config.limits, config.account_limits),
-        **config.extras,
     }
+    # An extra may add settings to a table of the core.
+    added = {name: (tables.get(name), one) for name, one in config.extras.items()}
+    return {**tables, **added}
 
 
 PRICE_CHANGE: Final = "price.change"

@@ -18,8 +18,8 @@ from gateway.config.records import Provider
 from gateway.deadlines import Ticker, limit_seconds
 from gateway.dialects.base import Upstream
 from gateway.dialects.exchanges import Exchange
+from gateway.dialects.records import Body
 from gateway.dialects.wire.failures import map_status
-from gateway.dialects.wire.forms import Body, Form
 from gateway.errors import GatewayError, OutOfResources, UpstreamError, UpstreamUnavailable, redact
 from gateway.upstream.attempt import Attempt, CollectedBody, Response, accept, break_off
 from gateway.upstream.connection import Broken, Connection
@@ -190,7 +190,7 @@ class HttpForwarder(Forwarder):
             try:
                 attempt.attach(connection)
                 connection.start(request)
-                if isinstance(body, Form):
+                if not isinstance(body, bytes):
                     await connection.send(body.read_pieces())
                 head = await connection.read_head()
             except Broken as error:
@@ -248,7 +248,7 @@ class HttpForwarder(Forwarder):
         self, upstream: Upstream, path: str, key: ProviderKey, body: Body, passed: Mapping[str, str]
     ) -> bytes:
         """Write the request; for a form only the head, as the body follows in pieces."""
-        if isinstance(body, Form):
+        if not isinstance(body, bytes):
             passed = {**passed, "Content-Type": body.content_type}
         # Callers' headers differ from request to request, so heads with them are not kept.
         if passed:
@@ -256,7 +256,7 @@ class HttpForwarder(Forwarder):
         else:
             head = self._heads.get((path, key.secret)) or self._add_head(upstream, path, key)
         # In one piece, so that head and body leave in one write.
-        return b"%b%d\r\n\r\n%b" % (head, len(body), b"" if isinstance(body, Form) else body)
+        return b"%b%d\r\n\r\n%b" % (head, len(body), body if isinstance(body, bytes) else b"")
 
     def _add_head(self, upstream: Upstream, path: str, key: ProviderKey) -> bytes:
         """Write the request's head and keep it; drop kept heads with keys that have ended."""

@@ -24,9 +24,9 @@ from gateway.api.lifecycle import Last, Owed, Verdict
 from gateway.api.limits import Rates
 from gateway.api.state import Call
 from gateway.config.records import Model
-from gateway.dialects.audio import add_upload
 from gateway.dialects.records import CompletionRequest, InputUnit, Payload, Target
 from gateway.errors import BalanceHeld, InsufficientBalance
+from gateway.extras.audio.uploads import KeptFile
 from gateway.ledger.base import Account, Admission, Hold, Key, Line, Settlement
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.serving.memory import drop_hold, raise_to, take_hold
@@ -294,8 +294,7 @@ def read_call(name: str, body: dict[str, Any], model: Model) -> tuple[Completion
 
 def read_recording(head: bytes, size: int, model: Model) -> tuple[CompletionRequest, Payload]:
     request, payload = read_call("transcripts", {}, model)
-    upload = SimpleNamespace(head=head, size=size, name="a", content_type="")
-    add_upload(request, cast("Any", upload), model.unit)
+    KeptFile.add_to(cast("Any", SimpleNamespace(head=head, size=size)), request, model.unit)
     return request, payload
 
 

@@ -53,6 +53,7 @@ from tests.api.language import (
 from tests.support.chat import check_error, check_messages_error, split_events
 from tests.support.client import Reply
 from tests.support.config import KINDS, UPSTREAM_NAME
+from tests.support.formats import EVERY_CALLER
 from tests.support.rows import told_together
 from tests.support.scribe import Scribe
 from tests.support.stage import Stage
@@ -62,6 +63,8 @@ from tests.support.waiting import until
 PLAYED: Final = Path(__file__).with_name("played")
 BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:<.*\n)*)((?:(?![#$] ).+\n)*)")
 """Comments, a request, scripts, and what is told of it."""
+PATHS: Final = ", ".join(f"POST /v1{one.path}" for one in EVERY_CALLER)
+"""The paths of the core and of the extras that are there."""
 TRANSCRIPTS: Final = {
     f"{path.stem}: {text.splitlines()[0]}": (path, text)
     for path in sorted(PLAYED.iterdir())
@@ -139,7 +142,7 @@ class Player:
 
     def _name(self, text: str) -> str:
         """Put names in the place of what differs from run to run."""
-        text = self.scribe.write(text).replace(self.stage.secret, "SECRET")
+        text = self.scribe.write(text).replace(self.stage.secret, "SECRET").replace(PATHS, "PATHS")
         for real, name in self.models.items():
             text = re.sub(rf"{real}(?!\d)", name, text)
         return text

@@ -36,11 +36,11 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from gateway.config.settings import ALLOWED
 from gateway.dialects.base import Caller
 from gateway.dialects.chat.state import seal, seal_id, tag_provider
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.records import CompletionRequest, Payload, Target
-from gateway.dialects.wire.billed import BILLED_NAMES
 from gateway.errors import BadRequest
 from gateway.money import Price
 from gateway.prices import NOTHING_SPECIAL, BillOptions, PriceList, PriceRule
@@ -232,7 +232,7 @@ def write(section: str, fields: Json, target: Target) -> str:
 
 def open_up(section: str, target_text: str, line: str, name: str) -> str:
     """Send what was refused where the model allows it."""
-    assert name in BILLED_NAMES
+    assert name in ALLOWED
     target = read_target(section.partition(" over ")[2], target_text)
     send(section, fill(orjson.loads(line)), replace(target, allow=frozenset({name})))
     return f"+ {name}\n"

@@ -30,14 +30,14 @@ from gateway.dialects.chat.state import open_seals, seal, split_id
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.records import Target
 from gateway.dialects.wire import jsonbytes
-from gateway.dialects.wire.forms import FormReader
 from gateway.errors import GatewayError
+from gateway.extras.audio.forms import FormReader
 from gateway.ledger.records import Refused
 from gateway.upstream.http1 import BadResponse
 from tests.api import mutations
 from tests.dialects import test_odd
 from tests.dialects.chat.kit import make_context, play, random_slices
-from tests.dialects.wire import test_forms
+from tests.extras.audio import test_forms
 from tests.streams import drop_comments
 from tests.support.formats import EVERY_CALLER, EXCHANGES
 from tests.upstream import test_http1
@@ -154,7 +154,7 @@ def list_parsers() -> Iterator[Parser]:
     yield Parser("heads", heads, whole(read_head))
     yield Parser("JSON", texts, whole(read_json))
     for caller in EVERY_CALLER:
-        if not caller.sends_form:
+        if caller.name != "transcripts":
             yield Parser(f"requests {caller.path}", texts, whole(partial(read_request, caller)))
     yield Parser("forms", [test_forms.BODY], read_form)
     sealed = seal({"a": [{"b": "c"}]}, TAG).encode()

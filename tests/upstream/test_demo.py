@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,22 +10,12 @@ import orjson
 import pytest
 
 from gateway.deadlines import Clock
-from gateway.errors import BadRequest, Overloaded
+from gateway.errors import Overloaded
 from gateway.upstream.attempt import Attempt
-from gateway.upstream.demo import (
-    DIMENSIONS,
-    MAX_DIMENSIONS,
-    DemoForwarder,
-    make_completion,
-    make_vector,
-)
-from tests.support.embeddings import embed
-from tests.support.formats import EXCHANGES, SERVICES
+from gateway.upstream.demo import DemoForwarder, make_completion
+from tests.support.formats import EXCHANGES
 from tests.support.records import make_provider
-from tests.support.rows import each_row
 from tests.upstream.kit import Taker
-
-EMBEDDINGS: Final = SERVICES["embeddings"]
 
 PROVIDER: Final = make_provider(name="demo", dialect="demo")
 Json = dict[str, Any]
@@ -84,22 +73,3 @@ async def test_it_stops_when_the_attempt_is_given_up() -> None:
     with pytest.raises(Overloaded):
         await deliver(ask(stream=True), taker)
     assert len(taker.pieces) == 1
-
-
-@each_row("dimensions", [1, 2, DIMENSIONS, MAX_DIMENSIONS])
-@each_row("text", ["", "Hello", "Grüße 🎉", [1, 2, 3]])
-def test_a_vector_has_length_1(text: str | list[int], dimensions: int) -> None:
-    vector = make_vector(text, dimensions)
-    assert len(vector) == dimensions
-    assert math.isclose(math.hypot(*vector), 1.0)
-
-
-async def test_a_refusal_is_told_to_the_attempt() -> None:
-    told: list[str] = []
-    attempt = Attempt(
-        PROVIDER, Clock(), lambda: told.append("sent"), lambda: told.append("refused")
-    )
-    body = orjson.dumps(embed("embed", dimensions=MAX_DIMENSIONS + 1))
-    with pytest.raises(BadRequest, match="dimensions"):
-        await DemoForwarder(PROVIDER).open(EMBEDDINGS, body, {}, attempt)
-    assert told == ["sent", "refused"]

@@ -13,7 +13,6 @@ import pytest
 from yarl import URL
 
 from gateway.deadlines import Clock, Ticker
-from gateway.dialects.wire.forms import Form
 from gateway.errors import (
     BadRequest,
     GatewayError,
@@ -24,6 +23,7 @@ from gateway.errors import (
     redact,
     rename_model,
 )
+from gateway.extras.audio.forms import Form
 from gateway.upstream.attempt import Attempt, CollectedBody
 from gateway.upstream.connection import Connection
 from gateway.upstream.dial import Dialer

@@ -9,7 +9,8 @@ known or not. Texts and codes are OpenAI's own where known.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from operator import is_not
 from typing import Final
 
@@ -25,6 +26,7 @@ from gateway.dialects.wire.failures import check_error
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_splice
 from gateway.dialects.wire.known import CACHE_MARK, FILE_NAMES, MAX_CHOICES, TextFields
 from gateway.dialects.wire.media import ORDINARY, add_others
+from gateway.dialects.wire.multiplied import Billed
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.usage import (
@@ -212,7 +214,7 @@ CHECKS: Final[Mapping[str, fields.Check]] = {
     "top_p": fields.check_number(0, 1),
     "stop": _check_stop,
 }
-_FIELDS: Final = TextFields("chat", CHECKS)
+_FIELDS: Final = TextFields(CHECKS)
 
 
 OBJECT: Final = "chat.completion"
@@ -242,7 +244,7 @@ class ChatUpstream(EventUpstream):
     is_whole = staticmethod(is_finished)
 
     def ask(self, body: Json, target: Target) -> Json:
-        check_fields(body, target, self.name)
+        check_fields(body, target)
         has_tools = bool(body.get("tools"))
         if has_tools:
             check_tools(body, target)
@@ -312,10 +314,16 @@ class ServiceUpstream(Upstream):
     A reply is whole if it can be read, it has no output tokens, and it passes but for the model's name.
     """
 
+    multiplied: Mapping[str, Billed]
+    """Fields that make more of the service than is counted: see `billed`."""
     check_error = staticmethod(check_error)
 
+    @abstractmethod
+    def demonstrate(self, body: Json) -> Iterator[bytes]:
+        """Answer a request in pieces, as the embedded provider does. Raises BadRequest."""
+
     def ask(self, body: Json, target: Target) -> Json:
-        check_fields(body, target, self.name)
+        check_fields(body, target, self.multiplied)
         check_tools(body, target)
         return {**body, "model": target.upstream_model}
 

@@ -286,7 +286,7 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "output_config": fields.check_object,
     "metadata": fields.check_object,
 }
-_FIELDS: Final = TextFields("messages", _CHECKS, ".{}")
+_FIELDS: Final = TextFields(_CHECKS, ".{}")
 
 
 class MessagesField(Field):

@@ -315,8 +315,7 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "conversation": _refuse("a conversation that is kept"),
     "prompt": _refuse("a prompt that is kept"),
 }
-_FIELDS: Final = TextFields("responses", _CHECKS)
+_FIELDS: Final = TextFields(_CHECKS)
 _REFERRING: Final = TextFields(
-    "responses",
-    {**_CHECKS, "store": fields.check_boolean, "previous_response_id": fields.check_string},
+    {**_CHECKS, "store": fields.check_boolean, "previous_response_id": fields.check_string}
 )

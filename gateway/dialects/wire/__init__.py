@@ -11,7 +11,7 @@ multiplied       what makes more of a service than is counted
 known            which fields callers may state, and in which spelling
 names            other spellings of a name, and their refusal
 media            files outside of conversations, whose tokens no bytes bound
-forms            forms with a file, read piece by piece and written again
+inputs           texts that are no conversation, checked and counted
 fields           checks of a request's fields and files, and typed access to them
 failures         errors of upstreams, mapped for the caller
 kinds            what errors of upstreams mean, and how each vendor tells it

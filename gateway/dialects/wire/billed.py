@@ -1,7 +1,7 @@
 """Fields and tools that change a provider's bill, and the checks whether a request may use them.
 
-One table serves the upstreams of all dialects, as many providers accept other vendors' fields; `multiplied`
-has the rows of single services. A model opens a field by a price (a rule of `price_when`, `web_search`,
+One table serves the upstreams of all dialects, as many providers accept other vendors' fields; services
+have rows of their own (see `multiplied`). A model opens a field by a price (a rule of `price_when`, `web_search`,
 `tool_prices`, a price of its media), or by its name in `allow`.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.fields import unsupported
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
-from gateway.dialects.wire.multiplied import MULTIPLIED, Billed, asks
+from gateway.dialects.wire.multiplied import Billed, asks
 from gateway.errors import BadRequest
 from gateway.money import MEDIA, WEB_SEARCH, name_tool
 from gateway.prices import NOTHING_SPECIAL, BillOptions, BillTerms, name_tier
@@ -98,18 +98,15 @@ _LATER: Final = ("background", "deferred")
 """Fields that request a reply to be fetched later: the work would be done and nobody charged."""
 _BACKGROUNDS: Final = ("auto", "opaque", "transparent")
 """Values of `background` by which it is an image's."""
-_TABLES: Final[Mapping[str, Mapping[str, Billed]]] = {
-    name: {**BILLED, **rows} for name, rows in MULTIPLIED.items()
-}
-"""The fields of each service with rows of its own."""
+_NONE: Final[Mapping[str, Billed]] = {}
 
 BILLED_TOOLS: Final = frozenset(
     {ANY_TOOL, WEB_SEARCH, "advisor", "code_execution", "file_search", "google_maps"}
     | {"google_search", "image_generation", "mcp", "web_fetch", "x_search"}
 )
 """Tools that a model can allow, by name or all together."""
-BILLED_NAMES: Final = BILLED_TOOLS.union(BILLED, {INPUT_AUDIO}, *MULTIPLIED.values())
-"""Everything that a model's `allow` can name."""
+BILLED_NAMES: Final = BILLED_TOOLS.union(BILLED, {INPUT_AUDIO})
+"""What the `allow` of every model can name; kinds of models may have more."""
 _FREE_TOOLS: Final = frozenset(
     # Tools that the caller runs itself.
     {"apply_patch", "bash", "computer", "computer_use", "custom", "function", "local_shell"}
@@ -130,7 +127,6 @@ _VERSION: Final = re.compile(r"(?:_preview)?(?:_\d{4}_\d\d_\d\d|_20\d{6})?$")
 STATE: Final = ("container", "container_id", "connector_id")
 """Members of a tool that name something on the operator's account."""
 MAY_COST: Final = frozenset({*BILLED, *_LATER, "tools"})
-_MAY_COST_AT: Final = {name: MAY_COST.union(rows) for name, rows in MULTIPLIED.items()}
 _ADDING: Final = frozenset(
     {*CACHES, "google", "extra_body", "container", MCP_SERVERS, "data_sources", "plugins"}
     | {"compound_custom", "providerOptions", "enable_search", "enable_code_interpreter"}
@@ -142,10 +138,13 @@ _CACHE_MARK: Final = b'"cache_control":{'
 """Cache marks as the payload writes them. In a text the quotes would be escaped."""
 
 
-def check_fields(body: Json, target: Target, service: str = "") -> None:
-    """Refuse fields that cost and have no price. Raises BadRequest, naming the field."""
+def check_fields(body: Json, target: Target, rows: Mapping[str, Billed] = _NONE) -> None:
+    """Refuse fields that cost and have no price, those of a service's `rows` too.
+
+    Raises BadRequest, naming the field.
+    """
     # Most requests have none of the fields.
-    if _MAY_COST_AT.get(service, MAY_COST).isdisjoint(body):
+    if MAY_COST.isdisjoint(body) and rows.keys().isdisjoint(body):
         return
     for name in _LATER:
         if (value := body.get(name)) and value not in _BACKGROUNDS:
@@ -153,7 +152,7 @@ def check_fields(body: Json, target: Target, service: str = "") -> None:
                 name,
                 ". The reply would have to be fetched later, and this gateway keeps none. Leave it out.",
             )
-    for name, row in _TABLES.get(service, BILLED).items():
+    for name, row in {**BILLED, **rows}.items():
         value = body.get(name)
         if row.asks(value) and name not in target.allow and not row.is_priced(value, target):
             shown = value if name in BILLED else None  # else it may be content

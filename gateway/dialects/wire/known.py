@@ -6,14 +6,14 @@ A name that the gateway checks, reads, writes or leaves out has one spelling (`n
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import ceil, floor
 from typing import Final, get_args
 
 from gateway.dialects.records import SAMPLING, Json, MaxTokensField, Taken
 from gateway.dialects.wire.billed import CACHES, FUNCTION, GEMINI_TOOLS, MAY_COST, STATE
 from gateway.dialects.wire.fields import MAX_TOKENS_BOUND, Check, Fields, check_integer
-from gateway.dialects.wire.multiplied import BAGS, MULTIPLIED
+from gateway.dialects.wire.multiplied import BAGS
 from gateway.dialects.wire.names import Names
 
 MAX_CHOICES: Final = 128
@@ -108,14 +108,9 @@ _OUTSIDE: Final = ("messages", "model", "n", "response_modalities")
 """Members that must not stand in a bag, beside those that are counted or billed."""
 
 
-def list_names(service: str) -> frozenset[str]:
-    """Return the fields that no other spelling may stand for in a request of a dialect or a service."""
-    return _READ.union(MULTIPLIED.get(service, ()))
-
-
-def _list_inner(service: str) -> Mapping[str, Names]:
+def _list_inner(rows: Collection[str]) -> Mapping[str, Names]:
     """Return the members of fields that the gateway reads, or that change the bill in any place."""
-    outside = {*MAY_COST, *COUNTED, *MULTIPLIED.get(service, ()), *_OUTSIDE}.difference(BAGS)
+    outside = {*MAY_COST, *COUNTED, *rows, *_OUTSIDE}.difference(BAGS)
     # Google's own stands within the other. In a third bag nobody would look.
     inmost = dict.fromkeys(BAGS, Names((), elsewhere=outside.union(BAGS)))
     bag = Names((), inmost, outside)
@@ -124,9 +119,9 @@ def _list_inner(service: str) -> Mapping[str, Names]:
     return {**_WITHIN, **dict.fromkeys(BAGS, bag), **cached}
 
 
-def make_fields(service: str, checks: Mapping[str, Check]) -> Fields:
-    """Make the table of the fields of a service's requests."""
-    return Fields(checks, list_names(service), _list_inner(service))
+def make_fields(checks: Mapping[str, Check], rows: Collection[str]) -> Fields:
+    """Make the table of the fields of a service's requests; `rows`: those that make more of it."""
+    return Fields(checks, _READ.union(rows), _list_inner(rows))
 
 
 class TextFields(Fields):
@@ -134,8 +129,10 @@ class TextFields(Fields):
 
     __slots__ = ("_others",)
 
-    def __init__(self, service: str, checks: Mapping[str, Check], item: str = "[{}]") -> None:
-        super().__init__({**COUNTED, **checks}, list_names(service), _list_inner(service), item)
+    def __init__(
+        self, checks: Mapping[str, Check], item: str = "[{}]", rows: Collection[str] = ()
+    ) -> None:
+        super().__init__({**COUNTED, **checks}, _READ.union(rows), _list_inner(rows), item)
         self._others = COUNTED.keys() - checks.keys()
 
     def count_output(self, body: Json, n: int, limit: int) -> tuple[int, int | None]:

@@ -1,11 +1,12 @@
-"""Fields of single services that make more of them than is counted: more outputs, larger ones, more inputs.
+"""Fields of a service that make more of it than is counted: more outputs, larger ones, more inputs.
 
-Each row is refused unless the model allows it by name: see `billed`, whose rows hold for all dialects.
+Each row of a service is refused unless the model allows it by name: see `billed`, whose rows hold for all
+dialects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +17,7 @@ def asks(value: object) -> bool:
     return value not in (None, [], {}, "", False)
 
 
-def _asks_more(value: object) -> bool:
+def asks_more(value: object) -> bool:
     """Return whether a number, which is a text in a form, asks for more than one."""
     return asks(value) and value not in (0, 1, "0", "1")
 
@@ -33,9 +34,10 @@ class Billed:
     """What callers should do instead."""
 
 
-def _rows(
+def make_rows(
     names: tuple[str, ...], advice: str = "Leave it out", asks: Callable[[object], bool] = asks
 ) -> dict[str, Billed]:
+    """Make a row for each of the names."""
     return dict.fromkeys(names, Billed(asks, advice=advice))
 
 
@@ -58,58 +60,8 @@ _INPUTS: Final = (
 )
 
 
-def _other_inputs(first: str, *more: str) -> dict[str, Billed]:
+def other_inputs(first: str, *more: str) -> dict[str, Billed]:
     """Make the rows of all inputs but those that are counted; callers should use the first."""
-    return _rows(tuple(name for name in _INPUTS if name not in (first, *more)), f"Use '{first}'")
-
-
-def _is_by_token(_value: object, target: Target) -> bool:
-    """Return whether images are priced by their tokens, which the hold counts."""
-    return not any(name.startswith("images") for name in target.prices.base.tools)
-
-
-_MORE_IMAGES: Final = (
-    # As fal and Replicate, Together, DeepInfra, Google (`sampleCount`) and diffusers call `n`.
-    *("batch_count", "batch_size", "candidate_count", "n_iter", "num_images", "num_outputs"),
-    *("num_images_per_prompt", "num_return_sequences", "num_samples", "number_of_images"),
-    *("sample_count", "samples", "variations"),
-)
-_IMAGE_SIZES: Final = (
-    # As Together, SiliconFlow (`image_size`), xAI (`resolution`) and OpenRouter call the size.
-    *("hd", "height", "image_config", "image_size", "megapixels", "resolution", "upscale", "width"),
-)
-_IMAGE_WORK: Final = (
-    # Charged by the step, the time, or the picture to begin with: Together, LocalAI (`step`, `file`),
-    # Black Forest Labs, fal.
-    *("control_image", "duration", "file", "image", "image_loras", "image_url", "image_urls"),
-    *("images", "init_image", "input_image", "input_images", "loras", "mask", "num_frames"),
-    *("num_inference_steps", "ref_images", "reference_images", "seconds", "step", "steps"),
-)
-_MORE_CHOICES: Final = ("n", "num_outputs", "num_return_sequences", "num_samples")
-
-MULTIPLIED: Final[Mapping[str, Mapping[str, Billed]]] = {
-    "completions": _other_inputs("prompt"),
-    "embeddings": _other_inputs("input"),
-    "images": {
-        **_other_inputs("prompt"),
-        **_rows(_MORE_IMAGES, "Use 'n'", _asks_more),
-        **_rows(_IMAGE_SIZES, "Use 'size' and 'quality'"),
-        **_rows(_IMAGE_WORK),
-        "partial_images": Billed(is_priced=_is_by_token),
-    },
-    # `texts` is TEI's name of the documents. Callers send one of both.
-    "rerank": _other_inputs("documents", "query", "texts"),
-    # The last three are texts of several speakers.
-    "speech": {
-        **_other_inputs("input"),
-        **_rows(("dialogue", "script", "segments")),
-        **_rows(_MORE_CHOICES, asks=_asks_more),
-    },
-    # ElevenLabs and Deepgram charge for each channel.
-    "transcripts": {
-        **_rows(("multichannel", "use_multi_channel")),
-        **_rows(BAGS),  # in a form, nothing says what is in them
-        **_rows((*_MORE_CHOICES, "num_channels"), asks=_asks_more),
-    },
-}
-"""The rows of each service, by their names."""
+    return make_rows(
+        tuple(name for name in _INPUTS if name not in (first, *more)), f"Use '{first}'"
+    )

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from importlib import import_module
 from typing import Any, Final
 
 import orjson
 import pytest
 
-from gateway.dialects import audio, embeddings, images, speech, texts
 from gateway.dialects.base import Caller
-from gateway.dialects.chat import dialect as chat
-from gateway.dialects.messages import caller as messages
+from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.records import Target
-from gateway.dialects.responses import caller as responses
 from gateway.dialects.wire.billed import BILLED
 from gateway.dialects.wire.fields import Fields
-from gateway.dialects.wire.multiplied import MULTIPLIED
 from gateway.dialects.wire.names import fold
 from gateway.errors import BadRequest
 from tests.support.formats import COUNTERS, EVERY_CALLER, EXCHANGES, SERVICES
@@ -24,15 +22,7 @@ from tests.support.rows import each_row
 COUNT_TOKENS: Final = COUNTERS["/messages/count_tokens"].exchange
 
 FIELDS: Final[dict[str, Fields]] = {
-    "chat": chat._FIELDS,
-    "messages": messages._FIELDS,
-    "responses": responses._FIELDS,
-    "embeddings": embeddings._FIELDS,
-    "completions": texts._FIELDS,
-    "images": images._FIELDS,
-    "rerank": texts._RERANK_FIELDS,
-    "speech": speech._FIELDS,
-    "transcripts": audio._FIELDS,
+    one.name: import_module(type(one).__module__)._FIELDS for one in EVERY_CALLER
 }
 SAID: Final = [{"role": "user", "content": "Hi"}]
 LEAST: Final[dict[str, dict[str, Any]]] = {
@@ -66,12 +56,7 @@ def refuse(caller: Caller, name: str, value: object) -> BadRequest:
 @each_row("caller", [*EVERY_CALLER, COUNT_TOKENS.caller])
 def test_only_the_exact_spelling_of_a_known_name_passes(caller: Caller) -> None:
     known = FIELDS[caller.name].known
-    assert known >= {
-        *BILLED,
-        *MULTIPLIED.get(caller.name, ()),
-        *LEAST.get(caller.name, ()),
-        "model",
-    }
+    assert known >= {*BILLED, *list_multiplied(caller.name), *LEAST.get(caller.name, ()), "model"}
     for name in known:
         for written in spell(name) - known:
             for value in ("x", None):
@@ -90,10 +75,15 @@ def test_an_error_shows_the_beginning_of_a_long_name() -> None:
     assert len(error.message) < 300
 
 
-@each_row("service", [*MULTIPLIED])
+def list_multiplied(service: str) -> Collection[str]:
+    upstream = SERVICES[service].upstream if service in SERVICES else None
+    return upstream.multiplied if isinstance(upstream, ServiceUpstream) else ()
+
+
+@each_row("service", SERVICES)
 def test_services_refuse_each_field_that_makes_more_of_them(service: str) -> None:
     exchange = SERVICES[service]
-    for name in MULTIPLIED[service]:
+    for name in list_multiplied(service):
         if name in FIELDS[service].checks and FIELDS[service].checks[name] is not None:
             continue  # counted, where it can be: `requests/*.txt`
         body = {"model": "m", **LEAST.get(service, {"input": "Hi"}), name: "2"}

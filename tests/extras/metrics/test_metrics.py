@@ -26,8 +26,16 @@ LINE = re.compile(r"([a-z_]+)(?:\{([^}]*)\})? (\S+)")
 
 
 def test_operations_have_the_names_of_opentelemetry() -> None:
-    told = " ".join(one.operation for one in EVERY_CALLER[2:])
-    assert told == "chat embeddings text_completion generate_content rerank speech transcription"
+    known = [
+        "chat",
+        "embeddings",
+        "text_completion",
+        "generate_content",
+        "rerank",
+        "speech",
+        "transcription",
+    ]
+    assert {one.operation for one in EVERY_CALLER} <= {*known}
 
 
 class Routes:

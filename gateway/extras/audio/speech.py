@@ -8,6 +8,7 @@ Errors and models are written as for chat.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from gateway.dialects.base import Caller, Pipeline, StreamingUpstream
@@ -16,6 +17,7 @@ from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyConte
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.known import make_fields
 from gateway.errors import BadRequest, GatewayError
+from gateway.extras.audio.multiplied import SPEECH
 from gateway.money import Tokens
 from gateway.usage import Expected, Metered, Reported
 
@@ -41,7 +43,7 @@ def _check_input(name: str, value: object) -> None:
         raise fields.Field(value, name).refuse("The text to be read must not be empty.")
 
 
-_FIELDS: Final = make_fields("speech", {"model": fields.check_string, "input": _check_input})
+_FIELDS: Final = make_fields({"model": fields.check_string, "input": _check_input}, SPEECH)
 
 
 class SpeechUpstream(ServiceUpstream, StreamingUpstream):
@@ -50,7 +52,13 @@ class SpeechUpstream(ServiceUpstream, StreamingUpstream):
     name = "speech"
     path = "/audio/speech"
     reply_name = "audio"
+    multiplied = SPEECH
     makes_audio = True
+
+    def demonstrate(self, body: Json) -> Iterator[bytes]:
+        from gateway.extras.audio.demo import make_silence
+
+        return make_silence(body)
 
     def ask(self, body: Json, target: Target) -> Json:
         if target.unit != "character":

@@ -7,7 +7,7 @@ stream has a partial picture in each event, and the usage in its last one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -25,6 +25,7 @@ from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
+from gateway.extras.images.multiplied import MULTIPLIED
 from gateway.money import Tokens, name_image
 from gateway.prices import BillOptions
 from gateway.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
@@ -69,7 +70,6 @@ class ImagesCaller(Caller):
 
 
 _FIELDS: Final = make_fields(
-    "images",
     {
         "model": fields.check_string,
         "prompt": fields.check_string,
@@ -79,6 +79,7 @@ _FIELDS: Final = make_fields(
         "stream": fields.check_boolean,
         "partial_images": fields.check_integer(0, MAX_N),
     },
+    MULTIPLIED,
 )
 
 
@@ -88,6 +89,12 @@ class ImagesUpstream(ServiceUpstream, EventUpstream):
     name = "images"
     path = "/images/generations"
     reply_name = "a list of images"
+    multiplied = MULTIPLIED
+
+    def demonstrate(self, body: Json) -> Iterator[bytes]:
+        from gateway.extras.images.demo import make_images
+
+        return make_images(body)
 
     def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:
         """Read what changes the bill, the price of an image among it. Raises BadRequest without one."""

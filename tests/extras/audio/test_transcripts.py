@@ -17,10 +17,9 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.api.state import Disk
-from gateway.api.uploads import FREE_BYTES, MEMORY_BYTES, KeptFile
-from gateway.dialects.wire.forms import MAX_PARTS
 from gateway.errors import Overloaded, RateLimited
+from gateway.extras.audio.forms import MAX_PARTS
+from gateway.extras.audio.uploads import FREE_BYTES, MEMORY_BYTES, Disk, KeptFile
 from tests.api.language import BOUNDARY, END, SOUND, TRANSCRIPTIONS, make_form, make_part
 from tests.api.scene import Vitals
 from tests.console.kit import API, Console, open_console, start_console
@@ -334,14 +333,15 @@ async def test_an_account_has_half_of_the_room_on_disk(tmp_path: Path) -> None:
         gateway, body = console.gateway, make_form("ear", bytes(5 << 20))
         assert gateway is not None
         calls = [await begin_upload(console, secret, body, len(body) - 1) for _ in range(2)]
+        (disk,) = gateway.find_offers(Disk)
         both = 2 * (len(body) - 2 * MEMORY_BYTES)
-        await until(lambda: gateway.disk.used_bytes > both, "both files to be counted")
+        await until(lambda: disk.used_bytes > both, "both files to be counted")
         assert gateway.buffered_bytes < 3 * MEMORY_BYTES
         late = await begin_upload(console, secret, body, len(body))
         check_error(await late.read_all(), 429, "rate_limit_exceeded")
         await late.close()
         await end_uploads(calls, body[-1:])
-        assert (gateway.disk.used_bytes, gateway.buffered_bytes) == (0, 0)
+        assert (disk.used_bytes, gateway.buffered_bytes) == (0, 0)
 
 
 @pytest.mark.slow

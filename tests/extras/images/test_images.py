@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects.images import MAX_CUTS, cut_images
 from gateway.dialects.records import ReplyContext, Target
 from gateway.errors import UndeliverableReply, UpstreamError
+from gateway.extras.images.dialect import MAX_CUTS, cut_images
 from gateway.money import FREE
 from gateway.prices import BillOptions, PriceList
 from gateway.usage import Expected, UsageLimits

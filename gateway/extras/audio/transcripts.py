@@ -11,23 +11,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gateway.dialects import recordings
 from gateway.dialects.base import Caller, EventReader, EventUpstream
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.chat.stream import DONE
-from gateway.dialects.records import (
-    CompletionRequest,
-    Event,
-    Inputs,
-    InputUnit,
-    Json,
-    ReplyContext,
-    Target,
-    Upload,
-)
+from gateway.dialects.records import CompletionRequest, Event, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.billed import check_fields
 from gateway.dialects.wire.failures import check_error
@@ -39,6 +29,7 @@ from gateway.dialects.wire.sse import is_canonical, render_data
 from gateway.dialects.wire.templates import PROBE
 from gateway.dialects.wire.usage import read_bill_nano, read_openai_usage
 from gateway.errors import BadRequest
+from gateway.extras.audio.multiplied import TRANSCRIPTS
 from gateway.money import Tokens
 from gateway.prices import BillOptions
 from gateway.usage import TOKENS_PER_SECOND, Expected, Reported, count_text
@@ -74,7 +65,6 @@ class TranscriptsCaller(Caller):
     path = "/audio/transcriptions"
     kind = "audio"
     operation = "transcription"
-    sends_form = True
 
     def parse_request(self, data: bytes) -> CompletionRequest:
         body = fields.read_body(data, _FIELDS, ("model",))
@@ -124,18 +114,7 @@ _CHECKS: Final[Mapping[str, fields.Check]] = {
     "stream": _check_flag,
     **dict.fromkeys(_ELSEWHERE, _refuse),
 }
-_FIELDS: Final = make_fields("transcripts", _CHECKS)
-
-
-def add_upload(request: CompletionRequest, upload: Upload, unit: InputUnit) -> None:
-    """Note the recording of a request, and its possible seconds or tokens."""
-    length = recordings.measure(upload.head, upload.size)
-    request.upload = upload
-    request.inputs = Inputs(1, length.likely)
-    request.more_tokens = length.more
-    if unit == "token":
-        request.inputs.tokens = request.audio_tokens = length.likely * TOKENS_PER_SECOND
-        request.more_tokens *= TOKENS_PER_SECOND
+_FIELDS: Final = make_fields(_CHECKS, TRANSCRIPTS)
 
 
 class TranscriptsUpstream(ServiceUpstream, EventUpstream):
@@ -144,6 +123,12 @@ class TranscriptsUpstream(ServiceUpstream, EventUpstream):
     name = "transcripts"
     path = "/audio/transcriptions"
     reply_name = "a transcript"
+    multiplied = TRANSCRIPTS
+
+    def demonstrate(self, body: Json) -> Iterator[bytes]:
+        from gateway.extras.audio.demo import make_transcript
+
+        return make_transcript(body)
 
     def ask(self, body: Json, target: Target) -> Json:
         if target.unit == "character" and any(one.price.input for one in target.prices.applied):
@@ -152,7 +137,7 @@ class TranscriptsUpstream(ServiceUpstream, EventUpstream):
                 param="model",
                 code="unsupported_value",
             )
-        check_fields({_cut_index(name): body[name] for name in body}, target, self.name)
+        check_fields({_cut_index(name): body[name] for name in body}, target, self.multiplied)
         return {**body, "model": target.upstream_model}
 
     def read_bill_options(self, body: Json, data: bytes, target: Target) -> BillOptions:  # noqa: ARG002

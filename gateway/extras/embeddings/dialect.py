@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from binascii import b2a_base64
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -16,16 +17,18 @@ import orjson
 
 from gateway.dialects.base import Caller
 from gateway.dialects.chat.dialect import ServiceUpstream
-from gateway.dialects.records import CompletionRequest, Inputs, Json, ReplyContext, Target
+from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
+from gateway.dialects.wire.inputs import read_inputs
 from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads, maybe_splice
 from gateway.dialects.wire.known import make_fields
 from gateway.dialects.wire.media import has_files, is_reference
 from gateway.dialects.wire.passing import find_last_usage
 from gateway.dialects.wire.usage import hide_bill, read_openai_usage
 from gateway.errors import UpstreamError
+from gateway.extras.embeddings.multiplied import MULTIPLIED
 from gateway.money import Tokens
-from gateway.usage import UNBOUNDED, Expected, Reported, count_text, estimate_tokens
+from gateway.usage import UNBOUNDED, Expected, Reported
 
 MAX_FRAME_BYTES: Final = 1 << 20
 """Bytes of a reply without its vectors, which are read as JSON: replies have some hundred."""
@@ -90,8 +93,6 @@ def _pack(vector: bytes) -> bytes:
     return b'"%b"' % b2a_base64(packed, newline=False)
 
 
-MAX_INPUTS: Final = 2048
-"""Texts of a request: OpenAI's own limit."""
 MAX_DIMENSIONS: Final = 1 << 16
 """Numbers of a vector: no model comes near, so more is a typing error."""
 FORMATS: Final = ("float", "base64")
@@ -116,48 +117,9 @@ class EmbeddingsCaller(Caller):
         return CompletionRequest(body, body["model"], inputs=inputs, more_tokens=more)
 
 
-def read_inputs(name: str, value: object, *, may_be_empty: bool = False) -> Inputs:
-    """Check a text, an array of texts, an array of tokens, or an array of such arrays."""
-    if type(value) is str:
-        return Inputs(1, _count_tokens(name, value, may_be_empty=may_be_empty))
-    if type(value) is not list:
-        raise fields.wrong_type(name, "a string or an array", value)
-    if value and type(value[0]) is int:
-        return Inputs(1, _count_tokens(name, value, may_be_empty=may_be_empty))
-    if not value:
-        raise fields.empty("array", name)
-    if len(value) > MAX_INPUTS:
-        raise fields.too_long(name, MAX_INPUTS, len(value))
-    kind = str if type(value[0]) is str else list
-    tokens = 0
-    for index, item in enumerate(value):
-        if type(item) is not kind:
-            expected = "a string" if kind is str else "an array of integers"
-            raise fields.wrong_type(f"{name}[{index}]", expected, item)
-        if kind is str and item:  # 2,000 texts on the loop: only a wrong item needs its name
-            tokens += estimate_tokens(count_text(item))
-        else:
-            tokens += _count_tokens(f"{name}[{index}]", item, may_be_empty=may_be_empty)
-    return Inputs(len(value), tokens)
-
-
-def _count_tokens(name: str, item: str | list[object], *, may_be_empty: bool) -> int:
-    """Estimate the tokens of a text, or count those of an array."""
-    if not item and not may_be_empty:
-        raise fields.empty("string" if isinstance(item, str) else "array", name)
-    if isinstance(item, str):
-        return estimate_tokens(count_text(item))
-    # A loop in C, as an input may have thousands of tokens.
-    if item and set(map(type, item)) != {int}:
-        index = next(index for index, one in enumerate(item) if type(one) is not int)
-        raise fields.wrong_type(f"{name}[{index}]", "an integer", item[index])
-    return len(item)
-
-
 _INPUT: Final = frozenset({"input"})
 _FORMAT: Final = "encoding_format"
 _FIELDS: Final = make_fields(
-    "embeddings",
     {
         "model": fields.check_string,
         "stream": fields.refuse_stream("Embeddings are not streamed."),
@@ -165,6 +127,7 @@ _FIELDS: Final = make_fields(
         _FORMAT: partial(fields.check_word, words=FORMATS),
         "user": fields.check_string,
     },
+    MULTIPLIED,
 )
 
 
@@ -174,6 +137,12 @@ class EmbeddingsUpstream(ServiceUpstream):
     name = "embeddings"
     path = "/embeddings"
     reply_name = "a list of embeddings"
+    multiplied = MULTIPLIED
+
+    def demonstrate(self, body: Json) -> Iterator[bytes]:
+        from gateway.extras.embeddings.demo import make_embeddings
+
+        return make_embeddings(body)
 
     def ask(self, body: Json, target: Target) -> Json:
         """Address a request; base64 is made here where the provider cannot."""

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from gateway.dialects.wire.forms import PIECE_BYTES, Form, FormReader
 from gateway.errors import BadRequest
+from gateway.extras.audio.forms import PIECE_BYTES, Form, FormReader
 from tests.support.replies import dumps
 from tests.support.rows import each_row
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import os
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Final, TypeVar
@@ -23,10 +26,14 @@ from aiohttp import hdrs, web
 from gateway.api.admission import find_model
 from gateway.api.bodies import check_encoding, check_share, count_body, read_pieces, run_at
 from gateway.api.completions import serve_completion
-from gateway.api.state import Call, Disk
-from gateway.dialects.wire.forms import FormReader
+from gateway.api.state import Call
+from gateway.dialects.records import CompletionRequest, Inputs, InputUnit
 from gateway.errors import Overloaded
+from gateway.extras.audio import recordings
+from gateway.extras.audio.forms import Form, FormReader
+from gateway.extras.audio.settings import Server
 from gateway.tasks import Place
+from gateway.usage import TOKENS_PER_SECOND
 
 log = logging.getLogger("gateway.uploads")
 
@@ -45,13 +52,32 @@ WARN_SECONDS: Final = 60.0
 Result = TypeVar("Result")
 
 
-async def serve_form(http: web.Request, call: Call) -> web.StreamResponse:
+@dataclass(slots=True)
+class Disk:
+    """The callers' files on disk."""
+
+    used_bytes: int = 0
+    waiting_bytes: int = 0
+    """Those of `used_bytes` that are not written yet."""
+    shares: dict[int, int] = field(default_factory=dict)
+    """Each account's part of `used_bytes`, by its id; absent if it has none."""
+    thread: ThreadPoolExecutor = field(
+        default_factory=partial(ThreadPoolExecutor, 1, thread_name_prefix="uploads")
+    )
+    """Reads and writes the files, one after the other."""
+    warned: float = -math.inf
+    """When it was last told that there is no room, in the loop's time."""
+
+    def close(self) -> None:
+        self.thread.shutdown(wait=False)
+
+
+async def serve_form(disk: Disk, http: web.Request, call: Call) -> web.StreamResponse:
     """Serve a request whose body is a form, and keep its file until the reply has left."""
     assert call.key is not None
-    gateway = call.gateway
-    most_bytes = gateway.config.server.max_uploads_mb << 20
-    folder = gateway.config.storage.path.parent
-    kept = KeptFile(folder, gateway.disk, call.key.account.id, most_bytes)
+    config = call.gateway.config
+    most_bytes = config.find(Server).max_uploads_mb << 20
+    kept = KeptFile(config.storage.path.parent, disk, call.key.account.id, most_bytes)
     try:
         return await serve_completion(http, call, partial(read_form, kept))
     finally:
@@ -127,6 +153,19 @@ class KeptFile:
         else:
             self._pieces = [b"".join(self._pieces)]
         self.head = await self.read(0, HEAD_BYTES)
+
+    def add_to(self, request: CompletionRequest, unit: InputUnit) -> None:
+        """Note the recording of a request, and its possible seconds or tokens."""
+        length = recordings.measure(self.head, self.size)
+        request.upload = self
+        request.inputs = Inputs(1, length.likely)
+        request.more_tokens = length.more
+        if unit == "token":
+            request.inputs.tokens = request.audio_tokens = length.likely * TOKENS_PER_SECOND
+            request.more_tokens *= TOKENS_PER_SECOND
+
+    def pack(self, data: bytes) -> Form:
+        return Form(data, self)
 
     async def read(self, at: int, most: int) -> bytes:
         if self._file is None:

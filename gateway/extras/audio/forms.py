@@ -10,12 +10,12 @@ import re
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import unquote
 
 import orjson
 
-from gateway.dialects.records import Json, Upload
+from gateway.dialects.records import Json
 from gateway.dialects.wire.fields import missing
 from gateway.errors import BadRequest, BodyTooLarge, UnsupportedMediaType
 
@@ -256,12 +256,25 @@ def _malformed(what: str) -> BadRequest:
     return BadRequest(f"We could not read the form in your request: {what}.")
 
 
+class File(Protocol):
+    """The file of a form, in memory or on disk."""
+
+    name: str
+    content_type: str
+    size: int
+    head: bytes
+    """The file's first bytes."""
+
+    async def read(self, at: int, most: int) -> bytes:
+        """Return bytes from a position, at least one before the file's end."""
+
+
 class Form:
     """A request of an upstream as a form, which can be sent any number of times."""
 
     __slots__ = ("_begin", "_end", "content_type", "fields", "upload")
 
-    def __init__(self, data: bytes, upload: Upload) -> None:
+    def __init__(self, data: bytes, upload: File) -> None:
         """`data`: the fields as JSON, each a text or an array of texts. The file comes last."""
         fields: Json = orjson.loads(data)
         # Random per request: a caller who knew it could end the file and add fields.
@@ -286,6 +299,9 @@ class Form:
     def __len__(self) -> int:
         return len(self._begin) + self.upload.size + len(self._end)
 
+    def read_json(self) -> Json:
+        return {**self.fields, FILE: self.upload}
+
     async def read_pieces(self) -> AsyncIterator[bytes]:
         """Read the body from its beginning; only a piece of the file is in memory."""
         # In pieces, too: one field may have some MiB.
@@ -297,7 +313,3 @@ class Form:
             at += len(piece)
             yield piece
         yield self._end
-
-
-Body = bytes | Form
-"""The body of an upstream's request."""

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from gateway.dialects.audio import TranscriptReader
 from gateway.dialects.records import Event
+from gateway.extras.audio.transcripts import TranscriptReader
 from tests.dialects.chat.kit import MODEL, Json, make_context, make_dice, random_slices
 from tests.support.formats import SERVICES
 from tests.support.replies import sse

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.embeddings import (
+from gateway.dialects.records import Inputs, ReplyContext
+from gateway.dialects.wire.inputs import MAX_INPUTS
+from gateway.errors import BadRequest, InvalidKey, UpstreamError
+from gateway.extras.embeddings.dialect import (
     MAX_FRAME_BYTES,
-    MAX_INPUTS,
     MAX_VECTOR_BYTES,
     STAND_IN,
     maybe_find_vectors,
     pack_vectors,
 )
-from gateway.dialects.records import Inputs, ReplyContext
-from gateway.errors import BadRequest, InvalidKey, UpstreamError
 from gateway.money import Tokens
 from gateway.prices import BillTerms
 from gateway.usage import Expected, UsageLimits

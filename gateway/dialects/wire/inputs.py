@@ -1,0 +1,50 @@
+"""The texts of a request that is not a conversation: checked and counted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.records import Inputs
+from gateway.dialects.wire import fields
+from gateway.usage import count_text, estimate_tokens
+
+MAX_INPUTS: Final = 2048
+"""Texts of a request: OpenAI's own limit."""
+
+
+def read_inputs(name: str, value: object, *, may_be_empty: bool = False) -> Inputs:
+    """Check a text, an array of texts, an array of tokens, or an array of such arrays."""
+    if type(value) is str:
+        return Inputs(1, _count_tokens(name, value, may_be_empty=may_be_empty))
+    if type(value) is not list:
+        raise fields.wrong_type(name, "a string or an array", value)
+    if value and type(value[0]) is int:
+        return Inputs(1, _count_tokens(name, value, may_be_empty=may_be_empty))
+    if not value:
+        raise fields.empty("array", name)
+    if len(value) > MAX_INPUTS:
+        raise fields.too_long(name, MAX_INPUTS, len(value))
+    kind = str if type(value[0]) is str else list
+    tokens = 0
+    for index, item in enumerate(value):
+        if type(item) is not kind:
+            expected = "a string" if kind is str else "an array of integers"
+            raise fields.wrong_type(f"{name}[{index}]", expected, item)
+        if kind is str and item:  # 2,000 texts on the loop: only a wrong item needs its name
+            tokens += estimate_tokens(count_text(item))
+        else:
+            tokens += _count_tokens(f"{name}[{index}]", item, may_be_empty=may_be_empty)
+    return Inputs(len(value), tokens)
+
+
+def _count_tokens(name: str, item: str | list[object], *, may_be_empty: bool) -> int:
+    """Estimate the tokens of a text, or count those of an array."""
+    if not item and not may_be_empty:
+        raise fields.empty("string" if isinstance(item, str) else "array", name)
+    if isinstance(item, str):
+        return estimate_tokens(count_text(item))
+    # A loop in C, as an input may have thousands of tokens.
+    if item and set(map(type, item)) != {int}:
+        index = next(index for index, one in enumerate(item) if type(one) is not int)
+        raise fields.wrong_type(f"{name}[{index}]", "an integer", item[index])
+    return len(item)

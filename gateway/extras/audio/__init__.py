@@ -1,0 +1,79 @@
+"""`/v1/audio/speech`, a text read aloud, and `/v1/audio/transcriptions`, the text of a recording.
+
+Without it there are no models of `kind = "audio"`. Recordings within conversations are the core's.
+
+speech       OpenAI's API of speech
+transcripts  OpenAI's API of transcripts
+multiplied   the fields that make more of them than is counted
+recordings   how long a recording may be
+forms        forms with a file, read piece by piece and written again
+uploads      bodies that are forms; their file is kept in memory or on disk
+settings     its key in the table [server] of gateway.toml
+demo         what the embedded provider answers
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gateway.dialects.records import IN_AND_OUT, Kind, Pricing
+from gateway.extension import Extra, Started, Table
+from gateway.extras.audio.multiplied import SPEECH, TRANSCRIPTS
+from gateway.usage import TOKENS_PER_SECOND
+
+if TYPE_CHECKING:
+    from gateway.api.state import Gateway
+    from gateway.dialects.formats import Formats
+
+_MAX_SECONDS = 14_400
+"""The default of the most seconds of a recording. Vendors take files of 25 MB, which are seldom longer."""
+_KIND = Kind(
+    (
+        Pricing(frozenset({"minute"}), "second", _MAX_SECONDS, "minute", "transcript"),
+        # A model with output tokens transcribes: it writes text, as chat models do.
+        Pricing(
+            IN_AND_OUT.needed,
+            most_input=_MAX_SECONDS * TOKENS_PER_SECOND,
+            mark="output",
+            makes="transcript",
+        ),
+        Pricing(frozenset({"input"}), "character"),
+    ),
+    allows=(*SPEECH, *TRANSCRIPTS),
+)
+
+
+def _find_settings() -> type:
+    from gateway.extras.audio.settings import Server
+
+    return Server
+
+
+def _find_formats() -> Formats:
+    from gateway.dialects.formats import Formats, join
+    from gateway.extras.audio.speech import SpeechCaller, SpeechUpstream
+    from gateway.extras.audio.transcripts import TranscriptsCaller, TranscriptsUpstream
+
+    speech = join(SpeechCaller(), SpeechUpstream())
+    return Formats(services=(speech, join(TranscriptsCaller(), TranscriptsUpstream())))
+
+
+def _start(gateway: Gateway) -> Started:  # noqa: ARG001 - a call has its gateway
+    from gateway.api.routes import Endpoint
+    from gateway.extension import find_formats
+    from gateway.extras.audio.uploads import Disk, serve_form
+
+    disk = Disk()
+    callers = tuple(one for one in find_formats().every_caller if one.name == "transcripts")
+    serve = partial(serve_form, disk)
+    endpoint = Endpoint("POST", "/v1/audio/transcriptions", "charged", serve, callers)
+    return Started(endpoints=(endpoint,), offers=(disk,), close=disk.close)
+
+
+EXTRA = Extra(
+    tables={"server": Table(_find_settings)},
+    kinds={"audio": _KIND},
+    find_formats=_find_formats,
+    start=_start,
+)

@@ -1,0 +1,32 @@
+"""`/v1/completions`: OpenAI's older API, with which editors complete code.
+
+Without it there are no models of `kind = "completion"`.
+
+dialect     the API: requests, replies, streams
+multiplied  the fields that make more of it than is counted
+demo        what the embedded provider answers
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.dialects.records import IN_AND_OUT, Kind
+from gateway.extension import Extra
+from gateway.extras.completions.multiplied import MULTIPLIED
+
+if TYPE_CHECKING:
+    from gateway.dialects.formats import Formats
+
+
+def _find_formats() -> Formats:
+    from gateway.dialects.formats import Formats, join
+    from gateway.extras.completions.dialect import CompletionsCaller, CompletionsUpstream
+
+    return Formats(
+        services=(join(CompletionsCaller(), CompletionsUpstream()),),
+        unserved={"/v1/completions/...": "use POST /v1/completions"},
+    )
+
+
+EXTRA = Extra(kinds={"completion": Kind((IN_AND_OUT,), MULTIPLIED)}, find_formats=_find_formats)

@@ -1,0 +1,36 @@
+"""`/v1/embeddings`: vectors of texts.
+
+Without it there are no models of `kind = "embedding"`.
+
+dialect     OpenAI's API, which providers of the chat and responses dialects serve
+multiplied  the fields that make more of it than is counted
+demo        what the embedded provider answers
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.dialects.records import Kind, Pricing
+from gateway.extension import Extra
+from gateway.extras.embeddings.multiplied import MULTIPLIED
+
+if TYPE_CHECKING:
+    from gateway.dialects.formats import Formats
+
+_KIND = Kind(
+    (Pricing(frozenset({"input"})),), MULTIPLIED, one_model_as="vectors of two models do not mix"
+)
+
+
+def _find_formats() -> Formats:
+    from gateway.dialects.formats import Formats, join_large
+    from gateway.extras.embeddings.dialect import EmbeddingsCaller, EmbeddingsUpstream
+
+    return Formats(
+        services=(join_large(EmbeddingsCaller(), EmbeddingsUpstream()),),
+        unserved={"/v1/embeddings/...": "use POST /v1/embeddings"},
+    )
+
+
+EXTRA = Extra(kinds={"embedding": _KIND}, find_formats=_find_formats)

@@ -1,0 +1,31 @@
+"""`/v1/images/generations`: pictures from texts.
+
+Without it there are no models of `kind = "image"`.
+
+dialect     OpenAI's API of image generation, and the price of each picture
+multiplied  the fields that make more of it than is counted
+demo        what the embedded provider answers
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.dialects.records import IN_AND_OUT, Kind, Pricing
+from gateway.extension import Extra
+from gateway.extras.images.multiplied import MULTIPLIED
+
+if TYPE_CHECKING:
+    from gateway.dialects.formats import Formats
+
+_KIND = Kind((Pricing(frozenset(), mark="price_image"), IN_AND_OUT), MULTIPLIED)
+
+
+def _find_formats() -> Formats:
+    from gateway.dialects.formats import Formats, join_large
+    from gateway.extras.images.dialect import ImagesCaller, ImagesUpstream
+
+    return Formats(services=(join_large(ImagesCaller(), ImagesUpstream()),))
+
+
+EXTRA = Extra(kinds={"image": _KIND}, find_formats=_find_formats)

@@ -1,0 +1,47 @@
+"""`/v1/rerank` and `/v2/rerank`: documents in the order of their relevance.
+
+Without it there are no models of `kind = "rerank"`.
+
+dialect     the API of Cohere and Jina
+multiplied  the fields that make more of it than is counted
+demo        what the embedded provider answers
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.dialects.records import Kind, Pricing
+from gateway.extension import Extra, Started, find_formats
+from gateway.extras.rerank.multiplied import MULTIPLIED
+
+if TYPE_CHECKING:
+    from gateway.api.state import Gateway
+    from gateway.dialects.formats import Formats
+
+
+def _find_formats() -> Formats:
+    from gateway.dialects.formats import Formats, join
+    from gateway.extras.rerank.dialect import RerankCaller, RerankUpstream
+
+    return Formats(
+        services=(join(RerankCaller(), RerankUpstream()),),
+        unserved={"/v1/rerank/...": "use POST /v1/rerank"},
+    )
+
+
+def _start(gateway: Gateway) -> Started:  # noqa: ARG001 - a call has its gateway
+    from gateway.api.completions import serve_completion
+    from gateway.api.routes import Endpoint
+
+    callers = tuple(one for one in find_formats().every_caller if one.kind == "rerank")
+    # The path that Cohere's SDK uses, whose base address has no version.
+    endpoint = Endpoint("POST", "/v2/rerank", "charged", serve_completion, callers)
+    return Started(endpoints=(endpoint,))
+
+
+EXTRA = Extra(
+    kinds={"rerank": Kind((Pricing(frozenset()),), MULTIPLIED)},
+    find_formats=_find_formats,
+    start=_start,
+)
