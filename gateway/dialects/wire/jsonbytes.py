@@ -215,7 +215,10 @@ def loads_lenient(data: bytes) -> Any:
     """
     spend_elements(data)
     # Counting brackets is cheap, and a text with fewer cannot nest that deep.
-    levels = sum(count_bytes(data, opening, MAX_DEPTH) for opening in (b"[", b"{"))
+    if len(data) <= STEP_BYTES:
+        levels = data.count(b"[") + data.count(b"{")
+    else:
+        levels = sum(count_bytes(data, opening, MAX_DEPTH) for opening in (b"[", b"{"))
     if levels > MAX_DEPTH and _is_too_deep(data):
         raise ValueError("nested too deeply")
     try:
