@@ -7,9 +7,7 @@
     ledger/     accounts, keys, holds, charges: two contracts and what implements them
     upstream/   requests to providers: routes, breaker, connections
     api/        `/v1`: from the request of a caller to its reply
-    admin/      the operator's verbs, shared by command line and console
-    console/    the web page and its JSON API
-    cards/      payments by card: a provider's payment pages and webhook
+    admin/      the operator's verbs, shared by command line and extras
     server/     the process: the application, sockets, signals, draining, systemd, the first start
     cli/  __main__   the command line, `python -m gateway`
     extension  extras/   what may be added: a folder each, that may be deleted

@@ -67,6 +67,20 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a first start shows of an extra, only once, besides the key of an account."""
+
+    lines: str = field(repr=False)
+    """Stand below the key."""
+    does: str
+    """Says what it does, as in "the link signs in as 'operator'"."""
+    lets: str
+    """Says what whoever finds it can do, as in "its link lets one sign in"."""
+    verb: str
+    """Makes another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extra:
     """What an extra adds. A function imports what it needs when it is called."""
 
@@ -75,7 +89,8 @@ class Extra:
     tables: Mapping[str, Table] = field(default_factory=dict)
     """Its tables in gateway.toml by name; `Config.find` returns the record of what was read."""
     words: Mapping[str, str] = field(default_factory=dict)
-    """The first words of its verbs, and what they are for. `extras/NAME/verbs.py` has the verbs."""
+    """The first words of its verbs, and what they are for; "" for one that the core has. `extras/NAME/verbs.py`
+    has the verbs."""
     key_places: Sequence[str] = ()
     """The beginnings of places where it looks for providers' keys, such as `command:`."""
     fetch_keys: Callable[[Config], Config] | None = None
@@ -93,6 +108,8 @@ class Extra:
     or by a start, which ends then."""
     databases: Callable[[], Databases] | None = None
     """Returns what opens ledgers at addresses, of which [storage] url names one."""
+    first_start: Callable[[Books, Config, str, tuple[str, int]], Shown] | None = None
+    """Opens the operator's account, by its name, on a gateway at this host and port."""
 
 
 @cache

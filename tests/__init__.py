@@ -1,7 +1,7 @@
 """The tests: folders mirror the package; helpers lie beside the tests that use them.
 
 `support/` drives a real gateway from outside; `streams/` has what providers send; `long/` has the
-runs that take minutes, `bench/` the benchmark, `browser/` the console in Chromium.
+runs that take minutes, `bench/` the benchmark.
 """
 
 from pathlib import Path

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import passwords
-
 # To rewrite all asserts takes 12 CPU-seconds in each worker, and to compile the package half a second
 # in each gateway that a test starts; so the bytecode is kept even where the environment forbids it.
 sys.dont_write_bytecode = False
@@ -25,8 +23,7 @@ sys.dont_write_bytecode = False
 gc.disable()
 pytest.register_assert_rewrite("tests.support", "tests.extras")
 
-from tests.console.session import LOG2_N, P  # noqa: E402 - after the rewriting is switched on
-from tests.support import config  # noqa: E402
+from tests.support import config  # noqa: E402 - after the rewriting is switched on
 from tests.support import running as runs  # noqa: E402
 from tests.support.books import Books  # noqa: E402
 from tests.support.extras import find_modules  # noqa: E402
@@ -185,10 +182,3 @@ def newcomer(tmp_path: Path) -> Iterator[GatewayProcess]:
 @pytest.fixture
 def stage(running: Running, alpha: ScriptedUpstream, beta: ScriptedUpstream) -> Stage:
     return Stage(running, alpha, beta)
-
-
-@pytest.fixture
-def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hash as `session.STORED` is hashed."""
-    monkeypatch.setattr(passwords, "LOG2_N", LOG2_N)
-    monkeypatch.setattr(passwords, "P", P)

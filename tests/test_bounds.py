@@ -10,21 +10,19 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Final
 
 import pytest
 
-import gateway
 from gateway.api.admission import find_similar
 from gateway.api.front import clean_path
 from gateway.dialects.chat.state import StateCollector
 from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
-from gateway.extension import find_extras
 from gateway.ledger.serving.memory import check_admission
 from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.rests import Breaker, KeyRing
+from tests.documents import DOCUMENTS
 from tests.ledger.contract.kit import admission
 from tests.support.formats import SERVICES
 from tests.support.rows import each_row
@@ -80,18 +78,9 @@ def test_the_limit_is_served_and_one_more_is_not(
         use(most + 1)
 
 
-ROOT: Final = Path(gateway.__file__).parent
-TEXTS: Final = [
-    path.read_text("utf-8") for path in (*ROOT.glob("docs/*.md"), *ROOT.glob("extras/*/*.md"))
-]
+TEXTS: Final = [path.read_text("utf-8") for path in DOCUMENTS]
 _FIGURE: Final = re.compile(r"(?<![\w,])([0-9][0-9,]*)( [KM]iB| ms)?")
 _UNITS: Final = {" KiB": 1 << 10, " MiB": 1 << 20}
-
-
-def is_here(where: str) -> bool:
-    """Tell whether no extra that a row names was taken away."""
-    return find_extras().keys() >= set(re.findall(r"`extras\.(\w+)\.", where))
-
 
 BOUNDS: Final = [
     (who, bound, re.findall(r"`([^`]+)`", where))
@@ -101,7 +90,6 @@ BOUNDS: Final = [
         text.partition("## Who can use up what")[2].partition("\n## ")[0],
         re.MULTILINE,
     )[1:]
-    if is_here(where)
 ]
 
 

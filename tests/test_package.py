@@ -53,14 +53,13 @@ MAY_IMPORT: Final = {
     "upstream": {*LEAVES, "config", "dialects", "extension"},
     "api": {*LEAVES, "config", "dialects", "extension", "ledger", "upstream"},
     "admin": {*LEAVES, "config", "extension", "ledger"},
-    "console": {*LEAVES, "admin", "extras", "api", "config", "dialects", "ledger", "upstream"},
-    "cards": {*LEAVES, "api", "config", "console", "ledger"},
-    "server": {*LEAVES, *("admin", "api", "cards", "config", "console", "extension", "ledger")},
+    "server": {*LEAVES, *("admin", "api", "config", "extension", "ledger")},
     "cli": {*LEAVES, *("admin", "config", "extension", "ledger", "server", "upstream", "__init__")},
     "__main__": {"cli", "process"},
     "extras": {
         *LEAVES,
-        *("admin", "api", "cli", "config", "dialects", "extension", "ledger", "server", "upstream"),
+        *("admin", "alerts", "api", "cli", "config", "dialects", "extension", "ledger", "server"),
+        "upstream",
     },
 }
 """The import table: what each place at the top level may use. It has no cycle."""

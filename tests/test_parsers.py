@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections.abc import Callable
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -21,9 +20,6 @@ from aiohttp.web_protocol import RequestHandler
 
 from gateway.api.admission import parse_large
 from gateway.api.aiohttp_insides import TINY_CHUNKS, PacedConnection
-from gateway.cards import webhook
-from gateway.console import dispatch
-from gateway.console.fields import ConsoleError
 from gateway.dialects.chat import state
 from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES
 from gateway.errors import BadRequest, BodyTooLarge
@@ -82,18 +78,6 @@ def read_line(size: int) -> None:
         loop.close()
 
 
-def read_body(most: int, size: int) -> None:
-    """Give a body in pieces: its size is not told before."""
-
-    async def give() -> AsyncIterator[bytes]:
-        for piece in (b"a" * (size - 1), b"a"):
-            yield piece
-
-    content = SimpleNamespace(iter_any=give)
-    http = SimpleNamespace(content_length=None, content=content, protocol=None)
-    asyncio.run(dispatch.read_bytes(cast("Any", http), most))
-
-
 LINE_BYTES: Final = signature(RequestHandler).parameters["max_line_size"].default
 Feed = tuple[int, Callable[[int], None], type[Exception]]
 """A limit, what gives a parser so much, and how it refuses one more."""
@@ -103,16 +87,6 @@ FEED: Final[dict[tuple[str, str], Feed]] = {
     ("dialects/wire/fields", "MAX_ELEMENTS"): (MAX_ELEMENTS, read_values, BodyTooLarge),
     ("dialects/wire/fields", "MAX_ESCAPES"): (MAX_ESCAPES, read_escapes, BodyTooLarge),
     ("dialects/chat/state", "_LEAST_ELEMENTS"): (state._LEAST_ELEMENTS, open_seal, BadRequest),
-    ("console/dispatch", "MAX_BODY_BYTES"): (
-        dispatch.MAX_BODY_BYTES,
-        partial(read_body, dispatch.MAX_BODY_BYTES),
-        ConsoleError,
-    ),
-    ("cards/webhook", "MAX_BODY_BYTES"): (
-        webhook.MAX_BODY_BYTES,
-        partial(read_body, webhook.MAX_BODY_BYTES),
-        ConsoleError,
-    ),
     **{
         limit: feed
         for path in sorted(TESTS.glob("extras/*/parsers.py"))

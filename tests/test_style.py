@@ -23,11 +23,10 @@ IGNORE: Final = re.compile(r"#\s*type:\s*ignore(.*)")
 REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 
 JSON_BORDERS: Final = """
-    cards/stripe
     extras/audio/transcripts extras/completions/dialect extras/embeddings/demo
     extras/postgres/messages extras/postgres/session extras/price_lists/verbs extras/rerank/dialect
     config/load config/models config/prices config/reader config/secrets config/settings
-    console/routes
+    extras/cards/stripe extras/console/routes
     dialects/first_choice dialects/pivot dialects/records
     dialects/chat/over_messages_request dialects/chat/state
     dialects/messages/caller dialects/messages/over_chat_conversation dialects/messages/stream

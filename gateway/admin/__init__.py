@@ -1,11 +1,9 @@
-"""The operator's verbs, shared by the command line and the console.
+"""The operator's verbs, shared by the command line and extras.
 
     keys       what makes or reads secrets: keys, scripts' tokens and top-up codes
     observations   what was refused; an audit, of which extras are told if it fails; asks the
                serving process to read gateway.toml again
-    signin     passwords, one-time codes, sign-in links, sessions
     backups    copies of a whole ledger in new files
-    passwords  weak passwords, and password hashes
     fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; the
                names of processes that serve
     views      the fields of accounts, keys, entries, codes and calls

@@ -267,8 +267,8 @@ class Parser(argparse.ArgumentParser):
 @cache
 def find_words() -> Mapping[str, str]:
     """Return what the first words of all verbs are for, those of extras among them."""
-    added = (extra.words for extra in find_extras().values())
-    return {**WORDS, **{word: said for words in added for word, said in words.items()}}
+    added = (extra.words.items() for extra in find_extras().values())
+    return {**WORDS, **{word: said for words in added for word, said in words if said}}
 
 
 def load_verbs(words: Collection[str]) -> None:

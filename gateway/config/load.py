@@ -76,8 +76,6 @@ def _read_config(
     look_up = partial(resolve_secret, folder=folder, environ=environ)
     providers = _read_providers(file, root, look_up if read_keys else _skip, problems)
     models = read_models(file, root, providers, problems)
-    with problems.collect("console"):
-        _check_console(file, root)
     storage = None
     if "storage" in root:
         with problems.collect("storage"):
@@ -95,7 +93,6 @@ def _read_config(
         server=server,
         storage=storage,
         billing=records.make_record(records.Billing, {**root["billing"], "stripe": cards}),
-        console=records.Console(**root["console"]),
         account_limits=records.Limits(
             0, 0, max(server.max_in_flight // 2, 1) if share is None else share
         ),
@@ -135,17 +132,7 @@ def _skip(_: str) -> Found:
     return "", "its key was not looked up"
 
 
-def _check_console(file: str, root: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse a header that nobody is trusted to send. Tables with errors are absent."""
-    header = root.get("console", {}).get("identity_header")
-    if header is not None and root.get("server", {}).get("trusted_proxies") == ():
-        raise Place(file, "[console]").error(
-            "identity_header",
-            "needs trusted_proxies under [server]: the header counts only if one of them sends it",
-        )
-
-
-_SECTIONS = ("server", "storage", "billing", "console", "limits")
+_SECTIONS = ("server", "storage", "billing", "limits")
 _COLLECTIONS = ("providers", "models")
 
 

@@ -121,12 +121,6 @@ class Billing:
 
 
 @dataclass(frozen=True, slots=True)
-class Console:
-    identity_header: Annotated[str | None, Setting(values.identity_header, None)]
-    """The header by which a trusted proxy names the account that it has signed in."""
-
-
-@dataclass(frozen=True, slots=True)
 class Limits:
     """Defaults for keys, or for accounts, without limits of their own; 0 means unlimited."""
 
@@ -263,7 +257,6 @@ class Config:
     server: Server
     storage: Storage
     billing: Billing
-    console: Console
     limits: Limits
     account_limits: Limits
     providers: Mapping[str, Provider]

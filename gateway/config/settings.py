@@ -60,7 +60,6 @@ SETTINGS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "storage": records.find_settings(records.Storage),
     "billing": records.find_settings(records.Billing),
     "billing.stripe": records.find_settings(records.Cards),
-    "console": records.find_settings(records.Console),
     "limits": {
         **records.find_settings(records.Limits),
         "account_in_flight": Setting(records.count, None),

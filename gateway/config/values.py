@@ -51,10 +51,6 @@ MOST_DURATION: Final = 30 * 86_400
 """Seconds: no cloud gives keys for longer."""
 MAX_PORT: Final = 65535
 """The largest number of a TCP port: it has 16 bits."""
-OTHERS_HEADERS: Final = frozenset(
-    {"forwarded", "idempotency-key", "origin", "sec-fetch-site", "user-agent", "x-forwarded-for"}
-)
-"""Further headers that the console reads, so that none of them can name an account."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
@@ -146,17 +142,6 @@ def address(value: object) -> tuple[str, int]:
     if not colon or not host or not is_number or (":" in host) is not is_bracketed:
         raise ValueError(f'must be host and port such as "127.0.0.1:9090", not {show(value)}')
     return host, int(port)
-
-
-_identity_header = matching(r"[A-Za-z][A-Za-z0-9-]{0,63}", 'a header\'s name such as "Remote-User"')
-
-
-def identity_header(value: object) -> str:
-    """Read the name of a header that says who somebody is."""
-    name: str = _identity_header(value)
-    if name.lower() in RESERVED_HEADERS | OTHERS_HEADERS:
-        raise ValueError(f"must be a header that names an account; {name} has another meaning")
-    return name
 
 
 def array(read_item: Read, example: str) -> Callable[[object], tuple[object, ...]]:

@@ -8,9 +8,9 @@
                  catches signals, and lets requests in flight end
     reload       reads gateway.toml again while serving; events of models whose prices changed
     systemd      takes sockets from systemd, tells it states, pings its watchdog; writes its units
-    first_start  makes an account with the demo credit, a key and a sign-in link
+    first_start  makes an account with the demo credit and a key
 
-May import: the leaves, `config`, `ledger`, `admin`, `api`, `console`, `cards`, `extension`.
+May import: the leaves, `config`, `ledger`, `admin`, `api`, `extension`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The first start: make accounts, a key and a sign-in link, so that a request works at once.
+"""The first start: make accounts and a key, so that a request works at once, and what extras add.
 
 The key belongs to an ordinary account: whoever finds it can spend only that account's credit.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway.addresses import make_local_url, make_tunnel_command
-from gateway.admin import keys, signin
+from gateway.addresses import make_local_url
+from gateway.admin import keys
 from gateway.config.records import Config
+from gateway.extension import Shown, find_extras
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import FIRST_START, Conflict
@@ -28,16 +30,16 @@ class CannotShow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FirstAccounts:
-    """The key and the link that open the accounts of a first start."""
+    """What opens the accounts of a first start."""
 
     secret: str = field(repr=False)
     """The key of the ordinary account."""
-    link: signin.SigninLink
-    """The operator's."""
+    others: Sequence[Shown]
+    """What extras show of the operator's."""
 
 
-def make_first_accounts(config: Config) -> FirstAccounts | None:
-    """Create the accounts of a first start.
+def make_first_accounts(config: Config, address: str) -> FirstAccounts | None:
+    """Create the accounts of a first start, of a gateway that listens at the address.
 
     Return None if gateway.toml has no `demo_credit`, or if there are accounts: another gateway may
     have its first start on the same database of PostgreSQL, and the later one makes nothing.
@@ -55,12 +57,13 @@ def make_first_accounts(config: Config) -> FirstAccounts | None:
         except Conflict:
             return None
         books.accounts.create(ACCOUNT, credit_nano=credit)
-        link = signin.make_signin_link(books, OPERATOR)
-        return FirstAccounts(keys.add_key(books, ACCOUNT, KeyTerms(name="first")).secret, link)
+        makers = [one.first_start for one in find_extras().values() if one.first_start is not None]
+        others = [make(books, config, OPERATOR, _split(address)) for make in makers]
+        return FirstAccounts(keys.add_key(books, ACCOUNT, KeyTerms(name="first")).secret, others)
 
 
 def show_first_accounts(config: Config, address: str, first: FirstAccounts) -> str:
-    """Show key and link once and return the line to log.
+    """Show once what opens the accounts and return the line to log.
 
     They go to the terminal if there is one, else to a file that only this user can read. Raises
     CannotShow.
@@ -72,13 +75,14 @@ def show_first_accounts(config: Config, address: str, first: FirstAccounts) -> s
         sys.stderr.flush()
         return f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made, and shown above"
     path = find_key_file(config)
-    note = "its key lets anybody spend, its link lets one sign in"
+    note = ", ".join(["its key lets anybody spend", *(one.lets for one in first.others)])
     try:
         _write_private(path, f"{text}Note what you need and delete this file: {note}.\n")
     except OSError as error:
+        verbs = [f"`key add {ACCOUNT}`", *(f"`{one.verb}`" for one in first.others)]
         raise CannotShow(
             f"{path}: cannot be written: {error.strerror}. The key in it is lost; for others run"
-            f" `key add {ACCOUNT}` and `account signin-link {OPERATOR}`"
+            f" {' and '.join(verbs)}"
         ) from error
     return (
         f"first start: accounts '{OPERATOR}' and '{ACCOUNT}' are made; what opens them is in {path}"
@@ -86,7 +90,7 @@ def show_first_accounts(config: Config, address: str, first: FirstAccounts) -> s
 
 
 def find_key_file(config: Config) -> Path:
-    """Return where the first start of a service keeps key and link.
+    """Return where the first start of a service keeps the key.
 
     That is beside the database. With one of PostgreSQL it is the folder that systemd made for the
     service, as it may not write beside gateway.toml.
@@ -100,22 +104,17 @@ def find_key_file(config: Config) -> Path:
 
 
 def _describe(config: Config, address: str, first: FirstAccounts) -> str:
-    host, _, port = address.rpartition(":")
-    local = host.strip("[]"), int(port)
-    base_url = f"{make_local_url(*local)}/v1"
+    base_url = f"{make_local_url(*_split(address))}/v1"
     talkers = (one.id for one in config.active_models().values() if one.talks)
     model = next(talkers, "demo/echo")
     body = f'{{"model":"{model}","messages":[{{"role":"user","content":"Hello, gateway!"}}]}}'
-    public_url = signin.find_base_url(config.server, local)
-    tunnel = make_tunnel_command(*local, os.environ) if config.server.public_url is None else None
+    shown = [f"the account '{ACCOUNT}' has this key", *(one.does for one in first.others)]
+    how_many = ("It is", "Both are", "All are")[min(len(first.others), 2)]
     return (
-        f"\nFirst start: the account '{ACCOUNT}' has this key, and the link signs in as '{OPERATOR}'."
-        " Both are shown only once.\n\n"
+        f"\nFirst start: {', and '.join(shown)}. {how_many} shown only once.\n\n"
         f"    base address  {base_url}\n"
         f"    API key       {first.secret}\n"
-        f"    console       {first.link.url(public_url)}\n"
-        "                  (works once, within 30 minutes; `account signin-link` makes another)\n"
-        f"{_describe_tunnel(tunnel)}\n"
+        f"{''.join(one.lines for one in first.others)}\n"
         f"curl {base_url}/chat/completions \\\n"
         f"  -H 'Authorization: Bearer {first.secret}' \\\n"
         f"  -H 'Content-Type: application/json' \\\n"
@@ -123,14 +122,9 @@ def _describe(config: Config, address: str, first: FirstAccounts) -> str:
     )
 
 
-def _describe_tunnel(command: str | None) -> str:
-    """Tell people on another machine how to open the link, which is of this one."""
-    if command is None:
-        return ""
-    return (
-        f"    from another  {command}\n"
-        "    machine       (type this there, then open the link there)\n"
-    )
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def _write_private(path: Path, text: str) -> None:

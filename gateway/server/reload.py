@@ -199,7 +199,7 @@ def _name(names: Collection[str]) -> str:
 
 def _list_tables(config: Config) -> dict[str, object]:
     tables: dict[str, object] = {
-        **{name: getattr(config, name) for name in ("server", "billing", "console")},
+        **{name: getattr(config, name) for name in ("server", "billing")},
         "limits": (config.limits, config.account_limits),
     }
     # An extra may add settings to a table of the core.

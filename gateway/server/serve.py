@@ -22,8 +22,6 @@ from gateway.api.sink import SERVER
 from gateway.api.state import Gateway, make_gateway
 from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
-from gateway.console.dispatch import add_console
-from gateway.console.state import Cashier
 from gateway.extension import find_extras
 from gateway.ids import digest
 from gateway.ledger.opening import open_ledger
@@ -69,20 +67,10 @@ CLEANUP_SECONDS: Final = 0.5
 
 def make_app(gateway: Gateway) -> web.Application:
     app = web.Application()
-    add_console(app, gateway, _add_cards(app, gateway))
     for extra in gateway.extras:
         extra.add_routes(app)
     add_api(app, gateway)
     return app
-
-
-def _add_cards(app: web.Application, gateway: Gateway) -> Cashier | None:
-    cards = gateway.config.billing.stripe
-    if cards is None:
-        return None
-    from gateway.cards.webhook import add_cards  # with Stripe's package, which most do without
-
-    return add_cards(app, gateway, cards)
 
 
 def run(config: Config) -> int:
@@ -265,7 +253,7 @@ async def _start_first(config: Config, ledger: ServingLedger, address: str) -> N
         if left.exists():
             log.warning("%s holds a key in the clear: delete it", left)
         return
-    first = make_first_accounts(config)
+    first = make_first_accounts(config, address)
     if first is not None:
         # The books have another connection: memory gets the key by the next poll.
         while ledger.find_key(digest(first.secret)) is None:  # noqa: ASYNC110 - once in a lifetime

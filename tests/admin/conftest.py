@@ -11,18 +11,18 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from tests.admin.visits import NAME, OPERATOR, Clock
 
 
-@pytest.fixture
-def clock() -> Clock:
+@pytest.fixture(name="clock")
+def make_clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+@pytest.fixture(name="path")
+def find_path(tmp_path: Path) -> Path:
     return tmp_path / "gateway.db"
 
 
-@pytest.fixture
-def books(path: Path, clock: Clock) -> Iterator[SqliteBooks]:
+@pytest.fixture(name="books")
+def open_accounts(path: Path, clock: Clock) -> Iterator[SqliteBooks]:
     with SqliteBooks(path, create=True, clock=clock) as books:
         books.accounts.create(NAME)
         books.accounts.create(OPERATOR, operator=True)

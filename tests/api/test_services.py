@@ -25,7 +25,7 @@ from gateway.dialects.records import ReplyContext
 from gateway.errors import BodyTooLarge
 from gateway.usage import Expected, UsageLimits
 from tests.api.scene import check_nobody_waits, set_stage
-from tests.console.kit import API, open_console
+from tests.extras.console.kit import API, open_console
 from tests.support.chat import Used, check_messages_error
 from tests.support.config import EMBEDS, UPSTREAM_NAME, Kind, Places
 from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip

@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.admin import fields, signin
+from gateway.admin import fields
 from gateway.admin.views import describe_key_state, describe_token_state
 from gateway.cli import arguments
 from gateway.cli.command import find_actor
@@ -53,11 +53,6 @@ def describe_key(cap_nano: int | None, expires_ms: int | None, revoked_ms: int |
 def describe_token(expires_ms: int | None, revoked_ms: int | None) -> str:
     terms = TokenTerms("shop", "read", expires_ms)
     return describe_token_state(TokenView("tok_1", terms, "a1b2", "cli", 0, revoked_ms, None))
-
-
-def compute_code(seconds: int) -> str:
-    """Compute a code of Appendix B of RFC 6238, which has the last six digits of its eight."""
-    return signin.compute_code(b"12345678901234567890", seconds // 30)
 
 
 def read_price(written: str) -> int:

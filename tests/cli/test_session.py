@@ -158,7 +158,6 @@ def play(cli: Cli, scribe: Scribe, block: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(SESSIONS))
-@pytest.mark.usefixtures("cheap_passwords")
 def test_each_command_prints_what_it_did(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

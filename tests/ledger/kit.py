@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway import ids
-from gateway.admin import keys, signin
+from gateway.admin import keys
 from gateway.ledger.alert_records import Channel, Hook
 from gateway.ledger.base import Key
 from gateway.ledger.opening import open_books
@@ -71,7 +71,7 @@ def assert_sound(path: Path) -> None:
         assert books.audit().problems == ()
 
 
-def add_rows(books: Books, password: str) -> str:
+def add_rows(books: Books) -> str:
     """Add rows to all tables that calls, keys and budgets leave empty; return the secret of a token."""
     order = books.orders.make("a", NANO, "USD")
     books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
@@ -80,7 +80,7 @@ def add_rows(books: Books, password: str) -> str:
     (code,) = keys.make_codes(books, NANO, 1).codes
     keys.redeem(books, "a", code)
     books.events.keep_prices("x/y", "[]")
-    signin.set_password(books, "a", password)
+    books.signins.set_password("a", "a hash")
     books.signins.set_password("a", "a hash", "dana")
     books.totp.propose(books.people.read("a"), b"k" * 20)
     books.totp.confirm(books.people.read("a"), b"k" * 20, 7, [b"1" * 32, b"2" * 32])

@@ -16,7 +16,7 @@ import aiohttp
 from gateway.admin import keys
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
-from tests.console.kit import CONFIG, MODEL
+from tests.extras.console.kit import CONFIG, MODEL
 from tests.long.million import ACCOUNT, History, fill
 from tests.support.process import GatewayProcess, free_port
 

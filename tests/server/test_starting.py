@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import openai
 import pytest
 
 from gateway import ids
-from gateway.admin.signin import SigninLink
+from gateway.extension import Shown, find_extras
 from gateway.ledger.opening import open_books
 from gateway.ledger.sql.accounts import AccountBook
 from gateway.process import ExitCode
@@ -33,6 +31,8 @@ from tests.support.running import find_first_key, start_newcomer
 from tests.support.settings import load
 from tests.support.stand_in import URL, stand_in
 from tests.support.waiting import until
+
+ADDRESS = "127.0.0.1:8080"
 
 
 def start(folder: Path, prefix: str = "") -> subprocess.CompletedProcess[str]:
@@ -65,11 +65,12 @@ def test_a_disk_without_room_is_no_traceback(tmp_path: Path, blocks: int) -> Non
 
 def test_what_a_first_start_makes_is_noted_under_its_own_name(tmp_path: Path) -> None:
     config = load(tmp_path, "[billing]\ndemo_credit = 5\n")
-    assert make_first_accounts(config)
+    assert make_first_accounts(config, ADDRESS)
     with open_books(config.storage.path) as books:
         events = books.events.read_page(None, None, 9)
     assert {event.actor for event in events} == {"first start"}
-    assert len(events) == 4
+    extras = [one for one in find_extras().values() if one.first_start is not None]
+    assert len(events) == 3 + len(extras)
 
 
 def test_two_first_starts_on_one_database_make_accounts_once(
@@ -82,13 +83,13 @@ def test_two_first_starts_on_one_database_make_accounts_once(
 
     def add_behind_the_other(*arguments: Any, **named: Any) -> object:
         monkeypatch.setattr(AccountBook, "create", add_account)
-        made.append(make_first_accounts(config))
+        made.append(make_first_accounts(config, ADDRESS))
         return add_account(*arguments, **named)
 
     monkeypatch.setattr(AccountBook, "create", add_behind_the_other)
-    assert make_first_accounts(config) is None
+    assert make_first_accounts(config, ADDRESS) is None
     assert made != [None]
-    assert make_first_accounts(config) is None
+    assert make_first_accounts(config, ADDRESS) is None
     with open_books(tmp_path / "shared.db") as books:
         assert [one.name for one in books.accounts.read_all()] == ["default", "operator"]
         assert len(books.keys.read_all()) == 1
@@ -102,7 +103,7 @@ def test_a_node_that_finds_an_account_makes_none(
     with open_books(tmp_path / "shared.db", create=True) as books:
         books.accounts.create("alice")
     config = load(tmp_path, f'[storage]\nurl = "{URL}"\n[billing]\ndemo_credit = 5\n')
-    assert make_first_accounts(config) is None
+    assert make_first_accounts(config, ADDRESS) is None
 
 
 @pytest.mark.parametrize(
@@ -125,29 +126,12 @@ def test_the_first_key_is_where_the_service_may_write(
 def test_a_first_key_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
     """Its account is made by then, so the next start would not make another key."""
     config = load(tmp_path, '[storage]\npath = "missing/gateway.db"\n')
-    first = FirstAccounts("sk-ru-secret", SigninLink("gwl_secret", 0))
-    with pytest.raises(CannotShow, match="`key add default`") as caught:
-        show_first_accounts(config, "127.0.0.1:8080", first)
+    link = Shown(lines="gwl_secret", does="", lets="", verb="account signin-link operator")
+    first = FirstAccounts("sk-ru-secret", [link])
+    assert "secret" not in repr(first)
+    with pytest.raises(CannotShow, match="`key add default` and `account") as caught:
+        show_first_accounts(config, ADDRESS, first)
     assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("server", "url", "has_tunnel"),
-    [
-        ("", "http://127.0.0.1:8081", True),
-        ('host = "0.0.0.0"', "http://127.0.0.1:8081", False),
-        ('public_url = "https://llm.example.com"', "https://llm.example.com", False),
-    ],
-)
-def test_the_first_link_can_be_opened_from_another_machine(
-    tmp_path: Path, server: str, url: str, *, has_tunnel: bool
-) -> None:
-    config = load(tmp_path, f"[server]\n{server}\n")
-    address = "0.0.0.0:8081" if "0.0.0.0" in server else "127.0.0.1:8081"
-    show_first_accounts(config, address, FirstAccounts("sk-ru-x", SigninLink("gwl_x", 0)))
-    told = find_key_file(config).read_text("utf-8")
-    assert f"console       {url}/console/signin#token=gwl_x\n" in told
-    assert ("-L 8081:127.0.0.1:8081 " in told) == has_tunnel
 
 
 @pytest.mark.parametrize(
@@ -160,9 +144,6 @@ def test_an_unreadable_database_is_no_traceback(tmp_path: Path, content: bytes) 
     assert done.returncode == ExitCode.UNAVAILABLE, done.stderr
     (line,) = done.stderr.splitlines()
     assert "restore a backup" in line
-
-
-LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/console/signin#token=(gwl_[\w-]{43})")
 
 
 @pytest.fixture(scope="module")
@@ -201,23 +182,6 @@ async def test_newcomer_gets_an_answer(newcomer: GatewayProcess) -> None:
     newcomer.canaries.append(key.encode())
     assert [one for one in newcomer.find_canaries() if not one.startswith(path.name)] == []
     newcomer.canaries.clear()
-
-
-async def test_newcomer_signs_in_as_operator(newcomer: GatewayProcess) -> None:
-    """The link works once, and a browser does not send its token to other sites."""
-    path, _ = find_first_key(newcomer)
-    found = LINK.search(path.read_text("utf-8"))
-    assert found is not None
-    origin, token = found.groups()
-    assert origin == f"http://127.0.0.1:{newcomer.port}"
-    assert token not in newcomer.log
-    async with aiohttp.ClientSession(origin, cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
-        for status in (200, 401):
-            async with browser.post("/console/api/session/link", json={"token": token}) as reply:
-                assert reply.status == status
-        async with browser.get("/console/api/session") as reply:
-            account = (await reply.json())["account"]
-    assert (account["name"], account["operator"]) == ("operator", True)
 
 
 def test_the_first_key_is_an_ordinary_holder_s(newcomer: GatewayProcess) -> None:

@@ -28,9 +28,9 @@ from gateway.ledger.sqlite.batch import write_aside
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.tasks import spawn
 from gateway.times import unix_ms
-from tests.console.kit import HOLDER, Console, open_console, prepare
 from tests.extras.alerts.receiver import SECRET, Receiver, listen, verify
 from tests.extras.alerts.test_findings import Budget, Standing
+from tests.extras.console.kit import HOLDER, Console, open_console, prepare
 from tests.support.cli import Answer, run_here
 from tests.support.process import GatewayProcess, free_port
 from tests.support.settings import load

@@ -22,7 +22,7 @@ from gateway.extras.audio.forms import MAX_PARTS
 from gateway.extras.audio.uploads import FREE_BYTES, MEMORY_BYTES, Disk, KeptFile
 from tests.api.language import BOUNDARY, END, SOUND, TRANSCRIPTIONS, make_form, make_part
 from tests.api.scene import Vitals
-from tests.console.kit import API, Console, open_console, start_console
+from tests.extras.console.kit import API, Console, open_console, start_console
 from tests.support.chat import check_error
 from tests.support.client import Call, Reply, connect, request
 from tests.support.config import UPSTREAM_NAME

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gateway.console.pages import FILES
+from gateway.extras.console.pages import FILES
 from gateway.extras.metrics.counts import CONTENT_TYPE, Metrics
 from gateway.process import ExitCode
 from tests.extras.metrics.test_metrics import make_gateway

@@ -27,8 +27,6 @@ from tests.ledger.contract.kit import admission, charge, settlement, void
 from tests.ledger.kit import add_rows, assert_sound, find_key, make_place, query
 from tests.support.rows import each_row
 
-PASSWORD = "passphrase-of-a"
-pytestmark = pytest.mark.usefixtures("cheap_passwords")
 BILLED_NANO = 7
 EDITS: tuple[tuple[bytes, bytes, str], ...] = (
     (b'"entries":', b'"entries": 1', "other rows than it ended with|no JSON"),
@@ -70,7 +68,7 @@ async def make_history(folder: Path) -> Path:
         books.accounts.create("operator", operator=True)
         secret = keys.rotate_key(books, place.key_id).secret
         keys.add_key(books, "a", KeyTerms(name="second", models=("x/y",), cap_nano=5))
-        token = add_rows(books, PASSWORD)
+        token = add_rows(books)
         books.entries.correct("a", -5, note="a correction")
     (folder / "secrets").write_text(f"{secret} {token}", encoding="utf-8")
     return place.path
@@ -133,7 +131,7 @@ async def test_the_gateway_serves_from_it(exported: Path, tmp_path: Path) -> Non
 def test_no_secret_is_in_the_file(exported: Path) -> None:
     words = exported.read_text(encoding="utf-8")
     secrets = (exported.parent / "secrets").read_text(encoding="utf-8").split()
-    assert not [one for one in (PASSWORD, *secrets) if one in words]
+    assert not [one for one in secrets if one in words]
     assert stat.S_IMODE(exported.stat().st_mode) == files.FILE_MODE
 
 

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal
 from gateway.upstream.rests import ProviderKey
-from tests.console.kit import API, Console, open_console
+from tests.extras.console.kit import API, Console, open_console
 from tests.support import replies
 from tests.support.config import Places
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER, Provider

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.api.state import make_routes
 from gateway.config.load import load_config
-from tests.console.kit import API, HOLDER
+from tests.extras.console.kit import API, HOLDER
 from tests.extras.renewal.kit import CLOUDS, Cloud, open_cloud, write_clouds
 from tests.support import messages, replies
 from tests.support.config import Places

@@ -11,9 +11,9 @@ import pytest
 from gateway.extras.alerts.watch import Watch, find_key_problems
 from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal
 from gateway.tasks import spawn
-from tests.console.kit import API, OPERATOR
 from tests.extras.alerts.receiver import Receiver, listen
 from tests.extras.alerts.test_watch import arrive, write_alerts
+from tests.extras.console.kit import API, OPERATOR
 from tests.extras.renewal.kit import Cloud, open_cloud
 from tests.support.config import Places
 from tests.support.upstream import ScriptedUpstream

@@ -1,0 +1,344 @@
+"""Open payment pages, bring orders to what their provider says, and look up what it may have told in vain.
+
+First the seam to providers of payment pages, and their errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from gateway.extras.console.fields import ConsoleError, too_many_tries, unavailable
+from gateway.extras.console.state import BooksThread
+from gateway.extras.console.throttle import Tries
+from gateway.ledger.order_records import Fee, OrderView, Payment, Reversal
+from gateway.ledger.records import SYSTEM, Actor, LedgerError, NotFound, Refused
+from gateway.ledger.sql.books import Books
+from gateway.times import DAY_MS
+
+
+class ProviderUnavailable(Exception):
+    """The provider did not answer, or failed. What became of the request is unknown."""
+
+
+class ProviderRefused(Exception):
+    """The provider refuses the request, and would again. The text has no secret."""
+
+
+class BadSignature(Exception):
+    """The message is not the provider's, or too old."""
+
+
+class BadMessage(Exception):
+    """The message is the provider's, but not as its documentation says. The text says what is odd."""
+
+
+class PaymentProvider(Protocol):
+    """A provider of payment pages. All but `find_url` and `read_message` wait for the network: call them in a thread.
+
+    They raise ProviderUnavailable and ProviderRefused.
+    """
+
+    name: str
+    """Stands in events as the one who acts."""
+
+    def make_page(self, order: OrderView, billing_url: str) -> tuple[str, str]:
+        """Make the order's payment page, or find it again; return its id and its address.
+
+        People come back to `billing_url`; if they paid, with the order's id as `?order=`.
+        """
+
+    def look_up(self, session_id: str) -> Payment:
+        """Return the state of a payment page."""
+
+    def find_page(self, payment_id: str) -> Payment | None:
+        """Return the payment page by which a payment was made."""
+
+    def find_fee(self, payment_id: str) -> Fee | None:
+        """Return the provider's fee for a payment; None if it is not known yet."""
+
+    def find_reversals(self, now_ms: int) -> Mapping[str, Iterator[list[Reversal | BadMessage]]]:
+        """Return lists by their names: what was reversed in the last weeks, as it is now, in pages.
+
+        The whole of the weeks each time, as a refund may fail and a dispute end long after it began.
+        An error stands for one that cannot be read.
+        """
+
+    def find_receipt(self, session_id: str) -> str | None:
+        """Return the address of the receipt; None if there is none yet."""
+
+    def find_url(self, order: OrderView) -> str | None:
+        """Return the address at which operators see an order's payment; asks nobody."""
+
+    def read_message(self, body: bytes, signature: str) -> Payment | Reversal | None:
+        """Read a message whose signature is right; None if it is about something else.
+
+        Raises BadSignature, and parses nothing then, or BadMessage.
+        """
+
+
+log = logging.getLogger("gateway.cards")
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 4
+"""Threads that wait for the provider."""
+LOOK_SECONDS: Final = 600.0
+"""The pause between two looks at the provider; each open order takes a request to it."""
+OPEN_MS: Final = 31 * DAY_MS
+"""How long an open order is looked up. Most pages expire after a day, but some payments take weeks."""
+FEES_MS: Final = DAY_MS + DAY_MS // 12
+"""How long an unknown fee is looked up, but for the first time: Stripe tells it a moment after the
+payment."""
+LOOK_UPS: Final = 30
+"""Look-ups a minute that an account's holder can cause: by waiting on the page, reloading it, or opening
+receipts."""
+
+
+class Cashier:
+    """Implements `console.state.Cashier`."""
+
+    def __init__(self, provider: PaymentProvider, books_thread: BooksThread) -> None:
+        self.provider = provider
+        self._books_thread = books_thread
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="cards")
+        self._look_ups = Tries(LOOK_UPS, 60)
+        self._refused: set[Reversal] = set()
+        """Refunds and disputes that the last look back could not apply."""
+        self._fees_ms = OPEN_MS
+        self._warned: set[str] = set()
+        self._warnings: set[str] = set()
+        """Warnings logged by the last look, and by the one under way."""
+
+    async def open_page(self, order: OrderView, billing_url: str, actor: Actor) -> str:
+        """Return the address of the order's payment page, whose id is kept by then.
+
+        Raises ConsoleError.
+        """
+        if order.state != "made":
+            raise _refuse_ended()
+        try:
+            session_id, url = await self._ask_now(
+                partial(self.provider.make_page, order, billing_url)
+            )
+        except ProviderRefused as error:
+            log.warning("%s: its payment page is refused: %s", order.id, error)
+            await self._books_thread.run(
+                actor, lambda books: books.orders.end(order.id, "failed", "no payment page")
+            )
+            raise ConsoleError(
+                502,
+                "payment_refused",
+                "The payment provider refuses this payment. Tell the operator of this gateway.",
+            ) from error
+        kept = await self._books_thread.run(
+            actor, lambda books: books.orders.save_page(order.id, session_id)
+        )
+        # The provider finds a page again for a day. A second one could be paid, and not be credited.
+        if kept.session_id != session_id:
+            raise _refuse_ended()
+        return url
+
+    async def look_up(self, order: OrderView, actor: Actor) -> None:
+        """Bring an open order to what its provider says, unless that cannot be known just now."""
+        if order.state != "made" or order.session_id is None or self._look_ups.take(order.account):
+            return
+        try:
+            await self._look_up(order.session_id, actor)
+        except (ProviderUnavailable, ProviderRefused, Refused) as error:
+            log.warning("%s cannot be looked up: %s", order.id, error)
+
+    async def find_receipt(self, order: OrderView) -> str | None:
+        """Ask the provider for the address of an order's receipt; None if it has none.
+
+        Raises ConsoleError after too many questions, or if the provider does not answer.
+        """
+        if order.session_id is None:
+            return None
+        # Each is a request to the provider, from one of the threads that all share.
+        if wait_seconds := self._look_ups.take(order.account):
+            raise too_many_tries(wait_seconds, "Too many receipts at once. Try again in a minute.")
+        try:
+            return await self._ask_now(partial(self.provider.find_receipt, order.session_id))
+        except ProviderRefused as error:
+            log.warning("%s: the receipt is refused: %s", order.id, error)
+            return None
+
+    def find_url(self, order: OrderView) -> str | None:
+        return self.provider.find_url(order)
+
+    async def settle(self, told: Payment | Reversal, actor: Actor) -> None:
+        """Update an order to the provider's state; the result is committed when this returns.
+
+        Raises:
+            Refused: it contradicts the order, or no order is known.
+            LedgerError, ProviderUnavailable, ProviderRefused: it has to be told again.
+        """
+        if isinstance(told, Payment):
+            return await self._apply(lambda books: books.orders.settle(told), actor)
+        take_back = partial(self._apply, lambda books: books.orders.take_back(told), actor)
+        try:
+            await take_back()
+        except NotFound:
+            # The refund arrived before the payment's message, so the payment is credited first.
+            find_page = partial(self.provider.find_page, told.payment_id)
+            page = await self._ask(find_page) if told.payment_id else None
+            if page is None:
+                raise
+            await self._apply(lambda books: books.orders.settle(page), actor)
+            await take_back()
+        return None
+
+    async def run(self) -> None:
+        """Look up what no message may have told, again and again, until cancelled."""
+        while True:
+            for look in (self.look_all_up, self.look_back, self.find_fees):
+                try:
+                    await look()
+                except (ProviderUnavailable, ProviderRefused, LedgerError) as error:
+                    self._warn("orders, refunds or fees cannot be looked up: %s", error)
+                except Exception:
+                    log.exception("a look at the payment provider failed")
+            self._warned, self._warnings = self._warnings, set()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look_all_up(self, kept_ms: int = OPEN_MS) -> None:
+        """Look up the open orders of so long. Raises ProviderUnavailable, LedgerError."""
+
+        def read(books: Books) -> tuple[int, list[OrderView]]:
+            now_ms = books.clock()
+            return now_ms, books.orders.read_open(now_ms - kept_ms)
+
+        now_ms, orders = await self._books_thread.run(SYSTEM, read)
+        for order in orders:
+            try:
+                if order.session_id is not None:
+                    await self._look_up(order.session_id, SYSTEM)
+                elif order.created_ms < now_ms - DAY_MS:
+                    await self._books_thread.run(SYSTEM, partial(_expire, order))
+            except (ProviderRefused, Refused) as error:
+                self._warn("%s cannot be looked up: %s", order.id, error)
+
+    async def look_back(self) -> None:
+        """Apply the refunds and disputes of which no message came, or none was taken.
+
+        A list that cannot be read, for want of a right, does not hide the others. Raises
+        ProviderUnavailable, LedgerError.
+        """
+
+        def read(books: Books) -> tuple[int, list[OrderView]]:
+            return books.clock(), books.orders.read_latest(None, None, 1)
+
+        now_ms, orders = await self._books_thread.run(SYSTEM, read)
+        if not orders:
+            return
+        refused, failure = set[Reversal](), None
+        for name, pages in self.provider.find_reversals(now_ms).items():
+            try:
+                while (page := await self._ask(partial(next, pages, None))) is not None:
+                    await self._take_back(page, refused)
+            except (ProviderUnavailable, ProviderRefused) as error:
+                refused |= self._refused
+                if isinstance(error, ProviderUnavailable):
+                    failure = error
+                else:
+                    self._warn("%s cannot be looked up: %s", name, error)
+        self._refused = refused
+        if failure is not None:
+            raise failure
+
+    async def _take_back(
+        self, page: Iterable[Reversal | BadMessage], refused: set[Reversal]
+    ) -> None:
+        """Apply what is new on a page; add to `refused` what is not applied."""
+        reversals = list[Reversal]()
+        for one in page:
+            if isinstance(one, BadMessage):
+                self._warn("a refund or dispute that is listed cannot be read: %s", one)
+            else:
+                reversals.append(one)
+        for reversal in await self._books_thread.run(SYSTEM, partial(_find_untold, reversals)):
+            # Of another shop of the same account, for example. Each takes a request to say so.
+            if reversal in self._refused:
+                refused.add(reversal)
+                continue
+            try:
+                await self.settle(reversal, SYSTEM)
+            except (ProviderRefused, Refused) as error:
+                log.warning("%s cannot be taken back: %s", reversal.id, error)
+                refused.add(reversal)
+                # At once: the next look goes on from here, should this one break off.
+                self._refused.add(reversal)
+
+    async def find_fees(self) -> None:
+        """Ask for the fees of late payments, at first of earlier ones, too. Raises ProviderUnavailable, LedgerError.
+
+        It ends at the first refusal: a key may have no right to read fees. The latest come first, so one
+        payment cannot block later ones.
+        """
+        orders = await self._books_thread.run(
+            SYSTEM, lambda books: books.orders.read_without_fee(books.clock() - self._fees_ms)
+        )
+        for order in orders:
+            try:
+                fee = await self._ask(partial(self.provider.find_fee, order.payment_id or ""))
+            except ProviderRefused as error:
+                self._warn("%s: its fee is refused: %s", order.id, error)
+                return
+            if fee is not None:
+                await self._books_thread.run(SYSTEM, partial(_keep_fee, order, fee))
+        self._fees_ms = FEES_MS
+
+    def _warn(self, text: str, *details: object) -> None:
+        """Log what is wrong once, not at each look while it stays so."""
+        words = text % details
+        if words not in self._warned | self._warnings:
+            log.warning(words)
+        self._warnings.add(words)
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._books_thread.close()
+
+    async def _look_up(self, session_id: str, actor: Actor) -> None:
+        page = await self._ask(partial(self.provider.look_up, session_id))
+        await self._apply(lambda books: books.orders.settle(page), actor)
+
+    async def _apply(self, function: Callable[[Books], str | None], actor: Actor) -> None:
+        if words := await self._books_thread.run(actor, function):
+            raise Refused(words)
+
+    async def _ask(self, function: Callable[[], T]) -> T:
+        """Ask the provider, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+
+    async def _ask_now(self, function: Callable[[], T]) -> T:
+        """Ask for somebody who waits. Raises ConsoleError if the provider does not answer."""
+        try:
+            return await self._ask(function)
+        except ProviderUnavailable as error:
+            log.warning("the payment provider does not answer: %s", error)
+            raise unavailable(
+                "The payment provider does not answer. Nothing was paid; try again shortly."
+            ) from error
+
+
+def _find_untold(page: list[Reversal], books: Books) -> list[Reversal]:
+    return books.orders.find_untold(page)
+
+
+def _keep_fee(order: OrderView, fee: Fee, books: Books) -> None:
+    books.orders.keep_fee(order.id, fee)
+
+
+def _expire(order: OrderView, books: Books) -> OrderView:
+    return books.orders.end(order.id, "expired", "it never had a payment page")
+
+
+def _refuse_ended() -> ConsoleError:
+    words = "This payment has ended, or its page has. Choose an amount again."
+    return ConsoleError(409, "conflict", words)

@@ -1,0 +1,79 @@
+"""The console: a JSON API under /console/api and the page that is its first user; how people sign in.
+
+Without it accounts, keys and balances are managed by the command line alone, nobody signs in, and
+holders see their balance only by `GET /v1/key`.
+
+    table       the table [console] of gateway.toml
+    dispatch    a request's checks in order: origin, caller, role, body; then its handler, and the reply
+    callers     who sends a request: a session, a token, or a name that a proxy vouches for; where it
+                comes from: site, address, device; headers and cookies
+    routes      the records of one request, the decorators of handlers, idempotency
+    state       what all requests share: threads for books and passwords, lag, last audit
+    fields      a request's fields and query, and errors as JSON
+    lists       lists in pages, and as CSV
+    throttle    rate limits for what can be guessed; cookies of browsers that are known
+    pages  static/    the page's files
+    signin      passwords, one-time codes, sign-in links, sessions
+    passwords   weak passwords, and password hashes
+    verbs       the same by the command line
+    welcome     the operator's sign-in link at a first start
+
+The handlers of the API, by subject. console-api.md has all routes.
+
+    session     sign in, sign out, who is signed in; the people who sign in to an account
+    overview    the overview of an account, and that of the gateway; operators: what providers bill, and
+                the margin
+    keys        the signed-in account's keys, and budgets that keys share; operators: tokens of scripts
+    usage       one's requests to models; usage by day, hour, model or key; the models
+    settings    one's password, one-time codes and sessions; alerts
+    billing     the balance and its entries, redeeming codes; credit bought by card: orders, payment pages,
+                receipts; operators: entries, orders and statements of all
+    accounts    operators: accounts, and top-up codes
+    operations  operators: health, how providers answer, refusals, audit, the log of events
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gateway.extension import Extra, Shown, Started, Table
+
+if TYPE_CHECKING:
+    from gateway.api.state import Gateway
+    from gateway.config.records import Config
+    from gateway.config.secrets import ReadTable
+    from gateway.ledger.sql.books import Books
+
+
+def _find_settings() -> type:
+    from gateway.extras.console.table import Console
+
+    return Console
+
+
+def _finish(table: ReadTable) -> Mapping[str, object]:
+    from gateway.extras.console.table import finish
+
+    return finish(table)
+
+
+def _start(gateway: Gateway) -> Started:
+    from gateway.extras.console.dispatch import start
+
+    return start(gateway)
+
+
+def _first_start(books: Books, config: Config, account: str, local: tuple[str, int]) -> Shown:
+    from gateway.extras.console.welcome import show_link
+
+    return show_link(books, config, account, local)
+
+
+EXTRA = Extra(
+    needs=("alerts",),
+    tables={"console": Table(_find_settings, finish=_finish)},
+    words={"account": ""},
+    start=_start,
+    first_start=_first_start,
+)

@@ -1,0 +1,256 @@
+"""The signed-in account's balance, its entries, codes to redeem and credit bought by card.
+
+Orders have payment pages and receipts. Operators list the entries and orders of all accounts or of one,
+and read the statement of a time.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import attrgetter
+from typing import Final, get_args
+
+import orjson
+from aiohttp import web
+
+from gateway.admin import keys, views
+from gateway.admin.fields import describe
+from gateway.extras.console.fields import ConsoleError, invalid_field, not_found, too_many_tries
+from gateway.extras.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
+from gateway.extras.console.routes import (
+    READERS,
+    Answer,
+    ConsoleRequest,
+    async_route,
+    route,
+    run_once,
+)
+from gateway.extras.console.state import Cashier
+from gateway.ledger.call_records import StatementLine, sum_statement
+from gateway.ledger.order_records import OrderState, OrderView
+from gateway.ledger.records import Actor, EntryFilter, EntryKind, EntryRun, EntryView
+from gateway.ledger.sql.books import Books
+from gateway.money import describe_amount
+from gateway.times import DAY_MS, format_day
+
+_RUN: Final = 2000
+"""Entries that are looked at in one go for a page of past days: a few milliseconds."""
+
+
+@async_route("GET", "/billing", "any")
+async def show_billing(request: ConsoleRequest) -> Answer:
+    """Show the balance and a page of entries, the latest first, of all days or of some."""
+    page, chosen = read_page(request, int), _choose_entries(request, request.account.id)
+    figures = await request.run(partial(_describe_balance, request, chosen))
+    found = await _find_entries(request, chosen, page)
+    return page.answer("entries", found, views.ENTRY.describe, **figures)
+
+
+def _describe_balance(request: ConsoleRequest, chosen: EntryFilter, books: Books) -> Json:
+    account = books.accounts.read(request.account.name)
+    is_all = chosen.since_ms is chosen.until_ms is None
+    return {
+        **describe(account, "balance_nano", "held_nano", "available_nano"),
+        **({} if request.console.cashier is None else request.console.cashier.offer),
+        "count": books.entries.count(account.id, chosen.kind) if is_all else None,
+    }
+
+
+@async_route("GET", "/billing.csv", "any")
+async def download_billing(request: ConsoleRequest) -> web.StreamResponse:
+    chosen = _choose_entries(request, request.account.id)
+    return await stream_csv(request, "billing", views.ENTRY.names, partial(_read_chunk, chosen))
+
+
+def _choose_entries(request: ConsoleRequest, account_id: int | None) -> EntryFilter:
+    kind = request.query.optional_choice("kind", get_args(EntryKind))
+    return EntryFilter(account_id, kind, *request.query.span_ms())
+
+
+def _read_chunk(
+    chosen: EntryFilter, books: Books, below_id: int | None
+) -> tuple[list[Json], int | None]:
+    run = books.entries.read_run(chosen, below_id, CHUNK_ROWS)
+    return [views.ENTRY.describe(entry) for entry in run.entries], run.next_id
+
+
+@route("POST", "/billing/redeem", "any", idempotent=True)
+def redeem(books: Books, request: ConsoleRequest) -> Answer:
+    """Redeem a code. Failed tries are limited, as codes could be guessed by trying."""
+    with request.fields as fields:
+        code = fields.need_text("code")
+    account, tries = request.account, request.console.redeem_tries
+    # Counted before the order is made; otherwise many simultaneous tries would all pass.
+    if wait_seconds := tries.take(account.id):
+        message = f"You tried too many wrong codes. Try again in {-(-wait_seconds // 60)} minutes."
+        raise too_many_tries(wait_seconds, message)
+    entry = keys.redeem(books, account.name, code)
+    tries.give_back(account.id)
+    balance_nano = books.accounts.read(account.name).balance_nano
+    return Answer(
+        {"entry": views.ENTRY.describe(entry), **describe_amount("balance", balance_nano)}
+    )
+
+
+# ---- operators: the books of all accounts --------------------------------------------------------
+
+
+@async_route("GET", "/entries", "operator", READERS)
+async def list_all_entries(request: ConsoleRequest) -> Answer:
+    """List entries, the latest first."""
+    page = read_page(request, int)
+    chosen = _choose_entries(request, await request.run(request.find_named))
+    found = await _find_entries(request, chosen, page)
+    return page.answer("entries", found, views.ENTRY.describe)
+
+
+async def _find_entries(
+    request: ConsoleRequest, chosen: EntryFilter, page: Page
+) -> list[EntryView]:
+    """Return the entries of a page, and one more if there are more.
+
+    Times have no index, so entries of past days are searched in runs, between which other requests get
+    the books' thread.
+    """
+    found: list[EntryView] = []
+    below_id, limit = page.after_number, page.wanted
+    while len(found) < page.wanted:
+        run = await request.run(partial(_read_run, chosen, below_id, limit))
+        found += run.entries
+        if run.next_id is None:
+            break
+        below_id, limit = run.next_id, _RUN
+    return found
+
+
+def _read_run(chosen: EntryFilter, below_id: int | None, limit: int, books: Books) -> EntryRun:
+    return books.entries.read_run(chosen, below_id, limit)
+
+
+@async_route("GET", "/entries.csv", "operator", READERS)
+async def download_all_entries(request: ConsoleRequest) -> web.StreamResponse:
+    chosen = _choose_entries(request, await request.run(request.find_named))
+    return await stream_csv(request, "entries", views.ENTRY.names, partial(_read_chunk, chosen))
+
+
+@route("GET", "/statement", "operator", READERS)
+def show_statement(books: Books, request: ConsoleRequest) -> Answer:
+    """Show the openings, movements and closings of all accounts, by name, with their total."""
+    first, last, lines = _read_statement(books, request)
+    page = read_page(request, str)
+    after = page.after_text
+    places = [one.account for one in lines]
+    begin = 0 if after is None else 1 + (places.index(after) if after in places else len(places))
+    totals = views.STATEMENT.describe(sum_statement(lines))
+    return page.answer(
+        "rows",
+        lines[begin : begin + page.wanted],
+        views.STATEMENT.describe,
+        attrgetter("account"),
+        **{"from": format_day(first), "to": format_day(last)},
+        currency=request.gateway.config.billing.currency,
+        count=len(lines),
+        totals={name: value for name, value in totals.items() if name != "account"},
+    )
+
+
+@async_route("GET", "/statement.csv", "operator", READERS)
+async def download_statement(request: ConsoleRequest) -> web.StreamResponse:
+    def read(books: Books, _: None) -> tuple[list[Json], None]:
+        _first, _last, lines = _read_statement(books, request)
+        if request.query.text("account") is None:
+            lines.append(sum_statement(lines))
+        return [views.STATEMENT.describe(one) for one in lines], None
+
+    return await stream_csv(request, "statement", views.STATEMENT.names, read)
+
+
+def _read_statement(books: Books, request: ConsoleRequest) -> tuple[int, int, list[StatementLine]]:
+    """Read the days, by default the present month up to today, and what moved the balances."""
+    first, last = request.query.days()
+    last = books.clock() // DAY_MS if last is None else last
+    if first is None:
+        first = last - int(format_day(last)[-2:]) + 1
+    if first > last:
+        raise invalid_field("from", "'from' must not be after today.")
+    request.find_named(books)
+    return first, last, books.statements.read(first, last + 1, request.query.text("account"))
+
+
+@async_route("POST", "/billing/orders", "any")
+async def top_up(request: ConsoleRequest) -> Answer:
+    """Make an order, once for each Idempotency-Key, and return the address of its payment page."""
+    cashier = _find_cashier(request)
+    made = await run_once(_make_order, None, request)
+    body = orjson.loads(made.body) if isinstance(made.body, bytes) else dict(made.body or {})
+    order = await request.run(lambda books: books.orders.read(body["order"]["id"]))
+    base_url = request.find_base_url()
+    # Outside the books' thread, which a slow provider would hold up. The provider makes one page of an
+    # order, so a request that is repeated gets the same.
+    url = await cashier.open_page(order, f"{base_url}/console/billing", _find_actor(request))
+    return Answer({**body, "url": url}, 201, headers=made.headers)
+
+
+def _make_order(books: Books, request: ConsoleRequest) -> Answer:
+    cashier = _find_cashier(request)
+    currency = request.gateway.config.billing.currency
+    with request.fields as fields:
+        amount_nano = fields.need_amount_nano("amount")
+    if problem := cashier.find_problem(amount_nano):
+        raise invalid_field("amount", f"The amount {problem}.")
+    order = books.orders.make(request.account.name, amount_nano, currency)
+    return Answer({"order": views.ORDER.describe(order)}, 201)
+
+
+@async_route("GET", "/billing/orders/{id}", "any")
+async def show_order(request: ConsoleRequest) -> Answer:
+    """Show an order; an open one is looked up at the payment provider before."""
+    cashier = _find_cashier(request)
+    order = await _read_order(request)
+    await cashier.look_up(order, _find_actor(request))
+    return Answer({"order": views.ORDER.describe(await _read_order(request))})
+
+
+@async_route("GET", "/billing/orders/{id}/receipt", "any")
+async def open_receipt(request: ConsoleRequest) -> web.StreamResponse:
+    """Redirect to the receipt at the payment provider, whose address changes."""
+    cashier = _find_cashier(request)
+    url = await cashier.find_receipt(await _read_order(request))
+    if url is None:
+        raise ConsoleError(404, "not_found", "There is no receipt yet. Try again in some minutes.")
+    return web.Response(status=303, headers={"Location": url, "Cache-Control": "no-store"})
+
+
+@route("GET", "/orders", "operator", READERS)
+def list_orders(books: Books, request: ConsoleRequest) -> Answer:
+    """List the orders of all accounts or of one, the latest first, also those from before cards were off."""
+    page, query = read_page(request, str), request.query
+    state, account = query.optional_choice("state", get_args(OrderState)), query.text("account")
+    request.find_named(books)
+    found = books.orders.read_latest(account, state, page.wanted, below_id=page.after_text)
+    cashier = request.console.cashier
+
+    def describe(order: OrderView) -> Json:
+        url = None if cashier is None else cashier.find_url(order)
+        return {**views.SOLD_ORDER.describe(order), "payment_url": url}
+
+    return page.answer("orders", found, describe)
+
+
+async def _read_order(request: ConsoleRequest) -> OrderView:
+    """Return the order of the path; to holders only their own. Raises ConsoleError."""
+    order = await request.run(lambda books: books.orders.read(request.segment()))
+    if order.account != request.account.name and not request.account.operator:
+        raise not_found("order")
+    return order
+
+
+def _find_cashier(request: ConsoleRequest) -> Cashier:
+    cashier = request.console.cashier
+    if cashier is None:
+        raise not_found("address")
+    return cashier
+
+
+def _find_actor(request: ConsoleRequest) -> Actor:
+    return Actor(request.own_session.signin.name, request.address)

@@ -1,0 +1,306 @@
+"""Dispatch console requests: check origin, caller, role and body, call the handler, reply.
+
+All routes of the API are reached through `make_handler`; anything that is not in the table of
+routes is refused. A route that needs no session says so with the role `none`. Errors are JSON.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Final
+
+import orjson
+from aiohttp import hdrs, web
+
+from gateway.addresses import find_address
+from gateway.api.bodies import has_tiny_chunks, want_body
+from gateway.api.front import Handler, make_front
+from gateway.api.keys import note_known
+from gateway.api.state import Call, Gateway
+from gateway.deadlines import limit_seconds
+from gateway.dialects.wire.jsonbytes import dumps_lenient
+from gateway.errors import RESTARTING, drop_frames
+from gateway.extension import Started
+from gateway.extras.console import (  # noqa: F401 - the decorators of handlers make the routes
+    accounts,
+    billing,
+    callers,
+    fields,
+    keys,
+    operations,
+    overview,
+    pages,
+    session,
+    settings,
+    usage,
+)
+from gateway.extras.console.fields import ConsoleError
+from gateway.extras.console.routes import API_PREFIX, ROUTES, Answer, Caller, ConsoleRequest, Route
+from gateway.extras.console.state import BooksThread, Cashier, ConsoleState
+from gateway.ledger.signin_records import SessionView, TokenView
+from gateway.tasks import spawn
+
+log = logging.getLogger("gateway.console")
+
+MAX_BODY_BYTES: Final = 64 * 1024
+"""Bytes of a request body: a hundred model names for a key take 20 KB, the most that is sent."""
+BODY_SECONDS: Final = 10.0
+"""Time for a request body. It fits into a few packets, so a slower one is a stalled connection."""
+REFRESH_SECONDS: Final = 1.0
+"""How long a reply waits until a change is in force, as the ledger may hang."""
+
+
+def make_handler(route: Route, console: ConsoleState) -> Handler:
+    """Make the handler of a route. It replies with JSON, with CSV or without a body."""
+
+    async def handle(http: web.Request, call: Call) -> web.StreamResponse:
+        identify(http, call)
+        try:
+            return await _serve(http, call, route, console)
+        except Exception as error:  # noqa: BLE001 - each kind is told apart
+            refusal = fields.explain(call.request_id, error)
+            drop_frames(error)  # an error that refers to this request would live until a collection
+            return render_error(call, refusal)
+
+    return handle
+
+
+def refuse_method(allowed: str) -> Handler:
+    async def handle(http: web.Request, call: Call) -> web.StreamResponse:
+        identify(http, call)
+        message = f"Not allowed to {http.method} here; use {allowed}."
+        response = render_error(call, ConsoleError(405, "method_not_allowed", message))
+        response.headers[hdrs.ALLOW] = allowed
+        return response
+
+    return handle
+
+
+async def refuse_path(http: web.Request, call: Call) -> web.StreamResponse:
+    identify(http, call)
+    return render_error(call, fields.not_found("address"))
+
+
+def identify(http: web.Request, call: Call) -> None:
+    """Note for the log line who asks for what; the path's variable parts are left out."""
+    proxies = call.gateway.config.server.trusted_proxies
+    forwarded = http.headers.getall(hdrs.X_FORWARDED_FOR, [])
+    resource = http.match_info.route.resource
+    call.visit = {
+        "method": http.method,
+        "path": "" if resource is None else resource.canonical,
+        "address": find_address(http.remote or "", forwarded, proxies),
+    }
+
+
+async def _serve(
+    http: web.Request, call: Call, route: Route, console: ConsoleState
+) -> web.StreamResponse:
+    gateway = call.gateway
+    if gateway.draining:
+        raise fields.unavailable(RESTARTING)
+    is_change = route.method != hdrs.METH_GET
+    # Before the caller is looked up: another site must not learn who is signed in.
+    if not callers.read_tokens(http):  # a browser sends no token by itself
+        _check_origin(http, gateway, is_change=is_change)
+    request = await _admit(http, call, route, console)
+    # Only sign-in routes have no role; they have their own throttles.
+    if is_change and route.role != "none":
+        _limit_changes(request)
+    answer = await route.handler(request)
+    if is_change:
+        await _refresh(gateway)
+    if isinstance(answer, web.StreamResponse):
+        return answer
+    return _render(answer, gateway)
+
+
+def _limit_changes(request: ConsoleRequest) -> None:
+    """Count a change, so that no holder and no script can fill the disk. Raises ConsoleError."""
+    console = request.console
+    if request.token is not None:
+        wait_seconds = console.token_changes.take(request.token.id)
+    elif request.account.operator:
+        wait_seconds = 0
+    else:
+        wait_seconds = console.changes.take(request.account.id)
+    if wait_seconds:
+        raise fields.too_many_changes(wait_seconds)
+
+
+def _check_origin(http: web.Request, gateway: Gateway, *, is_change: bool) -> None:
+    own = callers.read_own_origins(http, gateway.config.server)
+    if not callers.is_same_site(http.headers, own, is_change=is_change):
+        raise ConsoleError(
+            403,
+            "cross_site",
+            "This request came from another site. Open the console itself, at the address that"
+            " public_url names in gateway.toml.",
+        )
+
+
+async def _admit(
+    http: web.Request, call: Call, route: Route, console: ConsoleState
+) -> ConsoleRequest:
+    """Find the caller, check the role and read the body. Raises ConsoleError."""
+    caller = await callers.find_caller(http, call, console)
+    _check_role(route, caller)
+    # Behind the check: the connection of somebody who is refused may be closed for others.
+    if caller is not None:
+        note_known(http)
+    body = b"" if route.method == hdrs.METH_GET else await _read_body(http)
+    return ConsoleRequest(http, call, console, caller, body)
+
+
+def _check_role(route: Route, caller: Caller) -> None:
+    match caller:
+        case TokenView() if caller.terms.role not in route.tokens:
+            raise fields.not_for_token(
+                f"This token has the role {caller.terms.role}, which may not do this."
+            )
+        case SessionView(by_proxy=True) if route.role == "none":
+            # To sign out here would do nothing: the proxy names them again with the next request.
+            raise fields.signed_in_by_proxy()
+        case SessionView() if route.role == "operator" and not caller.account.operator:
+            raise fields.not_found()  # holders must not learn which routes operators have
+        case None if route.role != "none":
+            raise fields.not_signed_in()
+        case _:
+            pass
+
+
+async def _read_body(http: web.Request) -> bytes:
+    if not http.body_exists or http.content_length == 0:
+        return b""
+    # A form of another site cannot send this type, and a few packed bytes might be gigabytes.
+    kind = http.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower()
+    if kind != "application/json" or hdrs.CONTENT_ENCODING in http.headers:
+        raise ConsoleError(
+            415, "unsupported_media_type", "Send JSON with Content-Type: application/json."
+        )
+    return await read_bytes(http, MAX_BODY_BYTES)
+
+
+async def read_bytes(http: web.Request, most: int) -> bytes:
+    """Read a whole body of at most so many bytes. Raises ConsoleError."""
+    if (http.content_length or 0) > most:  # before any of it is read
+        raise _too_large(most)
+    body = bytearray()
+    want_body(http)
+    try:
+        async with limit_seconds(BODY_SECONDS):
+            async for chunk in http.content.iter_any():
+                body += chunk
+                if has_tiny_chunks(http):
+                    raise ConsoleError(400, "invalid_json", "The request comes in tiny chunks.")
+                if len(body) > most:
+                    raise _too_large(most)
+    except TimeoutError as error:
+        raise ConsoleError(
+            408, "too_slow", "The request came too slowly. Send it again."
+        ) from error
+    # aiohttp raises RuntimeError where the connection was lost before the read.
+    except (web.RequestPayloadError, ConnectionError, RuntimeError) as error:
+        raise ConsoleError(400, "invalid_json", "The request broke off. Send it again.") from error
+    return bytes(body)
+
+
+def _too_large(most: int) -> ConsoleError:
+    return ConsoleError(413, "too_large", f"The request is larger than {most // 1024} KiB.")
+
+
+async def _refresh(gateway: Gateway) -> None:
+    """Let the serving ledger read the change, so that it is in force when the reply arrives.
+
+    If the ledger is slow the change takes effect with its next commit.
+    """
+    try:
+        async with limit_seconds(REFRESH_SECONDS):
+            await gateway.ledger.refresh()
+    except TimeoutError:
+        log.warning("a change made in the console takes effect with the next commit of the ledger")
+
+
+def _render(answer: Answer, gateway: Gateway) -> web.Response:
+    if answer.body is None:
+        response = web.Response(status=204)
+    else:
+        body = answer.body if isinstance(answer.body, bytes) else dumps_lenient(answer.body)
+        response = web.Response(body=body, status=answer.status, content_type="application/json")
+    response.headers.update(callers.API_HEADERS)
+    response.headers.update(answer.headers)
+    for cookie in answer.cookies:
+        callers.write_cookie(response, cookie, gateway.config.server)
+    return response
+
+
+def render_error(call: Call, error: ConsoleError) -> web.Response:
+    call.error_code = error.code
+    response = web.Response(
+        body=orjson.dumps(error.describe(call.request_id)),
+        status=error.status,
+        content_type="application/json",
+        headers=callers.API_HEADERS,
+    )
+    response.headers.update(error.headers)
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    if error.status in {408, 413}:
+        response.force_close()  # else the rest of the refused body would have to be read
+    return response
+
+
+def start(gateway: Gateway) -> Started:
+    """Begin to serve the console beside a gateway."""
+    return Started(add_routes=partial(add_console, gateway))
+
+
+def add_console(gateway: Gateway, app: web.Application) -> None:
+    """Add the console's API and its page to the application."""
+    cashier = next(iter(gateway.find_offers(Cashier)), None)
+    console = ConsoleState(BooksThread(gateway.config.storage.location), cashier)
+
+    async def run(_: web.Application) -> AsyncIterator[None]:
+        measuring = spawn(console.process.measure_loop_lag(), name="loop-lag")
+        yield
+        measuring.cancel()
+        await console.books_thread.close()
+
+    app.cleanup_ctx.append(run)
+    _add_api(app.router, gateway, console)
+    _add_pages(app.router, gateway)
+
+
+def _add_api(router: web.UrlDispatcher, gateway: Gateway, console: ConsoleState) -> None:
+    front = partial(make_front, gateway, surface="console")
+    by_path: dict[str, list[Route]] = defaultdict(list)
+    for route in ROUTES:
+        by_path[route.path].append(route)
+    for path, routes in by_path.items():
+        resource = router.add_resource(path)
+        for route in routes:
+            resource.add_route(route.method, front(make_handler(route, console)))
+        allowed = ", ".join(route.method for route in routes)
+        resource.add_route(hdrs.METH_ANY, front(refuse_method(allowed)))
+    router.add_route(hdrs.METH_ANY, f"{API_PREFIX}/{{rest:.*}}", front(refuse_path))
+
+
+def _add_pages(router: web.UrlDispatcher, gateway: Gateway) -> None:
+    """Add the page, which is not logged: showing it takes two dozen files."""
+    router.add_get("/", make_front(gateway, pages.redirect_browser, surface="console"))
+    handlers = {
+        "/console": pages.redirect_home,
+        "/console/static/{file}": pages.show_file,
+        **dict.fromkeys(pages.PATHS, pages.show_page),
+        "/console/{rest:.*}": pages.show_missing,
+    }
+    for path, handler in handlers.items():
+        resource = router.add_resource(path)
+        front = partial(make_front, gateway, surface="console", logged=False)
+        show = front(handler)
+        for method in (hdrs.METH_GET, hdrs.METH_HEAD):
+            resource.add_route(method, show)
+        resource.add_route(hdrs.METH_ANY, front(refuse_method("GET, HEAD")))

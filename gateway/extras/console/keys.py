@@ -1,0 +1,289 @@
+"""The signed-in account's keys, budgets that keys share, and tokens of scripts.
+
+Operators manage any account's keys and budgets. Tokens are theirs
+alone; no token may call those routes. Only the reply that makes a secret contains it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Final, cast, get_args
+
+from gateway.admin import keys, views
+from gateway.extras.console.fields import ConsoleError, Fields, invalid_field, read_id
+from gateway.extras.console.lists import read_page
+from gateway.extras.console.routes import EVERY_TOKEN, SHOPS, Answer, ConsoleRequest, route
+from gateway.extras.console.session import require_fresh
+from gateway.ledger.key_records import (
+    LIMITS,
+    Allowance,
+    BudgetChanges,
+    KeyChanges,
+    KeyTerms,
+    KeyView,
+    NewKey,
+    Period,
+    TermChanges,
+)
+from gateway.ledger.records import MAX_INTEGER
+from gateway.ledger.signin_records import TokenRole, TokenTerms
+from gateway.ledger.sql.books import Books
+from gateway.money import describe_amount
+from gateway.times import DAY_MS
+
+MAX_LIVE_KEYS: Final = 1000
+"""Live keys an account can create here, as all are in the server's memory. The CLI has no limit."""
+MAX_BUDGETS: Final = 100
+"""Budgets an account can have here, which one reply lists. The CLI has no limit."""
+SPENT_DAYS: Final = 30
+"""Days of `spent_30d`, today included."""
+MAX_UNUSED_DAYS: Final = 36_500
+"""A century: older than any key."""
+
+
+@route("GET", "/keys", "any")
+def list_keys(books: Books, request: ConsoleRequest) -> Answer:
+    """List keys, the newest first. `live` keys have not ended, even if their cap is spent."""
+    is_live = request.query.choice("status", ("live", "all"), "live") == "live"
+    page, live_at_ms = read_page(request, int, str), books.clock() if is_live else None
+    describe, locate = make_describer(books, request.account.id), attrgetter("created_ms", "id")
+    count, found = books.keys.read_page(
+        request.account.id, live_at_ms=live_at_ms, after=page.after, limit=page.wanted
+    )
+    return page.answer("keys", found, describe, locate, count=count)
+
+
+@route("GET", "/accounts/keys", "operator", EVERY_TOKEN)
+def list_all_keys(books: Books, request: ConsoleRequest) -> Answer:
+    """List the keys of all accounts that have not ended, the longest unused first."""
+    page, now_ms = read_page(request, int, str), books.clock()
+    since_ms = now_ms - request.query.integer("unused_days", 0, MAX_UNUSED_DAYS, 0) * DAY_MS
+    with books.snapshot():
+        unused = [key for key in books.keys.read_all() if key.is_unused(since_ms, now_ms)]
+        unused.sort(key=_locate_key)
+        first = 0 if page.after is None else bisect_right(unused, page.after, key=_locate_key)
+        shown = unused[first : first + page.wanted]
+        describers = {
+            name: make_describer(books, books.accounts.find_id(name))
+            for name in {key.account for key in shown}
+        }
+    return page.answer(
+        "keys", shown, lambda key: describers[key.account](key), _locate_key, count=len(unused)
+    )
+
+
+def _locate_key(key: KeyView) -> tuple[int, str]:
+    return key.last_used_ms or 0, key.id
+
+
+@route("GET", "/keys/{id}", "any")
+def show_key(books: Books, request: ConsoleRequest) -> Answer:
+    owner = _find_owner(books, request)
+    return Answer(make_describer(books, owner)(books.keys.read(request.segment())))
+
+
+def _find_owner(books: Books, request: ConsoleRequest) -> int:
+    """Return the account of the key that the path names: for operators and tokens, of any key.
+
+    Raises:
+        NotFound: there is no such key, or it is of another account than a holder's own.
+    """
+    is_any = request.token is not None or request.account.operator
+    owner = None if is_any else request.account.id
+    return books.accounts.find_id(books.keys.read(request.segment(), account_id=owner).account)
+
+
+@route("POST", "/keys", "any")
+@route(
+    "POST",
+    "/accounts/{id}/keys",
+    "operator",
+    SHOPS,
+    idempotent=True,
+    shown_once="This key was made already, as {key}, and cannot be shown again. If it is lost,"
+    " revoke it and make another one.",
+)
+def add_key(books: Books, request: ConsoleRequest) -> Answer:
+    """Add a key: to one's own account or, as shops do for their customers, to any."""
+    account = request.find_account(books)
+    request.refuse_operators(account)
+    changes, own = _read_changes(request)
+    # One row, as only the count is wanted.
+    live, _ = books.keys.read_page(account.id, live_at_ms=books.clock(), after=None, limit=1)
+    if live >= MAX_LIVE_KEYS:
+        message = (
+            f"The account has {MAX_LIVE_KEYS:,} live keys already. Revoke those it does not need."
+        )
+        raise ConsoleError(409, "too_many_keys", message)
+    made = keys.add_key(books, account.name, KeyTerms(**changes), own=own)
+    return Answer(_describe_new(books, account.id, made), 201, kept={"key": made.key.id})
+
+
+@route("PATCH", "/keys/{id}", "any")
+def edit_key(books: Books, request: ConsoleRequest) -> Answer:
+    changes, own = _read_changes(request)
+    if not changes and own is None:
+        return show_key(books, request)
+    owner = _find_owner(books, request)
+    key = books.keys.edit(request.segment(), changes, own=own, account_id=owner)
+    return Answer(make_describer(books, owner)(key))
+
+
+@route("POST", "/keys/{id}/rotate", "any")
+def rotate_key(books: Books, request: ConsoleRequest) -> Answer:
+    with request.fields as fields:
+        grace_seconds = fields.need_integer("grace_seconds", 0, keys.MAX_GRACE_SECONDS)
+    key_id, owner = request.segment(), _find_owner(books, request)
+    made = keys.rotate_key(books, key_id, grace_seconds=grace_seconds, account_id=owner)
+    old = books.keys.read(key_id, account_id=owner)
+    body = _describe_new(books, owner, made)
+    return Answer({**body, "old": make_describer(books, owner)(old)}, 201)
+
+
+@route("POST", "/keys/{id}/revoke", "any", SHOPS)
+def revoke_key(books: Books, request: ConsoleRequest) -> Answer:
+    """Revoke a key. Holders revoke their own keys; operators and tokens revoke any key."""
+    request.fields.done()
+    owner = _find_owner(books, request)
+    request.refuse_operators(books.accounts.read(books.accounts.find_name(owner)))
+    key = books.keys.revoke(request.segment(), account_id=owner)
+    return Answer(make_describer(books, owner)(key))
+
+
+def _read_changes(request: ConsoleRequest) -> tuple[KeyChanges, Allowance | None]:
+    """Read the changes, and the key's own budget; a field that is named with null clears its value."""
+    with request.fields as fields:
+        changes = cast(KeyChanges, fields.terms())  # which may get further names
+        _require_narrower(changes, request)
+        if fields.has("name"):
+            changes["name"] = (fields.text("name") or "").strip()
+        if fields.has("cap"):
+            changes["cap_nano"] = fields.amount_nano("cap")
+        if fields.has("expires"):
+            changes["expires_ms"] = fields.moment_ms("expires")
+        own = _read_allowance(fields, "budget_")
+        if fields.has("budget_id"):
+            if own is not None:
+                raise invalid_field(
+                    "budget_id", "Give 'budget_id' or an amount and a period, not both."
+                )
+            changes["budget_id"] = fields.integer("budget_id", 1, MAX_INTEGER)
+    return changes, own
+
+
+def _require_narrower(changes: TermChanges, request: ConsoleRequest) -> None:
+    """Holders narrow their keys: only operators lift the limits that hold for keys by default."""
+    if request.token is not None or request.account.operator:
+        return
+    for name in LIMITS:
+        limit, most = changes.get(name), getattr(request.gateway.config.limits, name)
+        if most and limit is not None and not 1 <= limit <= most:
+            message = f"'{name}' must be a whole number from 1 to {most}, the limit of other keys."
+            raise invalid_field(name, message)
+
+
+def _describe_new(books: Books, account_id: int, made: NewKey) -> dict[str, object]:
+    return {"key": make_describer(books, account_id)(made.key), "secret": made.secret}
+
+
+def make_describer(books: Books, account_id: int) -> Callable[[KeyView], dict[str, object]]:
+    """Return a function that describes a key of the account, with its status and its cost in 30 days."""
+    now_ms = books.clock()
+    today = now_ms // DAY_MS
+    spent_nano = books.usage.sum_by_key(account_id, today - SPENT_DAYS + 1, today)
+    return lambda key: {
+        **views.KEY.describe(key),
+        **describe_amount("spent_30d", spent_nano.get(key.id, 0)),
+        "status": key.status(now_ms),
+    }
+
+
+@route("GET", "/budgets", "any")
+@route("GET", "/accounts/{id}/budgets", "operator", EVERY_TOKEN)
+def list_budgets(books: Books, request: ConsoleRequest) -> Answer:
+    account = request.find_account(books)
+    found = [views.BUDGET.describe(one) for one in books.budgets.read_all(account.name) if one.name]
+    return Answer({"count": len(found), "budgets": found})
+
+
+@route("POST", "/budgets", "any", idempotent=True)
+@route("POST", "/accounts/{id}/budgets", "operator", SHOPS, idempotent=True)
+def add_budget(books: Books, request: ConsoleRequest) -> Answer:
+    account = request.find_account(books)
+    request.refuse_operators(account)
+    with request.fields as fields:
+        name, allowance = fields.need_text("name").strip(), _read_allowance(fields)
+    if allowance is None:
+        raise invalid_field("amount", "'amount' is missing.")
+    if sum(one.name is not None for one in books.budgets.read_all(account.name)) >= MAX_BUDGETS:
+        message = f"There are {MAX_BUDGETS} budgets already. Remove those that are not needed."
+        raise ConsoleError(409, "too_many_budgets", message)
+    return Answer(views.BUDGET.describe(books.budgets.create(account.name, name, allowance)), 201)
+
+
+@route("PATCH", "/budgets/{id}", "any")
+def edit_budget(books: Books, request: ConsoleRequest) -> Answer:
+    changes = BudgetChanges()
+    with request.fields as fields:
+        if fields.has("name"):
+            changes["name"] = fields.need_text("name").strip()
+        if allowance := _read_allowance(fields):
+            changes["allowance"] = allowance
+    budget_id, owner = _find_budget(request)
+    if not changes:
+        return Answer(views.BUDGET.describe(books.budgets.read(budget_id, account_id=owner)))
+    budget = books.budgets.edit(budget_id, changes, account_id=owner)
+    return Answer(views.BUDGET.describe(budget))
+
+
+@route("DELETE", "/budgets/{id}", "any")
+def end_budget(books: Books, request: ConsoleRequest) -> Answer:
+    budget_id, owner = _find_budget(request)
+    books.budgets.end(budget_id, account_id=owner)
+    return Answer(status=204)
+
+
+def _read_allowance(fields: Fields, prefix: str = "") -> Allowance | None:
+    """Read an amount and its period, which are given together; None if neither is."""
+    amount, period = f"{prefix}amount", f"{prefix}period"
+    if not fields.has(amount) and not fields.has(period):
+        return None
+    amount_nano = fields.need_amount_nano(amount)
+    if amount_nano <= 0:
+        raise invalid_field(amount, f"'{amount}' must be above 0.")
+    return Allowance(amount_nano, fields.need_choice(period, get_args(Period)))
+
+
+def _find_budget(request: ConsoleRequest) -> tuple[int, int | None]:
+    """Return the id of the budget, and of the account that must own it; operators edit any."""
+    account = request.account
+    return read_id(request.segment(), "budget"), None if account.operator else account.id
+
+
+@route("GET", "/tokens", "operator")
+def list_tokens(books: Books, request: ConsoleRequest) -> Answer:
+    del request
+    now_ms = books.clock()
+    found = [views.TOKEN.describe(one, now_ms) for one in books.tokens.read_all()]
+    return Answer({"count": len(found), "tokens": found})
+
+
+@route("POST", "/tokens", "operator")
+def add_token(books: Books, request: ConsoleRequest) -> Answer:
+    """Add a token. A repeated request makes no second one, as its name is taken."""
+    with request.fields as fields:
+        name = fields.need_text("name").strip()
+        role: TokenRole = fields.need_choice("role", get_args(TokenRole))
+        expires_ms = fields.moment_ms("expires")
+    require_fresh(books, request)
+    made = keys.add_token(books, TokenTerms(name, role, expires_ms))
+    described = views.TOKEN.describe(made.token, books.clock())
+    return Answer({"token": described, "secret": made.secret}, 201)
+
+
+@route("POST", "/tokens/{id}/revoke", "operator")
+def revoke_token(books: Books, request: ConsoleRequest) -> Answer:
+    request.fields.done()
+    return Answer(views.TOKEN.describe(books.tokens.revoke(request.segment()), books.clock()))

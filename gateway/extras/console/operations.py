@@ -1,0 +1,298 @@
+"""Routes for operators: health, audit of the books, the log of events, how providers answer, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from yarl import URL
+
+from gateway.admin import fields, observations, views
+from gateway.admin.fields import describe
+from gateway.api.state import Gateway
+from gateway.config.records import Config, Provider
+from gateway.extras.console.fields import ConsoleError, invalid_field
+from gateway.extras.console.lists import read_page
+from gateway.extras.console.overview import PERIODS
+from gateway.extras.console.routes import (
+    OPERATORS,
+    READERS,
+    Answer,
+    ConsoleRequest,
+    async_route,
+    route,
+)
+from gateway.extras.console.state import FinishedAudit, ProcessState
+from gateway.extras.operations import health
+from gateway.ids import find_last4
+from gateway.ledger.alert_records import LatencyScope, UpstreamView
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import AuditReport
+from gateway.ledger.sql.books import Books
+from gateway.money import describe_amount
+from gateway.process import PROGRAM, find_version
+from gateway.times import DAY_MS, format_day, format_iso, unix_ms
+from gateway.upstream.rests import BreakerState
+
+_NO_AUDIT: Final[Mapping[str, object]] = {
+    **dict.fromkeys(views.AUDIT.names),
+    "to_settle": [],
+    "problems": [],
+}
+
+
+# ---- health --------------------------------------------------------------------------------------
+
+
+@async_route("GET", "/health", "operator", READERS)
+async def show_health(request: ConsoleRequest) -> Answer:
+    gateway, process = request.gateway, request.console.process
+    reload = gateway.last_reload
+    upstream = await _read_upstream(request)
+    stored, checkpoint_ms = await request.run(_read_stored)
+    audit = _describe_audit(process, checkpoint_ms)
+    return Answer(
+        {
+            "node": fields.name_node(gateway.config.storage.location),
+            "version": find_version(),
+            "program": PROGRAM,
+            "started": format_iso(process.started_ms),
+            "uptime_seconds": process.uptime_seconds,
+            "draining": gateway.draining,
+            "reload": reload and describe(reload, "at_ms", "ok", "words", "restart_for"),
+            "in_flight": gateway.in_flight,
+            "max_in_flight": gateway.config.server.max_in_flight,
+            "loop_lag_ms": process.loop_lag_ms,
+            "ledger_writable": gateway.ledger.writable,
+            **stored,
+            "startup_check": {"ok": True, "at": format_iso(process.started_ms)},
+            "full_audit": {"ok": audit["ok"], "at": audit["at"]},
+            "providers": [
+                _describe_load(one, gateway, upstream[one.name])
+                for one in gateway.config.providers.values()
+            ],
+            "missing_usage": [
+                {**describe(one, "provider", "model", "last_ms"), "replies": one.count}
+                for one in gateway.missing_usages.list_latest()
+            ],
+            "errors": [
+                describe(one, "at_ms", "request_id", "status", "code", "provider")
+                for one in reversed(gateway.failures)
+            ],
+        }
+    )
+
+
+def _read_stored(books: Books) -> tuple[dict[str, object], int | None]:
+    """Read the part of the report that is in the database and its files, and the last checkpoint."""
+    open_holds, held_nano = books.calls.measure_pending()
+    backup = books.events.find_last("ledger.backup")
+    database_bytes, wal_bytes = books.measure()
+    nodes = [
+        {
+            "name": fields.name_process(node.pid, node.host),
+            **describe(node, "version", "since_ms", "seen_ms"),
+        }
+        for node in books.list_nodes()
+    ]
+    stored = {
+        "nodes": nodes,
+        "open_holds": open_holds,
+        **describe_amount("held", held_nano),
+        "database_bytes": database_bytes,
+        "wal_bytes": wal_bytes,
+        "backup": format_iso(None if backup is None else backup.at_ms),
+    }
+    return stored, books.find_last_checkpoint_ms()
+
+
+# ---- audit ---------------------------------------------------------------------------------------
+
+
+@async_route("GET", "/audit", "operator", READERS)
+async def show_audit(request: ConsoleRequest) -> Answer:
+    checkpoint_ms = await request.run(Books.find_last_checkpoint_ms)
+    return Answer(_describe_audit(request.console.process, checkpoint_ms))
+
+
+@async_route("POST", "/audit", "operator", OPERATORS)
+async def run_audit(request: ConsoleRequest) -> Answer:
+    """Run the full audit, in a thread and connection of its own as it may take minutes."""
+    process = request.console.process
+    if process.is_auditing:
+        message = "An audit is already running. Wait for its report to appear here."
+        raise ConsoleError(409, "audit_running", message)
+    cancelled = threading.Event()
+    process.is_auditing = True
+    try:
+        report = await asyncio.to_thread(_audit, request.gateway.config, cancelled.is_set)
+        process.last_audit = FinishedAudit(unix_ms(), report)
+    finally:
+        cancelled.set()  # else the thread of a cancelled request would keep the process from ending
+        process.is_auditing = False
+    return Answer(_describe_audit(process, None))
+
+
+def _audit(config: Config, is_cancelled: Callable[[], bool]) -> AuditReport:
+    with open_books(config.storage.location) as books:
+        books.give_up_when(is_cancelled)
+        return observations.run_audit(books, config)
+
+
+def _describe_audit(process: ProcessState, checkpoint_ms: int | None) -> dict[str, object]:
+    """Describe the latest full audit since the start, if one is known.
+
+    The start-up check has passed: the gateway refuses to start on books that do not add up. A later
+    checkpoint comes from a full audit by any process; its counts and failures are not stored.
+    """
+    audit = process.last_audit
+    if checkpoint_ms and checkpoint_ms > (audit.at_ms if audit else process.started_ms):
+        return {**_NO_AUDIT, "at": format_iso(checkpoint_ms), "ok": True}
+    if audit is None:
+        return {"at": None, **_NO_AUDIT}
+    return {"at": format_iso(audit.at_ms), **views.AUDIT.describe(audit.report)}
+
+
+# ---- event log -----------------------------------------------------------------------------------
+
+
+@route("GET", "/audit/log", "operator", READERS)
+def list_events(books: Books, request: ConsoleRequest) -> Answer:
+    query = request.query
+    page, search = read_page(request, int), query.text("search")
+    events = books.events.read_page(search, page.after_number, page.wanted)
+    count = books.events.count(search)
+    return page.answer("events", events, views.EVENT.describe, count=count)
+
+
+_IDLE: Final[tuple[BreakerState, int]] = ("closed", 0)
+
+
+@async_route("GET", "/providers", "operator", READERS)
+async def list_providers(request: ConsoleRequest) -> Answer:
+    gateway = request.gateway
+    seen = await _read_upstream(request)
+    providers = [
+        _describe_provider(one, gateway, seen[one.name])
+        for one in gateway.config.providers.values()
+    ]
+    node = fields.name_node(gateway.config.storage.location)
+    return Answer({"count": len(providers), "providers": providers, "node": node})
+
+
+async def _read_upstream(request: ConsoleRequest) -> dict[str, list[UpstreamView]]:
+    """Return how the providers answer, by their names."""
+    config = request.gateway.config
+    by_name: dict[str, list[UpstreamView]] = defaultdict(list)
+    for one in await request.run(lambda books: health.list_upstream(books, config)):
+        by_name[one.provider].append(one)
+    return by_name
+
+
+def _describe_load(
+    provider: Provider, gateway: Gateway, seen: Sequence[UpstreamView]
+) -> dict[str, object]:
+    """Describe a provider's load. A provider that is off or unused has no state."""
+    state = gateway.routes.providers.get(provider.name)
+    breaker, seconds = _IDLE if state is None else state.describe_breaker()
+    pause = _find_pause(breaker, seconds)
+    judged = health.judge(seen, pause, is_off=provider.off is not None)
+    return {
+        "name": provider.name,
+        "on": provider.off is None,
+        **health.describe_upstream(judged),
+        "breaker": breaker,
+        "breaker_seconds": seconds,
+        "in_flight": 0 if state is None else state.in_flight,
+        "keys": [
+            {**describe(key, "last4", "in_flight", "rest_seconds"), "problem": key.problem or None}
+            for key in (() if state is None else state.keys)
+        ],
+    }
+
+
+def _describe_provider(
+    provider: Provider, gateway: Gateway, seen: Sequence[UpstreamView]
+) -> dict[str, object]:
+    return {
+        **_describe_load(provider, gateway, seen),
+        "dialect": provider.dialect,
+        "origin": str(URL(provider.base_url).origin()) if provider.base_url else None,
+        "key_last4": [find_last4(secret) for secret in _list_secrets(provider, gateway)],
+        "off_reason": provider.off,
+        "max_concurrency": provider.max_concurrency,
+        "models": gateway.config.models_of(provider),
+        "upstream_models": _describe_upstream_models(provider, gateway, seen),
+    }
+
+
+def _list_secrets(provider: Provider, gateway: Gateway) -> Sequence[str]:
+    """Return a provider's keys; if it has a state, as they were renewed."""
+    state = gateway.routes.providers.get(provider.name)
+    if state is None or not any(provider.sources):
+        return provider.api_keys
+    return [key.secret for key in state.keys]
+
+
+def _describe_upstream_models(
+    provider: Provider, gateway: Gateway, seen: Sequence[UpstreamView]
+) -> list[dict[str, object]]:
+    state, found = gateway.routes.providers.get(provider.name), []
+    whole = None if state is None else _find_pause(*state.describe_breaker())
+    troubled = () if state is None else state.list_troubled()
+    pauses = {one: _find_pause(word, seconds, rest) for one, word, seconds, rest in troubled}
+    for one in seen:
+        pause, is_off = pauses.get(one.upstream_model) or whole, provider.off is not None
+        judged = health.judge([one], pause, is_off=is_off)
+        found.append({"model": one.upstream_model, **health.describe_upstream(judged)})
+    return found
+
+
+def _find_pause(breaker: BreakerState, seconds: int, rest_seconds: int = 0) -> health.Pause | None:
+    """Return whether nothing is sent for a while. An open breaker without seconds waits for a call."""
+    if breaker == "probing":
+        return health.Pause("probing")
+    most = max(seconds, rest_seconds)
+    return health.Pause("resting", most) if most else None
+
+
+@route("GET", "/latency", "operator", READERS)
+def show_latency(books: Books, request: ConsoleRequest) -> Answer:
+    """Show how long replies took, by provider and its model or by account."""
+    query = request.query
+    by = query.choice("by", ("provider", "account"), "provider")
+    account_id = request.find_named(books)
+    if by == "provider" and account_id is not None:
+        raise invalid_field(
+            "account",
+            "Providers' times are those of all accounts. Leave out 'account', or ask by account.",
+        )
+    asked = query.day("day")
+    day = books.clock() // DAY_MS if asked is None else asked
+    scope: LatencyScope = "account" if by == "account" else "route"
+    rows, total = health.list_latencies(books, scope, day, account_id)
+    names = ("account",) if by == "account" else ("provider", "model")
+    described = [
+        dict(zip(names, row.name, strict=True)) | health.describe_latencies(row) for row in rows
+    ]
+    totals = health.describe_latencies(total)
+    return Answer({"day": format_day(day), "rows": described, "totals": totals})
+
+
+@route("GET", "/refusals", "operator", READERS)
+def list_refusals(books: Books, request: ConsoleRequest) -> Answer:
+    query = request.query
+    period = query.choice("period", tuple(PERIODS), "7d")
+    since_ms = (books.clock() // DAY_MS - PERIODS[period] + 1) * DAY_MS
+    found = health.list_refusals(books, query.text("account"), since_ms)
+    latest = health.list_refused(books, query.text("account"), since_ms)
+    body = {
+        "since": format_iso(since_ms),
+        "count": sum(one.count for one in found),
+        "refusals": [health.REFUSAL.describe(one) for one in found],
+        "latest": [observations.REFUSED.describe(one) for one in latest],
+    }
+    return Answer(body)

@@ -1,0 +1,269 @@
+"""The overview of an account and, for operators, of the whole gateway.
+
+Operators also see charges, the providers' costs, and the margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, Literal, get_args
+
+from aiohttp import web
+
+from gateway.admin import observations, views
+from gateway.admin.fields import Fields, describe
+from gateway.config.records import Billing
+from gateway.extras.console.keys import SPENT_DAYS
+from gateway.extras.console.lists import Json, stream_csv
+from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
+from gateway.extras.console.usage import read_days
+from gateway.extras.operations import health
+from gateway.ledger import call_records
+from gateway.ledger.alert_records import measure_latency
+from gateway.ledger.records import AccountView, count_days_left
+from gateway.ledger.sql.books import Books
+from gateway.money import describe_amount, format_amount
+from gateway.times import DAY_MS, HOURS_PER_DAY, format_day, format_moment
+
+WEEK: Final = 7
+"""Days over which spending is averaged, so that weekends count."""
+CALLS: Final = 10
+"""The latest requests shown on the overview: a list that needs no scrolling."""
+SOON_MS: Final = 7 * DAY_MS
+"""A notice is shown for keys that expire within this time: a week, to replace them in."""
+
+LINKS_ONLY: Final = (
+    "You have no password yet, so you need a new sign-in link each time. Set one under Settings."
+)
+SUSPENDED: Final = (
+    "This account is suspended: its calls are refused. Ask the operator of this gateway to resume"
+    " it."
+)
+EMPTY: Final = (
+    "The balance is used up: calls are refused until it is positive. Redeem a code under Billing,"
+    " or ask the operator of this gateway for credit."
+)
+
+
+@route("GET", "/overview", "any")
+def show_overview(books: Books, request: ConsoleRequest) -> Answer:
+    today, billing = books.clock() // DAY_MS, request.gateway.config.billing
+    # One snapshot, so that the figures of the page add up.
+    with books.snapshot():
+        account = books.accounts.read(request.account.name)
+        view = books.usage.read_overview(
+            account.id, first_day=today - SPENT_DAYS + 1, soon_ms=SOON_MS
+        )
+        calls = books.calls.read_page(call_records.CallFilter(account.id), None, CALLS)
+        session = request.own_session
+        needs_link = not session.by_proxy and books.people.find_hash(session.signin) is None
+        refused = books.observations.read_refusals(account.id, today * DAY_MS)
+        low_nano = observations.find_low_balance_nano(books, account.id, billing)
+    spent_7d_nano, nothing = _sum_days(view, today, WEEK), call_records.Usage()
+    billing = replace(billing, low_balance_nano=low_nano)
+    notices = _find_notices(account, view, billing, needs_link=needs_link)
+    body = {
+        **describe(account, "balance_nano", "held_nano", "available_nano"),
+        "currency": billing.currency,
+        **describe_amount("spent_today", _sum_days(view, today, 1)),
+        **describe_amount("spent_7d", spent_7d_nano),
+        **describe_amount("spent_30d", _sum_days(view, today, SPENT_DAYS)),
+        "days_left": count_days_left(account.balance_nano, account.available_nano, spent_7d_nano),
+        "days": [
+            {"day": format_day(day), **views.USAGE.describe(view.days.get(day, nothing))}
+            for day in range(today - SPENT_DAYS + 1, today + 1)
+        ],
+        "refused_today": [describe(one, "code", "model", "count", "last_ms") for one in refused],
+        "calls": [views.CALL.describe(call) for call in calls],
+        "keys": view.active_keys,
+        "first_key": view.has_key,
+        "first_call": view.has_call,
+        "notices": [{"code": code, "message": message} for code, message in notices],
+    }
+    return Answer(body)
+
+
+def _sum_days(view: call_records.OverviewView, today: int, count: int) -> int:
+    return sum(one.cost_nano for day, one in view.days.items() if today - count < day <= today)
+
+
+def _find_notices(
+    account: AccountView, view: call_records.OverviewView, billing: Billing, *, needs_link: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield notices as a code and a sentence that says what to do, the most urgent first."""
+    low_nano = billing.low_balance_nano
+    if account.suspended:
+        yield "suspended", SUSPENDED
+    if account.balance_nano <= 0:
+        yield "balance_empty", EMPTY
+    elif low_nano is not None and account.balance_nano < low_nano:
+        low = f"{format_amount(low_nano)} {billing.currency}"
+        yield ("balance_low", f"The balance is below {low}. Top it up before calls are refused.")
+    if view.expiring:
+        yield "key_expiring", _describe_expiring(view.expiring)
+    if needs_link:
+        yield "no_password", LINKS_ONLY
+
+
+def _describe_expiring(expiring: Sequence[tuple[call_records.KeyLabel, int]]) -> str:
+    """Describe the first key to expire, and how many there are; the list of keys shows the others."""
+    key, expires_ms = expiring[0]
+    name = f"'{key.name}' ({key.display})" if key.name else key.display
+    moment = f"on {format_moment(expires_ms)} UTC"
+    advice = "Set a later expiry or make a new key before its requests are refused."
+    if len(expiring) == 1:
+        return f"The key {name} expires {moment}. {advice}"
+    return f"{len(expiring)} keys expire within 7 days, first {name} {moment}. {advice}"
+
+
+PERIODS: Final = {"today": 1, "7d": WEEK, "30d": SPENT_DAYS}
+"""UTC days, with today, of the gateway's sums and of the list of refusals."""
+TOP: Final = 5
+"""The accounts and models that the gateway's overview names."""
+
+_CHARGED: Final = Fields[call_records.Usage]("requests", ("charged_nano", "cost_nano"))
+
+Days = dict[str, tuple[call_records.Usage, call_records.ProviderCosts]]
+
+
+@route("GET", "/gateway", "operator", READERS)
+def show_gateway(books: Books, request: ConsoleRequest) -> Answer:
+    """Show what all accounts did, have, and cost."""
+    today = books.clock() // DAY_MS
+    since_ms = (today - SPENT_DAYS + 1) * DAY_MS
+    with books.snapshot():
+        view = books.usage.read_gateway(today - SPENT_DAYS + 1)
+        days = {
+            day: (usage, costs)
+            for day, usage, costs in books.usage.sum_with_costs("day", since_ms=since_ms)
+        }
+        accounts = _read_top(books, today - SPENT_DAYS + 1)
+        models = books.usage.sum_by("model", account=None, since_ms=since_ms, until_ms=None)
+        latencies = {
+            name: measure_latency(
+                books.observations.read_latencies(
+                    "day", (today - count + 1) * HOURS_PER_DAY, (today + 1) * HOURS_PER_DAY
+                )
+            )
+            for name, count in PERIODS.items()
+        }
+    models.sort(key=lambda row: (-row[1].cost_nano, row[0]))
+    body = {
+        "currency": request.gateway.config.billing.currency,
+        **describe(view, "owed_nano", "overdrawn_nano"),
+        "periods": {
+            name: {
+                **_sum_period(view, days, range(today - count + 1, today + 1)),
+                "latency": health.LATENCY.describe(latencies[name]),
+            }
+            for name, count in PERIODS.items()
+        },
+        "accounts": [{"account": name, **_CHARGED.describe(usage)} for name, usage in accounts],
+        "models": [{"model": name, **_CHARGED.describe(usage)} for name, usage in models[:TOP]],
+    }
+    return Answer(body)
+
+
+def _read_top(books: Books, first_day: int) -> list[tuple[str, call_records.Usage]]:
+    """Return the accounts that spent most."""
+    # Sums of tokens of thousands of accounts would take longer than these few by themselves.
+    read = partial(books.usage.sum_by, "account", since_ms=first_day * DAY_MS, until_ms=None)
+    return [row for name in books.accounts.find_top(first_day, TOP) for row in read(account=name)]
+
+
+def _sum_period(view: call_records.GatewayView, days: Days, period: range) -> dict[str, object]:
+    found = [days[name] for day in period if (name := format_day(day)) in days]
+    usage, costs = (
+        call_records.sum_usage(one for one, _ in found),
+        call_records.sum_costs(one for _, one in found),
+    )
+    return {
+        "requests": usage.requests,
+        "failed": sum(view.failed.get(day, 0) for day in period),
+        **describe_amount("charged", usage.cost_nano),
+        **describe_amount("credited", sum(view.credited_nano.get(day, 0) for day in period)),
+        **views.COSTS.describe(costs),
+    }
+
+
+Group = Literal["model", "account", "provider", "day"]
+
+Row = tuple[str, call_records.Usage, call_records.ProviderCosts]
+
+
+@route("GET", "/costs", "operator", READERS)
+def show_costs(books: Books, request: ConsoleRequest) -> Answer:
+    """Show all groups that were used, their total, and the days for a chart."""
+    by, first, last = _read_range(books, request)
+    with books.snapshot():
+        rows, models, days = (
+            _read_rows(books, request, group, first, last) for group in (by, "model", "day")
+        )
+    body = {
+        "from": format_day(first),
+        "to": format_day(last),
+        "by": by,
+        "currency": request.gateway.config.billing.currency,
+        "rows": _list_rows(by, rows),
+        "totals": _describe(
+            call_records.sum_usage(usage for _, usage, _ in rows),
+            call_records.sum_costs(costs for *_, costs in rows),
+        ),
+        "chart": {"unit": "day", "points": _list_rows("day", days)},
+        **_describe_fees(books, request, first, last),
+        "unknown": [model for model, usage, costs in models if costs.known < usage.requests],
+    }
+    return Answer(body)
+
+
+@async_route("GET", "/costs.csv", "operator", READERS)
+async def download_costs(request: ConsoleRequest) -> web.StreamResponse:
+    by = request.query.choice("by", get_args(Group), "model")
+    columns = (by, *_CHARGED.names, *views.COSTS.names)
+
+    def read(books: Books, _: None) -> tuple[list[Json], None]:
+        return _list_rows(by, _read_rows(books, request, *_read_range(books, request))), None
+
+    return await stream_csv(request, "costs", columns, read)
+
+
+def _read_range(books: Books, request: ConsoleRequest) -> tuple[Group, int, int]:
+    by = request.query.choice("by", get_args(Group), "model")
+    return by, *read_days(request.query, books.clock() // DAY_MS, by)
+
+
+def _read_rows(
+    books: Books, request: ConsoleRequest, by: Group, first: int, last: int
+) -> list[Row]:
+    """Return days in their order, and others with the least margin first, unknown costs last."""
+    request.find_named(books)
+    rows = books.usage.sum_with_costs(
+        by,
+        account=request.query.text("account"),
+        since_ms=first * DAY_MS,
+        until_ms=(last + 1) * DAY_MS,
+    )
+    if by != "day":
+        rows.sort(key=lambda row: (not row[2].known, row[2].margin_nano, row[0]))
+    return rows
+
+
+def _describe_fees(books: Books, request: ConsoleRequest, first: int, last: int) -> Json:
+    """Describe the payment provider's fees for payments by card."""
+    account, span_ms = request.query.text("account"), (first * DAY_MS, (last + 1) * DAY_MS)
+    sums = books.orders.sum_fees(account, *span_ms)
+    fees = [
+        {"currency": currency, "orders": orders, **describe_amount("fee", nano)}
+        for currency, orders, nano in sums.by_currency
+    ]
+    return {"card_fees": fees, "card_fees_unknown": sums.unknown}
+
+
+def _list_rows(by: Group, rows: list[Row]) -> list[Json]:
+    return [{by: name, **_describe(usage, costs)} for name, usage, costs in rows]
+
+
+def _describe(usage: call_records.Usage, costs: call_records.ProviderCosts) -> dict[str, object]:
+    return {**_CHARGED.describe(usage), **views.COSTS.describe(costs)}

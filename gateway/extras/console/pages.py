@@ -1,0 +1,143 @@
+"""Serve the console's page from files that are read into memory once.
+
+Every path of the page gets the same `index.html`; scripts in the browser decide what to show. File
+names carry no hash: the scripts import each other by name, and the content security policy forbids
+the inline script that an import map needs. So browsers must not cache the files without asking;
+they ask each time and get a 304 by the ETag.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from aiohttp import ETag, hdrs, web
+
+from gateway.api.front import explain_path
+from gateway.api.state import Call
+from gateway.errors import NotFound
+from gateway.extras.console.callers import SECURITY_HEADERS
+from gateway.process import PROGRAM
+
+HOME: Final = "/console/"
+PATHS: Final = (
+    HOME,
+    "/console/keys",
+    "/console/usage",
+    "/console/billing",
+    "/console/activity",
+    "/console/activity/{id:[^/]+}",
+    "/console/models",
+    "/console/try",
+    "/console/settings",
+    "/console/signin",
+    "/console/accounts",
+    "/console/accounts/{name:[^/]+}",
+    "/console/codes",
+    "/console/costs",
+    "/console/tokens",
+    "/console/providers",
+    "/console/refusals",
+    "/console/health",
+    "/console/audit",
+)
+"""The paths that show a page to everybody. The API decides who may see which data."""
+
+INDEX: Final = "index.html"
+TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+}
+OK: Final = 200
+"""The status of a page, and the only one for which a browser's copy counts."""
+ETAG_CHARS: Final = 20
+"""Characters of an entity tag: 80 bits of the file's hash, so two files do not share one."""
+
+# `gzip;q=0` refuses it (RFC 9110 §12.5.3).
+_TAKES_GZIP: Final = re.compile(
+    r"(?:^|,)\s*gzip\s*(?:$|,|;(?!\s*q=0(?:\.0*)?\s*(?:$|,)))", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    gzipped: bytes = field(repr=False)
+    etag: str
+    content_type: str
+
+    @property
+    def body(self) -> bytes:
+        """The file as it is: hardly a browser asks for that, so memory holds the other form alone."""
+        return gzip.decompress(self.gzipped)
+
+
+def read_files() -> Mapping[str, File]:
+    """Read all files, by name. Requests are served from this mapping and never open a file."""
+    folder = Path(__file__).with_name("static")
+    files = {one.name: one.read_bytes() for one in folder.iterdir()}
+    files[INDEX] = files[INDEX].replace(b"python -m gateway", html.escape(PROGRAM).encode())
+    return {name: _make_file(name, body) for name, body in files.items()}
+
+
+def _make_file(name: str, body: bytes) -> File:
+    content_type = TYPES[name[name.rindex(".") :]]
+    etag = hashlib.sha256(body).hexdigest()[:ETAG_CHARS]
+    # Without a time in it, all processes and starts give the same bytes.
+    return File(gzip.compress(body, mtime=0), etag, content_type)
+
+
+FILES: Final = read_files()
+
+
+async def redirect_home(_: web.Request, _call: Call) -> web.Response:
+    headers = {hdrs.LOCATION: HOME, **SECURITY_HEADERS}
+    return web.Response(status=308, headers=headers)
+
+
+async def redirect_browser(request: web.Request, _: Call) -> web.Response:
+    """Lead a browser at the root to the console; others get the API's 404."""
+    if "text/html" not in request.headers.get(hdrs.ACCEPT, ""):
+        raise NotFound(explain_path(request.path))
+    headers = {hdrs.LOCATION: HOME, hdrs.VARY: hdrs.ACCEPT, **SECURITY_HEADERS}
+    return web.Response(status=303, headers=headers)
+
+
+async def show_page(request: web.Request, _: Call) -> web.Response:
+    return _reply(request, FILES[INDEX])
+
+
+async def show_missing(request: web.Request, _: Call) -> web.Response:
+    """Reply 404 with the page, which tells people that the address does not exist."""
+    return _reply(request, FILES[INDEX], status=404)
+
+
+async def show_file(request: web.Request, _: Call) -> web.Response:
+    file = FILES.get(request.match_info["file"])
+    if file is None:
+        return _reply(request, FILES[INDEX], status=404)
+    return _reply(request, file)
+
+
+def _reply(request: web.Request, file: File, status: int = OK) -> web.Response:
+    headers = {**SECURITY_HEADERS, hdrs.CACHE_CONTROL: "no-cache", hdrs.VARY: hdrs.ACCEPT_ENCODING}
+    known = request.if_none_match or ()
+    if status == OK and any(tag.value in {file.etag, "*"} for tag in known):
+        response = web.Response(status=304, headers=headers)
+    elif _TAKES_GZIP.search(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+        headers |= {hdrs.CONTENT_TYPE: file.content_type, hdrs.CONTENT_ENCODING: "gzip"}
+        response = web.Response(body=file.gzipped, status=status, headers=headers)
+    else:
+        headers[hdrs.CONTENT_TYPE] = file.content_type
+        response = web.Response(body=file.body, status=status, headers=headers)
+    # Weak, as the plain and the gzipped body share it.
+    response.etag = ETag(file.etag, is_weak=True)
+    return response

@@ -1,0 +1,296 @@
+"""The records of one request (route, request, answer), and the decorators that make routes.
+
+A handler stands right under its route. Most handlers need only the books and run in their thread:
+
+    @route("GET", "/codes", "operator", EVERY_TOKEN)
+    def list_codes(books: Books, request: ConsoleRequest) -> Answer: ...
+
+Idempotent routes, among them all that move money, need an Idempotency-Key: the first reply is
+stored in the same transaction as its effect, and a request with the same key and body gets it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal, TypeVar
+
+import orjson
+from aiohttp import web
+
+from gateway.addresses import parse_address
+from gateway.api.state import Call, Gateway
+from gateway.extras.console import signin
+from gateway.extras.console.fields import (
+    ConsoleError,
+    Fields,
+    Query,
+    invalid_field,
+    not_for_token,
+    read_id,
+    signed_in_by_proxy,
+)
+from gateway.extras.console.state import ConsoleState
+from gateway.extras.console.throttle import Cookie
+from gateway.ledger import records
+from gateway.ledger.checks import MAX_IDEMPOTENCY_KEY_CHARS
+from gateway.ledger.signin_records import PERSON_MARK, SessionView, SignIn, TokenRole, TokenView
+from gateway.ledger.sql.books import Books
+
+T = TypeVar("T")
+
+API_PREFIX: Final = "/console/api"
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+REPLAYED: Final = {"Idempotent-Replay": "true"}
+
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
+Role = Literal["none", "any", "operator"]
+Caller = SessionView | TokenView | None
+"""The sender of a request: a person, a script, or nobody who is known."""
+
+OPERATORS: Final[frozenset[TokenRole]] = frozenset({"operator"})
+SHOPS: Final[frozenset[TokenRole]] = frozenset({"operator", "accounts"})
+READERS: Final[frozenset[TokenRole]] = frozenset({"operator", "read"})
+EVERY_TOKEN: Final = SHOPS | READERS
+NO_TOKEN: Final[frozenset[TokenRole]] = frozenset()
+"""The roles of tokens that may call a route."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A JSON reply that is not yet serialised."""
+
+    body: Mapping[str, Any] | bytes | None = None
+    """None means 204; bytes are the JSON of an earlier reply that is repeated."""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: Sequence[Cookie] = ()
+    """The cookie of a session, and the cookie of a browser that has signed in before."""
+    kept: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The body to store for repeated requests, if `body` holds a secret that must not be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleRequest:
+    """A console request that passed the checks of `dispatch`."""
+
+    http: web.Request
+    """The underlying aiohttp request."""
+    call: Call
+    console: ConsoleState
+    caller: Caller
+    body: bytes = field(repr=False)
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.call.gateway
+
+    @property
+    def address(self) -> str:
+        """The client's address; trusted proxies may name it in X-Forwarded-For."""
+        return self.call.visit["address"]
+
+    @property
+    def session(self) -> SessionView | None:
+        return self.caller if isinstance(self.caller, SessionView) else None
+
+    @property
+    def own_session(self) -> SessionView:
+        """The session; only for routes that need one and are closed to tokens."""
+        assert self.session is not None
+        return self.session
+
+    @property
+    def token(self) -> TokenView | None:
+        return self.caller if isinstance(self.caller, TokenView) else None
+
+    @property
+    def account(self) -> records.AccountView:
+        """The account that is signed in; only for routes that are closed to tokens."""
+        return self.own_session.account
+
+    @property
+    def fields(self) -> Fields:
+        """A reader of the request's JSON object."""
+        return Fields(self.body)
+
+    @property
+    def query(self) -> Query:
+        return Query(self.http.query)
+
+    def segment(self, name: str = "id") -> str:
+        """Return a variable part of the path, decoded."""
+        return self.http.match_info[name]
+
+    def find_account(self, books: Books) -> records.AccountView:
+        """Return the account that the path names, or else the one signed in. Raises NotFound."""
+        if "id" not in self.http.match_info:
+            return self.account
+        account_id = read_id(self.segment(), "account")
+        return books.accounts.read(books.accounts.find_name(account_id))
+
+    def find_named(self, books: Books) -> int | None:
+        """Return the account that the query names; None if it names none. Raises ConsoleError."""
+        name = self.query.text("account")
+        try:
+            return None if name is None else books.accounts.find_id(name)
+        except records.NotFound as error:
+            raise invalid_field("account", f"There is no account '{name}'.") from error
+
+    def find_base_url(self) -> str:
+        """Return `public_url` or, if it is unset, the address of this request. Raises Refused."""
+        return signin.find_base_url(self.gateway.config.server, find_local(self.http))
+
+    def refuse_proxied(self) -> None:
+        """Raise ConsoleError for a person whom a trusted proxy signs in and out."""
+        if self.own_session.by_proxy:
+            raise signed_in_by_proxy()
+
+    def refuse_operators(self, account: records.AccountView) -> None:
+        """Raise ConsoleError if a token that serves holders would change an operator's account."""
+        if self.token is not None and self.token.terms.role not in OPERATORS and account.operator:
+            raise not_for_token(
+                f"This token has the role {self.token.terms.role}, which may not do this to the"
+                " account of an operator."
+            )
+
+    async def run(self, function: Callable[[Books], T]) -> T:
+        """Run `function` in the books' thread, as the person who is signed in or the token."""
+        if self.token is not None:
+            name = self.token.actor
+        else:
+            name = "nobody" if self.session is None else self.session.signin.name
+        return await self.console.books_thread.run(records.Actor(name, self.address), function)
+
+
+Handler = Callable[[ConsoleRequest], Awaitable[Answer | web.StreamResponse]]
+BooksHandler = Callable[[Books, ConsoleRequest], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A method and path, the role it needs, its handler, and the tokens that may call it."""
+
+    method: Method
+    path: str
+    role: Role
+    handler: Handler
+    tokens: frozenset[TokenRole] = NO_TOKEN
+
+
+ROUTES: Final[list[Route]] = []
+"""The routes of the modules that were imported: `dispatch` imports all of them."""
+
+
+def async_route(
+    method: Method, path: str, role: Role, tokens: frozenset[TokenRole] = NO_TOKEN
+) -> Callable[[Handler], Handler]:
+    """Make a coroutine the handler of a route; with the role `none` it needs no session."""
+
+    def add(handler: Handler) -> Handler:
+        ROUTES.append(Route(method, API_PREFIX + path, role, handler, tokens))
+        return handler
+
+    return add
+
+
+def route(
+    method: Method,
+    path: str,
+    role: Role,
+    tokens: frozenset[TokenRole] = NO_TOKEN,
+    *,
+    idempotent: bool = False,
+    shown_once: str | None = None,
+) -> Callable[[BooksHandler], BooksHandler]:
+    """Make a function that runs in the books' thread the handler of a route.
+
+    An idempotent route whose reply must not be repeated, as it shows a secret, says so with the
+    message `shown_once` of the error that is sent instead; `Answer.kept` has its variable parts.
+    """
+
+    def add(function: BooksHandler) -> BooksHandler:
+        async def run(request: ConsoleRequest) -> Answer:
+            return await request.run(lambda books: function(books, request))
+
+        handler = partial(run_once, function, shown_once) if idempotent else run
+        async_route(method, path, role, tokens)(handler)
+        return function
+
+    return add
+
+
+async def run_once(
+    function: BooksHandler, shown_once: str | None, request: ConsoleRequest
+) -> Answer:
+    """Run `function` in the books' thread at most once per caller, path and Idempotency-Key."""
+    repeatable = _read_repeatable(request)
+    fresh: list[Answer] = []  # what was answered now; the books keep only what may be repeated
+
+    def do(books: Books) -> records.StoredReply:
+        answer = function(books, request)
+        fresh.append(answer)
+        kept = answer.body if answer.kept is None else answer.kept
+        return records.StoredReply(answer.status, orjson.dumps(kept))
+
+    try:
+        kept, is_repeated = await request.run(
+            lambda books: books.replays.run_once(repeatable, partial(do, books))
+        )
+    except records.OtherRequest as error:
+        raise ConsoleError(
+            409,
+            "idempotency_conflict",
+            "This was sent before with other values, under the same Idempotency-Key. In the console, reload"
+            " the page and fill in the form again; in a script, take another Idempotency-Key.",
+        ) from error
+    if not is_repeated:
+        return fresh[0]
+    if shown_once is not None:
+        more = orjson.loads(kept.reply)
+        raise ConsoleError(409, "already_done", shown_once.format(**more), more=more)
+    return Answer(kept.reply, kept.status, headers=REPLAYED)
+
+
+def _name_caller(own: SignIn) -> str:
+    """Return the account's number, and behind it the person's name if there is one."""
+    number = str(own.account_id)
+    return f"{number}{PERSON_MARK}{own.person}" if own.person else number
+
+
+def _read_repeatable(request: ConsoleRequest) -> records.RepeatableRequest:
+    key = request.http.headers.get(IDEMPOTENCY_KEY, "")
+    if not key:
+        raise ConsoleError(
+            400,
+            "idempotency_key_missing",
+            f"Send the header {IDEMPOTENCY_KEY} with a value of your own, so that a repeated request"
+            " does not move money again.",
+        )
+    if len(key) > MAX_IDEMPOTENCY_KEY_CHARS or not (key.isascii() and key.isprintable()):
+        raise ConsoleError(
+            400,
+            "invalid_field",
+            f"The header {IDEMPOTENCY_KEY} must be printable ASCII of at most"
+            f" {MAX_IDEMPOTENCY_KEY_CHARS} characters.",
+        )
+    body_hash = hashlib.sha256(request.body).digest()
+    # Two callers may choose the same key, so it counts for its caller and path alone.
+    caller = request.token.actor if request.token else _name_caller(request.own_session.signin)
+    return records.RepeatableRequest(caller, request.http.path, key, body_hash)
+
+
+def find_local(request: web.Request) -> tuple[str, int] | None:
+    """Return host and port at which the connection came in; None for a UNIX socket."""
+    transport = request.transport
+    return read_local(transport and transport.get_extra_info("sockname"))
+
+
+def read_local(name: object) -> tuple[str, int] | None:
+    """Return host and port of a socket's own address; None for UNIX sockets."""
+    if not isinstance(name, tuple):
+        return None
+    address = parse_address(name[0])
+    return None if address is None else (str(address), name[1])

@@ -1,0 +1,235 @@
+"""A person's password, one-time codes and sessions; the people of the account; and alerts.
+
+Operators see the latest alerts; everybody sets a webhook and a threshold of the account's own.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urlsplit
+
+from gateway.admin import observations
+from gateway.admin.fields import describe
+from gateway.extras.alerts.delivery import check_holder_url
+from gateway.extras.alerts.settings import Alerts
+from gateway.extras.alerts.views import ALERT
+from gateway.extras.console import signin
+from gateway.extras.console.callers import make_session_cookie
+from gateway.extras.console.fields import (
+    ConsoleError,
+    invalid_field,
+    too_many_passwords,
+    wrong_code,
+)
+from gateway.extras.console.routes import Answer, ConsoleRequest, async_route, route
+from gateway.extras.console.session import prepare_session, require_fresh
+from gateway.extras.console.throttle import make_cookie
+from gateway.ledger.alert_records import Hook
+from gateway.ledger.records import LedgerError
+from gateway.ledger.sql.books import Books
+from gateway.money import MAX_AMOUNT_NANO, describe_amount
+from gateway.times import format_iso
+
+
+@async_route("POST", "/settings/password", "any")
+async def change_password(request: ConsoleRequest) -> Answer:
+    """Set a new password and end all other sessions. This session continues under a new id."""
+    session = request.own_session
+    request.refuse_proxied()
+    with request.fields as fields:
+        current = fields.text("current_password")
+        new = fields.need_text("new_password")
+    signin.require_new_password(new, session.signin.name)
+    stored = await request.run(lambda books: books.people.find_hash(session.signin))
+    if stored is not None and session.opened_by == "password":
+        await _check_current(request, stored, current or "")
+    elif session.account.operator:
+        # Setting a password counts as a fresh sign-in.
+        await request.run(lambda books: require_fresh(books, request))
+    hashed = await request.console.hasher.hash(new)
+    token, opening = prepare_session(request)
+    await request.run(lambda books: books.signins.change_password(session, stored, hashed, opening))
+    request.console.throttle.clear(session.signin.name)
+    device = make_cookie(session.signin.name, hashed)
+    return Answer(cookies=(make_session_cookie(token), device))
+
+
+@route("GET", "/settings/totp", "any")
+def show_totp(books: Books, request: ConsoleRequest) -> Answer:
+    found = books.totp.read(request.own_session.signin)
+    since_ms = None if found is None else found.confirmed_ms
+    left = 0 if found is None else found.recovery_codes
+    return Answer(
+        {"enabled": since_ms is not None, "since": format_iso(since_ms), "recovery_codes": left}
+    )
+
+
+@route("POST", "/settings/totp", "any")
+def begin_totp(books: Books, request: ConsoleRequest) -> Answer:
+    """Show the key for an authenticator app. Codes are asked for once one was shown."""
+    request.refuse_proxied()
+    request.fields.done()
+    require_fresh(books, request)
+    site = urlsplit(request.gateway.config.server.public_url or "").hostname
+    made = signin.begin(books, request.own_session.signin, site or "LLM gateway")
+    return Answer({"secret": made.secret, "url": made.url}, 201)
+
+
+@async_route("POST", "/settings/totp/confirm", "any")
+async def finish_totp(request: ConsoleRequest) -> Answer:
+    """Ask for codes from now on, and show the recovery codes; all other sessions end."""
+    code = _read_code(request)
+
+    def finish(books: Books) -> tuple[str, ...] | None:
+        made = signin.finish(books, request.own_session.signin, code)
+        if made is not None:
+            with suppress(LedgerError):  # the codes must be shown
+                books.signins.end_other_sessions(request.own_session)
+        return made
+
+    made = await request.run(finish)
+    if made is None:
+        raise wrong_code(403)
+    return Answer({"recovery_codes": list(made)}, 201)
+
+
+@async_route("POST", "/settings/totp/remove", "any")
+async def remove_totp(request: ConsoleRequest) -> Answer:
+    """Ask for codes no longer, by one of them; all other sessions end."""
+    code, own = _read_code(request), request.own_session.signin
+    if await request.run(lambda books: signin.check(books, own, code)) != "right":
+        raise wrong_code(403)
+    await request.run(lambda books: books.totp.remove(own))
+    await request.run(lambda books: books.signins.end_other_sessions(request.own_session))
+    return Answer()
+
+
+def _read_code(request: ConsoleRequest) -> str:
+    """Read a code and count the try: tries are limited like those of passwords. Raises ConsoleError."""
+    request.refuse_proxied()
+    with request.fields as fields:
+        code = fields.need_text("code")
+    _count_try(request)
+    return code
+
+
+def _count_try(request: ConsoleRequest) -> None:
+    if wait_seconds := request.console.password_tries.take(request.own_session.signin.key):
+        raise too_many_passwords(wait_seconds)
+
+
+@route("GET", "/sessions", "any")
+def list_sessions(books: Books, request: ConsoleRequest) -> Answer:
+    own, times = request.own_session, ("created_ms", "last_seen_ms", "expires_ms")
+    described = [
+        {"id": one.id, "current": one.id == own.id, **describe(one, "device", "address", *times)}
+        for one in books.signins.read_own_sessions(own.signin)
+    ]
+    return Answer({"count": len(described), "sessions": described})
+
+
+@route("DELETE", "/sessions/{id}", "any")
+def end_session(books: Books, request: ConsoleRequest) -> Answer:
+    session_id = request.segment("id")
+    books.signins.end_session(request.own_session.signin, session_id)
+    is_own = session_id == request.own_session.id
+    return Answer(cookies=(make_session_cookie(None),) if is_own else ())
+
+
+@route("DELETE", "/sessions", "any")
+def end_other_sessions(books: Books, request: ConsoleRequest) -> Answer:
+    return Answer({"revoked": books.signins.end_other_sessions(request.own_session)})
+
+
+async def _check_current(request: ConsoleRequest, stored: str, current: str) -> None:
+    """Check the current password, so that a session left open cannot change it.
+
+    Tries are limited. Raises ConsoleError.
+    """
+    signin.require_password(current, "current_password")
+    request.console.hasher.require_room()
+    _count_try(request)
+    if not await request.console.hasher.verify(current, stored):
+        message = "The current password is wrong. Try again."
+        raise ConsoleError(403, "wrong_password", message, "current_password")
+
+
+SECRET_BYTES: Final = 32
+"""Random bytes of a signing secret: as many as the hash has."""
+OWN_LATEST: Final = 5
+"""Alerts that a holder is shown: whether the last ones arrived."""
+
+
+@route("GET", "/alerts", "operator")
+def list_alerts(books: Books, request: ConsoleRequest) -> Answer:
+    latest = books.alerts.read_latest(observations.LATEST)
+    found = [ALERT.describe(one) for one in latest]
+    channels = request.gateway.config.find(Alerts).channels
+    return Answer({"channels": channels, "count": len(found), "alerts": found})
+
+
+@route("POST", "/alerts/test", "operator")
+def send_test(books: Books, request: ConsoleRequest) -> Answer:
+    channels = request.gateway.config.find(Alerts).channels
+    if not channels:
+        message = "No webhook and no command is set under [alerts] in gateway.toml."
+        raise ConsoleError(409, "alerts_off", message)
+    books.alerts.raise_test(None, channels)
+    return list_alerts(books, request)
+
+
+@route("GET", "/settings/alerts", "any")
+def show_own_alerts(books: Books, request: ConsoleRequest) -> Answer:
+    return Answer(_describe_own_alerts(books, request))
+
+
+@route("POST", "/settings/alerts", "any")
+def set_own_alerts(books: Books, request: ConsoleRequest) -> Answer:
+    """Set webhook and threshold; a new address gets a new secret, which is shown only this once."""
+    account_id = request.account.id
+    with request.fields as fields:
+        url, low_nano = fields.text("webhook") or None, fields.amount_nano("low_balance")
+    if low_nano is not None and not 0 <= low_nano <= MAX_AMOUNT_NANO:
+        raise invalid_field("low_balance", "'low_balance' must be 0 or more.")
+    _check_url(url, request)
+    old = books.alerts.read_hook(account_id)
+    secret = old.secret
+    if url != old.url:
+        secret = None if url is None else f"whsec_{secrets.token_urlsafe(SECRET_BYTES)}"
+    books.alerts.set_hook(account_id, Hook(url, secret, low_nano))
+    shown = secret if secret != old.secret else None
+    return Answer({**_describe_own_alerts(books, request), "secret": shown})
+
+
+@route("POST", "/settings/alerts/test", "any")
+def send_own_test(books: Books, request: ConsoleRequest) -> Answer:
+    if books.alerts.read_hook(request.account.id).url is None:
+        raise ConsoleError(409, "alerts_off", "Set a webhook first.", "webhook")
+    books.alerts.raise_test(request.account.id, ())
+    return show_own_alerts(books, request)
+
+
+def _check_url(url: str | None, request: ConsoleRequest) -> None:
+    config = request.gateway.config.find(Alerts)
+    if url is None:
+        return
+    if not config.takes_holders:
+        raise invalid_field("webhook", "This gateway sends no alerts to webhooks of accounts.")
+    try:
+        check_holder_url(url, any_address=config.holder_webhooks == "any")
+    except ValueError as error:
+        raise invalid_field("webhook", f"'webhook' {error}.") from error
+
+
+def _describe_own_alerts(books: Books, request: ConsoleRequest) -> dict[str, object]:
+    account_id = request.account.id
+    hook = books.alerts.read_hook(account_id)
+    latest = books.alerts.read_latest(OWN_LATEST, account_id)
+    return {
+        "available": request.gateway.config.find(Alerts).takes_holders,
+        "webhook": hook.url,
+        **describe_amount("low_balance", hook.low_balance_nano),
+        "alerts": [ALERT.describe(one) for one in latest],
+    }

@@ -1,0 +1,240 @@
+"""State that all console requests share: threads, limits, lag and the last audit.
+
+One thread runs functions on the books, one after the other. They have to be short: long lists are
+read in pages, so that others need not wait and the write-ahead log can be truncated between two of
+them. If another process keeps the database locked, a function fails about a second after it was
+submitted. The time it waited in the queue counts, so a queue of them does not wait a second each.
+
+Passwords are hashed two at a time, in 64 MiB of memory however many people try to sign in. A hash
+keeps its place until it is done: a request that is cancelled does not make room for another one
+earlier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from gateway.extras.console import passwords
+from gateway.extras.console.fields import busy
+from gateway.extras.console.throttle import ADDRESS_SECONDS, ADDRESS_TRIES, SignInThrottle, Tries
+from gateway.ledger.opening import open_books
+from gateway.ledger.order_records import OrderView
+from gateway.ledger.records import Actor, AuditReport, Location
+from gateway.ledger.sql.books import Books
+from gateway.tasks import measure_loop_lag
+from gateway.times import unix_ms
+
+T = TypeVar("T")
+
+LOCK_WAIT_MS: Final = 1000
+"""How long a function may wait for the lock, its time in the queue included."""
+MIN_LOCK_WAIT_MS: Final = 100
+"""The least a function may wait for the lock: the server's own commits hold it for a few ms."""
+
+
+class BooksThread:
+    """One worker thread with its own connection to the books, opened on first use."""
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._books: Books | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="console-books")
+
+    async def run(self, actor: Actor, function: Callable[[Books], T]) -> T:
+        """Run `function` in the thread, as `actor`, and return its result.
+
+        Raises:
+            LedgerError: the database is locked, unreadable or full.
+            Exception: whatever the function raises.
+        """
+        loop = asyncio.get_running_loop()
+        submitted = time.monotonic()
+        return await loop.run_in_executor(self._thread, self._call, actor, submitted, function)
+
+    async def close(self) -> None:
+        """Wait for the functions that were submitted, then close the books."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._close_books)
+        self._thread.shutdown()  # does not block: closing the books was its last function
+
+    def _call(self, actor: Actor, submitted: float, function: Callable[[Books], T]) -> T:
+        if self._books is None:  # in this thread, as SQLite's connections are of one thread
+            self._books = open_books(self._location)
+        queued_ms = round((time.monotonic() - submitted) * 1000)
+        self._books.wait_for_others(max(LOCK_WAIT_MS - queued_ms, MIN_LOCK_WAIT_MS))
+        self._books.actor = actor
+        return function(self._books)
+
+    def _close_books(self) -> None:
+        if self._books is not None:
+            self._books.close()
+
+
+AT_ONCE: Final = 2
+"""Threads. Each hash takes 32 MiB, and a core for some 0.2 s."""
+NICE_VALUE: Final = 10
+"""Requests come first, with nine tenths of a busy core. At 19, the lowest priority, a sign-in beside
+four busy processes took a minute."""
+MAX_PENDING: Final = 32
+"""Running and queued: about four seconds of work. People would not wait longer."""
+
+
+class PasswordHasher:
+    """A pool of low-priority threads for password hashes, with a bounded queue."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(
+            AT_ONCE, thread_name_prefix="passwords", initializer=_lower_priority
+        )
+        self._pending = 0
+        self._nobodys_hash = passwords.make_nobodys_hash()
+
+    @property
+    def is_busy(self) -> bool:
+        return self._pending >= MAX_PENDING
+
+    def require_room(self) -> None:
+        """Raise ConsoleError if the queue is full, before a try is counted: it must cost none."""
+        if self.is_busy:
+            raise busy()
+
+    async def hash(self, password: str) -> str:
+        """Return the encoded hash of a new password. Raises ConsoleError if the queue is full."""
+        return await self._run(lambda: passwords.hash_password(password))
+
+    async def verify(self, password: str, encoded: str | None) -> bool:
+        """Return whether the password matches. Raises ConsoleError if the queue is full.
+
+        If `encoded` is None the result is False after the same work, so that the time does not reveal
+        whether an account exists.
+        """
+        against = self._nobodys_hash if encoded is None else encoded
+        return await self._run(lambda: passwords.verify_password(password, against))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        self.require_room()
+        self._pending += 1
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, work)
+        finally:
+            self._pending -= 1
+
+
+def _lower_priority() -> None:
+    """Give this thread a low priority, so that hashes do not slow down requests to models.
+
+    Only on Linux: elsewhere the priority would be the whole process's.
+    """
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE_VALUE)
+
+
+TICK_SECONDS: Final = 0.5
+"""How often the event loop's lag is measured. The measuring itself must cost nothing."""
+LAG_WINDOW_SECONDS: Final = 60.0
+"""The page Health shows the worst lag of this time: long enough that an operator sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedAudit:
+    """A full audit that this process ran to its end."""
+
+    at_ms: int
+    report: AuditReport
+
+
+class ProcessState:
+    """Counters of the process since its start.
+
+    It is created after the ledger was opened, which audits the entries since the last checkpoint.
+    """
+
+    def __init__(self, tick_seconds: float = TICK_SECONDS) -> None:
+        self.started_ms = unix_ms()
+        self._started = time.monotonic()
+        self._tick_seconds = tick_seconds
+        self._lags: deque[tuple[float, float]] = deque()
+        self.last_audit: FinishedAudit | None = None
+        self.is_auditing = False
+
+    @property
+    def uptime_seconds(self) -> int:
+        return int(time.monotonic() - self._started)
+
+    @property
+    def loop_lag_ms(self) -> float | None:
+        """The longest delay of the event loop in the last minute; None before the first sample."""
+        worst = max((lag for _, lag in self._lags), default=None)
+        return None if worst is None else round(worst * 1000, 1)
+
+    async def measure_loop_lag(self) -> None:
+        """Measure how late the event loop is, until cancelled."""
+        await measure_loop_lag(self._note_lag, self._tick_seconds)
+
+    def _note_lag(self, seconds: float) -> None:
+        now = time.monotonic()
+        self._lags.append((now, seconds))
+        while self._lags[0][0] < now - LAG_WINDOW_SECONDS:
+            self._lags.popleft()
+
+
+TRIES_SECONDS: Final = 3600
+"""The hour in which tries and changes are counted."""
+REDEEM_TRIES: Final = 10
+"""Wrong top-up codes per account and hour. A code has 80 random bits; people mistype a few."""
+PASSWORD_TRIES: Final = 10
+"""Wrong current passwords per account and hour, when the password is changed."""
+MAX_CHANGES: Final = 600
+"""Changes per holder and hour, ten a minute: each leaves rows that are never deleted."""
+
+MAX_TOKEN_CHANGES: Final = 6000
+"""Changes per token and hour, a hundred a minute: two thousand sales of account, key and credit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cashier:
+    """Takes payments by card: what an extra offers that can."""
+
+    offer: Mapping[str, object]
+    """Says in the reply of `GET /billing` what can be paid."""
+    find_problem: Callable[[int], str | None]
+    """Says why an amount cannot be paid; None if it can."""
+    open_page: Callable[[OrderView, str, Actor], Awaitable[str]]
+    """Returns the address of an order's payment page, from which people come back to the console's billing
+    page, whose address is given. Raises ConsoleError."""
+    look_up: Callable[[OrderView, Actor], Awaitable[None]]
+    """Updates an open order to the payment provider's state."""
+    find_receipt: Callable[[OrderView], Awaitable[str | None]]
+    """Returns the address of a payment's receipt. Raises ConsoleError."""
+    find_url: Callable[[OrderView], str | None]
+    """Returns the address at which operators see the payment; None if there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleState:
+    """State that all console requests share, for as long as the application runs."""
+
+    books_thread: BooksThread
+    cashier: Cashier | None = None
+    """None: nobody pays by card."""
+    process: ProcessState = field(default_factory=ProcessState)
+    throttle: SignInThrottle = field(default_factory=SignInThrottle)
+    redeem_tries: Tries = field(default_factory=lambda: Tries(REDEEM_TRIES, TRIES_SECONDS))
+    hasher: PasswordHasher = field(default_factory=PasswordHasher)
+    password_tries: Tries = field(default_factory=lambda: Tries(PASSWORD_TRIES, TRIES_SECONDS))
+    changes: Tries = field(default_factory=lambda: Tries(MAX_CHANGES, TRIES_SECONDS))
+    """Changes by holders, and sessions opened by a trusted proxy's header. They are limited as each leaves
+    rows that are never deleted."""
+    token_changes: Tries = field(default_factory=lambda: Tries(MAX_TOKEN_CHANGES, TRIES_SECONDS))
+    token_tries: Tries = field(default_factory=lambda: Tries(ADDRESS_TRIES, ADDRESS_SECONDS))
+    """Wrong tokens, by address."""

@@ -1,0 +1,42 @@
+"""The table [console] of gateway.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from gateway.config.reader import Setting, matching
+from gateway.config.secrets import ReadTable
+from gateway.config.values import RESERVED_HEADERS
+
+OTHERS_HEADERS: Final = frozenset(
+    {"forwarded", "idempotency-key", "origin", "sec-fetch-site", "user-agent", "x-forwarded-for"}
+)
+"""Further headers that the console reads, so that none of them can name an account."""
+_header_name = matching(r"[A-Za-z][A-Za-z0-9-]{0,63}", 'a header\'s name such as "Remote-User"')
+
+
+def identity_header(value: object) -> str:
+    """Read the name of a header that says who somebody is."""
+    name: str = _header_name(value)
+    if name.lower() in RESERVED_HEADERS | OTHERS_HEADERS:
+        raise ValueError(f"must be a header that names an account; {name} has another meaning")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    identity_header: Annotated[str | None, Setting(identity_header, None)]
+    """The header by which a trusted proxy names the account that it has signed in."""
+
+
+def finish(table: ReadTable) -> Mapping[str, object]:
+    """Refuse a header that nobody is trusted to send."""
+    is_named = table.values["identity_header"] is not None
+    if is_named and table.others.get("server", {}).get("trusted_proxies") == ():
+        raise table.place.error(
+            "identity_header",
+            "needs trusted_proxies under [server]: the header counts only if one of them sends it",
+        )
+    return table.values

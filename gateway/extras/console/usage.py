@@ -1,0 +1,318 @@
+"""Requests to models, never prompts or replies; usage by day, hour, model or key; the models and prices.
+
+Holders see requests and usage of their own account, operators of all accounts or of one. Operators
+also see models that are off, and all routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, Literal, get_args
+
+from aiohttp import web
+
+from gateway.admin import observations, views
+from gateway.admin.fields import describe
+from gateway.api.state import Gateway
+from gateway.config.records import Model
+from gateway.extras.console.fields import ConsoleError, Query, invalid_field
+from gateway.extras.console.lists import CHUNK_ROWS, Json, read_page, stream_csv
+from gateway.extras.console.routes import (
+    EVERY_TOKEN,
+    READERS,
+    Answer,
+    ConsoleRequest,
+    async_route,
+    route,
+)
+from gateway.ids import find_first_id
+from gateway.ledger.alert_records import RefusedView
+from gateway.ledger.call_records import CallFilter, ChartUnit, UsageFilter, UsageReport, sum_usage
+from gateway.ledger.sql.books import Books
+from gateway.money import describe_amount, describe_price
+from gateway.prices import describe_rules
+from gateway.times import DAY_MS, format_day, format_hour, format_iso
+
+MAX_STATUS: Final = 599
+"""The largest HTTP status there is."""
+MAX_SECONDS: Final = 86_400
+"""A day: no call takes longer."""
+SLOW_MS: Final = 7 * DAY_MS
+"""How far back slow calls are searched unless a first day is given."""
+SLOW_CALLS: Final = 25_000
+"""How many calls a page looks at then, of the account or of all: each takes the books' thread a µs.
+
+No index knows how long calls took.
+"""
+
+
+@route("GET", "/activity", "any")
+def list_calls(books: Books, request: ConsoleRequest) -> Answer:
+    """List the requests, the latest started first, or the slowest first."""
+    page = read_page(request, str)
+    chosen, start_ms = _read_part(books, request, page.after_text)
+    if _read_sort(request) == "slowest":
+        calls = books.calls.read_slowest(chosen, page.after_text, page.limit)
+    else:
+        calls = books.calls.read_page(chosen, page.after_text, page.wanted)
+    is_part = start_ms is not None or (_is_slow(request) and page.after is not None)
+    figures = {
+        "count": None if is_part else books.calls.count(chosen),
+        "outcomes": views.OUTCOMES,
+        "looked_since": format_iso(start_ms),
+    }
+    if start_ms is not None:
+        page = replace(page, rest=(find_first_id(start_ms),))
+    return page.answer("calls", calls, views.CALL.describe, attrgetter("request_id"), **figures)
+
+
+@route("GET", "/activity/{id}", "any")
+def show_call(books: Books, request: ConsoleRequest) -> Answer:
+    """Show the whole receipt of a request, or its refusal."""
+    account, currency = request.account, request.gateway.config.billing.currency
+    own_id = None if account.operator else account.id
+    found = observations.find_call(books, request.segment("id"), account_id=own_id)
+    if isinstance(found, RefusedView):
+        return Answer(observations.REFUSED.describe(found))
+    return Answer(views.describe_call_detail(found, currency, for_operator=account.operator))
+
+
+@async_route("GET", "/activity.csv", "any")
+async def download_calls(request: ConsoleRequest) -> web.StreamResponse:
+    return await stream_csv(request, "activity", views.CALL.names, partial(_read_chunk, request))
+
+
+def _is_slow(request: ConsoleRequest) -> bool:
+    return request.query.integer("slower_than", 0, MAX_SECONDS, 0) > 0 or (
+        _read_sort(request) == "slowest"
+    )
+
+
+def _read_sort(request: ConsoleRequest) -> str:
+    return request.query.choice("sort", ("latest", "slowest"), "latest")
+
+
+def _read_part(
+    books: Books, request: ConsoleRequest, below_id: str | None
+) -> tuple[CallFilter, int | None]:
+    """Return the filter and, if a page searches only its latest part, the time at which that begins."""
+    chosen = _read_filter(books, request)
+    if not _is_slow(request):
+        return chosen, None
+    if chosen.since_ms is None:
+        chosen = replace(chosen, since_ms=books.clock() - SLOW_MS)
+    start_ms = books.calls.find_start_ms(chosen, below_id, SLOW_CALLS)
+    return chosen if start_ms is None else replace(chosen, since_ms=start_ms), start_ms
+
+
+def _read_filter(books: Books, request: ConsoleRequest) -> CallFilter:
+    query = request.query
+    since_ms, until_ms = query.span_ms()
+    slower_than = query.integer("slower_than", 0, MAX_SECONDS, 0)
+    account_id = request.find_named(books) if request.account.operator else request.account.id
+    return CallFilter(
+        account_id,
+        request_id=query.text("request_id"),
+        key_id=query.text("key"),
+        model=query.text("model"),
+        provider=query.text("provider"),
+        outcome=query.optional_choice("outcome", tuple(views.OUTCOMES)),
+        status=query.integer("status", 0, MAX_STATUS, 0) or None,
+        slower_than_ms=slower_than * 1000 or None,
+        since_ms=since_ms,
+        until_ms=until_ms,
+    )
+
+
+def _read_chunk(
+    request: ConsoleRequest, books: Books, below_id: str | None
+) -> tuple[list[Json], str | None]:
+    chosen, start_ms = _read_part(books, request, below_id)
+    calls = books.calls.read_page(chosen, below_id, CHUNK_ROWS)
+    after = None if start_ms is None else find_first_id(start_ms)
+    if len(calls) == CHUNK_ROWS:
+        after = calls[-1].request_id
+    return [views.CALL.describe(call) for call in calls], after
+
+
+Group = Literal["day", "hour", "model", "key", "account", "provider"]
+OWN_GROUPS: Final[tuple[Group, ...]] = ("day", "hour", "model", "key")
+MAX_DAYS: Final = 366
+"""Days of a report: a leap year."""
+MAX_DAYS_BY_HOUR: Final = 31
+"""The same by the hour: a chart has no room for more points."""
+DEFAULT_DAYS: Final = 30
+"""Days of a report without a first day: about a month, as bills have it."""
+FIRST_DAY: Final = -719_162
+"""1 January of the year 1, the first date that Python can represent."""
+
+
+@route("GET", "/usage", "any")
+@route("GET", "/accounts/{id}/usage", "operator", EVERY_TOKEN)
+def show_usage(books: Books, request: ConsoleRequest) -> Answer:
+    return _show(books, request, request.find_account(books).id, OWN_GROUPS)
+
+
+@route("GET", "/gateway/usage", "operator", READERS)
+def show_gateway_usage(books: Books, request: ConsoleRequest) -> Answer:
+    return _show(books, request, request.find_named(books), get_args(Group))
+
+
+def _show(
+    books: Books, request: ConsoleRequest, account_id: int | None, groups: Sequence[Group]
+) -> Answer:
+    by = request.query.choice("by", groups, "day")
+    chosen, report, rows = _read_report(books, request, account_id, by)
+    unit = _find_unit(by)
+    body = {
+        "from": format_day(chosen.first_day),
+        "to": format_day(chosen.last_day),
+        "by": by,
+        "currency": request.gateway.config.billing.currency,
+        "rows": rows,
+        "totals": views.USAGE.describe(sum_usage(point.usage for point in report.points)),
+        "chart": {"unit": unit, "points": _describe_points(report, unit)},
+        "models": list(report.models),
+    }
+    return Answer(body)
+
+
+@async_route("GET", "/usage.csv", "any")
+async def download_usage(request: ConsoleRequest) -> web.StreamResponse:
+    return await _stream(request, lambda _: request.account.id, OWN_GROUPS)
+
+
+@async_route("GET", "/gateway/usage.csv", "operator", READERS)
+async def download_gateway_usage(request: ConsoleRequest) -> web.StreamResponse:
+    return await _stream(request, request.find_named, get_args(Group))
+
+
+async def _stream(
+    request: ConsoleRequest, find_id: Callable[[Books], int | None], groups: Sequence[Group]
+) -> web.StreamResponse:
+    by = request.query.choice("by", groups, "day")
+
+    def read(books: Books, _: None) -> tuple[list[Json], None]:
+        _chosen, _report, rows = _read_report(books, request, find_id(books), by)
+        return rows, None
+
+    names = ("key", "key_name") if by == "key" else (by,)
+    return await stream_csv(request, "usage", (*names, *views.USAGE.names), read)
+
+
+def _find_unit(by: Group) -> ChartUnit:
+    return "hour" if by == "hour" else "day"
+
+
+def _read_report(
+    books: Books, request: ConsoleRequest, account_id: int | None, by: Group
+) -> tuple[UsageFilter, UsageReport, list[Json]]:
+    """Return the filter, the report and the rows of the table, from one state of the ledger."""
+    query = request.query
+    first_day, last_day = read_days(query, books.clock() // DAY_MS, by)
+    chosen = UsageFilter(account_id, first_day, last_day, query.text("key"), query.text("model"))
+    with books.snapshot():
+        report = books.usage.report(chosen, _find_unit(by), by_key=by == "key")
+        return chosen, report, _list_rows(books, by, chosen, report)
+
+
+def read_days(query: Query, today: int, by: Group) -> tuple[int, int]:
+    """Read `from` and `to`, by default the days up to today."""
+    first, last = query.days()
+    last_day = today if last is None else last
+    first_day = max(last_day - DEFAULT_DAYS + 1, FIRST_DAY) if first is None else first
+    if first_day > last_day:
+        raise invalid_field("from", "'from' must not be after today.")
+    most = MAX_DAYS_BY_HOUR if by == "hour" else MAX_DAYS
+    if last_day - first_day >= most:
+        raise ConsoleError(
+            400,
+            "range_too_long",
+            f"At most {most} days can be shown by {by}. Choose a later 'from' or an earlier 'to'.",
+            "from",
+        )
+    return first_day, last_day
+
+
+def _list_rows(books: Books, by: Group, chosen: UsageFilter, report: UsageReport) -> list[Json]:
+    """List usage by time, or by another group with the most expensive first."""
+    if by == "key":
+        return [
+            {**views.KEY_LABEL.describe(key), **views.USAGE.describe(usage)}
+            for key, usage in report.keys
+        ]
+    if by == "hour":
+        hours = groupby(report.points, lambda point: point.at)
+        found = [(format_hour(at), sum_usage(one.usage for one in points)) for at, points in hours]
+    else:
+        id_ = chosen.account_id
+        found = books.usage.sum_by(
+            by,
+            account=None if id_ is None else books.accounts.find_name(id_),
+            since_ms=chosen.first_day * DAY_MS,
+            until_ms=(chosen.last_day + 1) * DAY_MS,
+            key_id=chosen.key_id,
+            model=chosen.model,
+        )
+    if by == "model":
+        found.sort(key=lambda row: (-row[1].cost_nano, row[0]))
+    return [{by: name, **views.USAGE.describe(usage)} for name, usage in found]
+
+
+def _describe_points(report: UsageReport, unit: ChartUnit) -> list[Json]:
+    """Describe the points of the chart. Each date is formatted once, as many points share it."""
+    write = format_hour if unit == "hour" else format_day
+    moments = {at: write(at) for at in {point.at for point in report.points}}
+    return [
+        {
+            "at": moments[point.at],
+            "model": point.model,
+            "requests": point.usage.requests,
+            "tokens": point.usage.tokens.total,
+            **describe_amount("cost", point.usage.cost_nano),
+        }
+        for point in report.points
+    ]
+
+
+@async_route("GET", "/models", "any")
+async def list_models(request: ConsoleRequest) -> Answer:
+    gateway = request.gateway
+    served = gateway.routes.models
+    is_operator = request.account.operator
+    models = [
+        _describe_model(model, is_on=model.id in served, for_operator=is_operator)
+        | ({"routes": _describe_routes(model, gateway)} if is_operator else {})
+        for model in gateway.config.models.values()
+        if is_operator or (model.id in served and request.account.terms.allows(model.id))
+    ]
+    currency = gateway.config.billing.currency
+    return Answer({"count": len(models), "currency": currency, "models": models})
+
+
+def _describe_model(model: Model, *, is_on: bool, for_operator: bool) -> dict[str, object]:
+    return {
+        **describe(model, "id", "aliases", "owned_by", "kind", "unit"),
+        "on": is_on,
+        "free": model.free,
+        "price": describe_price(model.prices.base, for_operator=for_operator),
+        "price_when": describe_rules(model.prices, for_operator=for_operator),
+        **describe(model, "max_input_tokens", "max_output_tokens"),
+    }
+
+
+def _describe_routes(model: Model, gateway: Gateway) -> list[dict[str, object]]:
+    """Describe the routes in the order in which they are tried."""
+    providers = gateway.config.providers
+    return [
+        {
+            "provider": one.provider,
+            "model": one.upstream_model,
+            "on": not providers[one.provider].off,
+        }
+        for one in model.routes
+    ]

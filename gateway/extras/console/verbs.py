@@ -1,0 +1,116 @@
+"""The verbs of signing in to the console: passwords, links, one-time codes, sessions."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from gateway.addresses import make_tunnel_command
+from gateway.cli import arguments as read
+from gateway.cli.command import Command
+from gateway.cli.verbs import arg, verb
+from gateway.extras.console import signin
+from gateway.times import format_moment
+
+_MAX_LINE_BYTES: Final = 2 * signin.MAX_PASSWORD_BYTES
+"""Bytes of the line that are read: a longer one is refused anyway."""
+
+_NAME: Final = arg("name", "NAME", "the account's name")
+_PERSON: Final = arg(
+    "--for", "PERSON", "a person with a sign-in of their own in the account", dest="person"
+)
+
+
+@verb(
+    "account passwd",
+    "account passwd alice",
+    "account passwd alice < password.txt",
+    "account passwd alice --for dana",
+    _NAME,
+    _PERSON,
+    json=False,
+)
+def account_passwd(command: Command, name: str, person: str | None) -> None:
+    """Set a password for the console: ask for it twice, or read a line of stdin.
+
+    The sessions that it was the password of end.
+    """
+    books = command.open_books()
+    # An unknown name is refused before a password is asked for.
+    books.people.read(name)
+    ended = signin.set_password(books, name, read.new_password(_MAX_LINE_BYTES), person or "")
+    note = f" Sessions ended: {ended}." if ended else ""
+    command.say(
+        f"The password of account {books.people.read(name, person or '').name} is set.{note}"
+    )
+
+
+@verb(
+    "account signin-link",
+    "account signin-link alice",
+    "account signin-link alice --for dana",
+    _NAME,
+    _PERSON,
+    json=False,
+)
+def account_signin_link(command: Command, name: str, person: str | None) -> None:
+    """Print a link that signs in to the console as the account. It works once, within 30 minutes.
+
+    With a person it makes a sign-in of their own, for which they then set a password.
+    """
+    server = command.config.server
+    # First: without an address no link is made, and the earlier one stays valid.
+    base_url = signin.find_base_url(server)
+    tunnel = make_tunnel_command(server.host, server.port, os.environ)
+    books = command.open_books()
+    link = signin.make_signin_link(books, name, person or "")
+    command.say(
+        f"This link signs in as {books.people.read(name, person or '').name} once, until"
+        f" {format_moment(link.expires_ms)} UTC. Earlier links no longer work."
+    )
+    if tunnel is not None and server.public_url is None:
+        command.say(f"To open it on another machine, type there: {tunnel}")
+    command.output.print(link.url(base_url))
+
+
+@verb("account signins", "account signins alice", "account signins alice --json", _NAME)
+def account_signins(command: Command, name: str) -> None:
+    """List who signs in to an account: its own sign-in, and people with one of their own."""
+    command.show_list(command.open_books().people.read_all(name), signin.SIGNIN)
+
+
+@verb(
+    "account signin-remove",
+    "account signin-remove alice --for dana",
+    _NAME,
+    arg("--for", "PERSON", "whose sign-in it is", dest="person", required=True),
+)
+def account_signin_remove(command: Command, name: str, person: str) -> None:
+    """Remove a person's sign-in: the password, one-time codes, link and sessions end at once."""
+    ended = command.open_books().people.remove(name, person)
+    command.show({"account": name, "person": person, "ended": ended})
+    command.say(f"{person} no longer signs in to account {name}; sessions ended: {ended}.")
+
+
+@verb(
+    "account remove-totp",
+    "account remove-totp alice",
+    "account remove-totp alice --for dana",
+    _NAME,
+    _PERSON,
+    json=False,
+)
+def account_remove_totp(command: Command, name: str, person: str | None) -> None:
+    """Ask an account for no one-time codes any more, as when its authenticator app is lost."""
+    books = command.open_books()
+    own = books.people.read(name, person or "")
+    books.totp.remove(own)
+    command.say(f"Account {own.name} signs in without one-time codes. Its recovery codes are void.")
+
+
+@verb("account end-sessions", "account end-sessions alice", _NAME)
+def account_end_sessions(command: Command, name: str) -> None:
+    """Sign everybody of an account out of the console. Its passwords stay."""
+    ended = command.open_books().signins.end_all_sessions(name)
+    command.show({"account": name, "ended": ended})
+    command.say(f"Account {name} is signed out; sessions ended: {ended}. Sign-in links end too.")

@@ -1,0 +1,41 @@
+"""One browser for all tests of a worker; one gateway for each module."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
+
+from tests.extras.console.browser.kit import Site, Witness, launch
+from tests.extras.console.browser.past import ALERTS_TOML, seed_alerts
+from tests.extras.console.kit import Console, start_console
+
+
+@pytest.fixture(autouse=True)
+def password_cost() -> None:
+    """Passwords have their real cost."""
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with launch() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
+    """A gateway with the accounts holder, other and operator. The tests of a module share it."""
+    folder = tmp_path_factory.mktemp("console")
+    async with start_console(folder, seed=seed_alerts, more=ALERTS_TOML) as console:
+        yield console
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(browser: Browser, console: Console) -> AsyncIterator[Site]:
+    witness = Witness(console.root_url)
+    site = Site(browser, console, witness)
+    yield site
+    await site.close()
+    assert witness.faults == []

@@ -1,0 +1,214 @@
+"""All pages, in both themes, at all widths: nothing is cut, and axe finds nothing serious."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from importlib import resources
+from typing import Any, Final, Literal
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page
+
+from tests.extras.console.browser.kit import (
+    HEIGHT,
+    HOLDER_PAGES,
+    NARROW,
+    OPERATOR_PAGES,
+    WIDE,
+    Site,
+    go,
+    open_call,
+    read_title,
+)
+from tests.extras.console.browser.past import start_with_past
+from tests.extras.console.kit import HOLDER, OPERATOR, Console
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+AXE: Final = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+GRAVE: Final = {"serious", "critical"}
+RULES_OF_COLOUR: Final = ("color-contrast", "link-in-text-block")
+"""Rules whose result depends on the theme and not on the width. They take most of axe's time."""
+RUN_AXE: Final = """async (options) => {
+    const found = await axe.run({ resultTypes: ["violations"], preload: false, ...options });
+    return found.violations.map((one) =>
+        ({ id: one.id, impact: one.impact, nodes: one.nodes.map((node) => node.html.slice(0, 200)) }));
+}"""
+
+PHONE: Final = {"width": NARROW, "height": HEIGHT}
+WIDTHS: Final = (WIDE, 900, WIDE // 2, NARROW)
+"""Widths of a wide screen, of half of one, of one at 200 % zoom, and of a phone."""
+FIND_OUTSIDE: Final = """async () => {
+    for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
+    const { clientWidth, scrollWidth } = document.documentElement;
+    const faults = scrollWidth > clientWidth ? [`the page is ${scrollWidth} px wide`] : [];
+    for (const region of document.querySelectorAll(".scroll"))
+        if (region.checkVisibility() && region.scrollWidth > region.clientWidth) faults.push(`${region.ariaLabel} scrolls`);
+    for (const one of document.querySelectorAll("main *")) {
+        const { left, right, width } = one.getBoundingClientRect();
+        if (one.closest("pre, .unseen, svg, thead") || !width || !one.checkVisibility()) continue;
+        if (left < 0 || right > clientWidth) faults.push(one.outerHTML.slice(0, 120));
+    }
+    return faults;
+}"""
+DROP_ALIKE: Final = """() => {
+    const seen = new Set();
+    for (const row of document.querySelectorAll("tbody tr")) {
+        const look = [row, ...row.querySelectorAll("*")]
+            .map((one) => [one.tagName, one.getAttribute("class"), ...one.getAttributeNames()].join(" ")).join();
+        if (seen.has(look)) row.remove();
+        seen.add(look);
+    }
+}"""
+"""Leaves one row of each look: axe takes as long for each of two hundred hours as for the first."""
+FIND_CARDS: Final = "() => [...document.querySelectorAll('.cards')].map((one) => one.ariaLabel)"
+
+WORDY: Final = "audit"
+"""The page whose log has a word of 80 characters here, from `reload_twice`."""
+
+Theme = Literal["light", "dark"]
+COLOURS: Final = {"runOnly": list(RULES_OF_COLOUR)}
+OTHERS: Final = {"rules": {rule: {"enabled": False} for rule in RULES_OF_COLOUR}}
+LOOKS: Final[dict[int, dict[Theme, dict[str, Any]]]] = {
+    WIDE: {"light": {}, "dark": COLOURS},
+    NARROW: {"light": OTHERS},
+}
+"""What axe looks at by width and theme: colours are the same at all widths."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
+    """A gateway with a past, whose file waits for a restart, and was refused at the last reload."""
+    async with start_with_past(tmp_path_factory.mktemp("past")) as console:
+        await reload_twice(console)
+        yield console
+
+
+async def reload_twice(console: Console) -> None:
+    process = console.process
+    assert process is not None
+    text = process.config.read_text()
+    for changed, said in (
+        (
+            text.replace(f"port = {console.port}", "port = 1"),
+            "a restart is needed for: server.port",
+        ),
+        (f"{text}\n[models.{'long' * 20}]\nprice = 1", "the reload is refused"),
+    ):
+        process.config.write_text(changed)
+        assert process.process is not None
+        process.process.send_signal(signal.SIGHUP)
+        await until(lambda: said in process.log, said)  # noqa: B023
+    process.config.write_text(text)
+
+
+async def find_grave(page: Page, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return axe's serious and critical findings, by all rules unless the options say otherwise."""
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE)
+    found: list[dict[str, Any]] = await page.evaluate(RUN_AXE, options)
+    return [one for one in found if one["impact"] in GRAVE]
+
+
+async def inspect(page: Page, path: str) -> dict[str, Any]:
+    """Return what is out of sight at any width, and axe's findings, narrow and wide."""
+    faults: dict[str, Any] = {}
+    for width in WIDTHS:
+        await page.set_viewport_size({"width": width, "height": HEIGHT})
+        if found := await page.evaluate(FIND_OUTSIDE):
+            faults[f"{path} at {width} px"] = found
+        if width == WIDE and path != WORDY and (cards := await page.evaluate(FIND_CARDS)):
+            faults[f"{path}: cards on a wide screen"] = cards
+    await page.evaluate(DROP_ALIKE)
+    for width, looks in LOOKS.items():
+        await page.set_viewport_size({"width": width, "height": HEIGHT})
+        for theme, options in looks.items():
+            await page.emulate_media(color_scheme=theme)
+            await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done()))")
+            if grave := await find_grave(page, options):
+                faults[f"{path} at {width} px, {theme}"] = grave
+    await page.set_viewport_size({"width": WIDE, "height": HEIGHT})
+    titles = await page.locator("h1").all_inner_texts()
+    return faults if len(titles) == 1 else {**faults, f"{path} titles": titles}
+
+
+@pytest.mark.timeout(300)  # some thirty pages, each in six ways
+@pytest.mark.parametrize("who", [HOLDER, OPERATOR])
+async def test_nothing_is_cut_and_axe_finds_no_fault_on_any_page(site: Site, who: str) -> None:
+    """The holder's pages with data, and the operator's pages with and without data."""
+    pages = HOLDER_PAGES if who == HOLDER else {**OPERATOR_PAGES, "": "Overview", "keys": "Keys"}
+    page = await site.open("", who)
+    faults: dict[str, Any] = {}
+    for path, title in pages.items():
+        with site.witness.expecting(404):
+            await go(page, path)
+        assert await read_title(page) == title
+        faults |= await inspect(page, path)
+    await open_call(page)
+    faults |= await inspect(page, "a call")
+    assert faults == {}
+
+
+async def test_error_is_tied_to_its_field(site: Site) -> None:
+    """The summary on top has the focus; the field is marked invalid and names the reason."""
+    page = await site.open("keys?new=1", HOLDER)
+    dialog = page.get_by_role("dialog")
+    cap = dialog.get_by_label("Cap, USD")
+    await cap.fill("-1")
+    with site.witness.expecting(400):
+        await dialog.get_by_role("button", name="Create key").click()
+        await dialog.get_by_role("alert").wait_for()
+    summary = await dialog.get_by_role("alert").inner_text()
+    focused = await page.evaluate("document.activeElement.textContent")
+    assert focused == summary
+    assert await cap.get_attribute("aria-invalid") == "true"
+    described = (await cap.get_attribute("aria-describedby") or "").split()
+    texts = [await page.locator(f"#{one}").inner_text() for one in described]
+    assert summary in texts
+    await dialog.get_by_role("link").click()
+    assert await cap.evaluate("(field) => field === document.activeElement")
+
+
+async def test_chart_has_its_table(site: Site) -> None:
+    """The picture is one image with a conclusion; the table under it has its data."""
+    page = await site.open("usage", HOLDER)
+    chart = page.locator(".plot svg[role=img]")
+    await chart.wait_for()
+    name = await page.evaluate(
+        "(svg) => document.getElementById(svg.getAttribute('aria-labelledby')).textContent",
+        await chart.element_handle(),
+    )
+    assert name == (await page.locator("figcaption").inner_text()).split("\n")[0].strip()
+    hidden = await chart.evaluate(
+        "(svg) => [...svg.querySelectorAll('text')].every((one) => one.ariaHidden === 'true')"
+    )
+    assert hidden
+    assert await page.get_by_role("table", name="Usage by day").is_visible()
+
+
+async def test_a_script_in_the_page_does_not_run(site: Site) -> None:
+    """The policy of every page is strict, and the browser holds to it."""
+    page = await site.open("", OPERATOR)
+    await page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.ran = true";
+            document.head.append(script);
+        }"""
+    )
+    faults = site.witness.faults
+    await until(lambda: any("CSP: script-src-elem" in one for one in faults), "a violation")
+    assert await page.evaluate("window.ran") is None
+    faults.clear()
+
+
+async def test_cards_are_a_table_to_screen_readers(site: Site) -> None:
+    """A row's cells keep their heads, whose labels the cards show to the eye alone."""
+    page = await site.open("accounts", OPERATOR, viewport=PHONE)
+    table = page.get_by_role("table", name="Accounts")
+    assert await table.get_by_role("columnheader", name="Balance, USD").count() == 1
+    assert await table.get_by_role("row").get_by_role("rowheader", name="holder").count() == 1
+    assert 'cell "Balance' not in await table.aria_snapshot()

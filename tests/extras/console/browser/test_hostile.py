@@ -1,0 +1,191 @@
+"""Markup in names stays text; other sites change nothing; other accounts' ids are 404."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from playwright.async_api import Page
+
+from gateway.admin import keys
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.signin_records import TokenTerms
+from gateway.ledger.sql.books import Books
+from gateway.money import NANO
+from tests.extras.console.browser.kit import HOLDER_PAGES, OPERATOR_PAGES, Site, go
+from tests.extras.console.kit import API, HOLDER, OPERATOR, OTHER, Console, start_console
+from tests.support.rows import each_row
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+HOSTILE: Final = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "'-alert(1)-'",
+    "javascript:alert(1)",
+    "{{7*7}}${alert(1)}",
+    "</title><script>alert(1)</script>",
+    "../../%2e%2e/signin?next=//evil.example",
+    "&lt;b&gt;&amp;",
+)
+MODELS: Final = "\n".join(
+    f'[models.{json.dumps(name)}]\nroutes = ["demo/echo"]\nprice = "free"' for name in HOSTILE
+)
+
+
+def seed(books: Books) -> None:
+    for name in HOSTILE:
+        books.accounts.create(name, credit_nano=NANO, note=name)
+        keys.add_key(books, HOLDER, KeyTerms(name=name))
+        keys.add_key(books, name, KeyTerms(name=name))
+        keys.add_token(books, TokenTerms(name, "read"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def console(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
+    folder = tmp_path_factory.mktemp("hostile")
+    text = f"top_up_text = {json.dumps(HOSTILE[1])}"
+    async with start_console(folder, seed=seed, more=MODELS, billing=text) as console:
+        yield console
+
+
+async def assert_only_text(page: Page) -> None:
+    """Check that the names created no element and no active attribute."""
+    found = await page.evaluate(
+        """() => [...document.querySelectorAll("img, iframe, object, embed, base, svg[onload]"),
+            ...[...document.querySelectorAll("script")].filter((one) => !one.src),
+            ...[...document.querySelectorAll("*")].filter((one) =>
+                [...one.attributes].some(({ name, value }) =>
+                    name.startsWith("on")
+                        || (name !== "value" && /^\\s*javascript:/i.test(value)))),
+        ].map((one) => one.outerHTML)"""
+    )
+    assert found == []
+
+
+async def test_names_stay_text(site: Site) -> None:
+    """Checked on every page that shows names, and on the pages of the accounts themselves."""
+    page = await site.open("", HOLDER)
+    for path in HOLDER_PAGES:
+        with site.witness.expecting(404):
+            await go(page, path)
+        await assert_only_text(page)
+    await go(page, "keys")
+    shown = await page.locator("main").inner_text()
+    assert [name for name in HOSTILE if name not in shown] == []
+    await go(page, "models")
+    shown = await page.locator("main").inner_text()
+    assert [name for name in HOSTILE if name not in shown] == []
+    await go(page, "billing")
+    assert await page.locator(".words").first.inner_text() == HOSTILE[1]
+    operator = await site.open("accounts", OPERATOR)
+    for name in HOSTILE:
+        await go(operator, "accounts")
+        await operator.get_by_role("link", name=name, exact=True).click()
+        await operator.locator("h1").get_by_text(name, exact=True).wait_for()
+        assert await operator.title() == f"{name} · Gateway"
+        await assert_only_text(operator)
+    await operator.reload()
+    await operator.locator("h1").get_by_text(HOSTILE[-1], exact=True).wait_for()
+    for path in OPERATOR_PAGES:
+        with site.witness.expecting(404):
+            await go(operator, path)
+        await assert_only_text(operator)
+
+
+@each_row(
+    "next_",
+    [
+        *("//evil.example/", "https://evil.example", "/\\evil.example", "javascript:alert(1)"),
+        *("/console/../../evil", "/console//evil.example", "%2f%2fevil.example"),
+    ],
+)
+async def test_sign_in_leads_nowhere_else(site: Site, console: Console, next_: str) -> None:
+    token = console.make_link_token(OTHER)
+    page = await site.open(f"signin?next={next_}#token={token}", None)
+    await page.get_by_role("button", name="Sign in with this link").click()
+    await page.locator("#nav").wait_for()
+    assert page.url.startswith(f"{site.home}/console")
+
+
+ATTACKS: Final = (
+    ("/session", "{}"),
+    ("/accounts", '{"name": "theirs", "operator": true}'),
+    ("/accounts/1/credit", '{"amount": "1", "note": "x"}'),
+)
+"""Requests of each kind; tests/extras/console sends those of every route."""
+SEND_FORM: Final = """([url, body]) => {
+    const form = document.createElement("form");
+    const field = document.createElement("input");
+    Object.assign(form, { action: url, method: "POST", enctype: "text/plain" });
+    field.name = body.slice(0, -1) + ', "x": "';
+    field.value = '"}';
+    form.append(field);
+    document.body.append(form);
+    form.submit();
+}"""
+SEND_FETCH: Final = """([url, body]) => fetch(url, {
+    method: "POST", mode: "no-cors", credentials: "include", body,
+}).catch(() => null)"""
+
+
+@asynccontextmanager
+async def serve_other_site() -> AsyncIterator[str]:
+    """Serve another origin; `localhost` is also another site than the console's 127.0.0.1."""
+
+    async def show(request: web.Request) -> web.Response:
+        del request
+        return web.Response(text="<!doctype html><title>Other</title>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/", show)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    listener = web.TCPSite(runner, "127.0.0.1", 0)
+    await listener.start()
+    try:
+        yield f"http://localhost:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
+def read_state(console: Console) -> list[tuple[object, ...]]:
+    """Read what must not change: accounts with balances, keys, codes, sessions."""
+    with console.open_books() as books, books.reading() as connection:
+        return [
+            connection.execute(f"SELECT count(*), {what} FROM {table}").fetchone()
+            for table, what in (
+                ("accounts", "sum(balance_nano) + sum(suspended)"),
+                ("keys", "count(revoked_ms)"),
+                ("codes", "count(*)"),
+                ("sessions", "count(*)"),
+                ("entries", "max(id)"),
+            )
+        ]
+
+
+async def test_other_sites_change_nothing(site: Site, console: Console) -> None:
+    """Forms and fetches of another origin, with an operator signed in: all get 403."""
+    context = await site.enter(OPERATOR, watched=False)
+    before = read_state(console)
+    process = console.process
+    assert process is not None
+    refused = process.log.count("status=403")
+    async with serve_other_site() as other:
+        page = await context.new_page()
+        for path, body in ATTACKS:
+            await page.goto(other)
+            await page.evaluate(SEND_FETCH, [f"{site.home}{API}{path}", body])
+            await page.evaluate(SEND_FORM, [f"{site.home}{API}{path}", body])
+            await page.wait_for_url(f"**{API}{path}")
+            assert "This request came from another site" in await page.content()
+    wanted = refused + 2 * len(ATTACKS)
+    await until(lambda: process.log.count("status=403") == wanted, "every refusal in the log")
+    assert read_state(console) == before

@@ -1,0 +1,157 @@
+"""The senders of requests: tokens by role and route, and what a header can and cannot make believe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from gateway.admin import keys
+from gateway.extras.console.routes import Route
+from gateway.ledger.signin_records import TokenRole, TokenTerms
+from tests.extras.console.kit import API, HOLDER, OPERATOR, Console, execute, open_console
+from tests.extras.console.session import seed_passwords
+from tests.extras.console.test_dispatch import call, every_route
+from tests.support.rows import each_row
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HEADER: Final = "Remote-User"
+PROXY: Final = "127.0.0.2"
+SETTINGS: Final = f'trusted_proxies = ["{PROXY}"]\n[console]\nidentity_header = "{HEADER}"\n'
+ROLES: Final[tuple[TokenRole, ...]] = ("operator", "accounts", "read")
+
+
+# ---- tokens --------------------------------------------------------------------------------------
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Console]:
+    """A gateway that trusts a proxy, with a token of each role that has the role's name."""
+    async with open_console(
+        tmp_path_factory.mktemp("console"), server=SETTINGS, seed=seed_passwords
+    ) as console:
+        yield console
+
+
+@pytest.fixture(scope="module")
+def secrets(shared: Console) -> dict[TokenRole, str]:
+    with shared.open_books() as books:
+        return {role: keys.add_token(books, TokenTerms(role, role)).secret for role in ROLES}
+
+
+def bearing(secret: str, **more: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}", **more}
+
+
+@each_row("role", ROLES)
+@every_route
+async def test_a_token_may_do_what_its_role_may(
+    shared: Console, secrets: dict[TokenRole, str], route: Route, role: TokenRole
+) -> None:
+    reply = await call(shared, route, headers=bearing(secrets[role]))
+    if role in route.tokens:
+        assert reply.status in {200, 400, 404}
+    else:
+        assert reply.refusal == (403, "token_not_allowed", None)
+        assert f"role {role}" in reply.error["message"]
+
+
+async def test_two_tokens_are_two_callers(shared: Console, secrets: dict[TokenRole, str]) -> None:
+    two = [("Authorization", f"Bearer {secrets[role]}") for role in ("read", "accounts")]
+    async with shared.web.get(f"{shared.root_url}{API}/accounts", headers=two) as response:
+        assert (response.status, (await response.json())["error"]["code"]) == (400, "two_callers")
+
+
+async def test_a_token_makes_so_many_changes_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.extras.console.state.MAX_TOKEN_CHANGES", 2)
+    async with open_console(tmp_path) as console:
+        with console.open_books() as books:
+            made = [keys.add_token(books, TokenTerms(name, "operator")) for name in "ab"]
+        first, second = (bearing(one.secret) for one in made)
+        path = f"{API}/codes/void-batch"
+        for expected in (404, 404, 429):
+            reply = await console.post(path, {"batch": "none"}, as_=None, headers=first)
+            assert reply.status == expected
+        assert (await console.get(f"{API}/codes", as_=None, headers=first)).status == 200
+        assert (await console.post(path, {"batch": "x"}, as_=None, headers=second)).status == 404
+
+
+# ---- a proxy's word ------------------------------------------------------------------------------
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def behind(shared: Console) -> AsyncIterator[Console]:
+    """The same gateway, asked from the address of the proxy."""
+    connector = aiohttp.TCPConnector(local_addr=(PROXY, 0))
+    async with aiohttp.ClientSession(
+        connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+    ) as client:
+        yield replace(shared, web=client)
+
+
+async def who(console: Console, as_: str | None = None, **headers: str) -> str | int:
+    """Return the name of the account that the console takes the request for, or the status."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    reply = await console.get(f"{API}/session", as_=as_, headers=named)
+    name: str | int = reply.json["account"]["name"] if reply.status == 200 else reply.status
+    return name
+
+
+@each_row(
+    ("names", "refusal"),
+    [
+        *((names, "identity_invalid") for names in (
+            (HOLDER, HOLDER), (HOLDER, OPERATOR), ("", OPERATOR), ("x" * 101,), ("\udcff",),
+            (f"a\tb{HOLDER}",),
+        )),
+    ],
+)  # fmt: skip
+async def test_a_name_must_be_one_account_s(
+    behind: Console, names: tuple[str, ...], refusal: str
+) -> None:
+    lines = "".join(f"{HEADER}: {name}\r\n" for name in names)
+    head = f"GET {API}/session HTTP/1.1\r\nHost: localhost:{behind.port}\r\nConnection: close\r\n{lines}\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", behind.port, local_addr=(PROXY, 0))
+    writer.write(head.encode("utf-8", "surrogateescape"))
+    reply = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    assert f'"code":"{refusal}"'.encode() in reply
+
+
+@every_route
+async def test_roles_and_sites_are_judged_as_for_a_session(behind: Console, route: Route) -> None:
+    named = {HEADER: HOLDER}
+    reply = await call(behind, route, headers=named)
+    match route.role:
+        case "none":
+            assert reply.refusal == (409, "signed_in_by_proxy", None)
+        case "operator":
+            assert reply.refusal == (404, "not_found", None)
+        case "any":
+            assert reply.status in {200, 201, 204, 400, 404, 409}
+    if route.method != "GET":
+        reply = await call(behind, route, headers={**named, "Sec-Fetch-Site": "cross-site"})
+        assert reply.refusal == (403, "cross_site", None)
+
+
+@each_row("name", [HOLDER, OPERATOR])
+async def test_sessions_by_the_header_are_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whoever has many addresses fills no table; those that are signed in stay so."""
+    monkeypatch.setattr("gateway.extras.console.state.MAX_CHANGES", 2)
+    async with open_console(tmp_path, server=SETTINGS.replace(PROXY, "127.0.0.1")) as console:
+        for number, answer in ((1, name), (2, name), (3, 429), (1, name)):
+            forwarded = f"192.0.2.{number}"
+            assert await who(console, Remote_User=name, X_Forwarded_For=forwarded) == answer
+        assert execute(console, "SELECT count(*) FROM sessions") == [(2,)]

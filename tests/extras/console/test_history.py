@@ -1,0 +1,326 @@
+"""Entries and requests of the books in pages: each row appears once and in order while others are added.
+
+Pages stay quick with a long history. `python -m tests.long million` has a million requests.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gateway.admin import keys
+from gateway.ledger.call_records import CallFilter, CallView, Outcome
+from gateway.ledger.key_records import KeyTerms
+from gateway.ledger.records import EntryFilter, EntryKind, EntryView
+from gateway.ledger.sql import calls as call_book
+from gateway.ledger.sql import entries
+from gateway.ledger.sql.books import Books
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.times import DAY_MS, HOUR_MS
+from tests.extras.console.calls import NOON_MS, TODAY, Past, add_calls, check_plan, end_call
+from tests.ledger.kit import assert_sound
+from tests.long.million import Filled, History, count_steps, fill
+from tests.support.rows import each_row, told_together
+
+MODELS = ("demo/echo", "vendor/large", "vendor/small")
+OUTCOMES: tuple[Outcome, ...] = ("complete", "complete", "rejected", "upstream_error")
+
+
+@dataclass(frozen=True)
+class Place:
+    path: Path
+    books: SqliteBooks
+    own: int
+    """The id of the account under test."""
+    other: int
+    keys: tuple[str, ...]
+    other_key: str
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    path = tmp_path / "gateway.db"
+    with SqliteBooks(path, create=True) as books:
+        own = books.accounts.create("own", credit_nano=10**12)
+        other = books.accounts.create("other", credit_nano=10**12)
+        made = tuple(keys.add_key(books, "own", KeyTerms(name=f"key {n}")).key.id for n in range(3))
+        other_key = keys.add_key(books, "other").key.id
+        yield Place(path, books, own.id, other.id, made, other_key)
+    assert_sound(path)
+
+
+def walk_entries(
+    books: Books, account_id: int, kind: EntryKind | None, limit: int
+) -> list[EntryView]:
+    """Read all pages one after the other."""
+    found: list[EntryView] = []
+    below_id: int | None = None
+    while True:
+        run = books.entries.read_run(EntryFilter(account_id, kind), below_id, limit)
+        assert len(run.entries) <= limit
+        assert not found or not run.entries or run.entries[0].id < found[-1].id
+        found += run.entries
+        if run.next_id is None:
+            return found
+        below_id = run.next_id
+
+
+def walk_calls(books: Books, chosen: CallFilter, limit: int) -> list[CallView]:
+    found: list[CallView] = []
+    while True:
+        page = books.calls.read_page(chosen, found[-1].request_id if found else None, limit)
+        assert len(page) <= limit
+        assert not found or not page or page[0].request_id < found[-1].request_id
+        found += page
+        if len(page) < limit:
+            return found
+
+
+def move(books: Books) -> None:
+    """Add entries of every kind but charges."""
+    books.entries.credit("own", 5, note="a credit")
+    books.entries.correct("own", -3, note="a correction")
+    made = keys.make_codes(books, 7, 1)
+    keys.redeem(books, "own", made.codes[0])
+
+
+def scatter(place: Place, number: int, seed: int) -> list[Past]:
+    """Spread requests over four days: some pending, voided or free, some ending on a later day."""
+    randomness = random.Random(seed)
+    calls = []
+    for _ in range(number):
+        started_ms = NOON_MS - randomness.randrange(4 * DAY_MS)
+        length_ms = randomness.choice((0, 900, 20_000, HOUR_MS, 5 * HOUR_MS, 60 * HOUR_MS))
+        outcome: Outcome = randomness.choice(OUTCOMES)
+        past = Past(
+            key_id=randomness.choice(place.keys),
+            started_ms=started_ms,
+            ended_ms=started_ms + length_ms,
+            model=randomness.choice(MODELS),
+            cost_nano=randomness.choice((0, 77)),
+            outcome=outcome,
+            provider=randomness.choice(("demo", "demo", "fallback")),
+            status=200 if outcome == "complete" else randomness.choice((200, 400, 502)),
+        )
+        calls.append(replace(past, ended_ms=None) if randomness.random() < 0.05 else past)
+    return calls
+
+
+def test_every_entry_is_on_one_page_latest_first(place: Place) -> None:
+    for _ in range(3):
+        add_calls(place.path, place.own, [Past(place.keys[0], NOON_MS, NOON_MS + 5)] * 3)
+        add_calls(place.path, place.other, [Past(place.other_key, NOON_MS, NOON_MS + 5)])
+        move(place.books)
+    numbers: dict[EntryKind, int] = {"credit": 4, "code": 3, "correction": 3, "charge": 9}
+    for limit in (1, 2, 3, 7, 100):
+        everything = walk_entries(place.books, place.own, None, limit)
+        ids = {entry.id for entry in everything}
+        assert [entry.id for entry in everything] == sorted(ids, reverse=True)
+        assert len(everything) == 1 + 3 * 6 == place.books.entries.count(place.own)
+        assert {entry.account for entry in everything} == {"own"}
+        for kind, number in numbers.items():
+            of_kind = walk_entries(place.books, place.own, kind, limit)
+            assert of_kind == [entry for entry in everything if entry.kind == kind]
+            assert len(of_kind) == number == place.books.entries.count(place.own, kind)
+
+
+def test_entries_added_between_pages_move_nothing(place: Place) -> None:
+    for _ in range(4):
+        move(place.books)
+    before = walk_entries(place.books, place.own, None, 100)
+    seen: list[EntryView] = []
+    below_id: int | None = None
+    while True:
+        run = place.books.entries.read_run(EntryFilter(place.own), below_id, 2)
+        seen += run.entries
+        move(place.books)
+        below_id = run.next_id
+        if below_id is None:
+            break
+    assert seen == before
+
+
+FILTERS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "key": {"key_id": 0},
+    "model": {"model": MODELS[1]},
+    "key and model": {"key_id": 1, "model": MODELS[2]},
+    "a day": {"since_ms": (TODAY - 1) * DAY_MS, "until_ms": TODAY * DAY_MS},
+    "from": {"since_ms": (TODAY - 2) * DAY_MS},
+    "to": {"until_ms": (TODAY - 1) * DAY_MS},
+    "key and days": {"key_id": 2, "since_ms": (TODAY - 3) * DAY_MS, "until_ms": TODAY * DAY_MS},
+    "everything": {
+        "key_id": 0,
+        "model": MODELS[0],
+        "since_ms": (TODAY - 1) * DAY_MS,
+        "until_ms": (TODAY + 1) * DAY_MS,
+    },
+    "provider": {"provider": "fallback"},
+    "provider and model": {"provider": "fallback", "model": MODELS[0]},
+    "complete": {"outcome": "complete"},
+    "failed": {"outcome": "failed"},
+    "one outcome": {"outcome": "rejected"},
+    "pending": {"outcome": "pending"},
+    "status": {"status": 502},
+    "status 200": {"status": 200},
+    "failed with status 200": {"outcome": "failed", "status": 200},
+    "hours": {"since_ms": NOON_MS - 9 * HOUR_MS - 5, "until_ms": NOON_MS - HOUR_MS},
+    "key and hours": {"key_id": 1, "since_ms": NOON_MS - 30 * HOUR_MS - 5},
+    "all but time": {
+        "key_id": 0,
+        "model": MODELS[0],
+        "provider": "demo",
+        "outcome": "failed",
+        "status": 502,
+    },
+    "no day": {"since_ms": TODAY * DAY_MS, "until_ms": TODAY * DAY_MS},
+    "before all days": {"until_ms": -719_161 * DAY_MS},
+    "after all days": {"since_ms": 2_932_896 * DAY_MS},
+}
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_every_chosen_call_is_on_one_page_and_counted(place: Place, seed: int) -> None:
+    """Requests that took days are included: sums go by their end, lists by their start."""
+    made = scatter(place, 200, seed)
+    others = [
+        Past(place.other_key, NOON_MS, NOON_MS + 5),
+        *(Past(place.other_key, NOON_MS - n, NOON_MS, MODELS[0]) for n in range(9)),
+    ]
+    calls = dict(zip(add_calls(place.path, place.own, made), made, strict=True))
+    everybodys = calls | dict(zip(add_calls(place.path, place.other, others), others, strict=True))
+    with told_together() as row:
+        for name, filter_ in FILTERS.items():
+            values = dict(filter_)
+            if "key_id" in values:
+                values["key_id"] = place.keys[values["key_id"]]
+            for account, known in ((place.own, calls), (None, everybodys)):
+                with row(f"{name}, account {account}"):
+                    chosen = CallFilter(account, **values)
+                    wanted = [id_ for id_, past in known.items() if is_chosen(chosen, past)]
+                    assert wanted or name in {"no day", "before all days", "after all days"}
+                    for limit in (17, 1000):
+                        found = walk_calls(place.books, chosen, limit)
+                        assert [call.request_id for call in found] == sorted(wanted, reverse=True)
+                    assert place.books.calls.count(chosen) == len(wanted)
+
+
+def test_many_calls_are_counted_up_to_a_limit(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums tell how many calls an account has of a key, a model or some days, and nothing else."""
+    monkeypatch.setattr(call_book, "MAX_COUNTED", 3)
+    add_calls(place.path, place.own, [Past(place.keys[0], NOON_MS, NOON_MS + 5)] * 4)
+    for chosen, expected in (
+        (CallFilter(), None),
+        (CallFilter(place.own), 4),
+        (CallFilter(model="demo/echo"), None),
+        (CallFilter(place.own, model="demo/echo"), 4),
+        (CallFilter(key_id=place.keys[0], until_ms=(TODAY + 1) * DAY_MS), 4),
+        (CallFilter(outcome="complete"), None),
+        (CallFilter(provider="demo"), None),
+        (CallFilter(until_ms=NOON_MS + 1), None),
+        (CallFilter(until_ms=NOON_MS), 0),
+        (CallFilter(key_id="none"), 0),
+    ):
+        assert place.books.calls.count(chosen) == expected
+
+
+def is_chosen(chosen: CallFilter, past: Past) -> bool:
+    """Repeat what a filter means."""
+    at_ms = past.started_ms
+    outcome, status = ("pending", None) if past.ended_ms is None else (past.outcome, past.status)
+    has_failed = outcome not in {"pending", "complete"}
+    return (
+        chosen.key_id in {None, past.key_id}
+        and chosen.model in {None, past.model}
+        and chosen.provider in {None, past.provider}
+        and chosen.outcome in {None, outcome, "failed" if has_failed else None}
+        and chosen.status in {None, status}
+        and (chosen.since_ms is None or at_ms >= chosen.since_ms)
+        and (chosen.until_ms is None or at_ms < chosen.until_ms)
+    )
+
+
+@pytest.mark.parametrize("with_key", [False, True])
+def test_calls_that_come_in_between_pages_move_nothing(place: Place, *, with_key: bool) -> None:
+    key = place.keys[0]
+    made = [Past(key, NOON_MS - n * HOUR_MS, NOON_MS) for n in range(9)]
+    ids = add_calls(place.path, place.own, made)
+    chosen = CallFilter(place.own, key_id=key if with_key else None)
+    seen: list[str] = []
+    for n in range(9):
+        page = place.books.calls.read_page(chosen, seen[-1] if seen else None, 1)
+        seen += [call.request_id for call in page]
+        later_ms = NOON_MS + n * 1000 + 1
+        add_calls(place.path, place.own, [Past(key, later_ms, later_ms + 5)])
+    assert seen == ids
+
+
+def test_a_call_that_ends_between_pages_is_seen_once(place: Place) -> None:
+    """A request moves from the pending ones to the sums of a day."""
+    key = place.keys[0]
+    old = Past(key, NOON_MS - 2 * DAY_MS, None)
+    ids = add_calls(place.path, place.own, [Past(key, NOON_MS, NOON_MS + 5), old])
+    chosen = CallFilter(place.own, key_id=key)
+    first = place.books.calls.read_page(chosen, None, 1)
+    assert place.books.calls.count(chosen) == 2
+    end_call(place.path, place.own, ids[1], replace(old, ended_ms=NOON_MS + 9))
+    second = place.books.calls.read_page(chosen, first[0].request_id, 1)
+    assert [call.request_id for call in (*first, *second)] == ids
+    assert second[0].state == "posted"
+    assert place.books.calls.count(chosen) == 2
+    assert place.books.calls.read_page(chosen, ids[1], 1) == []
+
+
+def test_a_clock_that_was_set_back_hides_no_call(place: Place) -> None:
+    made = [Past(place.keys[0], NOON_MS, NOON_MS - 2 * DAY_MS)]
+    ids = add_calls(place.path, place.own, made)
+    for chosen in (
+        CallFilter(place.own, key_id=place.keys[0]),
+        CallFilter(place.own, since_ms=TODAY * DAY_MS, until_ms=(TODAY + 1) * DAY_MS),
+    ):
+        (call,) = place.books.calls.read_page(chosen, None, 10)
+        assert (call.request_id, call.total_ms) == (ids[0], 0)
+        assert place.books.calls.count(chosen) == 1
+
+
+STATEMENTS = {
+    "entry count": entries.COUNT,
+    **{f"run {kind}": sql for kind, sql in entries.RUNS.items()},
+}
+
+
+@each_row("name", STATEMENTS)
+def test_no_statement_scans_or_sorts(place: Place, name: str) -> None:
+    check_plan(place.path, STATEMENTS[name])
+
+
+# ---- a long history ------------------------------------------------------------------------------
+
+REQUESTS: Final = 200_000
+MAX_STEPS: Final = 600
+"""Limit in thousands of SQLite's steps; a look at every request takes more."""
+MAX_STEPS_OF_HOURS: Final = 2000
+"""Limit for a page made from 50,000 sums."""
+HOURS: Final = "usage, 31 days by hour"
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    path = tmp_path_factory.mktemp("million") / "gateway.db"
+    yield fill(path, History(requests=REQUESTS))
+    path.unlink()  # pytest keeps folders, and this one is large
+
+
+@pytest.mark.slow
+def test_every_page_is_read_in_few_steps(filled: Filled) -> None:
+    with filled.open_books() as books:
+        counts = count_steps(books, filled)
+    assert counts.pop(HOURS) <= MAX_STEPS_OF_HOURS
+    assert {page: count for page, count in counts.items() if count > MAX_STEPS} == {}

@@ -1,0 +1,110 @@
+"""Numbers of keys, budgets and calls that are bounded, and what a page may cost. `played/` has the rest."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.admin import keys
+from gateway.extras.console import usage
+from gateway.extras.console.keys import MAX_LIVE_KEYS
+from gateway.ledger.records import count_days_left
+from gateway.ledger.sql import accounts as account_book
+from gateway.ledger.sqlite.books import SqliteBooks
+from tests.extras.console.history import open_history, read_csv
+from tests.extras.console.kit import (
+    API,
+    HOLDER,
+    OPERATOR,
+    OTHER,
+    Console,
+    Reply,
+    make_database,
+    read_pages,
+)
+from tests.support.rows import each_row
+
+
+@pytest.fixture
+async def history(tmp_path: Path) -> AsyncIterator[Console]:
+    async with open_history(tmp_path) as console:
+        yield console
+
+
+async def test_slow_calls_are_looked_for_in_parts(
+    history: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No index knows how long calls took, so a page looks at so many and the next one at older ones."""
+    monkeypatch.setattr(usage, "SLOW_CALLS", 20)
+    chosen = "from=2020-01-01"
+    calls = await read_pages(history, f"{API}/activity?{chosen}&limit=200", "calls")
+    assert len(calls) > 40
+    for slow in ("sort=slowest", "slower_than=1"):
+        url = f"{API}/activity?{chosen}&{slow}"
+        found = await read_pages(history, url, "calls")
+        expected = [one for one in calls if "sort" in slow or one["total_ms"] > 1000]
+        assert {one["request_id"] for one in found} == {one["request_id"] for one in expected}
+        first = (await history.get(url)).json
+        assert (first["count"], first["looked_since"]) == (None, calls[19]["started"])
+        rows = read_csv(await history.get(f"{API}/activity.csv?{chosen}&{slow}"))
+        assert [row["request_id"] for row in rows] == [one["request_id"] for one in expected]
+    slowest = (await history.get(f"{API}/activity?{chosen}&sort=slowest&limit=2")).json["calls"]
+    assert slowest == sorted(calls[:20], key=lambda one: one["total_ms"])[:-3:-1]
+
+
+@each_row(
+    ("balance", "available", "spent", "days"),
+    [
+        (70, 70, 7, 70),
+        (70, 69, 7, 69),
+        (70, 6, 49, 0),
+        (70, 48, 49, 6),
+        (70, 70, 0, None),
+        (0, 0, 7, None),
+        (-5, -5, 7, None),
+        (5, -5, 7, 0),
+    ],
+)
+def test_days_left(balance: int, available: int, spent: int, days: int | None) -> None:
+    assert count_days_left(balance, available, spent) == days
+
+
+def test_a_page_of_accounts_scans_nothing_that_grows(tmp_path: Path) -> None:
+    """However many requests there are, each sum reads one account by its index."""
+    wanted: dict[str, str | int] = {"ids": "[1]", "today": 0, "now": 0}
+    with SqliteBooks(make_database(tmp_path)) as books, books.reading() as connection:
+        plan = connection.execute(
+            f"EXPLAIN QUERY PLAN {account_book._STANDINGS}", wanted
+        ).fetchall()
+    steps = [row[3] for row in plan]
+    assert any("SEARCH daily" in step for step in steps)
+    assert [step for step in steps if step.startswith("SCAN") and "json_each" not in step] == []
+
+
+async def test_keys_that_work_are_a_bounded_number(console: Console) -> None:
+    with console.open_books() as books, books.changing():
+        *_, last = [keys.add_key(books, HOLDER) for _ in range(MAX_LIVE_KEYS)]
+    path = f"{API}/keys"
+    assert (await console.post(path, {})).refusal == (409, "too_many_keys", None)
+    assert (await console.post(path, {}, as_=OPERATOR)).status == 201
+    await console.post(f"{path}/{last.key.id}/revoke")
+    assert (await console.post(path, {})).status == 201
+
+
+async def test_budgets_have_names_of_their_own_and_a_bounded_number(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.extras.console.keys.MAX_BUDGETS", 2)
+
+    async def add(as_: str = HOLDER, **changed: Any) -> Reply:
+        body = {"name": "team", "amount": "100", "period": "month", **changed}
+        return await console.post(f"{API}/budgets", body, as_=as_, key=str(changed))
+
+    await add()
+    assert (await add(amount="7")).refusal == (409, "name_taken", "name")
+    assert (await add(as_=OTHER)).status == 201
+    assert (await add(name="b")).status == 201
+    assert (await add(name="c")).refusal == (409, "too_many_budgets", None)

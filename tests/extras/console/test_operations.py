@@ -1,0 +1,382 @@
+"""Health, providers, refusals, audit and the log of events for operators; no secret is in them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from gateway.admin import backups
+from gateway.admin.fields import name_process
+from gateway.config.records import Reload
+from gateway.extras.console import signin
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import DatabaseUrl, LedgerError
+from gateway.ledger.sqlite.books import SqliteBooks
+from gateway.process import find_version
+from tests.extras.console.calls import Past, add_calls, end_call
+from tests.extras.console.kit import (
+    API,
+    HOLDER,
+    MODEL,
+    OPERATOR,
+    OTHER,
+    Console,
+    Reply,
+    execute,
+    make_database,
+    open_console,
+    read_cookie,
+)
+from tests.support.extras import need_extra
+from tests.support.waiting import until
+
+LONG_KEY: Final = "upstream-secret-0123456789-wxyz"
+SHORT_KEY: Final = "elevenchars"
+MORE: Final = f"""
+[providers.literal]
+dialect = "chat"
+base_url = "http://127.0.0.1:1/deep/v1"
+api_key = "{LONG_KEY}"
+max_concurrency = 7
+headers = {{ "x-extra" = "extra-secret-0123456789" }}
+[providers.short]
+dialect = "messages"
+base_url = "https://short.example.com:8443/v1"
+api_key = "{SHORT_KEY}"
+[models."literal/broken"]
+routes = ["literal/broken"]
+price = "free"
+"""
+STATE_FIELDS: Final = {"state", "state_text", "hour", "today", "last_failure"}
+LOAD_FIELDS: Final = STATE_FIELDS | {
+    "name", "on", "breaker", "breaker_seconds", "in_flight", "keys",
+}  # fmt: skip
+PROVIDER_FIELDS: Final = LOAD_FIELDS | {
+    "upstream_models", "dialect", "origin", "key_last4", "off_reason", "max_concurrency", "models",
+}  # fmt: skip
+
+
+@pytest.fixture
+async def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Console]:
+    """A gateway that writes its counts of calls and refusals at once."""
+    monkeypatch.setattr("gateway.ledger.serving.health.WRITE_SECONDS", 0.02)
+    async with open_console(tmp_path, more=MORE) as console:
+        yield console
+
+
+async def get(console: Console, path: str) -> Any:
+    reply = await console.get(path, as_=OPERATOR)
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+async def add_key(console: Console) -> str:
+    reply = await console.post(f"{API}/keys", {})
+    secret: str = reply.json["secret"]
+    return secret
+
+
+async def fail(console: Console, secret: str) -> str:
+    """Send a request to an unreachable provider and return its id."""
+    reply = await console.complete(secret, model="literal/broken")
+    assert reply.status == 503
+    return reply.headers["x-request-id"]
+
+
+async def wait_counted(console: Console, *, calls: int = 0, refusals: int = 0) -> None:
+    """Wait until so many calls to providers and refusals are written."""
+
+    def are_counted() -> bool:
+        with console.open_books() as books:
+            seen = books.observations.read_upstream()
+            refused = books.observations.read_refusals(None, 0)
+        counted = (sum(one.today.calls for one in seen), sum(one.count for one in refused))
+        return counted == (calls, refusals)
+
+    await until(are_counted, "the counts")
+
+
+# ---- providers and refusals ----------------------------------------------------------------------
+
+
+async def read_providers(console: Console) -> dict[str, Any]:
+    listed = await get(console, f"{API}/providers")
+    assert listed["count"] == len(listed["providers"])
+    return {one["name"]: one for one in listed["providers"]}
+
+
+async def test_providers_are_shown_without_their_secrets(console: Console) -> None:
+    providers = await read_providers(console)
+    assert [set(one) for one in providers.values()] == [PROVIDER_FIELDS] * 4
+    told = {
+        name: (one["dialect"], one["origin"], one["key_last4"], one["state"], one["off_reason"])
+        for name, one in providers.items()
+    }
+    unset = "the environment variable NO_SUCH_API_KEY is not set"
+    assert told == {
+        "demo": ("demo", None, [], "not_asked", None),
+        "vendor": ("chat", "https://api.example.com", [], "off", unset),
+        "literal": ("chat", "http://127.0.0.1:1", ["wxyz"], "not_asked", None),
+        "short": ("messages", "https://short.example.com:8443", [None], "not_asked", None),
+    }
+    assert [one["on"] for one in providers.values()] == [True, False, True, True]
+    assert providers["demo"]["models"] == ["demo/echo", "vendor/large"]
+    assert (providers["literal"]["max_concurrency"], providers["short"]["models"]) == (7, [])
+
+
+async def test_a_provider_whose_calls_all_fail_is_not_working(console: Console) -> None:
+    """And rests from the fifth failure on; a probe is told only while it is in flight."""
+    secret = await add_key(console)
+    assert (await console.complete(secret)).status == 200
+    failed = [await fail(console, secret) for _ in range(2)]
+    await wait_counted(console, calls=3)
+    providers = await read_providers(console)
+    demo, literal = providers["demo"], providers["literal"]
+    assert (demo["state"], demo["hour"]) == ("working", {"calls": 1, "failures": 0})
+    assert literal["state_text"] == "failing (2 of 2 in its latest ten minutes)"
+    assert (literal["breaker"], literal["breaker_seconds"]) == ("closed", 0)
+    (model,) = literal["upstream_models"]
+    assert (model["model"], model["state"]) == ("broken", "failing")
+    failure = model["last_failure"]
+    assert failure["request_id"] == failed[-1]
+    assert failure["reason"] == "connect: Connection refused"
+    assert failure["url"] == "http://127.0.0.1:1/deep/v1/chat/completions"
+    failed += [await fail(console, secret) for _ in range(3)]
+    literal = (await read_providers(console))["literal"]
+    assert (literal["state"], literal["breaker"]) == ("resting", "open")
+    assert 25 <= literal["breaker_seconds"] <= 30
+    assert literal["upstream_models"][0]["state"] == "resting"
+    shown = (await get(console, f"{API}/health"))["providers"]
+    assert [set(one) for one in shown] == [LOAD_FIELDS] * 4
+    assert [one["state"] for one in shown] == ["working", "off", "resting", "not_asked"]
+    assert console.gateway is not None
+    provider = console.gateway.routes.providers["literal"]
+    provider.enter("broken")
+    assert (await read_providers(console))["literal"]["state_text"] == "being tried"
+    provider.leave("broken", None)
+    await wait_counted(console, calls=6)
+    assert (await read_providers(console))["literal"]["state"] == "failing"
+    assert (await console.complete(secret, model="no/such")).status == 400
+    errors = (await get(console, f"{API}/health"))["errors"]
+    assert [one["request_id"] for one in errors] == failed[::-1], "callers' errors are not shown"
+    told = {(one["status"], one["code"], one["provider"]) for one in errors}
+    assert told == {(503, "upstream_unavailable", "literal")}
+
+
+async def test_refusals_are_shown_to_operators_and_to_their_holder(console: Console) -> None:
+    secret = await add_key(console)
+    replies = [await console.complete(secret, model="no/such") for _ in range(2)]
+    ids = [one.headers["x-request-id"] for one in replies]
+    await console.complete("sk-ru-" + "x" * 32)
+    await wait_counted(console, refusals=3)
+    listed = await get(console, f"{API}/refusals")
+    assert listed["count"] == 3
+    by_account = {one["account"]: one for one in listed["refusals"]}
+    assert set(by_account) == {HOLDER, None}
+    mine = by_account[HOLDER]
+    assert (mine["code"], mine["model"], mine["count"]) == ("model_not_found", "", 2)
+    assert mine["last_request_id"] == ids[1]
+    latest = listed["latest"]
+    # Ids of one millisecond are in no order.
+    assert {one["request_id"]: one["model"] for one in latest} == dict.fromkeys(ids, "no/such")
+    last = latest[0]
+    url = f"{API}/activity/{last['request_id']}"
+    assert await get(console, url) == (await console.get(url, as_=HOLDER)).json == last
+    assert (await console.get(url, as_=OTHER)).refusal == (404, "not_found", None)
+    chosen = await get(console, f"{API}/refusals?account={HOLDER}&period=today")
+    assert chosen["refusals"] == [mine]
+    nobody = await console.get(f"{API}/refusals?account=nobody", as_=OPERATOR)
+    assert nobody.refusal == (404, "not_found", None)
+    reply = await console.get(f"{API}/overview")
+    assert reply.json["refused_today"] == [
+        {name: mine[name] for name in ("code", "model", "count", "last")}
+    ]
+    assert (await get(console, f"{API}/overview"))["refused_today"] == [], "the operator's own"
+
+
+# ---- health --------------------------------------------------------------------------------------
+
+
+async def test_health_tells_what_happened(console: Console, tmp_path: Path) -> None:
+    """The last reload and backup, replies without usage, open holds."""
+    assert console.gateway is not None
+    console.gateway.last_reload = Reload(0, False, "a typo", ("server.port",))
+    for now_ms in (1, 3_600_000, 7_200_000):
+        console.gateway.missing_usages.note("vendor", MODEL, now_ms)
+    console.gateway.missing_usages.note("demo", MODEL, 7_200_001)
+    await add_key(console)
+    with console.open_books() as books:
+        backups.back_up(books, tmp_path / "copy.db")
+        key_id = books.keys.read_all(HOLDER)[0].id
+    account_id, pending = console.account_id(HOLDER), Past(key_id, 1, None)
+    (request_id,) = add_calls(console.database, account_id, [pending])
+    health = await get(console, f"{API}/health")
+    assert health["reload"] == {
+        "at": "1970-01-01T00:00:00.000Z", "ok": False, "words": "a typo",
+        "restart_for": ["server.port"],
+    }  # fmt: skip
+    assert health["missing_usage"] == [
+        {"provider": "demo", "model": MODEL, "replies": 1, "last": "1970-01-01T02:00:00.001Z"},
+        {"provider": "vendor", "model": MODEL, "replies": 3, "last": "1970-01-01T02:00:00.000Z"},
+    ]
+    (event,) = (await get(console, f"{API}/audit/log?search=backup"))["events"]
+    assert health["backup"] == event["at"]
+    assert (health["open_holds"], health["held_nano"]) == (1, 1000)
+    assert health["database_bytes"] == console.database.stat().st_size
+    assert isinstance(health["wal_bytes"], int)
+    assert health["startup_check"]["at"] == health["started"]
+    assert 0 <= health["uptime_seconds"] < 60
+    end_call(console.database, account_id, request_id, Past(key_id, 1, 2))
+
+
+async def test_nothing_is_read_or_changed_while_the_database_is_away(
+    console: Console, tmp_path: Path
+) -> None:
+    """It would go into a file that has no name, and be lost."""
+    aside = tmp_path / "aside"
+    path = f"{API}/accounts/{console.account_id(HOLDER)}"
+    body = {"amount": "7", "note": "paid"}
+    before = await get(console, path)
+    console.database.rename(aside)
+    for reply in (
+        await console.post(f"{path}/credit", body, as_=OPERATOR, key="once"),
+        await console.get(path, as_=OPERATOR),
+    ):
+        assert reply.refusal == (503, "unavailable", None)
+        assert "removed or replaced" in reply.error["message"]
+        assert str(tmp_path) not in reply.error["message"]
+    aside.rename(console.database)
+    assert await get(console, path) == before
+    reply = await console.post(f"{path}/credit", body, as_=OPERATOR, key="once")
+    assert reply.json["entry"]["balance_after"] == "107.00"
+
+
+@pytest.mark.slow
+@need_extra("postgres")
+async def test_operators_see_the_gateways(tmp_path: Path, postgres_url: str) -> None:
+    from gateway.extras.postgres.nodes import register
+    from gateway.extras.postgres.schema import open_session
+
+    mine = name_process(os.getpid())
+    with open_books(DatabaseUrl(postgres_url), create=True) as books:
+        books.accounts.create(OPERATOR, operator=True)
+        token = signin.make_signin_link(books, OPERATOR).token
+    async with open_console(tmp_path, more=f'[storage]\nurl = "{postgres_url}"') as console:
+        reply = await console.ask("POST", f"{API}/session/link", {"token": token})
+        console.cookies[OPERATOR] = read_cookie(reply)
+        health = await get(console, f"{API}/health")
+        assert health["node"] == mine
+        (node,) = health["nodes"]
+        assert (node["name"], node["version"]) == (mine, find_version())
+        assert node["since"] <= node["seen"]
+        with closing(open_session(postgres_url)) as session:
+            register(session)
+        assert len((await get(console, f"{API}/health"))["nodes"]) == 2
+        assert (await get(console, f"{API}/providers"))["node"] == mine
+
+
+# ---- audit ---------------------------------------------------------------------------------------
+
+
+async def test_audits_run_one_at_a_time_and_beside_all_else(console: Console) -> None:
+    """An audit that waits for the database delays neither the console nor callers."""
+    models = {"Authorization": f"Bearer {await add_key(console)}"}
+    await console.sign_in(OPERATOR)
+    replies: asyncio.Queue[Reply] = asyncio.Queue()
+
+    async def ask() -> None:
+        replies.put_nowait(await console.post(f"{API}/audit", as_=OPERATOR))
+
+    with console.open_books() as books:
+        books.entries.credit(HOLDER, 1, note="something new to prove")
+        async with asyncio.TaskGroup() as group:
+            with books.changing():  # so that the checkpoint cannot be written
+                for _ in range(3):
+                    group.create_task(ask())
+                refused = [await replies.get() for _ in range(2)]
+                assert {one.refusal for one in refused} == {(409, "audit_running", None)}
+                assert (await console.get(f"{API}/accounts", as_=OPERATOR)).status == 200
+                assert (await console.ask("GET", "/v1/models", headers=models)).status == 200
+            first = await replies.get()
+    assert (first.status, first.json["ok"]) == (200, True)
+    assert (await console.post(f"{API}/audit", as_=OPERATOR)).status == 200
+
+
+def test_a_statement_that_nobody_waits_for_is_given_up(tmp_path: Path) -> None:
+    """A statement of a cancelled request is interrupted; otherwise the process could not end."""
+    endless = """
+        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n
+    """
+    looks = iter([False, False, True])
+    with SqliteBooks(make_database(tmp_path)) as books:
+        books.give_up_when(lambda: next(looks))
+        with pytest.raises(LedgerError), books.reading() as connection:
+            connection.execute(endless).fetchall()
+
+
+# ---- the log -------------------------------------------------------------------------------------
+
+
+async def test_no_reply_tells_a_key_or_a_hash(console: Console) -> None:
+    """No reply to an operator contains a secret, after all actions that leave traces."""
+    secret = await add_key(console)
+    await fail(console, secret)
+    link = await console.post(f"{API}/accounts/1/signin-link", as_=OPERATOR)
+    token = link.json["url"].partition("=")[2]
+    await console.post(f"{API}/session/link", {"token": token}, as_=None)
+    new = {"new_password": "correct horse battery"}
+    assert (await console.post(f"{API}/settings/password", new)).status == 204
+    await console.post(f"{API}/audit", as_=OPERATOR)
+    kept = [
+        one
+        for columns in ("hash FROM passwords", "hex(digest) FROM keys", "hex(digest) FROM sessions")
+        for (one,) in execute(console, f"SELECT {columns}")
+    ]
+    assert len(kept) >= 4
+    secrets = [
+        LONG_KEY, SHORT_KEY, "extra-secret", secret, token, new["new_password"],
+        console.cookies[OPERATOR].partition("=")[2], *kept,
+    ]  # fmt: skip
+    for path in (
+        "accounts", "accounts/1", "accounts/1/entries", "accounts/by-name?name=holder", "models",
+        "providers", "health", "audit", "audit/log?limit=200", "session", "sessions", "keys",
+        "codes", "activity", "billing", "usage", "overview",
+    ):  # fmt: skip
+        body = (await console.get(f"{API}/{path}", as_=OPERATOR)).body.decode().casefold()
+        assert [one for one in secrets if one.casefold() in body] == [], path
+
+
+# ---- latency -------------------------------------------------------------------------------------
+
+
+async def test_latencies_are_told_by_provider_account_and_day(console: Console) -> None:
+    """Only complete replies count: a failure has no time."""
+    secret = await add_key(console)
+    for _ in range(2):
+        assert (await console.complete(secret)).status == 200
+    await fail(console, secret)
+    await wait_counted(console, calls=3)
+    told = await get(console, f"{API}/latency")
+    (row,) = told["rows"]
+    assert (row["provider"], row["hour"]["calls"], row["day"]["calls"]) == ("demo", 2, 2)
+    assert 0 < row["day"]["total_p50_ms"] <= row["day"]["total_p95_ms"]
+    assert row["hour"] == row["day"] == told["totals"]["day"]
+    by_account = await get(console, f"{API}/latency?by=account&account={HOLDER}")
+    assert [one["account"] for one in by_account["rows"]] == [HOLDER]
+    assert by_account["totals"] == told["totals"]
+    assert (await get(console, f"{API}/latency?by=account&account={OTHER}"))["rows"] == []
+    of_one = await console.get(f"{API}/latency?by=provider&account={HOLDER}", as_=OPERATOR)
+    assert of_one.refusal == (400, "invalid_field", "account")
+    past = await get(console, f"{API}/latency?day=2026-01-01")
+    nothing = {"calls": 0, **dict.fromkeys(list(row["day"])[1:])}
+    assert (past["day"], past["rows"][0]["day"]) == ("2026-01-01", nothing)
+    assert past["rows"][0]["hour"] == row["hour"]
+    overview = await get(console, f"{API}/gateway")
+    for period in overview["periods"].values():
+        assert period["latency"] == row["day"]

@@ -1,0 +1,285 @@
+"""The page's files as text, since there is no build step: forbidden things, sizes; and over HTTP."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from typing import Final
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp.plugin import AiohttpClient
+
+from gateway.api.front import Handler
+from gateway.cli.verbs import find_words, load_verbs, make_parser
+from gateway.extras.console import pages
+from gateway.extras.console.callers import API_HEADERS, SECURITY_HEADERS
+from gateway.extras.console.pages import FILES
+from tests import ROOT
+from tests.extras.console.kit import Console
+from tests.support.records import make_call
+from tests.support.rows import each_row
+
+TEXTS: Final = {name: file.body.decode() for name, file in FILES.items()}
+SCRIPTS: Final = {name: text for name, text in TEXTS.items() if name.endswith(".js")}
+INDEX: Final = TEXTS["index.html"]
+ALWAYS: Final = ("index.html", "style.css", "theme.js", "icon.svg", "app.js")
+"""Files that every page loads."""
+BY_NAME: Final = ("signin", "newkey", "people")
+"""The modules that a page loads once they are asked for."""
+DOWNLOADS: Final = frozenset({"grafana.json"})
+"""Files that people keep; the page Health links them."""
+MAX_BYTES: Final = 80_000
+MAX_PICTURE_BYTES: Final = 70_000
+MAX_PAGE_BYTES: Final = 30_000
+
+FORBIDDEN: Final = {
+    "markup from text": r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc",
+    "code from text": r"\beval\b|new Function|setTimeout\([\"'`]|javascript:",
+    "inline handlers": r"\son[a-z]+=|setAttribute\([\"'`]on",
+    "inline style": r"\sstyle=|[{,]\s*style:|\.style\b|<style|cssText",
+    "other hosts": r"https?://|[\"'(]//[a-z]",
+    "leftovers": r"console\.(?:log|debug)|debugger|TODO|FIXME",
+    "dialogs that block": r"\b(?:alert|confirm|prompt)\(",
+    "floats of money": r"parseFloat|toFixed\(9\)",
+}
+NAMESPACES: Final = re.compile(r"http://www\.w3\.org/2000/svg")
+IMPORT: Final = re.compile(r'^import \{ ([^}]+) \} from "\./([a-z]+\.js)";$', re.MULTILINE)
+EXPORT: Final = re.compile(r"^export (?:async )?(?:const|function|class) (\w+)", re.MULTILINE)
+DYNAMIC: Final = re.compile(r"import\(([^)]*)\)")
+FILE: Final = re.compile(r'file: "([a-z]+)"')
+PAGE: Final = re.compile(r'\["/console/[a-z]*", "[A-Z][a-z ]+", "([a-z]+)"\]')
+
+
+@each_row("what", FORBIDDEN)
+@each_row("name", sorted(TEXTS))
+def test_files_do_without(name: str, what: str) -> None:
+    """The content security policy blocks most of these; the test finds them before people do."""
+    assert re.findall(FORBIDDEN[what], NAMESPACES.sub("", TEXTS[name])) == []
+
+
+@each_row("name", sorted(SCRIPTS))
+def test_imports_resolve_and_are_used(name: str) -> None:
+    text = SCRIPTS[name]
+    rest = IMPORT.sub("", text)
+    assert not re.search(r"^\s*import\b(?!\()", rest, re.MULTILINE), "an import of another form"
+    for names, source in IMPORT.findall(text):
+        for one in names.split(", "):
+            assert one in EXPORT.findall(SCRIPTS[source]), f"{source} exports no {one}"
+            assert re.search(rf"\b{one}\b", rest), f"{one} is imported and not used"
+
+
+def test_every_export_is_imported() -> None:
+    pages = "accounts account overview keys usage billing activity call models settings codes costs tryit gateway books"
+    pages += " orders tokens providers refusals health audit signIn signOutElsewhere created askLink peopleOf"
+    imported = {
+        one
+        for text in SCRIPTS.values()
+        for names, _ in IMPORT.findall(text)
+        for one in names.split(", ")
+    }
+    exported = {one for text in SCRIPTS.values() for one in EXPORT.findall(text)}
+    assert exported - imported == {*pages.split()}
+
+
+def test_every_class_that_is_styled_exists() -> None:
+    selectors = re.sub(r"\{[^{}]*\}", "{}", TEXTS["style.css"])
+    code = "".join(text for name, text in TEXTS.items() if name != "style.css")
+    styled = set(re.findall(r"\.([a-z][a-z-]+)", selectors))
+    assert styled
+    assert [one for one in styled if not re.search(rf"(?<![\w-]){one}(?![\w-])", code)] == []
+
+
+class Page(HTMLParser):
+    """Parses the index into a list of tags."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs), f"<{tag}> names an attribute twice"
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_index_is_sound_html() -> None:
+    tags = Page(INDEX).tags
+    names = Counter(tag for tag, _ in tags)
+    attributes = [attrs for _, attrs in tags]
+    ids = Counter(attrs["id"] for attrs in attributes if "id" in attrs)
+    assert INDEX.startswith("<!doctype html>\n")
+    assert ("html", {"lang": "en"}) in tags
+    assert [names[one] for one in ("title", "main", "h1", "noscript")] == [1, 1, 1, 1]
+    assert set(ids.values()) == {1}
+    assert ("a", {"class": "skip", "href": "#main"}) in tags
+    assert "main" in ids
+    assert any(attrs.get("aria-live") == "polite" for attrs in attributes)
+    assert names["input"] == names["select"] == names["textarea"] == names["img"] == 0
+    wanted = [attrs.get("src") or attrs.get("href") for attrs in attributes]
+    files = {one for one in wanted if one and not one.startswith("#")}
+    assert {one.removeprefix("/console/static/") for one in files} <= FILES.keys()
+
+
+def test_each_input_is_made_with_a_label() -> None:
+    """One function makes inputs with a label; the few others name their label themselves."""
+    for name, text in SCRIPTS.items():
+        for line in text.splitlines():
+            if name != "form.js" and re.search(r'h\("(?:input|select|textarea)"', line):
+                assert re.search(r"\bid\b|aria-label|aria-hidden", line), f"{name}: {line}"
+
+
+def test_commands_that_pages_name_exist() -> None:
+    """Without scripts the console names them, and to whoever forgot a password."""
+    commands = re.findall(r"<code>(?:python -m gateway )?([a-z]+ [a-z]+|usage)\b", INDEX)
+    assert len(commands) >= 6
+    commands += re.findall(r'code\("gateway ([a-z -]+) NAME"\)', SCRIPTS["signin.js"])
+    assert commands[-1] == "account signin-link"
+    load_verbs(find_words())
+    for command in commands:
+        with pytest.raises(SystemExit) as end:
+            make_parser().parse_args([*command.split(), "--help"])
+        assert end.value.code == 0, command
+
+
+def test_readme_shows_a_small_picture() -> None:
+    name = "tests/extras/console/browser/overview.png"
+    assert f"]({name})" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert (ROOT / name).stat().st_size <= MAX_PICTURE_BYTES
+
+
+def load_with(name: str) -> set[str]:
+    """Return a module with everything it imports."""
+    found = {name}
+    for _, source in IMPORT.findall(SCRIPTS[name]):
+        found |= load_with(source)
+    return found
+
+
+def list_pages() -> list[str]:
+    text = SCRIPTS["app.js"]
+    return sorted({f"{name}.js" for name in (*PAGE.findall(text), *FILE.findall(text), *BY_NAME)})
+
+
+def test_pages_are_loaded_by_name() -> None:
+    assert DYNAMIC.findall(SCRIPTS["app.js"]) == ["`./${name}.js`"]
+    reached = set(ALWAYS).union(*map(load_with, ["app.js", *list_pages()]))
+    assert reached == set(FILES) - DOWNLOADS
+    assert all(f"/console/static/{name}" in SCRIPTS["operations.js"] for name in DOWNLOADS)
+
+
+@each_row("page", list_pages())
+def test_what_one_page_loads_is_small(page: str) -> None:
+    """The limit is for a page and its modules, as they travel; earlier pages fill the cache."""
+    files = set(ALWAYS) | load_with("app.js") | load_with(page)
+    assert sum(len(gzip.compress(FILES[name].body)) for name in files) <= MAX_PAGE_BYTES
+
+
+def test_all_pages_together_are_small_as_they_travel() -> None:
+    assert (
+        sum(len(gzip.compress(FILES[name].body)) for name in FILES.keys() - DOWNLOADS) <= MAX_BYTES
+    )
+    assert all(file.gzipped for file in FILES.values())
+
+
+# ---- over HTTP ----------------------------------------------------------------------------------
+
+Client = TestClient[web.Request, web.Application]
+
+PLAIN = {"Accept-Encoding": "identity"}
+
+
+@pytest.fixture
+async def client(aiohttp_client: AiohttpClient) -> Client:
+    app = web.Application()
+    handlers = {"/console": pages.redirect_home, "/console/static/{file}": pages.show_file}
+    handlers |= dict.fromkeys(pages.PATHS, pages.show_page)
+    for path, handler in {**handlers, "/console/{rest:.*}": pages.show_missing}.items():
+
+        async def show(http: web.Request, handler: Handler = handler) -> web.StreamResponse:
+            return await handler(http, make_call())
+
+        app.router.add_get(path, show)
+    return await aiohttp_client(app, auto_decompress=False)
+
+
+@each_row("path", pages.PATHS)
+async def test_each_page_is_the_same_file(client: Client, path: str) -> None:
+    reply = await client.get(re.sub(r"\{.*\}", "a%2Fb%20%7Bc%7D", path), headers=PLAIN)
+    assert reply.status == 200
+    assert await reply.read() == pages.FILES["index.html"].body
+    assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
+
+
+@each_row("path", ["/console/nowhere", "/console/accounts/a/b", "/console/Keys"])
+async def test_unknown_paths_are_404_with_the_page(client: Client, path: str) -> None:
+    reply = await client.get(path, headers=PLAIN | {"If-None-Match": "*"})
+    assert reply.status == 404
+    assert await reply.read() == pages.FILES["index.html"].body
+
+
+async def test_the_bare_address_leads_to_the_page(client: Client) -> None:
+    reply = await client.get("/console", allow_redirects=False)
+    assert (reply.status, reply.headers["Location"]) == (308, "/console/")
+
+
+async def test_a_browser_at_the_root_is_led_to_the_page(console: Console) -> None:
+    reply = await console.get("/", as_=None, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (reply.status, reply.headers["Location"]) == (303, "/console/")
+    for accept in ("*/*", "application/json"):
+        reply = await console.get("/", as_=None, headers={"Accept": accept})
+        assert (reply.status, reply.error["code"]) == (404, "unknown_url")
+
+
+@each_row("path", ["/console", "/console/", "/console/static/app.js", "/console/x"])
+async def test_every_reply_has_the_security_headers(client: Client, path: str) -> None:
+    reply = await client.get(path, allow_redirects=False)
+    assert SECURITY_HEADERS.items() <= reply.headers.items()
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed() -> None:
+    policy = SECURITY_HEADERS["Content-Security-Policy"]
+    for wanted in ("default-src 'none'", "frame-ancestors 'none'"):
+        assert wanted in policy
+    assert not [word for word in ("http", "unsafe") if word in policy]
+    assert API_HEADERS == {**SECURITY_HEADERS, "Cache-Control": "no-store"}
+
+
+@each_row("name", sorted(pages.FILES))
+async def test_each_file_is_served_plain_and_packed(client: Client, name: str) -> None:
+    """The plain and the gzipped file share an ETag, which avoids sending either again."""
+    path = f"/console/static/{name}"
+    plain = await client.get(path, headers=PLAIN)
+    packed = await client.get(path, headers={"Accept-Encoding": "br;q=1, GZIP;q=0.5"})
+    assert plain.headers["Content-Type"] == pages.TYPES[f".{name.split('.')[1]}"]
+    assert plain.headers["Cache-Control"] == "no-cache"
+    assert "Content-Encoding" not in plain.headers
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert plain.headers["Vary"] == packed.headers["Vary"] == "Accept-Encoding"
+    assert gzip.decompress(await packed.read()) == await plain.read()
+    etag = plain.headers["ETag"]
+    assert etag == packed.headers["ETag"]
+    known = await client.get(path, headers={"If-None-Match": f'"other", {etag}'})
+    assert (known.status, await known.read(), known.headers["ETag"]) == (304, b"", etag)
+    other = await client.get(path, headers={"If-None-Match": '"other"'})
+    assert other.status == 200
+
+
+@each_row("coding", ["gzip;q=0", "gzip ; q=0.000, br", "xgzip", "gzipped", ""])
+async def test_who_does_not_take_gzip_gets_none(client: Client, coding: str) -> None:
+    reply = await client.get("/console/", headers={"Accept-Encoding": coding})
+    assert "Content-Encoding" not in reply.headers
+
+
+@each_row(
+    "name",
+    ["..%2fpages.py", "%2e%2e%2fpages.py", "..%5cpages.py", "pages.py", "app.js%00", "APP.JS", "."],
+)
+async def test_nothing_but_the_files_is_served(client: Client, name: str) -> None:
+    """The path of a request is a key of a mapping and never reaches the disk."""
+    reply = await client.get(f"/console/static/{name}", headers=PLAIN)
+    assert reply.status == 404
+    assert await reply.read() == pages.FILES["index.html"].body

@@ -1,0 +1,273 @@
+"""State that requests share: the books' thread, password hashes, failures, lag; error replies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from gateway.extras.console.callers import make_session_cookie
+from gateway.extras.console.fields import (
+    ConsoleError,
+    explain,
+    invalid_field,
+    not_found,
+    not_signed_in,
+    unavailable,
+)
+from gateway.extras.console.routes import Answer, find_local
+from gateway.extras.console.state import (
+    AT_ONCE,
+    LOCK_WAIT_MS,
+    MAX_PENDING,
+    MIN_LOCK_WAIT_MS,
+    BooksThread,
+    ConsoleState,
+    PasswordHasher,
+    ProcessState,
+)
+from gateway.ledger.opening import open_books
+from gateway.ledger.records import Actor, LedgerError
+from gateway.ledger.sql.books import Books
+from gateway.tasks import spawn
+from tests.extras.console.handler_kit import make_post, open_books_thread
+from tests.extras.console.kit import Console
+from tests.support.rows import each_row
+
+ACTOR = Actor("alice", "192.0.2.1")
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    open_books(tmp_path / "gateway.db", create=True).close()
+    return tmp_path / "gateway.db"
+
+
+@pytest.fixture
+async def thread(path: Path) -> AsyncIterator[BooksThread]:
+    async with open_books_thread(path) as opened:
+        yield opened
+
+
+# ---- the books' thread ---------------------------------------------------------------------------
+
+
+async def test_functions_run_one_after_the_other_in_one_thread(thread: BooksThread) -> None:
+    order: list[str] = []
+    first_may_end = threading.Event()
+
+    def first(_: Books) -> int:
+        assert first_may_end.wait(60)
+        order.append("first")
+        return threading.get_ident()
+
+    def second(_: Books) -> int:
+        order.append("second")
+        return threading.get_ident()
+
+    start = asyncio.get_running_loop().create_task
+    running = [start(thread.run(ACTOR, one)) for one in (first, second)]
+    first_may_end.set()
+    ran_in = set(await asyncio.gather(*running))
+    assert order == ["first", "second"]
+    assert len(ran_in - {threading.get_ident()}) == len(ran_in) == 1
+
+
+async def test_what_a_function_raises_is_raised_here_and_the_thread_goes_on(
+    thread: BooksThread,
+) -> None:
+    def fail(_: Books) -> None:
+        raise LedgerError("disk")
+
+    with pytest.raises(LedgerError, match="disk"):
+        await thread.run(ACTOR, fail)
+    for actor in (ACTOR, Actor("bob", "192.0.2.2")):
+        assert await thread.run(actor, lambda books: books.actor) == actor
+
+
+async def test_the_books_know_who_is_signed_in(thread: BooksThread) -> None:
+    account = await thread.run(ACTOR, lambda books: books.accounts.create("alice"))
+    request = make_post(thread, account, "/", {}, b'{"name": "laptop"}')
+    signed_out = replace(request, caller=None)
+    assert await request.run(lambda books: books.actor) == Actor("alice", "127.0.0.1")
+    assert await signed_out.run(lambda books: books.actor) == Actor("nobody", "127.0.0.1")
+    shown = repr(
+        (
+            Answer({}, cookies=(make_session_cookie("gws_secret"),), kept={"x": "kept"}),
+            request.fields,
+        )
+    )
+    assert not [one for one in ("gws_secret", "kept", "laptop") if one in shown + repr(signed_out)]
+
+
+async def test_the_time_in_the_queue_counts_as_waiting_for_the_lock(
+    thread: BooksThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a queue of functions does not wait a second each."""
+    waits: list[int] = []
+    await thread.run(ACTOR, lambda books: setattr(books, "wait_for_others", waits.append))
+    now = iter([100.0, 100.25, 200.0, 260.0])
+    clock = SimpleNamespace(monotonic=lambda: next(now))
+    monkeypatch.setattr("gateway.extras.console.state.time", clock)
+    for _ in range(2):
+        await thread.run(ACTOR, lambda _: None)
+    assert waits == [LOCK_WAIT_MS - 250, MIN_LOCK_WAIT_MS]
+
+
+@contextlib.contextmanager
+def locked(console: Console) -> Iterator[None]:
+    """Hold the database's write lock, like another process in the middle of a change."""
+    with contextlib.closing(sqlite3.connect(console.database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+async def test_closing_waits_for_what_was_submitted(path: Path, tmp_path: Path) -> None:
+    thread = BooksThread(path)
+    running = asyncio.get_running_loop().create_task(thread.run(ACTOR, lambda _: "done"))
+    await asyncio.sleep(0)
+    await thread.close()
+    assert await running == "done"
+    await BooksThread(tmp_path / "unused.db").close()
+    assert not (tmp_path / "unused.db").exists()
+
+
+# ---- passwords -----------------------------------------------------------------------------------
+
+
+async def test_the_hasher_knows_passwords_and_nobodys() -> None:
+    hasher = PasswordHasher()
+    stored = await hasher.hash(PASSWORD)
+    assert await hasher.verify(PASSWORD, stored)
+    assert not await hasher.verify("another", stored)
+    assert not await hasher.verify(PASSWORD, None)
+
+
+async def test_two_at_once_and_a_queue_that_ends() -> None:
+    """Cancelled requests still count until their hash is done, as it still uses memory."""
+    running, most = 0, 0
+    lock, gate = threading.Lock(), threading.Event()
+
+    def work() -> str:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        gate.wait(10)
+        with lock:
+            running -= 1
+        return "done"
+
+    hasher = PasswordHasher()
+    start = asyncio.get_running_loop().create_task
+    tasks = [start(hasher._run(work)) for _ in range(MAX_PENDING)]
+    await asyncio.sleep(0)
+    assert hasher.is_busy
+    with pytest.raises(ConsoleError, match="Too many people"):
+        await hasher.hash("x")
+    for task in tasks[: MAX_PENDING // 2]:
+        task.cancel()
+    gate.set()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert results.count("done") == MAX_PENDING // 2
+    assert most == AT_ONCE
+    assert not hasher.is_busy
+
+
+async def test_the_loop_goes_on_while_passwords_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hash ends only once the loop did something else meanwhile."""
+    gate = threading.Event()
+    for work in ("hash_password", "verify_password"):
+        monkeypatch.setattr(f"gateway.extras.console.passwords.{work}", lambda *_: gate.wait(10))
+    hasher = PasswordHasher()
+    start = asyncio.get_running_loop().create_task
+    tasks = [start(hasher.hash("x")), start(hasher.verify("x", None))]
+    await asyncio.sleep(0)
+    gate.set()
+    assert await asyncio.gather(*tasks) == [True, True]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a priority of their own there")
+async def test_hashes_give_way_to_callers() -> None:
+    nice = await PasswordHasher()._run(
+        lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    )
+    assert nice == 10
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < 10
+
+
+# ---- the process, limits -------------------------------------------------------------------------
+
+
+async def test_a_loop_that_was_blocked_is_seen() -> None:
+    began = time.monotonic()
+    process = ProcessState(tick_seconds=0.05)
+    assert process.loop_lag_ms is None
+    running = spawn(process.measure_loop_lag(), name="lag")
+    await asyncio.sleep(0)
+    time.sleep(0.15)  # noqa: ASYNC251 - the fault that is looked for
+    async with asyncio.timeout(60):
+        while process.loop_lag_ms is None:  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(0.005)
+    running.cancel()
+    assert 80 <= process.loop_lag_ms <= (time.monotonic() - began) * 1000 - 50, "without the tick"
+
+
+def test_a_holder_may_make_600_changes_an_hour(tmp_path: Path) -> None:
+    changes = ConsoleState(BooksThread(tmp_path / "gateway.db")).changes
+    waits = [changes.take(1) for _ in range(601)]
+    assert waits[:600] == [0] * 600
+    assert 0 < waits[600] <= 3600
+
+
+def test_a_unix_socket_has_no_port() -> None:
+    for name, local in ((("192.0.2.1", 8080), ("192.0.2.1", 8080)), ("/run/x.sock", None)):
+        transport = Mock(get_extra_info=Mock(side_effect={"sockname": name}.get))
+        assert find_local(make_mocked_request("GET", "/", transport=transport)) == local
+
+
+# ---- error replies -------------------------------------------------------------------------------
+
+
+def test_an_error_has_the_members_it_knows() -> None:
+    assert not_found("key").describe("req_1")["error"] == {
+        "message": "There is no such key here.", "code": "not_found", "request_id": "req_1",
+    }  # fmt: skip
+    error = ConsoleError(429, "too_many_tries", "Wait.", "code", 7, {"left": 0})
+    assert error.describe("req_1")["error"] == {
+        "message": "Wait.", "code": "too_many_tries", "field": "code", "retry_after_seconds": 7,
+        "left": 0, "request_id": "req_1",
+    }  # fmt: skip
+
+
+@each_row(
+    ("error", "status", "code"),
+    [
+        (invalid_field("name", "Too long."), 400, "invalid_field"),
+        (not_signed_in(), 401, "not_signed_in"),
+        (not_found(), 404, "not_found"),
+        (explain("req_1", RuntimeError()), 500, "internal_error"),
+        (explain("req_1", LedgerError("disk")), 503, "unavailable"),
+        (unavailable("Try again."), 503, "unavailable"),
+    ],
+)
+def test_each_refusal_is_a_sentence_with_a_status(
+    error: ConsoleError, status: int, code: str
+) -> None:
+    assert (error.status, error.code) == (status, code)
+    assert error.message.endswith(".")
+    assert error.field == ("name" if status == 400 else None)
