@@ -87,7 +87,8 @@ class Extra:
     needs: Sequence[str] = ()
     """The extras that it imports."""
     tables: Mapping[str, Table] = field(default_factory=dict)
-    """Its tables in gateway.toml by name; `Config.find` returns the record of what was read."""
+    """Its tables in gateway.toml by name; `Config.find` returns the record of what was read. Behind a point
+    stands a table in another one, such as `billing.stripe`, which has a record only if the file has it."""
     words: Mapping[str, str] = field(default_factory=dict)
     """The first words of its verbs, and what they are for; "" for one that the core has. `extras/NAME/verbs.py`
     has the verbs."""

@@ -25,7 +25,7 @@ REASONED: Final = re.compile(r"\[[a-z-]+\]  ?# \w+.*")
 JSON_BORDERS: Final = """
     extras/audio/transcripts extras/completions/dialect extras/embeddings/demo
     extras/postgres/messages extras/postgres/session extras/price_lists/verbs extras/rerank/dialect
-    config/load config/models config/prices config/reader config/secrets config/settings
+    config/load config/models config/prices config/reader config/secrets
     extras/cards/stripe extras/console/routes
     dialects/first_choice dialects/pivot dialects/records
     dialects/chat/over_messages_request dialects/chat/state

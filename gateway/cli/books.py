@@ -23,7 +23,6 @@ from gateway.cli.command import Command
 from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, UNTIL, arg, choice, verb
 from gateway.ledger.call_records import sum_statement
 from gateway.ledger.key_records import KeyTerms, NewKey, Terms
-from gateway.ledger.order_records import OrderState
 from gateway.ledger.records import (
     AuditReport,
     DatabaseUrl,
@@ -233,25 +232,6 @@ def entries(
         return
     every = chain.from_iterable(_read_runs(books, chosen))
     command.show_latest("entry", [*islice(every, limit + 1)], views.LEDGER_ENTRY, limit)
-
-
-@verb(
-    "orders",
-    "orders --state made",
-    "orders --account alice --since 30d",
-    ACCOUNT,
-    choice("--state", get_args(OrderState), "only orders in this state"),
-    SINCE,
-    LIMIT,
-)
-def orders(
-    command: Command, account: str | None, state: OrderState | None, since: int | None, limit: int
-) -> None:
-    books = command.open_books()
-    if account is not None:
-        books.accounts.find_id(account)
-    found = books.orders.read_latest(account, state, limit + 1, since_ms=since or 0)
-    command.show_latest("order", found, views.SOLD_ORDER, limit)
 
 
 def _read_runs(books: Books, chosen: EntryFilter) -> Iterator[tuple[EntryView, ...]]:

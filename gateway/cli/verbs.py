@@ -24,7 +24,7 @@ Run = TypeVar("Run", bound=Callable[..., int | None])
 
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "accounts": ("account", "refund"),
-    "books": ("audit", "events", "entries", "orders", "statement", "backup"),
+    "books": ("audit", "events", "entries", "statement", "backup"),
     "calls": ("usage", "calls"),
     "check": ("check",),
     "keys": ("key", "budget", "code", "token"),
@@ -54,7 +54,6 @@ WORDS: Final[Mapping[str, str]] = {
     ),
     "events": "List who did what, apart from requests: the latest first.",
     "entries": "List the entries of all accounts or of one, the latest first.",
-    "orders": "List credit that is bought by card: the latest orders first.",
     "statement": (
         "Show a calendar month: each account's opening balance, what moved it, and its closing"
         " balance. Charges belong to the UTC day on which their request ended."

@@ -22,6 +22,7 @@ from gateway.config.reader import (
     read_table,
     show,
     suggest,
+    untyped,
 )
 from gateway.config.secrets import (
     COMMAND,
@@ -33,7 +34,7 @@ from gateway.config.secrets import (
     resolve_secret,
     split_command,
 )
-from gateway.config.settings import SETTINGS, read_cards
+from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy
 from gateway.dialects.records import DEMO
 from gateway.extension import find_databases, find_dialects, find_missing, find_tables
@@ -82,7 +83,6 @@ def _read_config(
             storage = _read_storage(file, raw, root["storage"], folder, look_up)
     if storage is None:
         root.pop("storage", None)
-    cards = _read_cards(file, root, look_up if read_keys else None, problems)
     extras = _finish_extras(file, root, look_up if read_keys else None, problems)
     problems.raise_all()
     assert storage is not None  # otherwise there was a problem
@@ -92,7 +92,7 @@ def _read_config(
         path=path,
         server=server,
         storage=storage,
-        billing=records.make_record(records.Billing, {**root["billing"], "stripe": cards}),
+        billing=records.make_record(records.Billing, root["billing"]),
         account_limits=records.Limits(
             0, 0, max(server.max_in_flight // 2, 1) if share is None else share
         ),
@@ -111,21 +111,10 @@ def _finish_extras(
     found = {}
     for name, table in find_tables().items():
         if name in root:
-            with problems.collect(name):
+            with problems.collect(name.partition(".")[0]):
                 read = ReadTable(Place(file, f"[{name}]"), root[name], root, look_up)
                 found[name] = records.make_record(table.find(), table.finish(read))
     return found
-
-
-def _read_cards(
-    file: str, root: Mapping[str, Mapping[str, Any]], look_up: LookUp | None, problems: Problems
-) -> records.Cards | None:
-    """Read [billing.stripe], if there is one."""
-    billing = root.get("billing", {})  # absent if it has errors
-    if billing.get("stripe") is not None:
-        with problems.collect("billing"):
-            return read_cards(file, billing["stripe"], billing["currency"], look_up)
-    return None
 
 
 def _skip(_: str) -> Found:
@@ -143,12 +132,34 @@ def _read_root(file: str, raw: Mapping[str, Any], problems: Problems) -> dict[st
             _check_root_name(file, name, value)
     # A misnamed table may be meant to hold the providers, without which each model looks wrong.
     root = {name: {} if problems else raw.get(name, {}) for name in _COLLECTIONS}
-    for name, settings in _list_sections().items():
+    sections = _list_sections()
+    for name in sections:
         table = raw.get(name, {})
-        if isinstance(table, dict):
+        if isinstance(table, dict) and "." not in name:
             with problems.collect(name):
-                root[name] = read_table(Place(file, f"[{name}]"), table, settings)
+                _read_section(file, name, table, sections, root)
     return root
+
+
+def _read_section(
+    file: str,
+    name: str,
+    raw: Mapping[str, object],
+    sections: Mapping[str, Mapping[str, Setting]],
+    root: dict[str, dict[str, Any]],
+) -> None:
+    """Read a fixed table into `root`, and the tables of extras that it has. Raises ConfigError."""
+    inner = {key: one for one in sections for key in [one.removeprefix(f"{name}.")] if key != one}
+    for key in raw.keys() - sections[name].keys() - inner.keys():
+        if needed := find_missing("tables", f"{name}.{key}"):
+            raise ConfigError(f"{file}: [{name}.{key}] {needed}")
+    settings = {**sections[name], **dict.fromkeys(inner, Setting(untyped, None))}
+    values = read_table(Place(file, f"[{name}]"), raw, settings)
+    found = {inner[key]: values.pop(key) for key in inner}
+    root[name] = values
+    for one, table in found.items():
+        if table is not None:
+            root[one] = read_table(Place(file, f"[{one}]"), table, sections[one])
 
 
 def _list_sections() -> dict[str, Mapping[str, Setting]]:
@@ -161,7 +172,8 @@ def _list_sections() -> dict[str, Mapping[str, Setting]]:
 
 def _check_root_name(file: str, name: str, value: object) -> None:
     """Refuse a name that the file cannot have at its top."""
-    known = dict.fromkeys((*_SECTIONS, *find_tables(), *_COLLECTIONS))
+    named = (*_SECTIONS, *find_tables(), *_COLLECTIONS)
+    known = dict.fromkeys(one for one in named if "." not in one)
     if name not in known:
         kind = "table" if isinstance(value, dict) else "key"
         shown = f"[{quote_key(name)}]" if kind == "table" else quote_key(name)

@@ -30,7 +30,6 @@ _MAX_MONTHS: Final = 1200
 
 _timeout = read.seconds()
 _credit = read.nano_units(_MAX_CREDIT)
-_payment = read.nano_units(1_000_000)  # Stripe takes less
 count = read.integer(0, _MAX_COUNT)
 token_count = read.integer(1, values.MAX_TOKENS)
 
@@ -83,29 +82,6 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
-class Cards:
-    """Payments by card at Stripe."""
-
-    secret_key: Annotated[
-        str,
-        Setting(secrets.secret, what="your account's secret key at Stripe: env:NAME or file:PATH"),
-    ] = field(repr=False)
-    webhook_secret: Annotated[
-        str,
-        Setting(
-            secrets.secret,
-            what="the signing secret of the endpoint /webhooks/stripe: env:NAME or file:PATH",
-        ),
-    ] = field(repr=False)
-    amounts_nano: Annotated[
-        tuple[int, ...], Setting(values.array(_payment, "[10, 25]"), [10, 25, 50, 100])
-    ]
-    minimum_nano: Annotated[int, Setting(_payment, None)]
-    maximum_nano: Annotated[int, Setting(_payment, None)]
-    base_url: Annotated[str, Setting(values.base_url, "https://api.stripe.com")]
-
-
-@dataclass(frozen=True, slots=True)
 class Billing:
     currency: Annotated[
         str, Setting(read.matching(r"[A-Za-z]{1,12}", "a word of 1 to 12 letters"), "USD")
@@ -116,8 +92,6 @@ class Billing:
     demo_credit_nano: Annotated[int | None, Setting(_credit, None)]
     low_balance_nano: Annotated[int | None, Setting(_credit, None)]
     top_up_text: Annotated[str | None, Setting(read.text, None)]
-    stripe: Annotated[Cards | None, Setting(read.untyped, None)] = None
-    """None: nobody pays by card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +236,7 @@ class Config:
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
     extras: Mapping[str, object] = field(default_factory=dict)
-    """The tables of extras as their records, by name."""
+    """The tables of extras as their records, by name; without those in another table that the file lacks."""
     literals: tuple[str, ...] = field(default=(), compare=False)
     """The settings whose secrets are written out in the file."""
 

@@ -157,11 +157,8 @@ def check_secret(secret: str, holder: str) -> str:
 
 def find_literals(raw: Mapping[str, Any]) -> list[str]:
     """Return the name of each setting whose secret is written out in the file, which was checked."""
-    stripe = raw.get("billing", {}).get("stripe", {})
     shown: list[tuple[str, object]] = [
-        ("[storage] url", _has_password(raw.get("storage", {}).get("url"))),
-        ("[billing.stripe] secret_key", is_literal(stripe.get("secret_key"))),
-        ("[billing.stripe] webhook_secret", is_literal(stripe.get("webhook_secret"))),
+        ("[storage] url", _has_password(raw.get("storage", {}).get("url")))
     ]
     for name, provider in raw.get("providers", {}).items():
         place, keys = f"[providers.{quote_key(name)}]", provider.get("api_key")
@@ -176,7 +173,10 @@ def find_literals(raw: Mapping[str, Any]) -> list[str]:
         ]
     found = [name for name, is_shown in shown if is_shown]
     for name, table in find_tables().items():
-        found += [f"[{name}] {key}" for key in table.find_literals(raw.get(name, {}))]
+        written: Mapping[str, Any] = raw
+        for key in name.split("."):
+            written = written.get(key, {})
+        found += [f"[{name}] {key}" for key in table.find_literals(written)]
     return found
 
 

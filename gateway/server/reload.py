@@ -135,13 +135,12 @@ MAX_NAMED: Final = 5
 
 FIXED: Final = (
     *("server.host", "server.port", "storage.path", "storage.url", "storage.retention_months"),
-    *("billing.currency", "billing.stripe"),
+    "billing.currency",
 )
 """The settings that cannot change while the gateway serves.
 
-The addresses and the database are open, and payments end at the account at which they began. The
-currency is the label of all that is stored as numbers: an amount must not change its meaning between
-two pages.
+The addresses and the database are open. The currency is the label of all that is stored as numbers: an
+amount must not change its meaning between two pages.
 """
 
 
@@ -157,9 +156,12 @@ def keep_fixed(running: Config, read: Config) -> tuple[Config, tuple[str, ...]]:
         if old != getattr(getattr(read, table), name):
             waiting.append(key)
             kept = replace(kept, **{table: replace(getattr(kept, table), **{name: old})})
-    fixed = {name: running.extras[name] for name, one in find_tables().items() if one.fixed}
-    waiting += [find_tables()[name].fixed for name in fixed if fixed[name] != read.extras[name]]
-    return replace(kept, extras={**read.extras, **fixed}), tuple(waiting)
+    fixed = {name: one.fixed for name, one in find_tables().items() if one.fixed}
+    old, new = running.extras, read.extras
+    waiting += [told for name, told in fixed.items() if old.get(name) != new.get(name)]
+    extras = {name: one for name, one in new.items() if name not in fixed}
+    extras |= {name: one for name, one in old.items() if name in fixed}
+    return replace(kept, extras=extras), tuple(waiting)
 
 
 def describe_changes(before: Config, after: Config) -> str:
@@ -171,7 +173,7 @@ def describe_changes(before: Config, after: Config) -> str:
     changes = [
         _compare("models", before.models, after.models),
         _compare("providers", before.providers, after.providers),
-        *(f"[{table}] changed" for table in old if old[table] != new[table]),
+        *(f"[{table}] changed" for table in old | new if old.get(table) != new.get(table)),
     ]
     told = "; ".join(filter(None, changes)) or "nothing changed"
     # Also providers that were off before: whoever has set a variable in a shell expects them to be on.

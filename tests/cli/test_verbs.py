@@ -38,7 +38,7 @@ def test_these_verbs_and_no_others_exist() -> None:
         "budget add", "budget list", "budget edit", "budget remove",
         "code make", "code list", "code void",
         "token add", "token list", "token revoke",
-        "entries", "orders", "statement", "usage", "calls", "receipt", "refund",
+        "entries", "statement", "usage", "calls", "receipt", "refund",
     ])  # fmt: skip
 
 

@@ -43,8 +43,12 @@ def write(value: object) -> object:
 
 def show(config: object, part: str, folder: Path) -> str:
     value: Any = config
-    for name in part.split("."):
+    names = part.split(".")
+    while names:
+        name = names.pop(0)
         if isinstance(value, Mapping):
+            while name not in value:
+                name = f"{name}.{names.pop(0)}"
             value = value[name]
         else:
             value = value[int(name)] if isinstance(value, tuple) else getattr(value, name)

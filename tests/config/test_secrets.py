@@ -12,8 +12,10 @@ import pytest
 
 from gateway.config.load import load_config
 from gateway.config.reader import HIDDEN, ConfigError
+from gateway.config.records import find_settings
 from gateway.config.secrets import warn_of_literals
 from gateway.config.settings import SETTINGS
+from gateway.extension import find_tables
 from tests.support.cli import Cli, make_cli
 from tests.support.rows import each_row
 from tests.support.settings import OPENAI, load
@@ -42,7 +44,6 @@ TABLES: Final = {
     "server": "[server]\n{}",
     "storage": "[storage]\n{}",
     "billing": "[billing]\n{}",
-    "billing.stripe": "[billing.stripe]\n{}",
     "limits": "[limits]\n{}",
     "providers.NAME": "[providers.vendor]\n{}",
     "models.ID": '[models."m"]\n{}',
@@ -55,8 +56,10 @@ def make_cases(secret: str) -> Iterator[str]:
     """Write each setting in each shape, then settings and tables that do not exist."""
     shapes = [shape.replace("{}", secret).replace("{{", "{").replace("}}", "}") for shape in SHAPES]
     shapes += [secret] if secret.isdecimal() else []
-    for table, heading in TABLES.items():
-        keys = [*SETTINGS[table], f'"{secret}"']
+    extras = {name: find_settings(one.find()) for name, one in find_tables().items()}
+    headings = TABLES | {name: f"[{name}]\n{{}}" for name in extras}
+    for table, heading in headings.items():
+        keys = [*{**SETTINGS, **extras}[table], f'"{secret}"']
         for key, shape in itertools.product(keys, shapes):
             yield heading.replace("{}", f"{key} = {shape}\n")
     yield f'["{secret}"]\nx = 1\n'

@@ -22,7 +22,6 @@ from typing import Final
 import stripe as sdk
 
 from gateway.api.front import choose_caller, clean_path, explain_path
-from gateway.config.records import Cards
 from gateway.dialects.base import Caller, EventUpstream
 from gateway.dialects.chat.state import open_seals, seal, split_id
 from gateway.dialects.exchanges import Exchange
@@ -31,6 +30,7 @@ from gateway.dialects.wire import jsonbytes
 from gateway.errors import GatewayError
 from gateway.extras.audio.forms import FormReader
 from gateway.extras.cards.cashier import BadMessage, BadSignature
+from gateway.extras.cards.settings import Cards
 from gateway.extras.cards.stripe import READERS, Stripe
 from gateway.ledger.records import Refused
 from gateway.upstream.http1 import BadResponse

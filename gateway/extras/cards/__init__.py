@@ -4,6 +4,8 @@ Without it [billing.stripe] is refused, the console sells nothing, and orders of
 looked up; what was credited stays.
 
     webhook   the address at which the provider tells what was paid; starts all of it
+    settings  the table [billing.stripe] of gateway.toml; the smallest amounts of currencies
+    verbs     `orders`
     stripe    the only provider, by Stripe's package
     cashier   the seam: what a provider of payment pages has to offer, and its errors; opens the pages,
               brings orders to what the provider says, looks open orders up
@@ -16,21 +18,55 @@ twice, in any order or never, and `ledger.sql.orders` makes the same of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.extension import Extra, Started
+from gateway.extension import Extra, Started, Table
 
 if TYPE_CHECKING:
     from gateway.api.state import Gateway
+    from gateway.config.secrets import ReadTable
+
+
+def _find_settings() -> type:
+    from gateway.extras.cards.settings import Cards
+
+    return Cards
+
+
+def _finish(table: ReadTable) -> Mapping[str, object]:
+    from gateway.extras.cards.settings import finish
+
+    return finish(table)
+
+
+def _find_literals(table: Mapping[str, object]) -> Iterable[str]:
+    from gateway.extras.cards.settings import find_literals
+
+    return find_literals(table)
 
 
 def _start(gateway: Gateway) -> Started:
-    cards = gateway.config.billing.stripe
-    if cards is None:
+    from gateway.extras.cards.settings import TABLE, Cards
+
+    cards = gateway.config.extras.get(TABLE)
+    if not isinstance(cards, Cards):
         return Started()
     from gateway.extras.cards.webhook import start  # with Stripe's package, which most do without
 
     return start(gateway, cards)
 
 
-EXTRA = Extra(needs=("console",), start=_start)
+EXTRA = Extra(
+    needs=("console",),
+    tables={
+        "billing.stripe": Table(
+            _find_settings,
+            fixed="billing.stripe",  # payments end at the account at which they began
+            finish=_finish,
+            find_literals=_find_literals,
+        )
+    },
+    words={"orders": "List credit that is bought by card: the latest orders first."},
+    start=_start,
+)

@@ -16,14 +16,13 @@ from typing import Any, Final, Literal
 import orjson
 import stripe
 
-from gateway.config.records import Cards
-from gateway.config.settings import find_minor_nano
 from gateway.extras.cards.cashier import (
     BadMessage,
     BadSignature,
     ProviderRefused,
     ProviderUnavailable,
 )
+from gateway.extras.cards.settings import Cards, find_minor_nano
 from gateway.ledger.checks import MAX_MOMENT_MS
 from gateway.ledger.order_records import Fee, OrderView, PageState, Payment, Reversal
 from gateway.money import MAX_AMOUNT_NANO

@@ -19,8 +19,6 @@ from aiohttp import hdrs, web
 from gateway.api.front import make_front
 from gateway.api.keys import note_known
 from gateway.api.state import Call, Gateway
-from gateway.config.records import Cards
-from gateway.config.settings import find_problem
 from gateway.errors import RESTARTING, drop_frames
 from gateway.extension import Started
 from gateway.extras.cards.cashier import (
@@ -30,6 +28,7 @@ from gateway.extras.cards.cashier import (
     ProviderRefused,
     ProviderUnavailable,
 )
+from gateway.extras.cards.settings import Cards, find_problem
 from gateway.extras.cards.stripe import Stripe
 from gateway.extras.console import state
 from gateway.extras.console.dispatch import identify, read_bytes, refuse_method, render_error

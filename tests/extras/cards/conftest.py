@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gateway.config.records import Cards
 from gateway.extras.cards.cashier import Cashier
+from gateway.extras.cards.settings import Cards
 from gateway.extras.cards.stripe import Stripe
 from gateway.extras.console.state import BooksThread
 from gateway.ledger.order_records import OrderView

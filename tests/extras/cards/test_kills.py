@@ -11,8 +11,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gateway.config.records import Cards
 from gateway.extras.cards.cashier import Cashier
+from gateway.extras.cards.settings import Cards
 from gateway.extras.cards.stripe import Stripe
 from gateway.extras.console.state import BooksThread
 from gateway.ledger.opening import open_books

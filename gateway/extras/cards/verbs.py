@@ -1,0 +1,29 @@
+"""The verb `orders`."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from gateway.admin import views
+from gateway.cli.command import Command
+from gateway.cli.verbs import ACCOUNT, LIMIT, SINCE, choice, verb
+from gateway.ledger.order_records import OrderState
+
+
+@verb(
+    "orders",
+    "orders --state made",
+    "orders --account alice --since 30d",
+    ACCOUNT,
+    choice("--state", get_args(OrderState), "only orders in this state"),
+    SINCE,
+    LIMIT,
+)
+def orders(
+    command: Command, account: str | None, state: OrderState | None, since: int | None, limit: int
+) -> None:
+    books = command.open_books()
+    if account is not None:
+        books.accounts.find_id(account)
+    found = books.orders.read_latest(account, state, limit + 1, since_ms=since or 0)
+    command.show_latest("order", found, views.SOLD_ORDER, limit)
