@@ -48,18 +48,8 @@ def test_models_that_are_on_are_routed_by_the_providers_they_use(tmp_path: Path)
     routes.close()
 
 
-@each_row(
-    ("method", "path"),
-    [
-        ("POST", "/v1/chat/completions"),
-        ("GET", "/readyz"),
-        ("GET", "/console/"),
-        ("GET", "/console/api/session"),
-    ],
-)
-async def test_one_application_serves_the_api_and_the_console(
-    tmp_path: Path, method: str, path: str
-) -> None:
+@each_row(("method", "path"), [("POST", "/v1/chat/completions"), ("GET", "/readyz")])
+async def test_the_application_serves_the_api(tmp_path: Path, method: str, path: str) -> None:
     config = load(tmp_path, CONFIG)
     gateway = make_gateway(config, cast("Any", None))
     app = make_app(gateway)

@@ -25,7 +25,6 @@ from gateway.dialects.records import ReplyContext
 from gateway.errors import BodyTooLarge
 from gateway.usage import Expected, UsageLimits
 from tests.api.scene import check_nobody_waits, set_stage
-from tests.extras.console.kit import API, open_console
 from tests.support.chat import Used, check_messages_error
 from tests.support.config import EMBEDS, UPSTREAM_NAME, Kind, Places
 from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip
@@ -46,6 +45,7 @@ from tests.support.replies import (
 )
 from tests.support.rows import each_row
 from tests.support.seed import Caller
+from tests.support.served import open_served
 from tests.support.stage import Stage
 from tests.support.texts import text_completion, text_events
 from tests.support.upstream import Drip, ScriptedUpstream, Wait
@@ -176,11 +176,10 @@ async def test_no_comment_is_put_into_a_silence(
         f'[providers.voice]\ndialect = "chat"\nbase_url = "{places.urls["alpha"]}"\n'
         '[models."v"]\nkind = "audio"\nroutes = ["voice/v"]\nprice = { input = 1 }\n'
     )
-    async with open_console(tmp_path, server="comment_seconds = 0.1", more=more) as console:
-        made = await console.post(f"{API}/keys", {"name": "laptop"})
-        headers = {"Authorization": f"Bearer {made.json['secret']}"}
+    async with open_served(tmp_path, server="comment_seconds = 0.1", more=more) as served:
+        secret = await served.add_key()
         alpha.play([Drip((b"",) * 4, 0.1), CHUNKED, chunked(AUDIO) + LAST_CHUNK])
-        reply = await console.ask("POST", SPEECH_PATH, speak("v"), headers=headers)
+        reply = await served.post_json(secret, SPEECH_PATH, speak("v"))
     assert (reply.headers["Content-Type"], reply.body) == (MP3, AUDIO)
 
 

@@ -6,6 +6,7 @@ import functools
 import re
 import sqlite3
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -64,6 +65,22 @@ def query(path: Path, sql: str) -> list[tuple[object, ...]]:
         return connection.execute(sql).fetchall()
     finally:
         connection.close()
+
+
+def explain(path: Path, sql: str) -> list[str]:
+    """Return the query plan of a statement; all its parameters are unbound."""
+    values = dict.fromkeys(re.findall(r":(\w+)", sql))
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+    return [row[3] for row in rows]
+
+
+def check_plan(path: Path, sql: str, *, sorts: bool = False, scans: tuple[str, ...] = ()) -> None:
+    """Check that a statement scans no table but those named, and sorts only if it may."""
+    plan = explain(path, sql)
+    for table in {"requests", "entries", "daily", "hourly", "keys", "accounts"}.difference(scans):
+        assert not any(step.startswith(f"SCAN {table}") for step in plan), plan
+    assert sorts or not any("TEMP B-TREE" in step for step in plan), plan
 
 
 def assert_sound(path: Path) -> None:

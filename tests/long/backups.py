@@ -16,9 +16,9 @@ import aiohttp
 from gateway.admin import keys
 from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.opening import open_books
-from tests.extras.console.kit import CONFIG, MODEL
 from tests.long.million import ACCOUNT, History, fill
 from tests.support.process import GatewayProcess, free_port
+from tests.support.served import CONFIG, MODEL
 
 RATE: Final = 200
 """Requests per second, whether or not earlier ones have ended."""

@@ -47,7 +47,10 @@ from tests.support.seed import Seed, seed
 from tests.support.upstream import Drip, Exchange, Script, ScriptedUpstream
 from tests.support.waiting import until
 
-PLAYS: Final = Path(__file__).with_name("uncollected.txt")
+PLAYS: Final = (
+    Path(__file__).with_name("uncollected.txt"),
+    *sorted(ROOT.glob("tests/extras/*/uncollected.txt")),
+)
 PROVIDERS: Final = (CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER)
 
 
@@ -193,8 +196,8 @@ def post(path: str, body: object, key: str, **headers: str) -> bytes:
 
 
 def list_written(keys: Mapping[str, str]) -> Iterator[Play]:
-    """List the requests in `uncollected.txt`, sent with these keys."""
-    for line in PLAYS.read_text(encoding="utf-8").splitlines():
+    """List the requests in `uncollected.txt`, also those of extras, sent with these keys."""
+    for line in "".join(one.read_text(encoding="utf-8") for one in PLAYS).splitlines():
         if line and not line.startswith("#"):
             asked, _, said = line.partition(" < ")
             status, _, asked = asked.partition(" ")

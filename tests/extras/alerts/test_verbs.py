@@ -12,8 +12,8 @@ from gateway.ledger.alert_records import Alert
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.alerts.receiver import SECRET, Receiver, listen
 from tests.extras.alerts.test_watch import run_verb, write_alerts
-from tests.extras.console.kit import prepare
 from tests.support.rows import each_row
+from tests.support.served import prepare
 from tests.support.settings import load
 
 

@@ -30,9 +30,9 @@ from gateway.tasks import spawn
 from gateway.times import unix_ms
 from tests.extras.alerts.receiver import SECRET, Receiver, listen, verify
 from tests.extras.alerts.test_findings import Budget, Standing
-from tests.extras.console.kit import HOLDER, Console, open_console, prepare
 from tests.support.cli import Answer, run_here
 from tests.support.process import GatewayProcess, free_port
+from tests.support.served import HOLDER, Served, open_served, prepare
 from tests.support.settings import load
 from tests.support.stand_in import URL, stand_in
 from tests.support.waiting import until
@@ -54,13 +54,13 @@ async def watch(
     receiver: Receiver,
     more: str = "",
     seed: Callable[[SqliteBooks], object] | None = None,
-) -> AsyncIterator[Console]:
-    async with open_console(
+) -> AsyncIterator[Served]:
+    async with open_served(
         folder, billing="low_balance = 5", more=write_alerts(receiver, more), seed=seed
-    ) as console:
-        assert console.gateway is not None
-        chore = spawn(Watch(console.gateway, look_seconds=LOOK_SECONDS).run(), name="alerts")
-        yield console
+    ) as served:
+        assert served.gateway is not None
+        chore = spawn(Watch(served.gateway, look_seconds=LOOK_SECONDS).run(), name="alerts")
+        yield served
         chore.cancel()
     assert all(verify(SECRET, *one) for one in receiver.signatures)
 
@@ -75,8 +75,8 @@ async def arrive(receiver: Receiver, kind: str, count: int = 1) -> list[Any]:
 async def test_a_new_password_is_told_to_operator_and_holder_once(tmp_path: Path) -> None:
     """Also if the command line set it, and it is changed again before the next look."""
     with listen() as receiver, listen() as own:
-        async with watch(tmp_path, receiver) as console:
-            with console.open_books() as books:
+        async with watch(tmp_path, receiver) as served:
+            with served.open_books() as books:
                 account_id = books.accounts.find_id(HOLDER)
                 books.alerts.set_hook(account_id, Hook(own.url, "whsec_own", None))
                 books.signins.set_password(HOLDER, "hash")
@@ -85,15 +85,15 @@ async def test_a_new_password_is_told_to_operator_and_holder_once(tmp_path: Path
             assert {one["account"] for one in told} == {HOLDER}
             assert "was changed by cli" in told[0]["text"]
             await arrive(own, "password_changed", 2)
-            with console.open_books() as books:
+            with served.open_books() as books:
                 books.signins.set_password(HOLDER, "a third hash")
             await arrive(receiver, "password_changed", 3)
 
 
 async def test_a_low_balance_reaches_operator_and_holder_once(tmp_path: Path) -> None:
     with listen() as receiver, listen() as own:
-        async with watch(tmp_path, receiver) as console:
-            with console.open_books() as books:
+        async with watch(tmp_path, receiver) as served:
+            with served.open_books() as books:
                 account_id = books.accounts.find_id(HOLDER)
                 books.alerts.set_hook(account_id, Hook(own.url, "whsec_own", None))
                 books.entries.post(HOLDER, "correction", -96 * 10**9, note="spent")
@@ -101,18 +101,18 @@ async def test_a_low_balance_reaches_operator_and_holder_once(tmp_path: Path) ->
             (same,) = await arrive(own, "low_balance")
             assert told["text"] == "The balance of account 'holder' is 4.00 USD, below 5.00 USD."
             assert {told["account"], same["account"]} == {HOLDER}
-            with console.open_books() as books:
+            with served.open_books() as books:
                 books.entries.post(HOLDER, "credit", 96 * 10**9, note="")
-            await until(lambda: not count_conditions(console), "the end", seconds=SECONDS)
+            await until(lambda: not count_conditions(served), "the end", seconds=SECONDS)
             assert len(receiver.bodies) == 1
-            with console.open_books() as books:
+            with served.open_books() as books:
                 books.entries.post(HOLDER, "correction", -99 * 10**9, note="spent")
             await arrive(receiver, "low_balance", 2)
         assert all(verify("whsec_own", *one) for one in own.signatures)
 
 
-def count_conditions(console: Console) -> int:
-    with closing(sqlite3.connect(console.database)) as connection:
+def count_conditions(served: Served) -> int:
+    with closing(sqlite3.connect(served.database)) as connection:
         return int(connection.execute("SELECT count(*) FROM alert_conditions").fetchone()[0])
 
 
@@ -123,10 +123,10 @@ async def test_a_failing_provider_and_its_recovery_are_told(tmp_path: Path) -> N
         write_aside(books.connection, sums, unix_ms())
 
     with listen() as receiver:
-        async with watch(tmp_path, receiver, seed=lambda books: note(books, 3, 3, -1)) as console:
+        async with watch(tmp_path, receiver, seed=lambda books: note(books, 3, 3, -1)) as served:
             (told,) = await arrive(receiver, "provider_failing")
             assert (told["state"], told["subject"]) == ("raised", "demo")
-            with console.open_books() as books:
+            with served.open_books() as books:
                 note(books, 0, 9)
             _, again = await arrive(receiver, "provider_failing", 2)
             assert (again["state"], again["text"]) == ("ended", "Provider demo works again.")
@@ -134,10 +134,10 @@ async def test_a_failing_provider_and_its_recovery_are_told(tmp_path: Path) -> N
 
 async def test_an_old_backup_is_told_once_and_an_audit_mismatch(tmp_path: Path) -> None:
     with listen() as receiver:
-        async with watch(tmp_path, receiver, "backup_days = 1") as console:
+        async with watch(tmp_path, receiver, "backup_days = 1") as served:
             (told,) = await arrive(receiver, "old_backup")
             assert "No backup is known" in told["text"]
-            with closing(sqlite3.connect(console.database)) as connection, connection:
+            with closing(sqlite3.connect(served.database)) as connection, connection:
                 connection.execute(
                     "UPDATE accounts SET balance_nano = balance_nano + 1 WHERE id = 1"
                 )
@@ -145,7 +145,7 @@ async def test_an_old_backup_is_told_once_and_an_audit_mismatch(tmp_path: Path) 
             assert verb.code == 3, verb.err
             (told,) = await arrive(receiver, "audit_mismatch")
             assert "do not add up" in told["text"]
-            with closing(sqlite3.connect(console.database)) as connection, connection:
+            with closing(sqlite3.connect(served.database)) as connection, connection:
                 connection.execute(
                     "UPDATE accounts SET balance_nano = balance_nano - 1 WHERE id = 1"
                 )
@@ -159,8 +159,8 @@ def run_verb(folder: Path, *words: str) -> Answer:
 async def test_a_ledger_that_cannot_be_written_is_told_without_it(tmp_path: Path) -> None:
     """Its files are moved away, as by an operator's mistake, and come back."""
     with listen() as receiver:
-        async with watch(tmp_path, receiver) as console:
-            names = [console.database.name + end for end in ("", "-wal", "-shm")]
+        async with watch(tmp_path, receiver) as served:
+            names = [served.database.name + end for end in ("", "-wal", "-shm")]
             for name in names:
                 (tmp_path / name).rename(tmp_path / f"away-{name}")
             (told,) = await arrive(receiver, "ledger_unwritable")
@@ -174,15 +174,15 @@ async def test_a_ledger_that_cannot_be_written_is_told_without_it(tmp_path: Path
 async def test_a_reload_during_an_outage_changes_who_is_told(tmp_path: Path) -> None:
     """The first receiver refuses, so it would be tried again and again; the next one is told once."""
     with listen(*[500] * 9) as old, listen() as new:
-        async with open_console(tmp_path, more=write_alerts(old)) as console:
-            assert console.gateway is not None
-            gateway = console.gateway
+        async with open_served(tmp_path, more=write_alerts(old)) as served:
+            assert served.gateway is not None
+            gateway = served.gateway
             unwritable = SimpleNamespace(writable=False, clock=unix_ms)
-            served = cast("Gateway", SimpleNamespace(config=gateway.config, ledger=unwritable))
-            watching = Watch(served)
+            failing = cast("Gateway", SimpleNamespace(config=gateway.config, ledger=unwritable))
+            watching = Watch(failing)
             await watching.look()
             await arrive(old, "ledger_unwritable")
-            served.config = replace(
+            failing.config = replace(
                 gateway.config,
                 extras={"alerts": replace(gateway.config.find(Alerts), webhook=new.url)},
             )
@@ -191,7 +191,9 @@ async def test_a_reload_during_an_outage_changes_who_is_told(tmp_path: Path) -> 
             await arrive(new, "ledger_unwritable")
             assert watching._outage is not None
             await asyncio.wait_for(watching._outage, SECONDS)
-            served.config = replace(gateway.config, extras={"alerts": Alerts("", "", (), "off", 0)})
+            failing.config = replace(
+                gateway.config, extras={"alerts": Alerts("", "", (), "off", 0)}
+            )
             await watching.look()
             await asyncio.wait_for(watching._outage, SECONDS)
             assert (len(old.bodies), len(new.bodies)) == (1, 1)
@@ -240,10 +242,10 @@ async def test_budgets_are_judged_beside_the_event_loop(tmp_path: Path) -> None:
             threads.add(threading.get_ident())
             return super().show(now_ms)
 
-    async with open_console(tmp_path, more='[alerts]\ncommand = ["true"]\n') as console:
-        assert console.gateway is not None
-        budget = Noting(Standing(10), console.account_id(HOLDER))
-        await Watch(console.gateway, list_budgets=lambda: [budget]).look()
+    async with open_served(tmp_path, more='[alerts]\ncommand = ["true"]\n') as served:
+        assert served.gateway is not None
+        budget = Noting(Standing(10), served.account_id(HOLDER))
+        await Watch(served.gateway, list_budgets=lambda: [budget]).look()
     assert threads
     assert threading.get_ident() not in threads
 

@@ -22,13 +22,13 @@ from gateway.extras.audio.forms import MAX_PARTS
 from gateway.extras.audio.uploads import FREE_BYTES, MEMORY_BYTES, Disk, KeptFile
 from tests.api.language import BOUNDARY, END, SOUND, TRANSCRIPTIONS, make_form, make_part
 from tests.api.scene import Vitals
-from tests.extras.console.kit import API, Console, open_console, start_console
 from tests.support.chat import check_error
 from tests.support.client import Call, Reply, connect, request
 from tests.support.config import UPSTREAM_NAME
 from tests.support.pairs import Clients
 from tests.support.replies import error_reply, json_reply, sse_reply
 from tests.support.rows import each_row
+from tests.support.served import Served, open_served, start_served
 from tests.support.stage import Stage
 from tests.support.upstream import Exchange, Wait
 from tests.support.waiting import until
@@ -308,9 +308,9 @@ async def test_files_share_what_the_ledger_does_not_need(
 EAR: Final = '[models."ear"]\nkind = "audio"\nroutes = ["demo/ear"]\nprice = "free"\n'
 
 
-async def begin_upload(console: Console, secret: str, body: bytes, count: int) -> Call:
+async def begin_upload(served: Served, secret: str, body: bytes, count: int) -> Call:
     """Send a part of an upload."""
-    call = await Call.open(console.port)
+    call = await Call.open(served.port)
     head = {"Authorization": f"Bearer {secret}", "Content-Length": str(len(body))}
     head["Content-Type"] = f"multipart/form-data; boundary={BOUNDARY}"
     await call.send(request("POST", PATH, head))
@@ -328,16 +328,16 @@ async def end_uploads(calls: Sequence[Call], rest: bytes) -> None:
 async def test_an_account_has_half_of_the_room_on_disk(tmp_path: Path) -> None:
     """Two files of 5 MiB are on disk, and no third; of each a piece is in memory."""
     server = "max_body_mb = 8\nmax_bodies_mb = 4\nmax_uploads_mb = 21"
-    async with open_console(tmp_path, server=server, more=EAR) as console:
-        secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]
-        gateway, body = console.gateway, make_form("ear", bytes(5 << 20))
+    async with open_served(tmp_path, server=server, more=EAR) as served:
+        secret = await served.add_key()
+        gateway, body = served.gateway, make_form("ear", bytes(5 << 20))
         assert gateway is not None
-        calls = [await begin_upload(console, secret, body, len(body) - 1) for _ in range(2)]
         (disk,) = gateway.find_offers(Disk)
+        calls = [await begin_upload(served, secret, body, len(body) - 1) for _ in range(2)]
         both = 2 * (len(body) - 2 * MEMORY_BYTES)
         await until(lambda: disk.used_bytes > both, "both files to be counted")
         assert gateway.buffered_bytes < 3 * MEMORY_BYTES
-        late = await begin_upload(console, secret, body, len(body))
+        late = await begin_upload(served, secret, body, len(body))
         check_error(await late.read_all(), 429, "rate_limit_exceeded")
         await late.close()
         await end_uploads(calls, body[-1:])
@@ -347,12 +347,12 @@ async def test_an_account_has_half_of_the_room_on_disk(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_memory_stays_flat_under_large_uploads(tmp_path: Path) -> None:
     """Twenty files of 24 MiB take less than a twelfth of that in memory."""
-    async with start_console(tmp_path, more=EAR) as console:
-        assert console.process is not None
-        vitals = Vitals(console.process)
-        secret = (await console.post(f"{API}/keys", {"name": "laptop"})).json["secret"]
+    async with start_served(tmp_path, more=EAR) as served:
+        assert served.process is not None
+        vitals = Vitals(served.process)
+        secret = await served.add_key()
         body, before = make_form("ear", bytes(24 << 20)), vitals.rss_bytes
-        calls = [await begin_upload(console, secret, body, len(body) - 1) for _ in range(20)]
+        calls = [await begin_upload(served, secret, body, len(body) - 1) for _ in range(20)]
         grown = vitals.rss_bytes - before
         await end_uploads(calls, body[-1:])
     assert grown < 40 << 20, grown

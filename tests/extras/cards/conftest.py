@@ -15,7 +15,8 @@ from gateway.extras.cards.stripe import Stripe
 from gateway.extras.console.state import BooksThread
 from gateway.ledger.order_records import OrderView
 from tests.extras.cards.stripe_server import SECRET_KEY, WEBHOOK_SECRET, StripeServer, run_stripe
-from tests.extras.console.kit import API, CREDIT_NANO, HOLDER, Console, Reply, open_console
+from tests.extras.console.kit import API, Console, open_console
+from tests.support.served import CREDIT_NANO, HOLDER, Reply
 
 _keys = iter(range(10**9))
 

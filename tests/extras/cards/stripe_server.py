@@ -17,7 +17,8 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tests.extras.console.kit import Console, Reply
+from tests.extras.console.kit import Console
+from tests.support.served import Reply
 
 SECRET_KEY: Final = "sk_test_canary_0123456789"
 WEBHOOK_SECRET: Final = "whsec_canary_0123456789"

@@ -36,8 +36,9 @@ from tests.extras.cards.stripe_server import (
     sign,
     tell,
 )
-from tests.extras.console.kit import API, OPERATOR
+from tests.extras.console.kit import API
 from tests.support.rows import told_together
+from tests.support.served import OPERATOR
 
 COMPLETED: Final = "checkout.session.completed"
 EXAMPLES: Final = 300

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -76,22 +74,6 @@ def end_call(path: Path, account_id: int, request_id: str, past: Past) -> None:
         commit_requests(
             connection, [Item(item.hold, False, item.settlement)], NOON_MS, KnownValues()
         )
-
-
-def explain(path: Path, sql: str) -> list[str]:
-    """Return the query plan of a statement; all its parameters are unbound."""
-    values = dict.fromkeys(re.findall(r":(\w+)", sql))
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
-    return [row[3] for row in rows]
-
-
-def check_plan(path: Path, sql: str, *, sorts: bool = False, scans: tuple[str, ...] = ()) -> None:
-    """Check that a statement scans no table but those named, and sorts only if it may."""
-    plan = explain(path, sql)
-    for table in {"requests", "entries", "daily", "hourly", "keys", "accounts"}.difference(scans):
-        assert not any(step.startswith(f"SCAN {table}") for step in plan), plan
-    assert sorts or not any("TEMP B-TREE" in step for step in plan), plan
 
 
 def _make_item(account_id: int, request_id: str, past: Past) -> Item:

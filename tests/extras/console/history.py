@@ -15,7 +15,8 @@ from gateway.ledger.key_records import KeyTerms
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import HOUR_MS
 from tests.extras.console.calls import NOON_MS, Past, add_calls
-from tests.extras.console.kit import HOLDER, OTHER, Console, Reply, open_console
+from tests.extras.console.kit import Console, open_console
+from tests.support.served import HOLDER, OTHER, Reply
 
 NAMES: Final = (
     "=1+1",

@@ -12,7 +12,8 @@ from typing import Final
 import pytest
 
 from gateway.ledger.sql.books import Books
-from tests.extras.console.kit import API, HOLDER, OPERATOR, Console, Reply, execute, open_console
+from tests.extras.console.kit import API, Console, open_console
+from tests.support.served import HOLDER, OPERATOR, Reply
 
 PASSWORD: Final = "correct horse battery"
 LOG2_N: Final = 5
@@ -65,9 +66,7 @@ def use(reply: Reply) -> dict[str, str]:
 
 
 def read_events(console: Console) -> list[tuple[str, str, str | None]]:
-    return execute(
-        console, "SELECT actor, action, account FROM events WHERE action LIKE 'session%'"
-    )
+    return console.execute("SELECT actor, action, account FROM events WHERE action LIKE 'session%'")
 
 
 @pytest.fixture(name="console")

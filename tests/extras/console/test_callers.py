@@ -15,10 +15,11 @@ import pytest_asyncio
 from gateway.admin import keys
 from gateway.extras.console.routes import Route
 from gateway.ledger.signin_records import TokenRole, TokenTerms
-from tests.extras.console.kit import API, HOLDER, OPERATOR, Console, execute, open_console
+from tests.extras.console.kit import API, Console, open_console
 from tests.extras.console.session import seed_passwords
 from tests.extras.console.test_dispatch import call, every_route
 from tests.support.rows import each_row
+from tests.support.served import HOLDER, OPERATOR
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -154,4 +155,4 @@ async def test_sessions_by_the_header_are_changes(
         for number, answer in ((1, name), (2, name), (3, 429), (1, name)):
             forwarded = f"192.0.2.{number}"
             assert await who(console, Remote_User=name, X_Forwarded_For=forwarded) == answer
-        assert execute(console, "SELECT count(*) FROM sessions") == [(2,)]
+        assert console.execute("SELECT count(*) FROM sessions") == [(2,)]

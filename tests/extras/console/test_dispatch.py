@@ -20,8 +20,9 @@ from gateway.extras.console.callers import API_HEADERS
 from gateway.extras.console.routes import ROUTES, Route
 from gateway.ledger.signin_records import TokenRole
 from tests import ROOT
-from tests.extras.console.kit import API, HOLDER, OPERATOR, OTHER, Console, Reply, open_console
+from tests.extras.console.kit import API, Console, open_console
 from tests.support.rows import each_row, told_together
+from tests.support.served import HOLDER, OPERATOR, OTHER, Reply
 
 on_one_loop: Final = pytest.mark.asyncio(loop_scope="module")
 every_route: Final = each_row("route", ROUTES)

@@ -15,17 +15,7 @@ import pytest
 from gateway.extras.console import passwords, throttle
 from gateway.extras.console.throttle import SignInThrottle, Tries, find_device, make_cookie
 from tests import ROOT
-from tests.extras.console.kit import (
-    API,
-    HOLDER,
-    OPERATOR,
-    OTHER,
-    Console,
-    Reply,
-    execute,
-    open_console,
-    start_console,
-)
+from tests.extras.console.kit import API, Console, open_console, start_console
 from tests.extras.console.session import (
     LOG2_N,
     OUTDATED,
@@ -41,6 +31,7 @@ from tests.extras.console.session import (
     sign_in_by_link,
 )
 from tests.support.rows import each_row
+from tests.support.served import HOLDER, OPERATOR, OTHER, Reply
 from tests.support.waiting import until
 
 console = open_with_passwords
@@ -106,7 +97,7 @@ async def test_what_cannot_be_is_refused_without_work(
 @pytest.mark.slow
 async def test_the_sixth_try_waits_and_a_link_does_not(console: Console) -> None:
     """Known and unknown names are throttled alike, and nobody can lock out the owner."""
-    execute(console, SET_HASH, OUTDATED)
+    console.execute(SET_HASH, OUTDATED)
     for name in (HOLDER, "nobody"):
         replies = await asyncio.gather(*(sign_in(console, name, "wrong") for _ in range(7)))
         assert sorted(one.status for one in replies) == [401] * 5 + [429] * 2

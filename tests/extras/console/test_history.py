@@ -22,8 +22,8 @@ from gateway.ledger.sql import entries
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.times import DAY_MS, HOUR_MS
-from tests.extras.console.calls import NOON_MS, TODAY, Past, add_calls, check_plan, end_call
-from tests.ledger.kit import assert_sound
+from tests.extras.console.calls import NOON_MS, TODAY, Past, add_calls, end_call
+from tests.ledger.kit import assert_sound, check_plan
 from tests.long.million import Filled, History, count_steps, fill
 from tests.support.rows import each_row, told_together
 

@@ -15,17 +15,9 @@ from gateway.ledger.records import count_days_left
 from gateway.ledger.sql import accounts as account_book
 from gateway.ledger.sqlite.books import SqliteBooks
 from tests.extras.console.history import open_history, read_csv
-from tests.extras.console.kit import (
-    API,
-    HOLDER,
-    OPERATOR,
-    OTHER,
-    Console,
-    Reply,
-    make_database,
-    read_pages,
-)
+from tests.extras.console.kit import API, Console, read_pages
 from tests.support.rows import each_row
+from tests.support.served import HOLDER, OPERATOR, OTHER, Reply, make_database
 
 
 @pytest.fixture

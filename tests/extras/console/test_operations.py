@@ -20,20 +20,9 @@ from gateway.ledger.records import DatabaseUrl, LedgerError
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.process import find_version
 from tests.extras.console.calls import Past, add_calls, end_call
-from tests.extras.console.kit import (
-    API,
-    HOLDER,
-    MODEL,
-    OPERATOR,
-    OTHER,
-    Console,
-    Reply,
-    execute,
-    make_database,
-    open_console,
-    read_cookie,
-)
+from tests.extras.console.kit import API, Console, open_console, read_cookie
 from tests.support.extras import need_extra
+from tests.support.served import HOLDER, MODEL, OPERATOR, OTHER, Reply, make_database
 from tests.support.waiting import until
 
 LONG_KEY: Final = "upstream-secret-0123456789-wxyz"
@@ -336,7 +325,7 @@ async def test_no_reply_tells_a_key_or_a_hash(console: Console) -> None:
     kept = [
         one
         for columns in ("hash FROM passwords", "hex(digest) FROM keys", "hex(digest) FROM sessions")
-        for (one,) in execute(console, f"SELECT {columns}")
+        for (one,) in console.execute(f"SELECT {columns}")
     ]
     assert len(kept) >= 4
     secrets = [

@@ -44,19 +44,12 @@ from gateway.extras.console.fields import parse_moment_ms
 from gateway.extras.console.throttle import SignInThrottle, Tries
 from gateway.times import DAY_MS, unix_ms
 from tests.extras.console.calls import Past, add_calls
-from tests.extras.console.kit import (
-    API,
-    Console,
-    Reply,
-    execute,
-    open_console,
-    read_cookie,
-    read_pages,
-)
+from tests.extras.console.kit import API, Console, open_console, read_cookie, read_pages
 from tests.extras.console.session import seed_passwords
 from tests.ledger.player import BLOCK, play_session, read_sessions
 from tests.support.cli import run_here
 from tests.support.scribe import Scribe
+from tests.support.served import Reply
 
 PLAYED: Final = Path(__file__).with_name("played")
 SETTING: Final = re.compile(r"^> (\w+): ?(.*)$", re.MULTILINE)
@@ -162,7 +155,7 @@ async def answer_one(console: Console, command: str, fields: list[str]) -> str:
     word, _, rest = command.partition(" ")
     match word:
         case "sql":
-            rows = [" | ".join(map(show, row)) for row in execute(console, rest)]
+            rows = [" | ".join(map(show, row)) for row in console.execute(rest)]
             told = "\n".join(rows) or "nothing"
         case "past":
             add_past(console, *rest.split())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.extras.console.kit import API, HOLDER, OPERATOR, OTHER, Console, execute, start_console
+from tests.extras.console.kit import API, Console, start_console
 from tests.extras.console.session import (
     OUTDATED,
     PASSWORD,
@@ -21,14 +21,15 @@ from tests.extras.console.session import (
     use,
 )
 from tests.support.rows import each_row
+from tests.support.served import HOLDER, OPERATOR, OTHER
 
 console = open_with_passwords
 
 
 async def test_an_old_hash_is_renewed(console: Console) -> None:
-    execute(console, SET_HASH, OUTDATED)
+    console.execute(SET_HASH, OUTDATED)
     assert (await sign_in(console)).status == 200
-    ((stored,),) = execute(console, "SELECT hash FROM passwords WHERE account_id = 1")
+    ((stored,),) = console.execute("SELECT hash FROM passwords WHERE account_id = 1")
     assert stored.split("$")[:4] == STORED.split("$")[:4]
     assert (await sign_in(console)).status == 200
 

@@ -10,10 +10,10 @@ from typing import Final, cast
 
 from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal
 from gateway.upstream.rests import ProviderKey
-from tests.extras.console.kit import API, Console, open_console
 from tests.support import replies
 from tests.support.config import Places
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER, Provider
+from tests.support.served import Served, open_served
 from tests.support.upstream import Exchange, Script, ScriptedUpstream, Wait
 
 CLOUDS: Final[dict[str, tuple[Provider, str, str, str]]] = {
@@ -49,16 +49,16 @@ def write_clouds(url: str, names: Iterable[str] = CLOUDS) -> str:
 class Cloud:
     """The scripted provider, a gateway that uses it, and the key that counts."""
 
-    def __init__(self, console: Console, scripted: ScriptedUpstream, secret: str) -> None:
-        self.console, self.scripted, self.secret = console, scripted, secret
+    def __init__(self, served: Served, scripted: ScriptedUpstream, secret: str) -> None:
+        self.served, self.scripted, self.secret = served, scripted, secret
         self.valid, self.name = f"{TOKEN}first", "cloud"
         self.reply = replies.json_reply(replies.completion("Hello!", usage=replies.usage(10, 5)))
         scripted.always(self._answer)
 
     @property
     def key(self) -> ProviderKey:
-        assert self.console.gateway is not None
-        (key,) = self.console.gateway.routes.providers[self.name].keys
+        assert self.served.gateway is not None
+        (key,) = self.served.gateway.routes.providers[self.name].keys
         return key
 
     @property
@@ -69,11 +69,11 @@ class Cloud:
     def issue(self, end: str) -> None:
         """Let another key count from now on, and have the command print it; the last one is old."""
         self.valid = TOKEN + end
-        (self.console.folder / "token").write_text(self.valid)
+        (self.served.folder / "token").write_text(self.valid)
         cast("Renewal", self.key.renewing)._began -= EARLY_SECONDS
 
     async def complete(self, *, stream: bool = False) -> bytes:
-        reply = await self.console.complete(self.secret, model=f"m-{self.name}", stream=stream)
+        reply = await self.served.complete(self.secret, model=f"m-{self.name}", stream=stream)
         assert reply.status == 200
         return reply.body
 
@@ -96,6 +96,5 @@ async def open_cloud(
     folder: Path, scripted: ScriptedUpstream, places: Places, more: str = ""
 ) -> AsyncIterator[Cloud]:
     (folder / "token").write_text(f"{TOKEN}first")
-    async with open_console(folder, more=write_clouds(places.urls["alpha"]) + more) as console:
-        made = await console.post(f"{API}/keys", {"name": "laptop"})
-        yield Cloud(console, scripted, made.json["secret"])
+    async with open_served(folder, more=write_clouds(places.urls["alpha"]) + more) as served:
+        yield Cloud(served, scripted, await served.add_key())

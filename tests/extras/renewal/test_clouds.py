@@ -9,7 +9,6 @@ import pytest
 
 from gateway.api.state import make_routes
 from gateway.config.load import load_config
-from tests.extras.console.kit import API, HOLDER
 from tests.extras.renewal.kit import CLOUDS, Cloud, open_cloud, write_clouds
 from tests.support import messages, replies
 from tests.support.config import Places
@@ -34,13 +33,13 @@ async def test_a_key_that_ends_costs_no_request_and_no_stream(cloud: Cloud) -> N
     go_on.set()
     assert (await stream).endswith(replies.DONE)
     await cloud.complete()
-    charged = (await cloud.console.get(f"{API}/activity", as_=HOLDER)).json
-    assert charged["count"] == 4, "the request that went out twice is one"
+    charged = cloud.served.execute("SELECT count(*) FROM requests")
+    assert charged == [(4,)], "the request that went out twice is one"
 
 
 async def test_a_reload_keeps_a_good_key(cloud: Cloud) -> None:
     await cloud.complete()
-    gateway, token = cloud.console.gateway, cloud.console.folder / "token"
+    gateway, token = cloud.served.gateway, cloud.served.folder / "token"
     assert gateway is not None
     token.unlink()
     text, table = gateway.config.path.read_text(), '[models."m-cloud"]'
@@ -51,7 +50,7 @@ async def test_a_reload_keeps_a_good_key(cloud: Cloud) -> None:
         await cloud.complete()
     assert gateway.config.providers["cloud"].max_concurrency == 9
     assert cloud.key.problem == "", "nothing was run again"
-    (cloud.console.folder / "other").write_text(cloud.valid)
+    (cloud.served.folder / "other").write_text(cloud.valid)
     gateway.config.path.write_text(text.replace("cat token", "cat other"))
     config = load_config(gateway.config.path, {})
     gateway.reconfigure(config, make_routes(config, before=gateway.routes))
@@ -77,9 +76,9 @@ async def test_keys_end_at_the_paths_of_clouds(cloud: Cloud, name: str) -> None:
 
 async def test_google_counts_tokens_of_claude_at_a_path_without_the_model(cloud: Cloud) -> None:
     cloud.reply = replies.json_reply({"input_tokens": 2095})
-    headers = {"x-api-key": cloud.secret, "anthropic-version": "2023-06-01"}
+    headers = {"anthropic-version": "2023-06-01"}
     body = messages.ask("m-claude")
-    reply = await cloud.console.ask("POST", COUNT_TOKENS, body, headers=headers)
+    reply = await cloud.served.post_json(cloud.secret, COUNT_TOKENS, body, **headers)
     assert (reply.status, reply.json) == (200, {"input_tokens": 2095})
     last = cloud.scripted.last
     assert last.target == f"/v1{CLOUDS['claude'][2]}/models/count-tokens:rawPredict"

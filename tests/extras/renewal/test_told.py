@@ -13,9 +13,10 @@ from gateway.extras.renewal.keys import EARLY_SECONDS, Renewal
 from gateway.tasks import spawn
 from tests.extras.alerts.receiver import Receiver, listen
 from tests.extras.alerts.test_watch import arrive, write_alerts
-from tests.extras.console.kit import API, OPERATOR
+from tests.extras.console.kit import API, use_console
 from tests.extras.renewal.kit import Cloud, open_cloud
 from tests.support.config import Places
+from tests.support.served import OPERATOR
 from tests.support.upstream import ScriptedUpstream
 
 
@@ -36,10 +37,10 @@ async def cloud(
 async def test_a_renewal_that_fails_is_on_health_and_told_until_it_works(
     cloud: Cloud, receiver: Receiver
 ) -> None:
-    assert cloud.console.gateway is not None
-    chore = spawn(Watch(cloud.console.gateway, look_seconds=0.05).run(), name="alerts")
+    assert cloud.served.gateway is not None
+    chore = spawn(Watch(cloud.served.gateway, look_seconds=0.05).run(), name="alerts")
     await cloud.complete()
-    (cloud.console.folder / "token").unlink()
+    (cloud.served.folder / "token").unlink()
     await _hurry(cloud)
     (told,) = await arrive(receiver, "key_not_renewed")
     assert (told["state"], told["subject"]) == ("raised", "cloud")
@@ -52,15 +53,17 @@ async def test_a_renewal_that_fails_is_on_health_and_told_until_it_works(
     assert (told["state"], told["text"]) == ("ended", "The key of provider cloud is renewed again.")
     shown = await _read_health(cloud)
     assert (shown["problem"], shown["last4"]) == (None, "cond")
-    listed = (await cloud.console.get(f"{API}/providers", as_=OPERATOR)).json["providers"]
+    listed = (await use_console(cloud.served).get(f"{API}/providers", as_=OPERATOR)).json[
+        "providers"
+    ]
     assert [one["key_last4"] for one in listed if one["name"] == "cloud"] == [["cond"]]
     chore.cancel()
 
 
 async def test_the_end_of_what_was_not_told_is_not_told(cloud: Cloud) -> None:
     await cloud.complete()
-    assert cloud.console.gateway is not None
-    routes = cloud.console.gateway.routes
+    assert cloud.served.gateway is not None
+    routes = cloud.served.gateway.routes
     assert list(find_key_problems(routes, None, ())) == []
     cloud.key.note_failure("the command exited with 1", 5)
     (raised,) = find_key_problems(routes, "node", ())
@@ -79,7 +82,7 @@ async def _hurry(cloud: Cloud) -> None:
 
 
 async def _read_health(cloud: Cloud) -> dict[str, object]:
-    health = await cloud.console.get(f"{API}/health", as_=OPERATOR)
+    health = await use_console(cloud.served).get(f"{API}/health", as_=OPERATOR)
     (key,) = next(one["keys"] for one in health.json["providers"] if one["name"] == "cloud")
     assert isinstance(key, dict)
     return key

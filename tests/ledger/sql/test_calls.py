@@ -14,7 +14,7 @@ from gateway.ledger.sql.usage import CHARTS, ONE, USAGE, write_sums
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.ledger.sqlite.schema import connect
 from gateway.times import DAY_MS
-from tests.extras.console.calls import check_plan, explain
+from tests.ledger.kit import check_plan, explain
 from tests.support.rows import each_row
 
 STATEMENTS = {

@@ -27,7 +27,8 @@ from playwright.async_api import (
     async_playwright,
 )
 
-from tests.extras.console.kit import OPERATOR, Console
+from tests.extras.console.kit import Console
+from tests.support.served import OPERATOR
 
 PLACES: Final = ("/usr/bin/chromium", "chromium", "chromium-browser")
 TIMEOUT_MS: Final = 30_000

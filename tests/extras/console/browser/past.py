@@ -23,7 +23,8 @@ from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO, Tokens
 from tests.extras.console.calls import Past, add_calls
-from tests.extras.console.kit import HOLDER, OTHER, Console, start_console
+from tests.extras.console.kit import Console, start_console
+from tests.support.served import HOLDER, OTHER
 
 DAY_MS: Final = 86_400_000
 SEED: Final = 7

@@ -9,7 +9,8 @@ from playwright.async_api import Browser, Route
 
 from tests.extras.cards.stripe_server import run_stripe
 from tests.extras.console.browser.kit import Site, Witness
-from tests.extras.console.kit import HOLDER, OPERATOR, open_console
+from tests.extras.console.kit import open_console
+from tests.support.served import HOLDER, OPERATOR
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

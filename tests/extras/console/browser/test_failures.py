@@ -11,9 +11,10 @@ import pytest
 from playwright.async_api import Page, Route
 
 from tests.extras.console.browser.kit import Site, wait_for_title
-from tests.extras.console.kit import API, HOLDER, OPERATOR, Console
+from tests.extras.console.kit import API, Console
 from tests.support.process import GatewayProcess
 from tests.support.rows import each_row
+from tests.support.served import HOLDER, OPERATOR
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

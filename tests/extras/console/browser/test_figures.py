@@ -35,8 +35,9 @@ from tests.extras.console.browser.kit import (
 )
 from tests.extras.console.browser.past import find_path
 from tests.extras.console.calls import Past, add_calls
-from tests.extras.console.kit import API, HOLDER, MODEL, OPERATOR, OTHER, Console, start_console
+from tests.extras.console.kit import API, Console, start_console
 from tests.long.million import ACCOUNT, History, write_history
+from tests.support.served import HOLDER, MODEL, OPERATOR, OTHER
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

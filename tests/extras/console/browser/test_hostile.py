@@ -18,8 +18,9 @@ from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books import Books
 from gateway.money import NANO
 from tests.extras.console.browser.kit import HOLDER_PAGES, OPERATOR_PAGES, Site, go
-from tests.extras.console.kit import API, HOLDER, OPERATOR, OTHER, Console, start_console
+from tests.extras.console.kit import API, Console, start_console
 from tests.support.rows import each_row
+from tests.support.served import HOLDER, OPERATOR, OTHER
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]

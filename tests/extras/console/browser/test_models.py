@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 
 from tests.extras.console.browser.kit import HEIGHT, Site, go
-from tests.extras.console.kit import HOLDER, OPERATOR, Console, start_console
+from tests.extras.console.kit import Console, start_console
+from tests.support.served import HOLDER, OPERATOR
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -30,7 +30,8 @@ from tests.extras.console.browser.kit import (
     wait_for_title,
 )
 from tests.extras.console.browser.past import start_with_past
-from tests.extras.console.kit import HOLDER, OPERATOR, Console
+from tests.extras.console.kit import Console
+from tests.support.served import HOLDER, OPERATOR
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
