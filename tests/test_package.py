@@ -172,8 +172,6 @@ def test_an_extra_can_be_taken_away() -> None:
         imported = {"/".join(one.split("/")[:2]) for one in find_imports(ast.walk(parse(path)))}
         constants = (one.value for one in ast.walk(parse(path)) if isinstance(one, ast.Constant))
         named = {f"extras/{one}" for one in constants if isinstance(one, str)}
-        if name.startswith("console/"):  # it becomes an extra that needs these
-            others -= {"extras/alerts", "extras/operations"}
         assert not others & imported, name
         assert name in SPEAK or name.startswith("dialects/") or not others & named, name
 

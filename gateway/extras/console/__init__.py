@@ -71,7 +71,7 @@ def _first_start(books: Books, config: Config, account: str, local: tuple[str, i
 
 
 EXTRA = Extra(
-    needs=("alerts",),
+    needs=("alerts", "operations"),
     tables={"console": Table(_find_settings, finish=_finish)},
     words={"account": ""},
     start=_start,
