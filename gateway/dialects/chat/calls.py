@@ -1,7 +1,9 @@
 """The tool calls of a chat upstream, told apart and repaired to OpenAI's schema.
 
 A fragment belongs to a call by these signs, a stronger one before a weaker one: an index that no call
-had with a name, an id, an index, its place behind other fragments. README.md has who breaks the schema.
+had with a name, an id, an index, its place behind other fragments. One that names another function begins
+a call. Callers get the indexes counted from 0, as SDKs take them for places in a list. README.md has who
+breaks the schema.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Final
 from gateway.dialects.call_ids import HistoryIds, ReplyIds
 from gateway.dialects.customs import InputDecoder
 from gateway.dialects.records import Json
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_loads
 
 _TOOLS: Final = {"function": "arguments", "custom": "input"}
 """The member of a call that tells its tool, and in that one the text of the call."""
@@ -31,6 +33,8 @@ class _Call:
     identity: str
     """The upstream's first id of it."""
     name: str
+    is_whole: bool
+    """Without an id to tell it by: its arguments came with its name."""
     decoder: InputDecoder | None = None
     """The decoder of a custom tool's input, where the upstream knows it as a function."""
 
@@ -38,7 +42,7 @@ class _Call:
 class CallRepair:
     """The calls of one message. It returns lists that conform as they are."""
 
-    __slots__ = ("_by_id", "_calls", "_customs", "_ids", "_latest", "_moved", "decodes")
+    __slots__ = ("_by_id", "_calls", "_customs", "_ids", "_latest", "_places", "decodes", "moves")
 
     def __init__(self, ids: ReplyIds, customs: frozenset[str] = frozenset()) -> None:
         """`customs`: the names of functions that are custom tools to the caller."""
@@ -50,31 +54,32 @@ class CallRepair:
         """The calls so far, by the index that the caller gets."""
         self._by_id: dict[str, int] = {}
         self._latest = -1
-        self._moved: dict[int, int] = {}
-        """For each upstream's index used again by another call: the latest call at it."""
+        self._places: dict[int, int] = {}
+        """For each index of the upstream's: the latest call at it."""
+        self.moves = 0
+        """Calls that took another call's index."""
 
-    @property
-    def moves(self) -> int:
-        """Grows with each call that reuses another call's index."""
-        return sum(self._moved.values())
+    def __bool__(self) -> bool:
+        """Return whether a call has begun."""
+        return bool(self._calls)
 
     def repair_deltas(self, calls: list[object]) -> list[object]:
         """Repair the fragments of one delta."""
         taken: set[int] = set()
-        fixed = [self._repair_delta(one, taken) if type(one) is dict else one for one in calls]
-        return fixed if any(map(is_not, fixed, calls)) else calls
+        fixed = [self._repair_delta(one, taken) for one in calls if type(one) is dict]
+        return fixed if differ(fixed, calls) else calls
 
     def repair_calls(self, calls: list[object]) -> list[object]:
         """Repair the calls of a message, which are whole."""
         fixed = [
             self._begin(number, one) if type(one) is dict else one
-            for number, one in enumerate(calls)
+            for number, one in enumerate(one for one in calls if one is not None)
         ]
         for rest in self.close():
             call = fixed[rest["index"]]
             assert isinstance(call, dict)  # the rest of a call that is one
             call["custom"]["input"] += rest["custom"]["input"]
-        return fixed if any(map(is_not, fixed, calls)) else calls
+        return fixed if differ(fixed, calls) else calls
 
     def close(self) -> list[Json]:
         """Return fragments with what the calls of custom tools lack, as nothing follows."""
@@ -94,7 +99,7 @@ class CallRepair:
     def _repair_delta(self, call: Json, taken: set[int]) -> Json:
         """Repair a fragment; `taken`: the calls that other fragments of its delta belong to."""
         told = call.get("index")
-        index = self._find(told, get_text(call, "id"), _read_name(call), taken)
+        index = self._find(told, call, taken)
         taken.add(index)
         self._latest = index
         repaired = self._continue(index, call) if index in self._calls else self._begin(index, call)
@@ -102,36 +107,43 @@ class CallRepair:
             return repaired
         return {"index": index, **{key: repaired[key] for key in repaired if key != "index"}}
 
-    def _find(self, told: object, identity: str, name: str, taken: set[int]) -> int:
+    def _find(self, told: object, call: Json, taken: set[int]) -> int:
         """Find the call that a fragment belongs to; return a free index for a call that begins."""
-        free = max(self._calls, default=-1) + 1
+        identity, name, free = get_text(call, "id"), _read_name(call), len(self._calls)
         known = self._by_id.get(identity) if identity else None
         if type(told) is not int:
             # Without an index, only an id or a name shows that another call begins.
             if known is not None and not (name and known in taken):
                 return known
             return free if identity or name or self._latest < 0 else self._latest
-        at = self._moved.get(told, told)
-        call = self._calls.get(at)
-        if call is None:
-            return at if known is None or name else known
-        if not (name and at in taken):
-            if not identity or call.identity == identity:
-                return at
-            if known is not None or not (name and call.identity):
+        at = self._places.get(told)
+        if (
+            at is None
+            and not name
+            and (known is not None or (not identity and told in self._calls))
+        ):
+            return told if known is None else known
+        if at is not None and not (name and at in taken):
+            begun = self._calls[at]
+            another = bool(identity) and begun.identity != identity
+            if another and (known is not None or not (name and begun.identity)):
                 return at if known is None else known
-        self._moved[told] = free  # Gemini's and Ollama's are all 0
+            if not another and not _is_other(begun, call, name):
+                return at
+        self.moves += at is not None  # Gemini's and Ollama's are all 0
+        self._places[told] = free
         return free
 
     def _begin(self, index: int, call: Json) -> Json:
         identity, name = get_text(call, "id"), _read_name(call)
-        begun = self._calls[index] = _Call(identity, name)
+        is_whole = not identity and _is_whole(call)
+        begun = self._calls[index] = _Call(identity, name, is_whole)
         if name in self._customs:
             begun.decoder, self.decodes = InputDecoder(), True
         if identity:
             self._by_id.setdefault(identity, index)
         given = self._ids.give(identity, name)
-        repaired = _repair_text(call)
+        repaired = _repair_text(call, complete=True)
         if given != call.get("id"):
             repaired = {**repaired, "id": given}
         if type(call.get("type")) is not str or not call["type"]:
@@ -173,13 +185,32 @@ def _write_custom(call: Json, decoder: InputDecoder) -> Json:
     return {**{key: call[key] for key in call if key != "function"}, **kind, "custom": tool}
 
 
-def _repair_text(call: Json) -> Json:
-    """Write arguments as a text."""
+def _is_other(begun: _Call, call: Json, name: str) -> bool:
+    """Return whether a fragment without an id of its own is of another call than its index says."""
+    if not name or not begun.name:
+        return False
+    return name != begun.name or (begun.is_whole and _is_whole(call))
+
+
+def _is_whole(call: Json) -> bool:
+    """Return whether a fragment has all arguments of a call."""
+    text = get_text(get_object(call, "function"), "arguments").strip()
+    return text.startswith("{") and maybe_loads(text.encode("utf-8", "surrogatepass")) is not None
+
+
+def _repair_text(call: Json, *, complete: bool = False) -> Json:
+    """Write arguments as a text; if it is to be complete, a text has to be there."""
     for key, member in _TOOLS.items():
-        tool = call.get(key)
-        if isinstance(tool, dict) and type(tool.get(member, "")) is not str:
-            call = {**call, key: {**tool, member: read_arguments(tool[member])}}
+        if key not in call:
+            continue
+        tool = call[key] if isinstance(call[key], dict) else {}
+        if tool is not call[key] or type(tool.get(member, None if complete else "")) is not str:
+            call = {**call, key: {**tool, member: read_arguments(tool.get(member))}}
     return call
+
+
+def differ(fixed: list[object], calls: list[object]) -> bool:
+    return len(fixed) != len(calls) or any(map(is_not, fixed, calls))
 
 
 def write_ids(message: Json, ids: HistoryIds) -> Json:

@@ -15,7 +15,7 @@ from operator import is_not
 from typing import Final
 
 from gateway.dialects.base import Caller, EventUpstream, Pipeline, Upstream
-from gateway.dialects.chat.repair import carries, count_choices_text, repair_message
+from gateway.dialects.chat.repair import carries, count_choices_text, repair_finish, repair_message
 from gateway.dialects.chat.state import ID_PREFIX, shape_id, write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.tools import write_tools
@@ -379,4 +379,9 @@ def _repair_choice(position: int, choice: object, context: ReplyContext) -> obje
         and (repaired := repair_message(message, context, passes=True)) is not message
     ):
         choice = {**choice, "message": repaired}
-    return choice
+        message = repaired
+    return (
+        repair_finish(choice, context)
+        if type(message) is dict and message.get("tool_calls")
+        else choice
+    )

@@ -107,16 +107,35 @@ def repair_message(message: Json, context: ReplyContext, *, passes: bool = False
     fixes: Json = {}
     if message.get("role") != "assistant":
         fixes["role"] = "assistant"
-    if calls := get_list(message, "tool_calls"):
+    if calls := _list_calls(message, context):
         fixed = _open_calls(context, passes=passes).repair_calls(calls)
         if fixed is not calls:
             fixes["tool_calls"] = fixed
+            message = _without(message, {"function_call"})
     return {**message, **fixes} if fixes else message
 
 
 def _open_calls(context: ReplyContext, *, passes: bool) -> CallRepair:
     customs = name_customs(context.request.body, flat=True) if passes else frozenset[str]()
     return CallRepair(ReplyIds(context), customs)
+
+
+def _list_calls(message: Json, context: ReplyContext, **place: int) -> list[object]:
+    """List the calls of a message or a delta, and one of the old kind that the caller did not ask for."""
+    calls, call = get_list(message, "tool_calls"), message.get("function_call")
+    if calls or type(call) is not dict or "functions" in context.request.body:
+        return calls
+    return [{**place, "function": call}]
+
+
+def repair_finish(choice: Json, context: ReplyContext) -> Json:
+    """Return a choice with calls and the reason for which clients run them; the same object if it has it.
+
+    OpenAI, too, ends with `stop` behind the call of a function that the caller named.
+    """
+    finish, chosen = choice.get("finish_reason"), context.request.body.get("tool_choice")
+    is_wrong = finish == "function_call" or (finish == "stop" and not isinstance(chosen, dict))
+    return {**choice, "finish_reason": "tool_calls"} if is_wrong else choice
 
 
 CHUNK_OBJECT: Final = "chat.completion.chunk"
@@ -188,7 +207,9 @@ class ChunkRepair:
         open_choices = sorted(self.started - self.finished)
         self.finished |= self.started
         # Clients run the calls of a reply only if it ended with this reason.
-        return [(index, "tool_calls" if index in self._tools else "stop") for index in open_choices]
+        return [
+            (index, "tool_calls" if self._tools.get(index) else "stop") for index in open_choices
+        ]
 
     def continue_tool(self, choice: int, tool: int) -> None:
         """Note that more arguments of a call passed without a look at them."""
@@ -207,11 +228,13 @@ class ChunkRepair:
         # Parts are told apart by what the choice had before, not by what this chunk claims.
         first = index not in self.started
         self.started.add(index)
-        if index in self.finished and finish is None and not _carries(delta):
+        if index in self.finished and not _carries(delta):
             return []  # OpenRouter repeats a finished choice, empty, beside the usage
 
         body = self._repair_tools(index, delta, is_last=finish is not None)
         parts: list[tuple[int, Json]] = []
+        if finish is not None and self._tools.get(index):
+            choice = repair_finish(choice, self._context)
         if first:
             body = _split_role(choice, body, parts, may_merge=finish is None)
         elif "role" in body:
@@ -225,6 +248,9 @@ class ChunkRepair:
 
     def _repair_tools(self, index: int, delta: Json, *, is_last: bool) -> Json:
         calls, tools = get_list(delta, "tool_calls"), self._tools.get(index)
+        is_old = not calls and "function_call" in delta
+        if is_old:
+            calls = _list_calls(delta, self._context, index=0)
         if not calls and (tools is None or not is_last):
             return delta
         if tools is None:
@@ -232,7 +258,9 @@ class ChunkRepair:
         fixed = tools.repair_deltas(calls)
         if is_last and (rest := tools.close()):
             fixed = [*fixed, *rest]
-        return delta if fixed is calls else {**delta, "tool_calls": fixed}
+        if fixed is calls and not is_old:
+            return delta
+        return {**_without(delta, {"function_call"}), "tool_calls": fixed}
 
 
 def _carries(delta: Json) -> bool:

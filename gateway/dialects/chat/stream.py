@@ -13,7 +13,7 @@ from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_tex
 from gateway.dialects.chat.state import ID_PREFIX, shape_id
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire.failures import check_error
-from gateway.dialects.wire.jsonbytes import get_list, maybe_splice
+from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_splice
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
@@ -204,7 +204,9 @@ class ChatStream(PassingStream):
                 return out
         asked = self._context.request.wants_usage
         return b"".join(
-            render_data(self._edit(one)) for one in chunks or [chunk] if one["choices"] or asked
+            render_data(self._edit(one))
+            for one in chunks or [chunk]
+            if one["choices"] or (asked and one.get("usage"))
         )
 
     def _edit(self, chunk: Json) -> Json:
@@ -222,8 +224,8 @@ class ChatStream(PassingStream):
         probed, key, text = probe
         if count_choices_text(probed["choices"], "delta") != len(PROBE):
             return  # more than the text in the hole has to be counted
-        if key == "arguments" and (read_tool(chunk) is None or self._reader.repair.decodes):
-            return  # the event does not say which call the next fragment belongs to, or is decoded
+        if key == "arguments" and (self._reader.repair.decodes or not says_its_call(chunk)):
+            return
         if (cut := maybe_cut(block, probed, key, text)) is None:
             return
         head, behind = cut
@@ -260,6 +262,13 @@ def maybe_probe(chunk: Json) -> tuple[Json, str, str] | None:
         case _:
             return None
     return {**chunk, "choices": [{**choice, "delta": probed}]}, key, text
+
+
+def says_its_call(chunk: Json) -> bool:
+    """Return whether fragments like the one of a probed chunk belong to one call, whatever their arguments."""
+    (call,) = chunk["choices"][0]["delta"]["tool_calls"]
+    named = get_text(get_object(call, "function"), "name") and not get_text(call, "id")
+    return read_tool(chunk) is not None and not named
 
 
 def read_tool(chunk: Json) -> tuple[int, int] | None:

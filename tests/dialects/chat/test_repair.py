@@ -106,11 +106,9 @@ def test_any_stream_keeps_the_rules_and_says_the_same(stream: list[list[Json]]) 
     got = accumulate(out)
     for index, before in expected.choices.items():
         after = got.choices[index]
-        assert (after.text, after.reasoning, after.finish_reason) == (
-            before.text,
-            before.reasoning,
-            before.finish_reason,
-        )
+        assert (after.text, after.reasoning) == (before.text, before.reasoning)
+        finish = "tool_calls" if after.tool_calls else "stop"
+        assert after.finish_reason == (before.finish_reason and finish)
         assert sum(len(c.arguments) for c in after.tool_calls.values()) == sum(
             len(c.arguments) for c in before.tool_calls.values()
         )
