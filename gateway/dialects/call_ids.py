@@ -1,21 +1,26 @@
-"""Ids of tool calls, for all dialects: unique for callers, and as each provider takes them back.
+"""Ids and names of tool calls, for all dialects: unique for callers, and as each provider takes them back.
 
 Some providers count (`call_0` in each reply) or give no ids. Clients loop on an id that comes again, and
 most providers refuse a conversation with one. So an id that may repeat leaves with the provider's tag
 and a mark of the reply behind it, and goes back without them to that provider, which may depend on the
 form of its ids (Kimi). To other providers it goes as the caller has it, in the form that they take.
+
+Models make up names of tools (`browser.tabs.open`, or none), which clients answer with an error and send
+back with every later request. Most providers refuse such names there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from gateway.dialects.records import History, ReplyContext
+from gateway.dialects.records import History, Json, ReplyContext
 
 CALL_PREFIX: Final = "call_"
+NO_ID: Final = "call"
+"""The id of calls without one, which some providers give and clients send back."""
 MAX_ID_CHARS: Final = 64
 """The longest id that OpenAI's Responses API and Claude at Bedrock take. Other vendors state no limit."""
 _MARK: Final = "-gw2-"
@@ -25,6 +30,12 @@ _MARKED: Final = re.compile(rf"(.+){_MARK}([0-9a-f]{{8}})-[0-9a-f]{{8}}", re.DOT
 _RANDOM: Final = re.compile(r"(?=[A-Za-z]*\d)[A-Za-z0-9]{8,}")
 """What an id has that does not repeat: ids that count have fewer characters, or no digits among them."""
 _COUNTED: Final = re.compile(r"0{4,}\d*")
+
+
+def maybe_id(held: Json, name: str) -> str | None:
+    """Return an id, "" if there is none; None for what cannot be one."""
+    identity = held.get(name) or ""
+    return identity if isinstance(identity, str) else None
 
 
 def hash_id(identity: str, chars: int = MAX_ID_CHARS) -> str:
@@ -87,13 +98,34 @@ class ReplyIds:
         return f"{identity}{_MARK}{self._tag[4:-1]}-{hash_id(self._request_id, _HEX_CHARS)}"
 
 
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_MAX_NAME_CHARS: Final = 64
+"""The longest name that every provider takes."""
+
+
+def _read_names(tools: object) -> Iterator[object]:
+    """Give the names of a request's tools, in any dialect."""
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, dict):
+            held = (tool, tool.get("function"), tool.get("custom"))
+            yield from (one.get("name") for one in held if isinstance(one, dict))
+
+
+def shape_name(name: str) -> str:
+    """Return a tool's name in characters that all providers take."""
+    return _ODD.sub("_", name)[:_MAX_NAME_CHARS] or "_"
+
+
 class HistoryIds:
-    """Writes the ids of a conversation, in order, for the provider of a tag."""
+    """Writes the ids of a conversation, in order, for the provider of a tag, and the names of calls."""
 
-    __slots__ = ("_answered", "_last", "_open", "_shape", "_tag", "_turn", "_used")
+    __slots__ = ("_answered", "_last", "_open", "_shape", "_tag", "_tools", "_turn", "_used")
 
-    def __init__(self, tag: str, shape: Callable[[str], str] = shorten_id) -> None:
+    def __init__(self, tag: str, tools: object, shape: Callable[[str], str] = shorten_id) -> None:
+        """`tools` are the request's."""
         self._tag = tag
+        self._tools = tools
         self._shape = shape
         self._used: set[str] = set()
         """The ids written so far."""
@@ -119,6 +151,7 @@ class HistoryIds:
         is_own = found is not None and bool(self._tag) and found[2] == self._tag[4:-1]
         # The provider's own ids may repeat from turn to turn, as it made them.
         own, taken = (found[1], self._turn) if found and is_own else (identity, self._used)
+        own = own or NO_ID
         written = own if is_own else self._shape(own)
         number = 1
         while written in taken:
@@ -130,9 +163,15 @@ class HistoryIds:
         self._last[identity] = written
         return written
 
+    def write_name(self, name: str) -> str:
+        """Write the name of a call, which the request's tools may not have."""
+        if _NAME.fullmatch(name) or name in _read_names(self._tools):
+            return name
+        return shape_name(name)
+
     def write_result(self, identity: str) -> str:
         """Write the id of a result: that of the first call of its id that waits."""
         self._answered = True
         if waiting := self._open.get(identity):
             return waiting.pop(0)
-        return self._last.get(identity) or self._shape(identity)
+        return self._last.get(identity) or self._shape(identity or NO_ID)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gateway.dialects.call_ids import maybe_id
 from gateway.dialects.records import Json
 
 NO_RESULT: Final = "[There is no result: the call was interrupted.]"
@@ -91,8 +92,8 @@ def _answer(groups: list[list[tuple[int, Json]]], calls: list[tuple[int, Json]])
 def _find_answered(message: Json) -> str | None:
     """Return which call a message answers: an id, or the name of an old-style function."""
     match message:
-        case {"role": "tool", "tool_call_id": str(identity)}:
-            return identity
+        case {"role": "tool"}:
+            return maybe_id(message, "tool_call_id")
         case {"role": "function", "name": str(name)}:
             return f"function {name}"
         case _:
@@ -105,11 +106,9 @@ def _list_absent(message: Json) -> Iterator[tuple[str, Json]]:
         return
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
-        match call:
-            case {"id": str(identity)}:
-                yield identity, {"role": "tool", "tool_call_id": identity, "content": NO_RESULT}
-            case _:
-                pass
+        identity = maybe_id(call, "id") if isinstance(call, dict) else None
+        if identity is not None:
+            yield identity, {"role": "tool", "tool_call_id": identity, "content": NO_RESULT}
     match message.get("function_call"):
         case {"name": str(name)}:
             absent = {"role": "function", "name": name, "content": NO_RESULT}

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from gateway.dialects.chat.calls import read_arguments
 from gateway.dialects.chat.state import open_history
 from gateway.dialects.chat.tools import nest_tools
 from gateway.dialects.chat.writer import SEARCH_OPTIONS, open_fields, uses_functions
@@ -126,7 +127,7 @@ class Conversation(ABC):
             case "assistant":
                 self._add_assistant(message)
             case "tool":
-                self._add_result(message["tool_call_id"].read_text(), message)
+                self._add_result(read_id(message["tool_call_id"]), message)
             case _:
                 identity = self._function_ids.pop(message["name"].read_text())
                 self._add_result(identity, message)
@@ -146,10 +147,17 @@ class Conversation(ABC):
         """Add the result of a call."""
 
 
+def read_id(field: Field) -> str:
+    """Read the id of a call, which some providers leave out."""
+    return field.read_text() if field.value else ""
+
+
 def read_function_call(function: Field) -> tuple[str, str]:
-    """Read the name and the arguments of a call; arguments may be missing."""
-    name, arguments = function["name"].read_text(), function["arguments"]
-    return name, "" if arguments.value is None else arguments.read_string()
+    """Read the name and the arguments of a call; arguments may be missing, or an object (Ollama)."""
+    name, arguments = function["name"].read_string(), function["arguments"]
+    if arguments.value is None or isinstance(arguments.value, dict):
+        return name, read_arguments(arguments.value)
+    return name, arguments.read_string()
 
 
 def read_tools(

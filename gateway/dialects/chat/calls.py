@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import is_not
 from typing import Final
 
-from gateway.dialects.call_ids import HistoryIds, ReplyIds
+from gateway.dialects.call_ids import HistoryIds, ReplyIds, maybe_id
 from gateway.dialects.customs import InputDecoder
 from gateway.dialects.records import Json
 from gateway.dialects.wire.jsonbytes import dumps_lenient, get_object, get_text, maybe_loads
@@ -215,7 +215,9 @@ def differ(fixed: list[object], calls: list[object]) -> bool:
 
 def write_ids(message: Json, ids: HistoryIds) -> Json:
     """Write the ids of a message's calls, or of the call that it is the result of."""
-    if identity := get_text(message, "tool_call_id"):
+    if message.get("role") == "tool":
+        if (identity := maybe_id(message, "tool_call_id")) is None:
+            return message
         written = ids.write_result(identity)
         return message if written == identity else {**message, "tool_call_id": written}
     calls = message.get("tool_calls")
@@ -223,12 +225,18 @@ def write_ids(message: Json, ids: HistoryIds) -> Json:
         if message.get("role") != "assistant":
             ids.end_turn()
         return message
-    edited = [_write_id(call, ids) for call in calls]
+    edited = [_write_call(call, ids) if isinstance(call, dict) else call for call in calls]
     return {**message, "tool_calls": edited} if any(map(is_not, edited, calls)) else message
 
 
-def _write_id(call: object, ids: HistoryIds) -> object:
-    if not isinstance(call, dict) or not (identity := get_text(call, "id")):
+def _write_call(call: Json, ids: HistoryIds) -> Json:
+    if (identity := maybe_id(call, "id")) is None:
         return call
     written = ids.write_call(identity)
-    return call if written == identity else {**call, "id": written}
+    edited = call if written == identity else {**call, "id": written}
+    for key in _TOOLS:
+        tool = call.get(key)
+        name = tool.get("name") if isinstance(tool, dict) else None
+        if isinstance(tool, dict) and isinstance(name, str) and ids.write_name(name) != name:
+            edited = {**edited, key: {**tool, "name": ids.write_name(name)}}
+    return edited

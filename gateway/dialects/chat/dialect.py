@@ -44,7 +44,7 @@ from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 
 ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-_MAY_LACK_CONTENT: Final = frozenset({"assistant", "function"})
+_MAY_LACK_CONTENT: Final = frozenset({"assistant", "function", "tool"})
 _TEXT_PARTS: Final = frozenset({"text", "refusal", "thinking", "reasoning", "reference"})
 """Parts whose bytes bound their tokens. Any other part counts as a file, of whatever kind it is."""
 _OF_MESSAGES: Final = ("anthropic_version", "system")
@@ -146,7 +146,8 @@ def _check_calls(where: str, calls: object) -> None:
 def _check_content(where: str, content: object, request: CompletionRequest, role: object) -> None:
     if type(content) is not list:
         raise fields.wrong_type(where, "a string or an array of content parts", content)
-    if not content and role != "assistant":  # editors write an empty array beside calls
+    # Editors write an empty array beside calls, and tools that found nothing have one.
+    if not content and role not in _MAY_LACK_CONTENT:
         raise fields.empty("array", where)
     for index, part in enumerate(content):
         kind = fields.maybe_kind(part)
@@ -251,7 +252,7 @@ class ChatUpstream(EventUpstream):
             body = write_tools(body)
         body = {**body, "model": target.upstream_model}
         if "messages" in body:
-            body["messages"] = write_history(body["messages"], target, has_tools=has_tools)
+            body["messages"] = write_history(body["messages"], target, body.get("tools"))
         ask_usage(body, target)
         return body
 

@@ -79,7 +79,7 @@ class Turns(pivot.Conversation):
             blocks += _make_text(refusal)
         if message.get("tool_calls"):
             for call in message["tool_calls"].read_items():
-                blocks.append(self._call(call, call["id"].read_text()))
+                blocks.append(self._call(call, pivot.read_id(call["id"])))
         if message.get("function_call") is not None:
             identity = f"function_{len(self.called)}"
             blocks.append(self._call_function(message["function_call"], identity))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gateway.dialects import pivot
+from gateway.dialects.call_ids import shape_name
 from gateway.dialects.chat.over_messages_conversation import CACHE_MARK, Turns
 from gateway.dialects.chat.writer import SEARCH_CHOICE, SEARCH_OPTIONS, read_location
 from gateway.dialects.customs import make_function
@@ -55,7 +56,8 @@ def translate_tools(body: Field, called: Sequence[str]) -> Json:
     if not called:
         return {}
     empty = {"type": "object", "properties": {}}
-    declared = [{"name": tool, "input_schema": empty} for tool in dict.fromkeys(called)]
+    names = dict.fromkeys(map(shape_name, called))
+    declared = [{"name": name, "input_schema": empty} for name in names]
     return {"tools": declared, "tool_choice": {"type": "none"}}
 
 

@@ -97,7 +97,7 @@ class _Items(pivot.Conversation):
 
     def _add_result(self, identity: str, message: Field) -> None:
         output = message["content"].value
-        if output is None:
+        if not output:
             output = ""
         elif not isinstance(output, str):
             output = _translate_content(message["content"], pivot.ALL_PARTS)
@@ -109,7 +109,7 @@ class _Items(pivot.Conversation):
         self.items.append({"type": "message", "role": role, "content": content})
 
     def _add_call(self, call: Field) -> None:
-        identity = call["id"].read_text()
+        identity = pivot.read_id(call["id"])
         if call.get("type") != "custom":
             self._add_function(call["function"], identity)
             return

@@ -246,15 +246,15 @@ def read_state(message: Json, read: Callable[[Any], Json | None]) -> list[Json]:
     return [part for one in found if (part := read(one)) is not None]
 
 
-def write_history(messages: list[Json], target: Target, *, has_tools: bool) -> list[Json]:
+def write_history(messages: list[Json], target: Target, tools: object) -> list[Json]:
     """Return a conversation as a chat upstream accepts it back."""
     takes = "reasoning_content" in target.takes
     # To summarise a conversation, agents send it without its tools.
-    wants_reasoning = takes and (has_tools or any(one.get("tool_calls") for one in messages))
-    ids = HistoryIds(target.provider_tag, SHAPES[target.history])
+    wants_reasoning = takes and (bool(tools) or any(one.get("tool_calls") for one in messages))
+    ids = HistoryIds(target.provider_tag, tools, SHAPES[target.history])
     written = []
     for one in messages:
-        if one.keys() <= _PLAIN and one["role"] != "assistant":
+        if one.keys() <= _PLAIN and one["role"] not in _WITH_CALLS:
             ids.end_turn()
             written.append(one)
             continue
@@ -265,7 +265,8 @@ def write_history(messages: list[Json], target: Target, *, has_tools: bool) -> l
 
 
 _PLAIN: Final = frozenset({"content", "name", "role"})
-"""Members of a message that goes back as it came, unless it is a turn of the model's own."""
+"""Members of a message that goes back as it came, unless it is a turn of the model's own, or a result."""
+_WITH_CALLS: Final = ("assistant", "tool")
 
 
 def _write(message: Json, target: Target, *, wants_reasoning: bool) -> Json:
@@ -274,6 +275,8 @@ def _write(message: Json, target: Target, *, wants_reasoning: bool) -> Json:
         message = {name: message[name] for name in message if name != STATE}
     if message.get("role") == "assistant":
         return _write_assistant(message, state, target, wants_reasoning=wants_reasoning)
+    if message.get("role") == "tool" and message.get("content") in (None, []):
+        return {**message, "content": ""}  # a tool that found nothing
     return message
 
 

@@ -30,7 +30,13 @@ from gateway.dialects.messages.stream import (
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire.billed import check_fields, check_tools
 from gateway.dialects.wire.halves import mend_json
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, maybe_loads
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    get_list,
+    get_object,
+    get_text,
+    maybe_loads,
+)
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.usage import hide_bill
 from gateway.errors import BadRequest, UpstreamError
@@ -93,7 +99,7 @@ def write_history(body: Json, tag: str) -> Json:
     Thinking that other providers made or nobody signed is left out, as are pages that they found, and
     ids of calls have characters that it takes, each once. `tag` is the provider's.
     """
-    ids = HistoryIds(tag, shape_id)
+    ids = HistoryIds(tag, body.get("tools"), shape_id)
     messages = body["messages"]
     written = [_write(message, ids) for message in messages]
     turns = [message for message in written if message["content"] != []]
@@ -139,8 +145,11 @@ def _shape(block: Any, ids: HistoryIds) -> Any:
     identity = block.get(key) if key else None
     if not isinstance(identity, str):
         return block
-    written = ids.write_call(identity) if key == "id" else ids.write_result(identity)
-    return block if written == identity else {**block, key: written}
+    if key == "tool_use_id":
+        edits = {key: ids.write_result(identity)}
+    else:
+        edits = {key: ids.write_call(identity), "name": ids.write_name(get_text(block, "name"))}
+    return block if edits.items() <= block.items() else {**block, **edits}
 
 
 def shape_id(identity: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from gateway.dialects.call_ids import HistoryIds
+from gateway.dialects.call_ids import HistoryIds, maybe_id
 from gateway.dialects.chat.state import ANY_TAG, is_ours
 from gateway.dialects.records import Json, Target
 from gateway.dialects.responses.compaction import maybe_summary
@@ -58,7 +58,7 @@ def tag_sealed(text: bytes, tag: str) -> bytes:
     return _MEMBER.sub(rb"\g<1>" + tag.encode(), text)
 
 
-def untag_items(items: list[Json], tag: str) -> list[Json]:
+def untag_items(items: list[Json], tag: str, tools: object = None) -> list[Json]:
     """Return the items of an `input` that the provider of a tag can read, as it sealed them.
 
     Items behind no reasoning lose their ids: to OpenAI they may say that some precedes them.
@@ -72,20 +72,24 @@ def untag_items(items: list[Json], tag: str) -> list[Json]:
             if (text := maybe_summary(item.value)) is None:
                 raise refuse_summary(item)
             kept.append({"type": "message", "role": "user", "content": text})
-    ids = HistoryIds(tag)
+    ids = HistoryIds(tag, tools)
     return [_write_id(item, ids) for item in _drop_ids(kept)]
 
 
 def _write_id(item: Json, ids: HistoryIds) -> Json:
     """Write the id of a call, or of the call that an item is the output of."""
-    identity, kind = item.get("call_id"), item.get("type")
-    if not isinstance(identity, str) or not identity:
+    identity, kind = maybe_id(item, "call_id"), item.get("type")
+    if identity is None or (not identity and kind not in _CALLS):
         if kind != "reasoning" and item.get("role") != "assistant":
             ids.end_turn()
         return item
     is_result = str(kind).endswith("_output")
     written = ids.write_result(identity) if is_result else ids.write_call(identity)
-    return item if written == identity else {**item, "call_id": written}
+    edited = item if written == identity else {**item, "call_id": written}
+    name = item.get("name")
+    if not isinstance(name, str) or (named := ids.write_name(name)) == name:
+        return edited
+    return {**edited, "name": named}
 
 
 def _drop_ids(items: list[Json]) -> Iterator[Json]:
@@ -100,6 +104,9 @@ def _drop_ids(items: list[Json]) -> Iterator[Json]:
         yield item
 
 
+_CALLS: Final = frozenset(
+    f"{kind}{end}" for kind in ("custom_tool_call", "function_call") for end in ("", "_output")
+)
 _LINKED: Final = frozenset({"custom_tool_call", "function_call", "message"})
 
 

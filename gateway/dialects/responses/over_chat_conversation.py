@@ -14,7 +14,7 @@ from gateway.dialects.chat.state import ANY_TAG, add_state
 from gateway.dialects.chat.writer import BLOCK_SEPARATOR, make_result, pack_parts
 from gateway.dialects.customs import INPUT_KEY
 from gateway.dialects.earlier import pair_calls, tell
-from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
+from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text, read_id
 from gateway.dialects.records import Json, Target
 from gateway.dialects.responses.compaction import REQUEST, TRIGGER, maybe_summary
 from gateway.dialects.responses.history import SUMMARIES, refuse_summary
@@ -199,7 +199,7 @@ class _Conversation:
         self._call(item, dump_request({INPUT_KEY: item["input"].read_string()}).decode())
 
     def _call(self, item: Field, arguments: str) -> None:
-        identity = item["call_id"].read_text()
+        identity = read_id(item["call_id"])
         function = {"name": read_flat_name(item), "arguments": arguments}
         turn = self._open_assistant()
         calls = turn.message.setdefault("tool_calls", [])
@@ -220,7 +220,7 @@ class _Conversation:
         return last
 
     def _add_result(self, item: Field) -> None:
-        identity = item["call_id"].read_text()
+        identity = read_id(item["call_id"])
         asker = self._askers.get(identity)
         result, files = make_result(identity, self._translate(item["output"]))
         if asker is None and identity in self._left_out:

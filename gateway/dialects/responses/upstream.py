@@ -52,7 +52,7 @@ class ResponsesUpstream(EventUpstream):
             check_fields(body, target)
         body = {**strip_tools(body, target), "model": target.upstream_model}
         if isinstance(items := body.get("input"), list):
-            kept = untag_items(items, target.provider_tag)
+            kept = untag_items(items, target.provider_tag, body.get("tools"))
             if not _reasons(target):
                 kept = [
                     one for one in kept if type(one) is not dict or one.get("type") != _REASONING

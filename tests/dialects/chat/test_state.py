@@ -32,7 +32,7 @@ def turn(*ids: str, **fields: Any) -> Json:
 
 def write(*messages: Json, has_tools: bool = True, **settings: Any) -> list[Json]:
     target = Target("theirs", provider_tag=TAG, **settings)
-    return write_history([*messages], target, has_tools=has_tools)
+    return write_history([*messages], target, ["f"] * has_tools)
 
 
 def test_what_has_nothing_to_bring_back_is_the_same_object() -> None:
