@@ -153,11 +153,15 @@ def read_id(field: Field) -> str:
 
 
 def read_function_call(function: Field) -> tuple[str, str]:
-    """Read the name and the arguments of a call; arguments may be missing, or an object (Ollama)."""
-    name, arguments = function["name"].read_string(), function["arguments"]
-    if arguments.value is None or isinstance(arguments.value, dict):
-        return name, read_arguments(arguments.value)
-    return name, arguments.read_string()
+    """Read the name and the arguments of a call."""
+    return function["name"].read_string(), read_text(function["arguments"])
+
+
+def read_text(field: Field) -> str:
+    """Read the arguments or the result of a call, which may be missing, or an object (Ollama)."""
+    if field.value is None or isinstance(field.value, dict):
+        return read_arguments(field.value)
+    return field.read_string()
 
 
 def read_tools(

@@ -17,11 +17,12 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from gateway.dialects.call_ids import shape_name
 from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import STATE, add_state
 from gateway.dialects.earlier import pair_calls, tell
 from gateway.dialects.messages.caller import MessagesField
-from gateway.dialects.messages.upstream import THINKING
+from gateway.dialects.messages.upstream import THINKING, shape_input
 from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text
 from gateway.dialects.records import Json, Target
 from gateway.dialects.schemas import shape_root
@@ -261,22 +262,20 @@ def _translate_assistant(content: MessagesField) -> Json:
     return message
 
 
-_EMPTY: Final = {"role": "assistant", "content": ""}
-
-
 def _translate_tool_use(block: MessagesField) -> Json:
-    arguments = dump_request(block["input"].read_object()).decode()
-    return {
-        "id": block["id"].read_string(),
-        "type": "function",
-        "function": {"name": read_tool_name(block["name"]), "arguments": arguments},
-    }
+    arguments = dump_request(shape_input(block.get("input"))).decode()
+    name = block["name"].read_string()
+    if len(name) > MAX_TOOL_NAME_CHARS:  # of a tool that another provider took
+        name = shape_name(name)
+    function = {"name": name, "arguments": arguments}
+    return {"id": block["id"].read_string(), "type": "function", "function": function}
 
 
 def _append_assistant(out: list[Json], message: Json) -> None:
     """Append a message; assistant turns in a row become one, so that results follow all calls."""
     last = out[-1] if out else {}
-    if message == _EMPTY:  # of what a vendor's servers did, nothing may be left
+    # Of what a vendor's servers did nothing may be left, and thinking alone would be refused.
+    if not message["content"] and "tool_calls" not in message:
         return
     if last.get("role") != "assistant":
         out.append(message)
@@ -386,8 +385,10 @@ def _make_data_url(source: MessagesField) -> str:
     return f"data:{media_type};base64,{data}"
 
 
-_EARLIER: Final = re.compile("(server|mcp)_tool_use|[a-z_]+_tool_result|compaction|fallback")
-"""Kinds of what the vendor's servers did, which some callers repeat as words of the user."""
+_EARLIER: Final = re.compile(
+    "(server|mcp)_tool_use|[a-z_]+_tool_result|compaction|fallback|search_result"
+)
+"""Kinds of what the vendor's servers or a caller's search did, which callers repeat as words of the user."""
 _BLOCKS: Final[dict[str, Callable[[MessagesField], list[Json]]]] = {
     "text": _translate_text,
     "image": _translate_image,

@@ -68,6 +68,13 @@ def wrap_arguments(given: object) -> Json:
     return given if isinstance(given, dict) else {WRAPPED_KEY: given}
 
 
+def shape_input(given: object) -> Json:
+    """Return the input of an earlier call as an object, which a client may have kept as it came."""
+    if isinstance(given, str):
+        return read_input(given)
+    return {} if given is None else wrap_arguments(given)
+
+
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -148,7 +155,11 @@ def _shape(block: Any, ids: HistoryIds) -> Any:
     if key == "tool_use_id":
         edits = {key: ids.write_result(identity)}
     else:
-        edits = {key: ids.write_call(identity), "name": ids.write_name(get_text(block, "name"))}
+        edits = {
+            key: ids.write_call(identity),
+            "name": ids.write_name(get_text(block, "name")),
+            "input": shape_input(block.get("input")),
+        }
     return block if edits.items() <= block.items() else {**block, **edits}
 
 

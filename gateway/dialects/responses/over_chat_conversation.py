@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from gateway.dialects.chat.state import ANY_TAG, add_state
-from gateway.dialects.chat.writer import BLOCK_SEPARATOR, make_result, pack_parts
+from gateway.dialects.chat.writer import BLOCK_SEPARATOR, NO_ARGUMENTS, make_result, pack_parts
 from gateway.dialects.customs import INPUT_KEY
 from gateway.dialects.earlier import pair_calls, tell
-from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text, read_id
+from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text, read_id, read_text
 from gateway.dialects.records import Json, Target
 from gateway.dialects.responses.compaction import REQUEST, TRIGGER, maybe_summary
 from gateway.dialects.responses.history import SUMMARIES, refuse_summary
@@ -193,7 +193,7 @@ class _Conversation:
         message["content"] = BLOCK_SEPARATOR.join(texts) or message["content"]
 
     def _add_call(self, item: Field) -> None:
-        self._call(item, item["arguments"].read_string())
+        self._call(item, read_text(item["arguments"]) or NO_ARGUMENTS)
 
     def _add_custom_call(self, item: Field) -> None:
         self._call(item, dump_request({INPUT_KEY: item["input"].read_string()}).decode())
@@ -222,7 +222,9 @@ class _Conversation:
     def _add_result(self, item: Field) -> None:
         identity = read_id(item["call_id"])
         asker = self._askers.get(identity)
-        result, files = make_result(identity, self._translate(item["output"]))
+        given = item["output"]
+        output = self._translate(given) if given.value else []
+        result, files = make_result(identity, output)
         if asker is None and identity in self._left_out:
             return
         if asker is None:

@@ -81,10 +81,9 @@ def flatten_name(namespace: str, name: str) -> str:
 
 def read_flat_name(call: Field) -> str:
     """Read the function's name of a call or a choice, which has name and namespace apart."""
-    namespace = call["namespace"]
-    return flatten_name(
-        namespace.read_string() if namespace.value else "", call["name"].read_text()
-    )
+    namespace, name = call["namespace"], call["name"]
+    called = "" if name.value == "" else name.read_text()  # some models leave it out
+    return flatten_name(namespace.read_string() if namespace.value else "", called)
 
 
 def _iter_tools(body: Field) -> Iterator[tuple[str, Field]]:
