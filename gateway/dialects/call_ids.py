@@ -48,6 +48,17 @@ def shorten_id(identity: str) -> str:
     return identity if len(identity) <= MAX_ID_CHARS else hash_id(identity)
 
 
+def shape_plain(identity: str) -> str:
+    """Return an id in characters that every provider takes (`functions.get:0` has others)."""
+    # Each character becomes its number, so that two ids stay two.
+    return shorten_id(_ODD.sub(lambda char: f"_{ord(char[0]):x}", identity))
+
+
+def shape_any(identity: str) -> str:
+    """Return an id for a provider that may be Kimi, whose own ids a client may have without a mark."""
+    return shorten_id(identity) if _KIMI.fullmatch(identity) else shape_plain(identity)
+
+
 def _shape_mistral(identity: str) -> str:
     return identity if _MISTRAL.fullmatch(identity) else hash_id(identity, 9)
 
@@ -56,11 +67,13 @@ def _shape_openai(identity: str) -> str:
     return identity if len(identity) <= _OPENAI_CHARS else hash_id(identity, _OPENAI_CHARS)
 
 
+_ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_KIMI: Final = re.compile(r"functions\.[\w.-]+:\d+")
 _MISTRAL: Final = re.compile(r"[a-zA-Z0-9]{9}")
 _OPENAI_CHARS: Final = 40
 """The longest id that OpenAI's chat completions take."""
 SHAPES: Final[dict[History, Callable[[str], str]]] = {
-    "any": shorten_id,
+    "any": shape_any,
     "mistral": _shape_mistral,
     "openai": _shape_openai,
 }
@@ -99,7 +112,6 @@ class ReplyIds:
 
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_ODD: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_NAME_CHARS: Final = 64
 """The longest name that every provider takes."""
 
@@ -122,7 +134,7 @@ class HistoryIds:
 
     __slots__ = ("_answered", "_last", "_open", "_shape", "_tag", "_tools", "_turn", "_used")
 
-    def __init__(self, tag: str, tools: object, shape: Callable[[str], str] = shorten_id) -> None:
+    def __init__(self, tag: str, tools: object, shape: Callable[[str], str] = shape_plain) -> None:
         """`tools` are the request's."""
         self._tag = tag
         self._tools = tools

@@ -51,7 +51,11 @@ class Agent:
 
     def answer(self, told: Content) -> None:
         """Append the results of all calls."""
-        self.history += [self.make_result(call.id, run_tool(call)) for call in told.calls]
+        self.history += [self.make_result(call.id, run_tool(call)) for call in self.run(told)]
+
+    def run(self, told: Content) -> list[ToolCall]:
+        """Return the calls in the order in which they ended; agents run those of a turn at once."""
+        return [*told.calls][::-1] if self.stream else [*told.calls]
 
     def make_result(self, call_id: str, result: str) -> Json:
         raise NotImplementedError
@@ -143,7 +147,7 @@ class MessagesAgent(Agent):
 
     def answer(self, told: Content) -> None:
         self.history.append({"role": "user", "content": []})
-        for call in told.calls:
+        for call in self.run(told):
             result = {"type": "tool_result", "tool_use_id": call.id, "content": run_tool(call)}
             self.history[-1]["content"].append(result)
 

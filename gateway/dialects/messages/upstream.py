@@ -6,7 +6,6 @@ calls from other dialects become a tool's input, which is an object.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import is_not
@@ -16,7 +15,7 @@ from urllib.parse import quote
 import orjson
 
 from gateway.dialects.base import EventUpstream, Pipeline, Upstream
-from gateway.dialects.call_ids import HistoryIds, shorten_id
+from gateway.dialects.call_ids import HistoryIds
 from gateway.dialects.chat.state import ANY_TAG
 from gateway.dialects.messages.stream import (
     MessagesReader,
@@ -106,7 +105,7 @@ def write_history(body: Json, tag: str) -> Json:
     Thinking that other providers made or nobody signed is left out, as are pages that they found, and
     ids of calls have characters that it takes, each once. `tag` is the provider's.
     """
-    ids = HistoryIds(tag, body.get("tools"), shape_id)
+    ids = HistoryIds(tag, body.get("tools"))
     messages = body["messages"]
     written = [_write(message, ids) for message in messages]
     turns = [message for message in written if message["content"] != []]
@@ -161,15 +160,6 @@ def _shape(block: Any, ids: HistoryIds) -> Any:
             "input": shape_input(block.get("input")),
         }
     return block if edits.items() <= block.items() else {**block, **edits}
-
-
-def shape_id(identity: str) -> str:
-    """Write an id from another provider (`functions.get:0`) in characters that Anthropic takes."""
-    # Each character becomes its number, so that two ids stay two.
-    return shorten_id(_FOREIGN_CHARS.sub(lambda char: f"_{ord(char[0]):x}", identity))
-
-
-_FOREIGN_CHARS: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def _is_foreign_citation(citation: Any) -> bool:

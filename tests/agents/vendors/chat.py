@@ -327,6 +327,20 @@ def _check_mistral(request: Json, turns: list[Turn]) -> None:
             raise Refused(text, json_reply({**error, "param": None, "code": "3280"}, 400))
 
 
+PLAIN_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def _check_ids(request: Json, turns: list[Turn]) -> None:
+    """Refuse what the servers in front of many models do: ids of odd characters, long or used before."""
+    del request
+    ids = [one for turn in turns for one in turn.ids]
+    for identity in ids:
+        if not PLAIN_ID.fullmatch(identity):
+            raise refuse(f"Invalid tool call id: '{identity}' does not match the pattern.")
+    if len(set(ids)) < len(ids):
+        raise refuse("Tool call ids must be unique.")
+
+
 def _give_parts(step: int) -> Json:
     thought = [{"type": "text", "text": think(step)}]
     return {"content": [{"type": "thinking", "thinking": thought}]}
@@ -358,6 +372,7 @@ OWN: Final[dict[str, dict[str, Any]]] = {
         "write_given": lambda given: [given],
         "write_calls": _write_whole,
     },
+    "strict": {"check": _check_ids},
     "qwen": {"write_calls": _write_with_empty_ids},
 }
 """What a table of words cannot say of a vendor."""

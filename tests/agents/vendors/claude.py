@@ -162,16 +162,20 @@ def _read_blocks(content: Any) -> list[Json]:
 
 
 def _check_calls(dialogue: list[tuple[str, list[Json]]]) -> None:
-    """Refuse calls and results that do not fit: maximhq/bifrost#5097, Anthropic's guide to tools."""
+    """Refuse ids that are odd or used before, and results that do not fit: maximhq/bifrost#5097, Anthropic's guide to tools."""
     after: list[tuple[str, list[Json]]] = [*dialogue[1:], ("user", [])]
-    before: set[str] = set()
+    before, used = set[str](), list[str]()
     for place, ((_, blocks), (_, following)) in enumerate(zip(dialogue, after, strict=True)):
         for number, block in enumerate(blocks):
             if block["type"] == "tool_result" and block["tool_use_id"] not in before:
                 raise refuse(f"messages.{place}.content.{number}: unexpected `tool_use_id`")
             if block["type"] == "tool_use" and not ID.fullmatch(block["id"]):
                 raise refuse(f"messages.{place}.content.{number}.id: String should match pattern")
-        before = {block["id"] for block in blocks if block["type"] == "tool_use"}
+        called = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        used += called
+        if len({*used}) < len(used):
+            raise refuse(f"messages.{place}: `tool_use` ids must be unique")
+        before = {*called}
         given = {one["tool_use_id"] for one in following if one["type"] == "tool_result"}
         if before - given:
             raise refuse(f"messages.{place}: `tool_use` ids without `tool_result` blocks")
