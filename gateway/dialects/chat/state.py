@@ -254,6 +254,8 @@ def write_history(messages: list[Json], target: Target, tools: object) -> list[J
     ids = HistoryIds(target.provider_tag, tools, SHAPES[target.history])
     written = []
     for one in messages:
+        if one["role"] == "developer" and target.history != "openai":
+            one = {**one, "role": "system"}  # noqa: PLW2901 - few vendors know OpenAI's newer name, and it takes both
         if one.keys() <= _PLAIN and one["role"] not in _WITH_CALLS:
             ids.end_turn()
             written.append(one)
