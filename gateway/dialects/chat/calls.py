@@ -66,7 +66,7 @@ class CallRepair:
     def repair_deltas(self, calls: list[object]) -> list[object]:
         """Repair the fragments of one delta."""
         taken: set[int] = set()
-        fixed = [self._repair_delta(one, taken) for one in calls if type(one) is dict]
+        fixed: list[object] = [self._repair_delta(one, taken) for one in calls if type(one) is dict]
         return fixed if differ(fixed, calls) else calls
 
     def repair_calls(self, calls: list[object]) -> list[object]:

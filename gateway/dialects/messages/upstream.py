@@ -151,6 +151,7 @@ def _shape(block: Any, ids: HistoryIds) -> Any:
     identity = block.get(key) if key else None
     if not isinstance(identity, str):
         return block
+    edits: Json
     if key == "tool_use_id":
         edits = {key: ids.write_result(identity)}
     else:
