@@ -10,8 +10,10 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -20,16 +22,14 @@ from gateway.api.lifecycle import ENDINGS, UNCOMMITTED, Ending, Phase
 from gateway.config.reader import REQUIRED, Setting
 from gateway.config.records import find_settings
 from gateway.config.settings import SETTINGS
-from gateway.dialects.chat import over_messages_request as to_messages_request
-from gateway.dialects.chat import over_responses_request as to_responses_request
 from gateway.dialects.chat.dialect import ServiceUpstream
 from gateway.dialects.exchanges import Exchange
-from gateway.dialects.messages import over_chat_request as to_chat_request
-from gateway.dialects.responses import over_chat_request as from_responses_request
+from gateway.dialects.formats import FORMATS, PIVOT
 from gateway.dialects.wire.billed import BILLED
 from gateway.extension import find_extras
 from gateway.process import ExitCode
 from tests import ROOT
+from tests.support.formats import CALLERS, TRANSLATIONS
 
 README: Final = ROOT / "README.md"
 FOLDER: Final = ROOT / "gateway/docs"
@@ -168,13 +168,15 @@ def describe_exit_codes() -> str:
     return "\n".join(lines)
 
 
-def describe_fields() -> str:
-    """The table of top-level fields across dialects."""
+def describe_fields(dialects: Collection[str], among: AbstractSet[str]) -> str:
+    """The table of top-level fields of pairs of some dialects, of which one is among others."""
     lines = [
         "| fields | carried over | accepted and left out | refused unless at their default |",
         "|---|---|---|---|",
     ]
     for (caller, upstream), columns in FIELDS.items():
+        if not {caller, upstream} <= {*dialects} or among.isdisjoint((caller, upstream)):
+            continue
         cells = (", ".join(f"`{name}`" for name in sorted(column)) for column in columns)
         lines.append(f"| {caller} → {upstream} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -207,19 +209,17 @@ def _name_in_chat(module: ModuleType, field: str) -> set[str]:
     return made or {field}
 
 
-_FROM_CHAT: Final = {
-    "messages": _read_columns(to_messages_request),
-    "responses": _read_columns(to_responses_request),
+_MODULES: Final = {
+    pair: import_module(one.translate_request.__module__) for pair, one in TRANSLATIONS.items()
 }
-_TO_CHAT: Final = {"messages": to_chat_request, "responses": from_responses_request}
+_DIRECT: Final = {pair: _read_columns(module) for pair, module in _MODULES.items()}
 FIELDS: Final[Mapping[tuple[str, str], Columns]] = {
-    **{("chat", upstream): columns for upstream, columns in _FROM_CHAT.items()},
-    **{(caller, "chat"): _read_columns(module) for caller, module in _TO_CHAT.items()},
+    **_DIRECT,
     **{
-        (caller, upstream): _join_columns(module, _FROM_CHAT[upstream])
-        for caller, module in _TO_CHAT.items()
-        for upstream in _FROM_CHAT
-        if caller != upstream
+        (caller, upstream): _join_columns(_MODULES[caller, PIVOT], _DIRECT[PIVOT, upstream])
+        for caller, _ in _MODULES
+        for _, upstream in _MODULES
+        if PIVOT not in (caller, upstream) and caller != upstream
     },
 }
 """Keys are the caller's dialect and the provider's."""
@@ -242,7 +242,12 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
         if extra.find_formats is not None and (services := extra.find_formats().services)
     },
     "exit-codes": describe_exit_codes,
-    "fields": describe_fields,
+    "fields": partial(describe_fields, FORMATS.callers, FORMATS.callers.keys()),
+    **{
+        f"fields-{name}": partial(describe_fields, CALLERS, callers)
+        for name, extra in find_extras().items()
+        if extra.find_formats is not None and (callers := extra.find_formats().callers.keys())
+    },
 }
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ JSON_BORDERS: Final = """
     dialects/chat/over_messages_request dialects/chat/state
     dialects/messages/caller dialects/messages/over_chat_conversation dialects/messages/stream
     dialects/messages/upstream
-    dialects/responses/caller dialects/responses/history dialects/responses/over_chat_reply
-    dialects/responses/replay
+    extras/responses/caller extras/responses/history extras/responses/over_chat_reply
+    extras/responses/replay
     dialects/wire/fields dialects/wire/jsonbytes dialects/wire/usage
     ledger/sql/database ledger/sql/rows
     upstream/demo

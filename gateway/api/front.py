@@ -174,7 +174,6 @@ def clean_path(path: str) -> str:
 _CHAT: Final = "use POST /v1/chat/completions"
 _ONE_BY_ONE: Final = "send each request by itself, as POST /v1/chat/completions or /v1/messages"
 _WITHIN: Final = "send the content within a request, as POST /v1/chat/completions or /v1/messages"
-_WHOLE: Final = "send the whole conversation as POST /v1/responses"
 
 UNSERVED: Final = {
     "/v1/edits": _CHAT,
@@ -183,10 +182,9 @@ UNSERVED: Final = {
     "/v1/complete": "use POST /v1/messages",
     "/v1/messages/batches": "send each request by itself, as POST /v1/messages",
     "/v1/messages/...": "use POST /v1/messages",
-    "/v1/responses/...": _WHOLE,
-    "/v1/assistants": _WHOLE,
-    "/v1/conversations": _WHOLE,
-    "/v1/threads": _WHOLE,
+    "/v1/assistants": _CHAT,
+    "/v1/conversations": _CHAT,
+    "/v1/threads": _CHAT,
     "/v1/batches": _ONE_BY_ONE,
     "/v1/containers": _WITHIN,
     "/v1/files": _WITHIN,

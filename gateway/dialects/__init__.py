@@ -6,8 +6,8 @@
     formats     the tables of dialects, translations and services
     composed    translations, and two in a row where there is no direct one
     wire/       what all dialects share: events, streams, JSON at the byte level, fields, errors
-    chat/  messages/  responses/   a folder per dialect: its callers and upstreams, and how its callers
-                are served over another dialect
+    chat/  messages/   a folder per dialect: its callers and upstreams, and how its callers are served over
+                the other
     pivot       what two translations share: from chat callers, to chat upstreams
     call_ids    ids of tool calls: unique for callers, and as each provider takes them back
     first_choice  what of a chat reply the translations read, in order

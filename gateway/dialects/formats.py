@@ -9,12 +9,7 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from gateway.dialects.base import Caller, EventUpstream
-from gateway.dialects.chat import (
-    over_messages_reply,
-    over_messages_request,
-    over_responses_reply,
-    over_responses_request,
-)
+from gateway.dialects.chat import over_messages_reply, over_messages_request
 from gateway.dialects.chat.dialect import ChatCaller, ChatUpstream
 from gateway.dialects.composed import Translation, compose
 from gateway.dialects.exchanges import SLOWEST, Exchange
@@ -23,11 +18,6 @@ from gateway.dialects.messages import over_chat_request as message_request
 from gateway.dialects.messages.caller import MessagesCaller
 from gateway.dialects.messages.upstream import MessagesUpstream, VertexUpstream
 from gateway.dialects.records import DEMO, Json
-from gateway.dialects.responses import over_chat_reply as responses_reply
-from gateway.dialects.responses import over_chat_request as responses_request
-from gateway.dialects.responses import over_chat_stream as responses_stream
-from gateway.dialects.responses.caller import ResponsesCaller
-from gateway.dialects.responses.upstream import ResponsesUpstream
 from gateway.dialects.wire.replies import MAX_REPLY_BYTES
 
 Translations = Mapping[tuple[str, str], Translation]
@@ -134,17 +124,12 @@ def _unite(tables: Iterable[Mapping[Key, Value]]) -> dict[Key, Value]:
     return {key: value for table in tables for key, value in table.items()}
 
 
-_CALLERS: Final[Mapping[str, Caller]] = {
-    "chat": ChatCaller(),
-    "messages": MessagesCaller(),
-    "responses": ResponsesCaller(),
-}
+_CALLERS: Final[Mapping[str, Caller]] = {"chat": ChatCaller(), "messages": MessagesCaller()}
 """On shared paths the first answers requests without a `marker`."""
 
 _UPSTREAMS: Final[Mapping[str, EventUpstream]] = {
     "chat": ChatUpstream(),
     "messages": MessagesUpstream(),
-    "responses": ResponsesUpstream(),
     "vertex": VertexUpstream(),
     DEMO: ChatUpstream(),
 }
@@ -156,11 +141,6 @@ _TRANSLATIONS: Final[Translations] = {
         over_messages_reply.translate_reply,
         over_messages_reply.ChunkWriter,
     ),
-    ("chat", "responses"): Translation(
-        over_responses_request.translate_request,
-        over_responses_reply.translate_reply,
-        over_responses_reply.ChunkWriter,
-    ),
     ("messages", "chat"): Translation(
         message_request.translate_request,
         message_reply.translate_reply,
@@ -168,24 +148,13 @@ _TRANSLATIONS: Final[Translations] = {
         message_request.NAMES,
         ".{}",
     ),
-    ("responses", "chat"): Translation(
-        responses_request.translate_request,
-        responses_reply.translate_reply,
-        responses_stream.open_writer,
-        responses_request.NAMES,
-    ),
 }
 
 _RATES: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
     ("chat", "chat"): (2_500, 1_100),
     ("chat", "messages"): (1_900, 1_200),
-    ("chat", "responses"): (1_000, 1_100),
     ("messages", "chat"): (1_500, 1_100),
     ("messages", "messages"): (8_000, 1_400),
-    ("messages", "responses"): (750, 1_100),
-    ("responses", "chat"): (1_200, 1_100),
-    ("responses", "messages"): (750, 900),
-    ("responses", "responses"): (4_000, 1_300),
 }
 """Values a millisecond, see `Formats`."""
 
@@ -193,19 +162,11 @@ _COUNT_TOKENS: Final = Exchange(
     MessagesCaller(counting=True), MessagesUpstream("/messages/count_tokens", is_free=True)
 )
 _COUNT_AT_VERTEX: Final = VertexUpstream("/models/count-tokens:rawPredict", is_free=True)
-_COUNT_RESPONSES: Final = Exchange(
-    ResponsesCaller(), ResponsesUpstream("/responses/input_tokens", is_free=True)
-)
 _COUNTERS: Final = (
     CountPath(
         "/messages/count_tokens",
         {"messages": _COUNT_TOKENS, "vertex": replace(_COUNT_TOKENS, upstream=_COUNT_AT_VERTEX)},
         {},
-    ),
-    CountPath(
-        "/responses/input_tokens",
-        {"responses": _COUNT_RESPONSES},
-        {"object": "response.input_tokens"},
     ),
 )
 

@@ -77,7 +77,6 @@ class Dialect:
 DIALECTS: Final[Mapping[str, Dialect]] = {
     "chat": Dialect("OpenAI's", is_openai_like=True),
     "messages": Dialect("Anthropic's", needs_limit=True),
-    "responses": Dialect("OpenAI's newer one", is_openai_like=True),
     "vertex": Dialect("Anthropic's at Google", needs_limit=True),
     DEMO: Dialect("built in", is_openai_like=True),
 }

@@ -34,7 +34,7 @@ from gateway.errors import NO_NAMES, UndeliverableReply, UpstreamError, Upstream
 from gateway.usage import Metered
 from tests.dialects.chat import kit as chat
 from tests.dialects.messages import kit as messages
-from tests.dialects.responses import kit as responses
+from tests.extras.responses import kit as responses
 from tests.support.formats import EXCHANGES, SERVICES
 from tests.support.rows import told_together
 

@@ -17,7 +17,6 @@ from gateway.dialects.chat.repair import count_message_text as count_chat_text
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.stream import read_messages_usage
 from gateway.dialects.records import CompletionRequest, ReplyContext
-from gateway.dialects.responses.stream import count_item_text
 from gateway.dialects.wire.passing import maybe_find_end_usage
 from gateway.dialects.wire.usage import (
     hide_bill,
@@ -25,6 +24,7 @@ from gateway.dialects.wire.usage import (
     maybe_repair_chat_usage,
     read_openai_usage,
 )
+from gateway.extras.responses.stream import count_item_text
 from gateway.money import Tokens
 from gateway.prices import BillOptions, BillTerms
 from gateway.usage import Expected, Metered, Reported, UsageLimits

@@ -6,5 +6,4 @@ repair    the text of a reply, to estimate its usage from; chunks that break the
 state     what upstreams want back with a turn, and the seals in which all callers carry it
 writer    for translations: replies and streams written, results of tools, web search and sources
 over_messages_request  over_messages_conversation  over_messages_reply   over messages upstreams
-over_responses_request  over_responses_reply                           over Responses upstreams
 """

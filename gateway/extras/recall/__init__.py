@@ -32,4 +32,4 @@ def _start(gateway: Gateway) -> Started:
     return start(gateway)
 
 
-EXTRA = Extra(tables={"responses": Table(_find_settings)}, start=_start)
+EXTRA = Extra(needs=("responses",), tables={"responses": Table(_find_settings)}, start=_start)

@@ -35,11 +35,11 @@ from gateway.api.front import explain_path
 from gateway.api.routes import Endpoint
 from gateway.api.state import Call, Gateway
 from gateway.dialects.records import CompletionRequest, Json
-from gateway.dialects.responses.caller import ID_PREFIX, ResponsesCaller, is_reference
 from gateway.extension import Started, find_formats
 from gateway.extras.recall import texts
 from gateway.extras.recall.settings import TABLE, Responses
 from gateway.extras.recall.shelves import Kept, Shelves, Text
+from gateway.extras.responses.caller import ID_PREFIX, ResponsesCaller, is_reference
 
 NOT_FOUND: Final = "previous_response_not_found"
 """OpenAI's code, on which clients act."""

@@ -17,10 +17,11 @@ from openai.types.chat.completion_create_params import (
 )
 from pydantic import BaseModel, Field
 
-from gateway.dialects.chat import over_messages_request, over_responses_request
+from gateway.dialects.chat import over_messages_request
 from gateway.dialects.chat.over_messages_request import adapt_schema
 from gateway.dialects.records import CompletionRequest, Target
 from gateway.errors import BadRequest
+from gateway.extras.responses import chat_request as over_responses_request
 from tests import streams
 from tests.dialects.chat.kit import (
     Json,
@@ -31,7 +32,7 @@ from tests.dialects.chat.kit import (
     play,
     random_slices,
 )
-from tests.dialects.responses.kit import frame
+from tests.extras.responses.kit import frame
 from tests.streams import Stream
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.fuzz import fuzz

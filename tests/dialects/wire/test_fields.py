@@ -11,7 +11,6 @@ import orjson
 import pytest
 
 from gateway.dialects.records import CompletionRequest, Target
-from gateway.dialects.responses.over_chat_request import SHARED
 from gateway.dialects.wire.fields import (
     Field,
     Fields,
@@ -21,6 +20,7 @@ from gateway.dialects.wire.fields import (
     split_data_url,
 )
 from gateway.errors import BadRequest
+from gateway.extras.responses.over_chat_request import SHARED
 from tests.documents import FIELDS
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.rows import each_row

@@ -11,12 +11,12 @@ from gateway.dialects.chat.writer import NO_ARGUMENTS
 from gateway.dialects.customs import read_input
 from gateway.dialects.first_choice import Kind, read_call, read_contents
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
-from gateway.dialects.responses.compaction import asks_summary, make_summary
-from gateway.dialects.responses.over_chat_tools import ToolName, read_tool_names
-from gateway.dialects.responses.stream import make_usage
 from gateway.dialects.wire.fields import split_data_url
 from gateway.dialects.wire.jsonbytes import get_object, get_text
 from gateway.errors import UndeliverableReply
+from gateway.extras.responses.compaction import asks_summary, make_summary
+from gateway.extras.responses.over_chat_tools import ToolName, read_tool_names
+from gateway.extras.responses.stream import make_usage
 
 Status = Literal["in_progress", "completed", "incomplete"]
 

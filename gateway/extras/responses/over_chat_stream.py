@@ -16,11 +16,11 @@ from gateway.dialects.chat.writer import move_source
 from gateway.dialects.customs import InputDecoder
 from gateway.dialects.first_choice import Call, FirstChoiceWriter, Kind
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
-from gateway.dialects.responses import over_chat_reply as reply
-from gateway.dialects.responses.compaction import asks_summary, make_summary
-from gateway.dialects.responses.over_chat_tools import ToolName, read_tool_names
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES
+from gateway.extras.responses import over_chat_reply as reply
+from gateway.extras.responses.compaction import asks_summary, make_summary
+from gateway.extras.responses.over_chat_tools import ToolName, read_tool_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ from typing import Final
 
 from gateway.dialects.base import EventUpstream, Pipeline
 from gateway.dialects.records import Json, ReplyContext, Target
-from gateway.dialects.responses.history import strip_tools, tag_sealed, untag_items
-from gateway.dialects.responses.replay import replay_response
-from gateway.dialects.responses.stream import (
+from gateway.dialects.wire.billed import check_fields
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text
+from gateway.extras.responses.history import strip_tools, tag_sealed, untag_items
+from gateway.extras.responses.replay import replay_response
+from gateway.extras.responses.stream import (
     WHOLE,
     ResponsesReader,
     ResponsesStream,
@@ -21,8 +23,6 @@ from gateway.dialects.responses.stream import (
     read_items,
     read_responses_usage,
 )
-from gateway.dialects.wire.billed import check_fields
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
 

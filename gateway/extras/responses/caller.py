@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from gateway.dialects.base import Caller
 from gateway.dialects.records import CompletionRequest, Json
-from gateway.dialects.responses.stream import make_usage
 from gateway.dialects.wire import fields
 from gateway.dialects.wire.jsonbytes import get_object
 from gateway.dialects.wire.kinds import FILTERED
@@ -27,6 +26,7 @@ from gateway.errors import (
     UndeliverableReply,
     UpstreamError,
 )
+from gateway.extras.responses.stream import make_usage
 
 ID_PREFIX: Final = "resp_"
 ROLES: Final = frozenset({"assistant", "developer", "system", "user"})

@@ -11,9 +11,9 @@ from operator import is_not
 from typing import Final
 
 from gateway.dialects.records import Json
-from gateway.dialects.responses.places import Places, name_kind
-from gateway.dialects.responses.replay import replay_item
 from gateway.dialects.wire.jsonbytes import get_text
+from gateway.extras.responses.places import Places, name_kind
+from gateway.extras.responses.replay import replay_item
 
 _PREFIXES: Final = {"function_call": "fc", "message": "msg", "reasoning": "rs"}
 """The beginnings of ids by the type of item."""

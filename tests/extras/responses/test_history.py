@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from gateway.dialects.chat.state import tag_provider
-from gateway.dialects.responses.history import tag_sealed, untag_items
+from gateway.extras.responses.history import tag_sealed, untag_items
 from tests.dialects.chat.kit import Json
-from tests.dialects.responses.kit import TAG
+from tests.extras.responses.kit import TAG
 from tests.support.rows import each_row
 
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from gateway.dialects.base import EventReader
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
-from gateway.dialects.responses.history import tag_sealed
-from gateway.dialects.responses.mending import StreamMender
 from gateway.dialects.wire.failures import make_failure
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,
@@ -30,6 +28,8 @@ from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES, PICTURE_BYT
 from gateway.dialects.wire.templates import maybe_learn_numbered
 from gateway.dialects.wire.usage import hide_bill, make_cache_details, read_openai_usage
 from gateway.errors import GatewayError
+from gateway.extras.responses.history import tag_sealed
+from gateway.extras.responses.mending import StreamMender
 from gateway.money import name_tool
 from gateway.usage import Expected, Reported, count_text, merge_reports, read_count
 

@@ -18,8 +18,8 @@ from gateway.dialects.chat.writer import (
     read_location,
 )
 from gateway.dialects.records import CompletionRequest, Json, Target
-from gateway.dialects.responses.history import maybe_phase, maybe_reasoning
 from gateway.dialects.wire.fields import Field, is_link
+from gateway.extras.responses.history import maybe_phase, maybe_reasoning
 from gateway.money import WEB_SEARCH
 
 _CACHE_MARK: Final = "prompt_cache_breakpoint"

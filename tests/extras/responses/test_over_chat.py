@@ -18,18 +18,18 @@ from gateway.dialects import first_choice
 from gateway.dialects.customs import MAX_OPENING_CHARS, InputDecoder, read_input
 from gateway.dialects.first_choice import Kind
 from gateway.dialects.records import CompletionRequest, ReplyUsage, Target
-from gateway.dialects.responses.history import SUMMARIES
-from gateway.dialects.responses.over_chat_conversation import DROPPED_ITEMS
-from gateway.dialects.responses.over_chat_reply import make_part
-from gateway.dialects.responses.over_chat_request import CARRIED, DROPPED, PASSED, REFUSED
-from gateway.dialects.responses.over_chat_stream import FORMS, ResponseWriter
-from gateway.dialects.responses.over_chat_tools import (
+from gateway.dialects.wire.halves import mend_halves
+from gateway.extras.responses.history import SUMMARIES
+from gateway.extras.responses.over_chat_conversation import DROPPED_ITEMS
+from gateway.extras.responses.over_chat_reply import make_part
+from gateway.extras.responses.over_chat_request import CARRIED, DROPPED, PASSED, REFUSED
+from gateway.extras.responses.over_chat_stream import FORMS, ResponseWriter
+from gateway.extras.responses.over_chat_tools import (
     MAX_NAME_CHARS,
     ToolName,
     flatten_name,
     read_tool_names,
 )
-from gateway.dialects.wire.halves import mend_halves
 from gateway.money import Tokens
 from tests.dialects.chat.kit import (
     MODEL,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.dialects.records import CompletionRequest, Json, Taken, Target
-from gateway.dialects.responses.compaction import asks_summary
-from gateway.dialects.responses.over_chat_conversation import translate_conversation
-from gateway.dialects.responses.over_chat_tools import translate_tools
 from gateway.dialects.wire.fields import Field
+from gateway.extras.responses.compaction import asks_summary
+from gateway.extras.responses.over_chat_conversation import translate_conversation
+from gateway.extras.responses.over_chat_tools import translate_tools
 
 SHARED: Final[frozenset[Taken]] = frozenset(
     {"metadata", "prompt_cache_key", "safety_identifier", "service_tier", "user"}

@@ -17,13 +17,13 @@ from gateway.dialects.chat import writer
 from gateway.dialects.chat.state import seal
 from gateway.dialects.pivot import make_usage
 from gateway.dialects.records import Json, ReplyContext, ReplyUsage
-from gateway.dialects.responses.history import maybe_phase, maybe_reasoning
-from gateway.dialects.responses.places import Places
-from gateway.dialects.responses.stream import read_items
 from gateway.dialects.wire.failures import read_error
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.stream import PICTURE_BYTES
 from gateway.errors import UpstreamError
+from gateway.extras.responses.history import maybe_phase, maybe_reasoning
+from gateway.extras.responses.places import Places
+from gateway.extras.responses.stream import read_items
 
 _CALLS: Final[dict[str, writer.ToolKind]] = {
     "function_call": "function",

@@ -16,11 +16,11 @@ from gateway.dialects.customs import INPUT_KEY
 from gateway.dialects.earlier import pair_calls, tell
 from gateway.dialects.pivot import DEFAULT_FILENAME, make_file, make_text, read_id, read_text
 from gateway.dialects.records import Json, Target
-from gateway.dialects.responses.compaction import REQUEST, TRIGGER, maybe_summary
-from gateway.dialects.responses.history import SUMMARIES, refuse_summary
-from gateway.dialects.responses.over_chat_tools import read_flat_name
 from gateway.dialects.wire.fields import Field, dump_request, is_link, maybe_read_text
 from gateway.dialects.wire.jsonbytes import get_list, get_text
+from gateway.extras.responses.compaction import REQUEST, TRIGGER, maybe_summary
+from gateway.extras.responses.history import SUMMARIES, refuse_summary
+from gateway.extras.responses.over_chat_tools import read_flat_name
 
 DROPPED_ITEMS: Final = frozenset(
     {

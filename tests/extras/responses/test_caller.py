@@ -8,7 +8,6 @@ from typing import Final
 from openai.types.responses import ResponseFailedEvent
 
 from gateway.dialects.records import ReplyUsage
-from gateway.dialects.responses.caller import ResponsesCaller
 from gateway.errors import (
     BadRequest,
     GatewayError,
@@ -20,9 +19,10 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from gateway.extras.responses.caller import ResponsesCaller
 from gateway.money import Tokens
 from tests.dialects.chat.kit import Json
-from tests.dialects.responses.kit import read_events
+from tests.extras.responses.kit import read_events
 from tests.support.rows import each_row
 
 CALLER = ResponsesCaller()

@@ -1,0 +1,56 @@
+"""What the extra adds to the tables of dialects, translations and counts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.dialects.composed import Translation
+from gateway.dialects.exchanges import Exchange
+from gateway.dialects.formats import CountPath, Formats
+from gateway.extras.responses import (
+    chat_reply,
+    chat_request,
+    over_chat_reply,
+    over_chat_request,
+    over_chat_stream,
+)
+from gateway.extras.responses.caller import ResponsesCaller
+from gateway.extras.responses.upstream import ResponsesUpstream
+
+_WHOLE: Final = "send the whole conversation as POST /v1/responses"
+_COUNT: Final = Exchange(
+    ResponsesCaller(), ResponsesUpstream("/responses/input_tokens", is_free=True)
+)
+FORMATS: Final = Formats(
+    callers={"responses": ResponsesCaller()},
+    upstreams={"responses": ResponsesUpstream()},
+    translations={
+        ("chat", "responses"): Translation(
+            chat_request.translate_request, chat_reply.translate_reply, chat_reply.ChunkWriter
+        ),
+        ("responses", "chat"): Translation(
+            over_chat_request.translate_request,
+            over_chat_reply.translate_reply,
+            over_chat_stream.open_writer,
+            over_chat_request.NAMES,
+        ),
+    },
+    rates={
+        ("chat", "responses"): (1_000, 1_100),
+        ("messages", "responses"): (750, 1_100),
+        ("responses", "chat"): (1_200, 1_100),
+        ("responses", "messages"): (750, 900),
+        ("responses", "responses"): (4_000, 1_300),
+    },
+    counters=(
+        CountPath(
+            "/responses/input_tokens", {"responses": _COUNT}, {"object": "response.input_tokens"}
+        ),
+    ),
+    unserved={
+        "/v1/responses/...": _WHOLE,
+        "/v1/assistants": _WHOLE,
+        "/v1/conversations": _WHOLE,
+        "/v1/threads": _WHOLE,
+    },
+)
