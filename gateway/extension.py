@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.ledger.opening import Databases
     from gateway.ledger.sql.books import Books
 
+FOLDER: Final = Path(__file__).with_name("extras")
 INDEX: Final = Path(__file__).with_suffix(".toml")
 """Says which extra a table of gateway.toml and the like need, for errors about one that was taken away."""
 
@@ -116,8 +117,7 @@ class Extra:
 @cache
 def find_extras() -> Mapping[str, Extra]:
     """Return the extras of this installation by name."""
-    places = map(Path, import_module("gateway.extras").__path__)
-    names = sorted(one.parent.name for place in places for one in place.glob("*/__init__.py"))
+    names = sorted(one.parent.name for one in FOLDER.glob("*/__init__.py"))
     return {name: import_module(f"gateway.extras.{name}").EXTRA for name in names}
 
 

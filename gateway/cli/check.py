@@ -70,6 +70,7 @@ def check(command: Command, *, live: bool) -> int:
         page = f"{page}\n\n{page_findings(findings)}"
     command.show(summary, page)
     for warning in (
+        *(f"Model {model} is off: {lack}." for model, lack in config.lacking.items()),
         *warn_of_no_model(command.config),
         *list_losses(command.config),
         *list_conflicts(command.config),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gateway.config import records
-from gateway.config.models import check_extra, read_models
+from gateway.config.models import find_lack, read_models
 from gateway.config.reader import (
     ConfigError,
     Place,
@@ -37,7 +38,7 @@ from gateway.config.secrets import (
 from gateway.config.settings import SETTINGS
 from gateway.config.values import check_proxy
 from gateway.dialects.records import DEMO
-from gateway.extension import find_databases, find_dialects, find_missing, find_tables
+from gateway.extension import find_databases, find_missing, find_tables
 
 
 def load_config(
@@ -99,6 +100,11 @@ def _read_config(
         limits=records.Limits(**limits),
         providers=MappingProxyType(providers),
         models=MappingProxyType(models),
+        lacking={
+            name: lack
+            for name, table in root["models"].items()
+            if (lack := find_lack(table, "kind")) is not None
+        },
         extras=MappingProxyType(extras),
         literals=tuple(find_literals(raw)),
     )
@@ -200,7 +206,11 @@ def _read_providers(
     providers: dict[str, records.Provider] = {}
     for name, table in root["providers"].items():
         with problems.collect("providers"):
-            providers[name] = _read_provider(file, name, table, look_up)
+            if (lack := find_lack(table, "dialect")) is None:
+                providers[name] = _read_provider(file, name, table, look_up)
+            else:
+                found = _read_provider(file, name, {**table, "dialect": "chat"}, look_up)
+                providers[name] = replace(found, dialect=table["dialect"], off=lack)
     return providers
 
 
@@ -210,7 +220,6 @@ def _read_provider(file: str, name: str, raw: object, look_up: LookUp) -> record
     # A route is split at its first slash.
     if not name.isprintable() or not name.strip() or "/" in name:
         raise place.error("", "a provider's name must be printable text without a slash")
-    check_extra(place, raw, "dialect", find_dialects())
     settings = read_table(place, raw, SETTINGS["providers.NAME"], problems)
     with problems.collect():
         _check_address(place, settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gateway.config.prices import (
     NO_OUTPUT,
@@ -31,10 +31,12 @@ def read_models(
     providers: Mapping[str, Provider],
     problems: Problems,
 ) -> dict[str, Model]:
+    """Read all models but those that lack an extra."""
     models: dict[str, Model] = {}
     for name, table in root["models"].items():
-        with problems.collect("models"):
-            models[name] = _read_model(file, name, table, root["providers"], providers)
+        if find_lack(table, "kind") is None:
+            with problems.collect("models"):
+                models[name] = _read_model(file, name, table, root["providers"], providers)
     with problems.collect("models"):
         _check_limits(file, root["models"], models, providers)
     with problems.collect("models"):
@@ -84,13 +86,13 @@ def _read_model(
     )
 
 
-def check_extra(place: Place, raw: object, key: str, known: Mapping[str, object]) -> None:
-    """Refuse a kind or a dialect whose extra is missing."""
-    name = raw.get(key) if isinstance(raw, dict) else None
-    if isinstance(name, str) and name not in known:
-        needed = find_missing("kinds" if key == "kind" else "dialects", name)
-        if needed is not None:
-            raise place.error("", f"{key} = {show(name)} {needed}")
+def find_lack(table: object, key: Literal["kind", "dialect"]) -> str | None:
+    """Say which extra a model or a provider lacks; None if it lacks none. It is off without it."""
+    name = table.get(key) if isinstance(table, dict) else None
+    if not isinstance(name, str) or name in (find_kinds() if key == "kind" else find_dialects()):
+        return None
+    needed = find_missing("kinds" if key == "kind" else "dialects", name)
+    return needed and f"{key} = {show(name)} {needed}"
 
 
 def _find_pricing(kind: Kind, told: Told) -> Pricing:
@@ -112,7 +114,7 @@ def _find_route_problems(
     served_by = [name for name, one in all_ if talks or one.is_openai_like]
     for route in routes:
         provider = providers.get(route.provider)
-        if provider is not None and provider.dialect not in served_by:
+        if provider and provider.dialect in find_dialects() and provider.dialect not in served_by:
             known = " or ".join(served_by)
             yield f"kind = {show(kind)} needs a provider of dialect {known}"
             return
@@ -129,12 +131,13 @@ def _check_limits(
     providers: Mapping[str, Provider],
 ) -> None:
     """Refuse models without a limit if a provider requires one."""
+    limited = [name for name, one in find_dialects().items() if one.needs_limit]
     lacking = [
         f"[models.{quote_key(model.id, always=True)}]"
         for model in models.values()
         if "max_output_tokens" not in raw[model.id]
         and any(
-            find_dialects()[providers[one.provider].dialect].needs_limit
+            providers[one.provider].dialect in limited
             for one in model.routes
             if one.provider in providers
         )
@@ -158,7 +161,7 @@ def _check_aliases(file: str, ids: Iterable[str], models: Iterable[Model]) -> No
 
 
 def _check_id(place: Place, model_id: str, raw: object) -> None:
-    """Refuse an impossible id, an id without quotes, and a kind whose extra is missing.
+    """Refuse an impossible id, and an id without quotes.
 
     TOML reads `[models.gpt-4.1]` as table `1` of `gpt-4`.
     """
@@ -166,7 +169,6 @@ def _check_id(place: Place, model_id: str, raw: object) -> None:
         check_model_id(model_id)
     except ValueError as error:
         raise place.error("", str(error)) from error
-    check_extra(place, raw, "kind", find_kinds())
     inner = raw if isinstance(raw, dict) else {}
     for key, value in inner.items():
         if isinstance(value, dict) and key not in SETTINGS["models.ID"]:

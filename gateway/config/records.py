@@ -235,6 +235,8 @@ class Config:
     account_limits: Limits
     providers: Mapping[str, Provider]
     models: Mapping[str, Model]
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """The models that are not read, as an extra is missing, and what they need."""
     extras: Mapping[str, object] = field(default_factory=dict)
     """The tables of extras as their records, by name; without those in another table that the file lacks."""
     literals: tuple[str, ...] = field(default=(), compare=False)

@@ -270,6 +270,8 @@ def _announce(manager: systemd.Manager, listener: Listener, config: Config, *sta
         if provider.off is not None:
             models = ", ".join(config.models_of(provider))
             log.info("provider %s is off: %s (%s)", provider.name, provider.off, models)
+    for model, lack in config.lacking.items():
+        log.info("model %s is off: %s", model, lack)
     if readable := warn_of_literals(config.path, config.literals):
         log.warning("%s", readable)
     count = len(config.active_models())

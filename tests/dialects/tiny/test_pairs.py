@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -16,7 +18,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from anthropic.types import Message
 from openai.types.chat import ChatCompletion
 
-from gateway import extras
+from gateway import extension
 from gateway.api.routes import add_api
 from gateway.api.state import make_gateway
 from gateway.dialects.formats import Formats
@@ -120,8 +122,12 @@ def formats(
 ) -> Iterator[Formats]:
     """Put the folder among the extras; yield what is spoken then."""
     folder = tmp_path_factory.mktemp("extras")
-    (folder / "tiny").symlink_to(Path(__file__).parent)
-    monkeypatch.setattr(extras, "__path__", [*extras.__path__, str(folder)])
+    for one in (*extension.FOLDER.glob("*"), Path(__file__).parent):
+        (folder / one.name).symlink_to(one)
+    package = ModuleType("gateway.extras")
+    package.__path__ = [str(folder)]
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+    monkeypatch.setattr(extension, "FOLDER", folder)
     forget()
     yield find_formats()
     forget()
