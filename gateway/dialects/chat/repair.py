@@ -107,7 +107,10 @@ def repair_message(message: Json, context: ReplyContext, *, passes: bool = False
     fixes: Json = {}
     if message.get("role") != "assistant":
         fixes["role"] = "assistant"
-    if calls := _list_calls(message, context):
+    calls = get_list(message, "tool_calls")
+    if not calls and "function_call" in message:
+        calls = _list_calls(message, context)
+    if calls:
         fixed = _open_calls(context, passes=passes).repair_calls(calls)
         if fixed is not calls:
             fixes["tool_calls"] = fixed
