@@ -45,7 +45,8 @@ def exists(cited: str, path: Path) -> bool:
 
     What an extra had goes with it.
     """
-    if (extra := EXTRA.search(cited)) and not (ROOT / "gateway" / extra[0]).exists():
+    whole = cited if cited[0] != "." else (path.parent / cited).resolve().as_posix()
+    if (extra := EXTRA.search(whole)) and not (ROOT / "gateway" / extra[0]).exists():
         return True
     above = [folder for folder in path.parents if folder.is_relative_to(ROOT)]
     return any((folder / f"{cited}{suffix}").exists() for folder in above for suffix in ("", ".py"))

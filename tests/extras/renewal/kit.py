@@ -15,6 +15,7 @@ from tests.support.config import Places
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER, Provider
 from tests.support.served import Served, open_served
 from tests.support.upstream import Exchange, Script, ScriptedUpstream, Wait
+from tests.support.waiting import until
 
 CLOUDS: Final[dict[str, tuple[Provider, str, str, str]]] = {
     "cloud": (CHAT_PROVIDER, "chat", "", "chat/completions"),
@@ -97,4 +98,8 @@ async def open_cloud(
 ) -> AsyncIterator[Cloud]:
     (folder / "token").write_text(f"{TOKEN}first")
     async with open_served(folder, more=write_clouds(places.urls["alpha"]) + more) as served:
+        assert served.gateway is not None
+        states = served.gateway.routes.providers.values()
+        keys = [key for state in states for key in state.keys]
+        await until(lambda: not any(key.is_lacking for key in keys), "the first keys")
         yield Cloud(served, scripted, await served.add_key())
