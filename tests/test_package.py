@@ -100,6 +100,8 @@ def find_imports(nodes: Iterable[ast.AST]) -> set[str]:
             found |= {name.removeprefix("gateway.").replace(".", "/") for name in names}
             if node.module == "gateway":
                 found |= {"__init__" for alias in node.names if alias.name not in NAMES}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name.removeprefix("gateway.").replace(".", "/") for alias in node.names}
     return found & (NAMES | {"__init__"})
 
 
