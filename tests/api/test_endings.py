@@ -289,7 +289,9 @@ async def read_nothing(
         await loop.sock_sendall(one, request("POST", PATHS[caller], headers, body))
         caller_port = one.getsockname()[1]
         await until(lambda: find_ids(running.books, model), "the request's row")
-        await until(lambda: not is_connected(port, caller_port), "the connection to be cut")
+        await until(
+            lambda: not is_connected(port, caller_port), "the connection to be cut", seconds=60
+        )
         (exchange,) = [each for each in alpha.exchanges if find_prompt(each) == model]
         await check_row(running.books, model, ending, exchange)
         await check_exchange(exchange, ending)

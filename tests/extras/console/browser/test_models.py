@@ -11,13 +11,14 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
+from tests import ROOT
 from tests.extras.console.browser.kit import HEIGHT, Site, go
 from tests.extras.console.kit import Console, start_console
 from tests.support.served import HOLDER, OPERATOR
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-SHIPPED: Final = Path(__file__).parents[2] / "gateway.toml"
+SHIPPED: Final = ROOT / "gateway.toml"
 WIDTHS: Final = (1000, 1153, 1440, 2560)
 """Both sides of the width at which the menu moves to the side, and what screens have."""
 OTHERS: Final = """
