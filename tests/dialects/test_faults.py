@@ -23,6 +23,7 @@ import itertools
 import json
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,21 +35,25 @@ from gateway.errors import NO_NAMES, UndeliverableReply, UpstreamError, Upstream
 from gateway.usage import Metered
 from tests.dialects.chat import kit as chat
 from tests.dialects.messages import kit as messages
-from tests.extras.responses import kit as responses
-from tests.support.formats import EXCHANGES, SERVICES
+from tests.support.formats import EXCHANGES, SERVICES, find_texts
 from tests.support.rows import told_together
 
-PATH: Final = Path(__file__).with_name("faults.txt")
-SECTIONS: Final = PATH.read_text(encoding="utf-8").split("== ")[1:]
+PATHS: Final = (Path(__file__).with_name("faults.txt"), *find_texts("faults.txt"))
+SECTIONS: Final = [
+    pytest.param(path, text, id=text.partition("\n")[0])
+    for path in PATHS
+    for text in path.read_text(encoding="utf-8").split("== ")[1:]
+]
 BEGUN: Final = {
     "chat": chat.BEGIN + chat.HI * 2,
     "messages": messages.frame(
         messages.start(input_tokens=10), messages.open_block(0, text=""), messages.say("Hi")
     ),
-    "responses": responses.frame(
-        {"type": "response.created", "response": responses.make_response(status="in_progress")},
-        responses.delta("Hi"),
-    ),
+    **{
+        name: begun
+        for path in find_texts("faults.py")
+        for name, begun in import_module(f"tests.extras.{path.parent.name}.faults").BEGUN.items()
+    },
 }
 
 
@@ -112,7 +117,7 @@ def read(name: str, line: str) -> str:
     return one
 
 
-@pytest.mark.parametrize("name", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("name", BEGUN)
 def test_a_null_between_events_says_nothing(name: str) -> None:
     for exchange in find_exchanges(name):
         whole, stream = (exchange.open_stream(chat.make_context(usage=True)) for _ in range(2))
@@ -133,8 +138,8 @@ def hear(name: str, line: str) -> str:
     return one
 
 
-@pytest.mark.parametrize("text", SECTIONS, ids=[one.partition("\n")[0] for one in SECTIONS])
-def test_what_is_no_reply_is_the_providers_fault(text: str) -> None:
+@pytest.mark.parametrize(("path", "text"), SECTIONS)
+def test_what_is_no_reply_is_the_providers_fault(path: Path, text: str) -> None:
     name, *lines = text.rstrip("\n").split("\n")
     new = [name]
     with told_together() as row:
@@ -148,5 +153,5 @@ def test_what_is_no_reply_is_the_providers_fault(text: str) -> None:
                     new += (line, now)
                     assert "WRITE_FAULTS" in os.environ or then == now
     if "WRITE_FAULTS" in os.environ:
-        whole = PATH.read_text(encoding="utf-8")
-        PATH.write_text(whole.replace(text.rstrip("\n"), "\n".join(new)), encoding="utf-8")
+        whole = path.read_text(encoding="utf-8")
+        path.write_text(whole.replace(text.rstrip("\n"), "\n".join(new)), encoding="utf-8")

@@ -45,13 +45,16 @@ from gateway.errors import BadRequest
 from gateway.money import Price
 from gateway.prices import NOTHING_SPECIAL, BillOptions, PriceList, PriceRule
 from tests.dialects.rules import check_messages_request, check_responses_request
-from tests.support.formats import CALLERS, COUNTERS, EXCHANGES, SERVICES
+from tests.support.formats import CALLERS, COUNTERS, EXCHANGES, SERVICES, find_texts
 from tests.support.rows import told_together
 
 COUNT_TOKENS: Final = COUNTERS["/messages/count_tokens"].exchange
 
 Json = dict[str, Any]
-PATHS: Final = sorted(Path(__file__).with_name("requests").glob("*.txt"))
+PATHS: Final = [
+    *sorted(Path(__file__).with_name("requests").glob("*.txt")),
+    *find_texts("requests/*.txt"),
+]
 SECTIONS: Final = [
     pytest.param(path, text, id=text.splitlines()[0])
     for path in PATHS
@@ -79,7 +82,11 @@ LEAST: Final[dict[str, Json]] = {
 OTHERS: Final = {
     **SERVICES,
     "counting": COUNT_TOKENS,
-    "input tokens": COUNTERS["/responses/input_tokens"].exchange,
+    **{
+        one.frame["object"].partition(".")[2].replace("_", " "): one.exchange
+        for one in COUNTERS.values()
+        if one.frame
+    },
 }
 """Exchanges that have no conversation, or only count it, by the name of their section."""
 TARGETS: Final = {
