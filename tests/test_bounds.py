@@ -6,7 +6,6 @@ Here are those that no other test of their folder is at.
 from __future__ import annotations
 
 import importlib
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,21 +17,13 @@ import pytest
 from gateway.api.admission import find_similar
 from gateway.api.front import clean_path
 from gateway.dialects.chat.state import StateCollector
-from gateway.errors import BadRequest, UndeliverableReply, UpstreamError
+from gateway.errors import UndeliverableReply, UpstreamError
 from gateway.ledger.serving.memory import check_admission
 from gateway.upstream.http1 import BadResponse, ResponseReader
 from gateway.upstream.rests import Breaker, KeyRing
 from tests.documents import DOCUMENTS
 from tests.ledger.contract.kit import admission
-from tests.support.formats import SERVICES
 from tests.support.rows import each_row
-
-RERANK: Final = SERVICES["rerank"]
-
-
-def rank(documents: int) -> None:
-    body = {"model": "m", "query": "q", "documents": ["d"] * documents}
-    RERANK.caller.parse_request(json.dumps(body).encode())
 
 
 def read_chunk_line(size: int) -> None:
@@ -59,7 +50,6 @@ def compare_names(number: int) -> None:
 
 
 LIMITS: Final[list[tuple[int, Callable[[int], None], type[Exception]]]] = [
-    (10_000, rank, BadRequest),
     (16 << 10, read_chunk_line, BadResponse),
     (8 << 20, collect_reasoning, UndeliverableReply),
     (500, lambda chars: check_admission(replace(admission(), model="m" * chars)), ValueError),

@@ -282,7 +282,8 @@ def matching(pattern: str, rule: str) -> Read:
 
 def choice(*words: str) -> Read:
     """Make a reader that accepts only these words."""
-    rule = " or ".join((", ".join(f'"{word}"' for word in words[:-1]), f'"{words[-1]}"'))
+    rest = ", ".join(f'"{word}"' for word in words[:-1])
+    rule = f'{rest} or "{words[-1]}"' if rest else f'"{words[-1]}"'
 
     def read(value: object) -> str:
         if not isinstance(value, str) or value not in words:

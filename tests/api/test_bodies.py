@@ -40,7 +40,6 @@ from tests.api.scene import check_nobody_waits, set_stage
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request, send_before_reading
 from tests.support.config import MAX_BODY_MB, Kind
-from tests.support.embeddings import EMBEDDINGS, embed
 from tests.support.formats import CALLERS
 from tests.support.fuzz import fuzz, json_values
 from tests.support.messages import ask
@@ -148,7 +147,7 @@ async def send_bad_chunk(stage: Stage, path: str, bad: bytes, *, closes: bool) -
 @pytest.mark.parametrize("closes", [False, pytest.param(True, marks=pytest.mark.slow)])
 async def test_chunks_framed_wrongly_are_a_400_at_once(stage: Stage, *, closes: bool) -> None:
     """A connection lingers for 2 s behind it."""
-    cases = list(itertools.product((CHAT, MESSAGES, COUNT_TOKENS, EMBEDDINGS), BAD_CHUNKS.values()))
+    cases = list(itertools.product((CHAT, MESSAGES, COUNT_TOKENS), BAD_CHUNKS.values()))
     for reply in await asyncio.gather(
         *(send_bad_chunk(stage, *case, closes=closes) for case in cases)
     ):
@@ -182,7 +181,6 @@ MANY = b'{"metadata":[' + b"0," * MAX_ELEMENTS + b'0],"'
         (COUNT_TOKENS, MESSAGE.replace(b'{"', NESTED, 1), 400),
         (COUNT_TOKENS, MESSAGE.replace(b'{"', MANY, 1), 413),
         (MESSAGES, b" " * (1 << 20) + b"{}", 413),
-        (EMBEDDINGS, json.dumps(embed("embed/0", "x" * 2**20)).encode(), 413),
     ],
 )
 async def test_giant_bodies_are_refused_and_not_repeated(

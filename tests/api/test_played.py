@@ -53,7 +53,7 @@ from tests.api.language import (
 from tests.support.chat import check_error, check_messages_error, split_events
 from tests.support.client import Reply
 from tests.support.config import KINDS, UPSTREAM_NAME
-from tests.support.formats import EVERY_CALLER, FORMATS, find_texts
+from tests.support.formats import COUNTERS, EVERY_CALLER, find_texts
 from tests.support.rows import told_together
 from tests.support.scribe import Scribe
 from tests.support.stage import Stage
@@ -73,7 +73,7 @@ TRANSCRIPTS: Final = {
     for path in (*sorted(PLAYED.iterdir()), *find_texts("played.txt"))
     for text in re.split(r"(?m)^== ", path.read_text(encoding="utf-8"))[1:]
 }
-SERVED: Final = {f"/v1{one.path}" for one in (*EVERY_CALLER, *FORMATS.counters)}
+SERVED: Final = {f"/v1{path}" for path in (*COUNTERS, *(one.path for one in EVERY_CALLER))}
 ABSENT: Final = {
     name for name, (path, _) in SURFACES.items() if path.replace("v2", "v1") not in SERVED
 }

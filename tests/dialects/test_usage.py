@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,25 +25,23 @@ from gateway.dialects.wire.usage import (
     maybe_repair_chat_usage,
     read_openai_usage,
 )
-from gateway.extras.responses.stream import count_item_text
 from gateway.money import Tokens
 from gateway.prices import BillOptions, BillTerms
 from gateway.usage import Expected, Metered, Reported, UsageLimits
 from tests.dialects.chat.kit import make_context
 from tests.dialects.messages.kit import frame, start
-from tests.support.formats import CALLERS, EXCHANGES, SERVICES
+from tests.support.formats import EXCHANGES, find_texts
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
 
-EMBEDDINGS: Final = SERVICES["embeddings"]
-RERANK: Final = SERVICES["rerank"]
-
 Json = dict[str, Any]
-CHAT_EXCHANGE, MESSAGES, RESPONSES = (EXCHANGES[name][name] for name in CALLERS)
+CHAT_EXCHANGE, MESSAGES = (EXCHANGES[name][name] for name in ("chat", "messages"))
 DONE: Final = b"data: [DONE]\n\n"
-SHAPES: Final[dict[str, list[Json]]] = tomllib.loads(
-    Path(__file__).with_name("usage.toml").read_text(encoding="utf-8")
-)
+SHAPES: Final[dict[str, list[Json]]] = {
+    name: shapes
+    for path in (Path(__file__).with_name("usage.toml"), *find_texts("usage.toml"))
+    for name, shapes in tomllib.loads(path.read_text(encoding="utf-8")).items()
+}
 EXPECTED: Final = Expected(7, UsageLimits(10**8, 10**6, 64))
 BILLS: Final = (b"cost", b"is_byok")
 CHOICE: Final = {
@@ -64,47 +63,17 @@ MESSAGE: Final = {
     "stop_reason": "end_turn",
     "stop_sequence": None,
 }
-PART: Final = {"type": "output_text", "text": "Yes.", "annotations": []}
-SAID: Final = {"id": "msg_1", "type": "message", "role": "assistant", "content": [PART]}
-RESPONSE: Final = {"id": "resp_1", "object": "response", "model": "m", "status": "completed"}
-VECTORS: Final = {
-    "object": "list",
-    "model": "m",
-    "data": [{"object": "embedding", "index": 0, "embedding": [0.5, -1.25e-7]}],
-}
-RANKS: Final = {"id": "r", "results": [{"index": 0, "relevance_score": 0.9}]}
-
-
-def list_response_events(told: Json) -> list[Json]:
-    items = [*told.get("output", ()), SAID]
-    begun: Json = {**RESPONSE, "status": "in_progress", "output": [], "usage": None}
-    events: list[Json] = [
-        {"type": "response.created", "response": begun},
-        *(
-            {"type": f"response.output_item.{end}", "output_index": index, "item": item}
-            for index, item in enumerate(items)
-            for end in ("added", "done")
-        ),
-        {"type": "response.completed", "response": {**RESPONSE, **told, "output": items}},
-    ]
-    return [{**one, "sequence_number": at} for at, one in enumerate(events)]
-
-
 WAYS: Final[list[tuple[str, Exchange, Callable[[Any], Json | list[Json]]]]] = [
     ("chat", CHAT_EXCHANGE, lambda usage: {**CHAT, "choices": [CHOICE], "usage": usage}),
     ("chat", CHAT_EXCHANGE, lambda usage: [*CHAT_SAYS, {**CHAT, "choices": [], "usage": usage}]),
     ("chat_stream", CHAT_EXCHANGE, list),
     ("messages", MESSAGES, lambda usage: {**MESSAGE, "usage": usage}),
     ("messages_stream", MESSAGES, list),
-    (
-        "responses",
-        RESPONSES,
-        lambda told: {**RESPONSE, **told, "output": [*told.get("output", ()), SAID]},
+    *(
+        way
+        for path in find_texts("usage.py")
+        for way in import_module(f"tests.extras.{path.parent.name}.usage").WAYS
     ),
-    ("responses", RESPONSES, list_response_events),
-    ("embeddings", EMBEDDINGS, lambda usage: VECTORS | {"usage": usage}),
-    ("embeddings", EMBEDDINGS, lambda usage: {"usage": usage} | VECTORS),
-    ("rerank", RERANK, lambda told: RANKS | told),
 ]
 """The tables of the file, and how a provider sends what is in them: as a reply, or as events."""
 
@@ -372,20 +341,3 @@ def test_text_reasoning_and_arguments_of_chat_are_counted_once(message: Json, co
 )
 def test_text_of_a_message_is_counted_in_its_blocks(block: Any, count: int) -> None:
     assert MESSAGES.upstream.count_text({"content": [block]}) == count
-
-
-@each_row(
-    ("item", "count"),
-    [
-        ({"type": "message", "content": [{"type": "output_text", "text": "äb"}]}, 3),
-        ({"type": "function_call", "arguments": '{"a":1}'}, 7),
-        ({"type": "custom_tool_call", "input": "abc"}, 3),
-        ({"type": "message", "content": [{"type": "refusal", "refusal": "no"}, "odd"]}, 2),
-        ({"type": "reasoning", "summary": [{"text": "ab"}], "content": [{"text": "c"}]}, 3),
-        ({"type": "code_interpreter_call", "code": "1+1"}, 3),
-        ({"type": "image_generation_call", "result": "eA=="}, 6400),
-        ({"type": "web_search_call"}, 0),
-    ],
-)
-def test_text_of_a_response_is_counted_wherever_an_item_has_it(item: Json, count: int) -> None:
-    assert count_item_text(item) == count

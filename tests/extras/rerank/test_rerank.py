@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any, Final
 
+import pytest
+
 from gateway.dialects.records import Inputs, ReplyContext, Target
+from gateway.errors import BadRequest
 from gateway.money import SEARCH_UNIT
 from gateway.prices import BillOptions
 from gateway.usage import Expected, UsageLimits
@@ -52,3 +56,10 @@ def test_a_request_expects_units_and_the_query_with_each_document(
         assert request.inputs == Inputs(len(documents), 3 * len(documents))
         asked = RERANK.upstream.read_bill_options(body, b"", Target("theirs"))
         assert asked.tool_calls == {SEARCH_UNIT: units}
+
+
+def test_a_request_has_10_000_documents_at_most() -> None:
+    for documents in (10_000, 10_001):
+        body = dump({"model": "m", "query": "q", "documents": ["d"] * documents})
+        with nullcontext() if documents == 10_000 else pytest.raises(BadRequest):
+            RERANK.caller.parse_request(body)

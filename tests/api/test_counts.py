@@ -1,0 +1,63 @@
+"""Counts of tokens: `played/services.txt` has the rest."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+
+from gateway.api.limits import MAX_OWN_COUNTS
+from gateway.api.routes import MAX_COUNT_BYTES, _count
+from gateway.errors import BodyTooLarge
+from tests.support.chat import check_messages_error
+from tests.support.formats import COUNTERS
+from tests.support.messages import ask, make_message
+from tests.support.process import COUNT_TOKENS
+from tests.support.records import make_call
+from tests.support.replies import error_reply, json_reply
+from tests.support.seed import Caller
+from tests.support.stage import Stage
+from tests.support.upstream import Wait
+
+
+async def test_provider_that_cannot_count_can_still_answer(stage: Stage) -> None:
+    """Imitations lack this path, and agents count often, so it must not open the breaker."""
+    model = stage.fresh("messages")
+    message, lost = json_reply(make_message()), error_reply(404)
+    stage.alpha.always(lambda one: lost if one.target == COUNT_TOKENS else message)
+    for _ in range(8):
+        await stage.gateway.post(COUNT_TOKENS, stage.key, ask(model))
+    assert (await stage.message(ask(model))).status == 200
+
+
+async def test_an_account_counts_few_at_once(stage: Stage, spare: Caller) -> None:
+    """A count holds a body and a connection and costs nothing, so others must not wait for it."""
+    gate, key = asyncio.Event(), spare.key
+    stage.alpha.always([Wait(gate), *json_reply({"input_tokens": 1})])
+    body = ask(stage.fresh("messages"))
+    post = partial(stage.gateway.post, COUNT_TOKENS, key, body)
+    before = len(stage.alpha.exchanges)
+    async with asyncio.TaskGroup() as group:
+        counts = [group.create_task(post()) for _ in range(MAX_OWN_COUNTS)]
+        await stage.alpha.wait_for(before + MAX_OWN_COUNTS)
+        check_messages_error(await post(), 429, "rate_limit_error")
+        others = group.create_task(stage.gateway.post(COUNT_TOKENS, stage.key, body))
+        await stage.alpha.wait_for(before + MAX_OWN_COUNTS + 1)
+        gate.set()
+    assert [one.result().status for one in (*counts, others)] == [200] * (MAX_OWN_COUNTS + 1)
+    assert (await post()).status == 200
+
+
+async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
+    """Counting is free, so its bodies are smaller than those that are paid for."""
+    server = SimpleNamespace(max_body_mb=32)
+    http = MagicMock(
+        content_length=MAX_COUNT_BYTES + 1, headers={"Content-Type": "application/json"}
+    )
+    http.content.is_eof.return_value = False
+    call = make_call(gateway=SimpleNamespace(config=SimpleNamespace(server=server)))
+    with pytest.raises(BodyTooLarge, match="4 MiB"):
+        await _count(http, call, COUNTERS[COUNT_TOKENS.removeprefix("/v1")])

@@ -1,0 +1,38 @@
+"""Recordings that many send at once cost less than one too much, whatever their heads say."""
+
+from __future__ import annotations
+
+import random
+import struct
+from types import SimpleNamespace
+from typing import Any, Final, cast
+
+from gateway.config.records import Model
+from gateway.dialects.records import CompletionRequest, InputUnit, Payload
+from gateway.extras.audio.uploads import KeptFile
+from tests.api.test_overspend import draw_balances, make_reader, play_crowd, read_call
+from tests.support.rows import each_row
+
+
+def read_recording(head: bytes, size: int, model: Model) -> tuple[CompletionRequest, Payload]:
+    request, payload = read_call("transcripts", {}, model)
+    KeptFile.add_to(cast("Any", SimpleNamespace(head=head, size=size)), request, model.unit)
+    return request, payload
+
+
+def make_wave(channels: int, samples: int, bits: int) -> bytes:
+    told = struct.pack("<HHIIHH", 1, channels, samples, 0, 0, bits)
+    return b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0" + told + b"data" + bytes(20)
+
+
+FLAC: Final = b"fLaC\0\0\0\x22" + bytes(56)
+WAVES: Final = [(1, 2**31, 16), (65_535, 16_000, 16), (1, 16_000, 65_528)]
+HEADS: Final = [FLAC, b"OggS", b"\x1aE\xdf\xa3", b"ID3", *(make_wave(*one) for one in WAVES)]
+
+
+@each_row(("head", "unit"), [(head, unit) for head in HEADS for unit in ("second", "token")])
+def test_a_crowd_of_recordings_costs_less_than_one_too_much(head: bytes, unit: InputUnit) -> None:
+    model = make_reader(unit)
+    for balance_nano in draw_balances():
+        request, payload = read_recording(head, random.randrange(1, 2**25), model)
+        play_crowd(request, payload, model, balance_nano, is_text=False)

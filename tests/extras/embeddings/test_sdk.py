@@ -1,0 +1,69 @@
+"""Vectors, by OpenAI's own SDK and the demo. What is charged for them, and how they fail, is in `played.txt`."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from tests.api.scene import check_nobody_waits, set_stage
+from tests.support.chat import Used
+from tests.support.config import EMBEDS, Kind
+from tests.support.embeddings import EMBEDDINGS, VECTORS, embed, embeddings, pack, round_trip
+from tests.support.pairs import Clients
+from tests.support.replies import dumps, http, json_reply
+from tests.support.rows import each_row
+from tests.support.stage import Stage
+
+
+@each_row("kind", ["embed", "embed-floats"])
+async def test_a_caller_who_says_nothing_gets_floats(
+    stage: Stage, clients: Clients, kind: str
+) -> None:
+    """The package asks for base64 then, whatever the provider can."""
+    model = stage.fresh(kind)
+    stage.alpha.play(json_reply(embeddings(packed=kind == "embed")))
+    made = await clients.chat.embeddings.create(model=model, input=["one", "two"])
+    sent = stage.alpha.last.json
+    assert sent["encoding_format"] == ("base64" if kind == "embed" else "float")
+    assert [tuple(one.embedding) for one in made.data] == [*map(round_trip, VECTORS)]
+    assert [one.index for one in made.data] == [0, 1]
+    assert (made.model, made.usage.prompt_tokens, made.usage.total_tokens) == (model, 11, 11)
+
+
+@each_row("dimensions", [64, 256])
+async def test_the_demo_embeds(clients: Clients, dimensions: int) -> None:
+    asked = {} if dimensions == 64 else {"dimensions": dimensions}
+    made = await clients.chat.embeddings.create(
+        model="embed-demo/0", input=["Hello", "Hello", "Bye"], extra_body=asked
+    )
+    first, second, third = (one.embedding for one in made.data)
+    assert first == second != third
+    assert len(first) == dimensions
+    assert math.isclose(math.hypot(*first), 1.0, rel_tol=1e-6)
+    assert made.usage.prompt_tokens == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packed", [True, False])
+async def test_megabytes_of_vectors_stop_nobody(packed: bool) -> None:
+    """A reply of base64 passes; one of floats is packed here. Others are answered meanwhile."""
+    vector = [value / 2**30 for value in range(2**29, 2**29 + 3072)]
+    item = pack(vector) if packed else vector
+    count = 2048 if packed else 550
+    data = [{"object": "embedding", "index": n, "embedding": item} for n in range(count)]
+    large = dumps({"object": "list", "data": data, "model": "m", "usage": {"prompt_tokens": 7}})
+    option = "" if packed else "embeddings_base64 = false"
+    kinds = {"plain": Kind(("alpha",), 1, option, makes=EMBEDS)}
+    async with set_stage(kinds=kinds) as stage:
+        stage.alpha.always([http(large)])
+        body = embed("plain/0", encoding_format="base64")
+        reply = await check_nobody_waits(
+            stage, lambda: stage.gateway.post(EMBEDDINGS, stage.key, body)
+        )
+        assert (reply.status, reply.complete) == (200, True)
+        told = json.loads(reply.body)
+        assert (told["model"], len(told["data"])) == ("plain/0", count)
+        assert {one["embedding"] for one in told["data"]} == {pack(vector)}
+        assert await stage.charge_nano(reply) == Used(7, 0).cost_nano
