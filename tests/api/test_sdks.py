@@ -165,7 +165,11 @@ async def test_models_are_listed_page_by_page(clients: Clients) -> None:
     """There is more than a page of 20: the SDK turns the pages itself, in both directions."""
     models = clients.messages.models
     whole = [model.id async for model in models.list(limit=1000)]
-    assert len(whole) == len(set(whole)) == sum(kind.count for kind in KINDS.values())
+    assert (
+        len(whole)
+        == len(set(whole))
+        == sum(kind.count for kind in KINDS.values() if kind.is_served)
+    )
     assert [entry.id async for entry in clients.chat.models.list()] == whole
     first = await models.list()
     assert [model.id for model in first.data] == whole[:20]

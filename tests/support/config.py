@@ -7,6 +7,7 @@ model that no other test uses: the shared configuration has a row of models of e
 from __future__ import annotations
 
 import itertools
+import re
 import secrets
 import tomllib
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, Final, Literal
 
+from gateway.extension import find_dialects, find_kinds
 from tests.support.chat import MAX_OUTPUT_TOKENS, PRICE_TOML
 
 UPSTREAM_NAME: Final = "up-model"
@@ -43,6 +45,13 @@ class Kind:
     """The settings of a model that makes no tokens."""
     price: str = ""
     """In place of the price of all test models."""
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the extras of its models and providers are there."""
+        kind = re.search('kind = "(.*)"', self.makes)
+        is_kind = kind is None or kind[1] in find_kinds()
+        return is_kind and (not self.dialects or bool(find_dialects().keys() & {*self.dialects}))
 
 
 COMPLETES: Final = SETTINGS["completes"]
