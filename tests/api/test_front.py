@@ -36,7 +36,7 @@ from gateway.errors import (
 )
 from tests.support import client
 from tests.support.chat import check_messages_error
-from tests.support.formats import CALLERS
+from tests.support.formats import CALLERS, COUNTERS
 from tests.support.records import make_call
 from tests.support.rows import each_row
 from tests.support.stage import Stage
@@ -145,7 +145,7 @@ async def test_a_request_that_is_cancelled_has_its_line_in_the_log(
 def test_only_what_is_charged_needs_a_balance() -> None:
     routes = make_routes()
     assert {one.path: one.access for one in routes if one.access != "charged"} == {
-        "/v1/responses/input_tokens": "free",
+        **{f"/v1{path}": "free" for path in COUNTERS},
         "/v1/messages/count_tokens": "free",
         "/v1/models": "free",
         "/v1/models/{model:.+}": "free",
@@ -213,7 +213,6 @@ async def test_the_dialect_is_that_of_the_path(stage: Stage, pieces: tuple[bytes
         (b"POST /v1/messages_ HTTP/1.1\r\n", "chat"),
         (b"POST http://gateway.test/v1/messages HTTP/1.1\r\n", "messages"),
         (b"GET /v1/key HTTP/1.1\r\nHost: x\r\n\r\nPOST /v1/messages", "messages"),
-        (b"POST /v1/responses HTTP/1.1\r\n", "responses"),
         ((b"GET /v1/messages/" + LONG)[:HEAD_BYTES], "messages"),
         (b"\xff\xfe /v1/mess\xff", "chat"),
     ],

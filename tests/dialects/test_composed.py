@@ -15,7 +15,7 @@ from gateway.dialects.records import CompletionRequest, Target
 from gateway.dialects.wire.fields import Field
 from gateway.errors import BadRequest
 from tests.support.formats import CALLERS, TRANSLATIONS, UPSTREAMS
-from tests.support.rows import each_row, told_together
+from tests.support.rows import told_together
 
 Json = dict[str, Any]
 
@@ -64,7 +64,7 @@ def refuse(caller: str, **fields: Any) -> str:
     return error.param
 
 
-@pytest.mark.parametrize("caller", ["messages", "responses"])
+@pytest.mark.parametrize("caller", [one for one in LEAST if one in CALLERS])
 def test_a_refusal_names_the_callers_own_field(caller: str) -> None:
     lines = [line for line in PATH.read_text(encoding="utf-8").splitlines() if line[0] != "#"]
     with told_together() as row:
@@ -73,19 +73,6 @@ def test_a_refusal_names_the_callers_own_field(caller: str) -> None:
             if name == caller:
                 with row(asked):
                     assert f"! {refuse(caller, **(LEAST[caller] | json.loads(fields)))}" == param
-
-
-@each_row("before", range(5))
-@each_row("behind", range(3))
-@each_row(
-    "parts",
-    ["bad", [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "bad"}]],
-)
-def test_an_item_is_found_wherever_it_is(before: int, behind: int, parts: Any) -> None:
-    good, system = ({"role": role, "content": "Hi"} for role in ("user", "developer"))
-    items = [system, *[good] * before, {"role": "user", "content": parts}, *[good] * behind]
-    place = "" if parts == "bad" else ".content[1]"
-    assert refuse("responses", input=items) == f"input[{before + 1}]{place}"
 
 
 def test_what_the_pivot_itself_refuses_is_named_too() -> None:

@@ -60,12 +60,16 @@ from tests.dialects.messages.kit import STOP, finish, frame, start
 from tests.dialects.rules import add_up, check_rules, read_events
 from tests.dialects.rules import check_reply as check_caller_reply
 from tests.support.accumulated import accumulate
-from tests.support.formats import EXCHANGES
+from tests.support.formats import EXCHANGES, find_texts
 from tests.support.messages import make_message
 from tests.support.rows import told_together
 
-PATH: Final = Path(__file__).with_name("heard.txt")
-SECTIONS: Final = PATH.read_text(encoding="utf-8").split("== ")[1:]
+PATHS: Final = (Path(__file__).with_name("heard.txt"), *find_texts("heard.txt"))
+SECTIONS: Final = [
+    pytest.param(path, text, id=text.partition("\n")[0])
+    for path in PATHS
+    for text in path.read_text(encoding="utf-8").split("== ")[1:]
+]
 CHAT_USAGE: Final[Json] = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 USAGE: Final[Json] = {
     "input_tokens": 10,
@@ -358,8 +362,8 @@ def tell_charge(metered: Metered) -> str:
     return f"$ {' '.join(map(str, counts))}{' estimated' if metered.estimated else ''}"
 
 
-@pytest.mark.parametrize("text", SECTIONS, ids=[one.partition("\n")[0] for one in SECTIONS])
-def test_a_caller_hears_what_the_provider_says(text: str) -> None:
+@pytest.mark.parametrize(("path", "text"), SECTIONS)
+def test_a_caller_hears_what_the_provider_says(path: Path, text: str) -> None:
     section, _, rest = text.partition("\n")
     caller, _, provider = section.partition(" over ")
     blocks = rest.strip("\n").split("\n\n")
@@ -371,5 +375,5 @@ def test_a_caller_hears_what_the_provider_says(text: str) -> None:
                 assert "WRITE_HEARD" in os.environ or played[-1] == block.splitlines()
     if "WRITE_HEARD" in os.environ:
         new = "\n\n".join(map("\n".join, played))
-        whole = PATH.read_text(encoding="utf-8")
-        PATH.write_text(whole.replace(text.rstrip("\n"), f"{section}\n{new}"), encoding="utf-8")
+        whole = path.read_text(encoding="utf-8")
+        path.write_text(whole.replace(text.rstrip("\n"), f"{section}\n{new}"), encoding="utf-8")

@@ -342,7 +342,9 @@ FRAMES: Final = [
 """Odd frames within a dialect: what the provider sends, what the caller gets, and the failure."""
 
 
-@each_row(("dialect", "sent", "expected", "failure"), FRAMES)
+@each_row(
+    ("dialect", "sent", "expected", "failure"), [one for one in FRAMES if one[0] in EXCHANGES]
+)
 def test_odd_frames_pass_like_this(
     dialect: str, sent: bytes, expected: bytes, failure: str | None
 ) -> None:

@@ -18,6 +18,7 @@ import pytest
 from tests.support import messages, responses
 from tests.support.chat import Used
 from tests.support.content import Content, ToolCall, of_completion, of_message, of_response
+from tests.support.formats import CALLERS
 from tests.support.process import GatewayProcess
 from tests.support.replies import (
     DONE,
@@ -291,6 +292,7 @@ PAIRS: Final[list[tuple[Caller, Provider]]] = [
     (caller, provider)
     for caller in (CHAT_CALLER, MESSAGES_CALLER, RESPONSES_CALLER)
     for provider in (CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER)
+    if {caller.dialect, provider.dialect} <= CALLERS.keys()
 ]
 IDS: Final = [f"{caller.dialect} over {provider.dialect}" for caller, provider in PAIRS]
 each_pair: Final = pytest.mark.parametrize(("caller", "provider"), PAIRS, ids=IDS)
