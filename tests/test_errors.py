@@ -160,7 +160,8 @@ def test_a_text_with_quotes_and_newlines_stays_one_event() -> None:
     error = e.BadRequest('a "quoted"\n\ndata: [DONE]\r\n\r\ntext')
     assert break_chat(error).message == error.message
     assert break_message(error).body == json.loads(MESSAGES.render_error(error, REQUEST_ID))
-    assert fail_response(error)[1] == error.message
+    if "responses" in CALLERS:
+        assert fail_response(error)[1] == error.message
 
 
 def test_a_method_not_allowed_names_what_is() -> None:

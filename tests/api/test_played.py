@@ -53,7 +53,7 @@ from tests.api.language import (
 from tests.support.chat import check_error, check_messages_error, split_events
 from tests.support.client import Reply
 from tests.support.config import KINDS, UPSTREAM_NAME
-from tests.support.formats import COUNTERS, EVERY_CALLER, find_texts
+from tests.support.formats import CALLERS, COUNTERS, EVERY_CALLER, find_texts
 from tests.support.rows import told_together
 from tests.support.scribe import Scribe
 from tests.support.stage import Stage
@@ -65,6 +65,8 @@ BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:<.*\n)*)((?:(?![#$] ).+\n)
 """Comments, a request, scripts, and what is told of it."""
 PATHS: Final = ", ".join(f"POST /v1{one.path}" for one in EVERY_CALLER)
 """The paths of the core and of the extras that are there."""
+CHATS: Final = " or ".join(f"/v1{one.path}" for one in CALLERS.values())
+"""Those of models that talk."""
 TRANSCRIPTS: Final = {
     f"{path.stem if path.parent == PLAYED else path.parent.name}: {text.splitlines()[0]}": (
         path,
@@ -152,7 +154,8 @@ class Player:
 
     def _name(self, text: str) -> str:
         """Put names in the place of what differs from run to run."""
-        text = self.scribe.write(text).replace(self.stage.secret, "SECRET").replace(PATHS, "PATHS")
+        text = self.scribe.write(text).replace(self.stage.secret, "SECRET")
+        text = text.replace(PATHS, "PATHS").replace(CHATS, "CHATS")
         for real, name in self.models.items():
             text = re.sub(rf"{real}(?!\d)", name, text)
         return text
