@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from gateway.config.load import load_config
-from gateway.config.reader import REQUIRED
+from gateway.config.reader import REQUIRED, ConfigError
 from gateway.config.settings import SETTINGS
+from gateway.dialects.records import DIALECTS, KINDS
 from gateway.extension import find_missing, find_tables
 from tests.documents import UNWRITTEN, read_meanings
 from tests.support.formats import CALLERS
@@ -92,3 +93,19 @@ def test_every_setting_has_a_meaning_and_a_readable_default() -> None:
             assert key == "dialect" or setting.what in ("", meaning), f"{table}.{key}"
             if setting.default not in (None, REQUIRED):
                 setting.read(setting.default)
+
+
+def test_what_lacks_an_extra_is_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As without its key: the rest of the file is served. A name that no extra has is an error."""
+    monkeypatch.setattr("gateway.config.models.find_kinds", lambda: KINDS)
+    monkeypatch.setattr("gateway.config.models.find_dialects", lambda: DIALECTS)
+    drawn = '[models.m2]\nkind = "image"\nroutes = ["openai/m"]\nprice = "free"\n'
+    toml = (OPENAI + MODEL + drawn).replace('dialect = "chat"', 'dialect = "responses"')
+    config, ends = load(tmp_path, toml), "; it is not in this installation"
+    assert (
+        config.providers["openai"].off == f'dialect = "responses" needs the extra "responses"{ends}'
+    )
+    assert config.lacking == {"m2": f'kind = "image" needs the extra "images"{ends}'}
+    assert (list(config.models), config.active_models()) == (["m"], {})
+    with pytest.raises(ConfigError, match="must be"):
+        load(tmp_path, toml.replace('"image"', '"picture"'))
