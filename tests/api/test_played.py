@@ -155,7 +155,7 @@ class Player:
     def _name(self, text: str) -> str:
         """Put names in the place of what differs from run to run."""
         text = self.scribe.write(text).replace(self.stage.secret, "SECRET")
-        text = text.replace(PATHS, "PATHS").replace(CHATS, "CHATS")
+        text = text.replace(PATHS, "PATHS").replace(f"{CHATS} alone", "CHATS alone")
         for real, name in self.models.items():
             text = re.sub(rf"{real}(?!\d)", name, text)
         return text

@@ -49,7 +49,7 @@ class Kind:
     @property
     def is_served(self) -> bool:
         """Whether the extras of its models and providers are there."""
-        kind = re.search('kind = "(.*)"', self.makes)
+        kind = re.search('kind = "(.*)"', f"{self.makes}\n{self.model_options}")
         is_kind = kind is None or kind[1] in find_kinds()
         return is_kind and (not self.dialects or bool(find_dialects().keys() & {*self.dialects}))
 
