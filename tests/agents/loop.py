@@ -10,6 +10,7 @@ import pytest
 from tests.agents.vendors.base import OPENING, STEPS, TOOL, Thinking
 from tests.support.accumulated import accumulate
 from tests.support.content import Content, ToolCall, of_completion, read_blocks, read_items
+from tests.support.formats import CALLERS
 from tests.support.pairs import CHAT_CALLER, MESSAGES_CALLER, RESPONSES_CALLER, Caller, Clients
 from tests.support.process import GatewayProcess
 from tests.support.replies import Json
@@ -187,7 +188,11 @@ class ResponsesAgent(Agent):
         return Content(*read_items(map(dump, given)))
 
 
-AGENTS: Final[tuple[type[Agent], ...]] = (ChatAgent, WholeChatAgent, MessagesAgent, ResponsesAgent)
+AGENTS: Final[tuple[type[Agent], ...]] = tuple(
+    one
+    for one in (ChatAgent, WholeChatAgent, MessagesAgent, ResponsesAgent)
+    if one.caller.dialect in CALLERS
+)
 HOW: Final = [(kind, stream) for kind in AGENTS for stream in (False, True)]
 CITIES: Final = tuple(city for step in STEPS for city in step)
 LEARNED: Final = "; ".join(f"{city}: sunny in {city}" for city in CITIES)
