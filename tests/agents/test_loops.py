@@ -24,7 +24,7 @@ from tests.support.process import RESPONSES
 
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer")  # for Mistral's parts
 NAMES: Final = list(VENDORS)
-without_responses: Final = pytest.mark.skipif("responses" not in CALLERS, reason="it is an extra")
+needs_responses: Final = pytest.mark.skipif("responses" not in CALLERS, reason="it is an extra")
 
 
 def turns_of(*names: str) -> list[tuple[str, Thinking]]:
@@ -103,7 +103,7 @@ async def test_a_forced_call_is_made_without_thinking(
     assert said.calls
 
 
-@without_responses
+@needs_responses
 async def test_an_item_reference_is_told_by_the_setting_that_makes_it(market: Market) -> None:
     """Vercel's SDK sends references unless it is told that nothing is stored."""
     agent = market.meet(ResponsesAgent, stream=False)
@@ -116,7 +116,7 @@ async def test_an_item_reference_is_told_by_the_setting_that_makes_it(market: Ma
     assert market.visits == []
 
 
-@without_responses
+@needs_responses
 @pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind.caller.dialect != "responses"])
 async def test_a_small_limit_is_raised_to_the_least(market: Market, kind: type[Agent]) -> None:
     agent = market.meet(kind, stream=False)
