@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gateway.dialects.formats import Formats
     from gateway.ledger.opening import Databases
     from gateway.ledger.sql.books import Books
+    from gateway.ledger.sql.database import Database
 
 FOLDER: Final = Path(__file__).with_name("extras")
 INDEX: Final = Path(__file__).with_suffix(".toml")
@@ -47,6 +48,24 @@ class Table:
     """Checks its values together and looks secrets up; returns the record's. Raises ConfigError."""
     find_literals: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
     """Finds the keys whose secrets are written out in the file, in a table that was checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerTables:
+    """Tables that an extra adds to ledgers.
+
+    `extras/NAME/tables.sql` makes them in SQLite, `tables_from_N.sql` takes those of version N to the next, and
+    `proof.sql` has their checks for an audit, if they have any: see `ledger.sql.audit.Check`.
+    """
+
+    names: Sequence[str]
+    stay: Sequence[str] = ()
+    """Those of them that concern this database alone, so that their rows do not move to another one."""
+    version: int = 1
+    free_name: Callable[[Database, str], object] | None = None
+    """Raises Conflict if an account cannot have a name, because of what the tables have. In a change."""
+    end_access: Callable[[Database, int], object] | None = None
+    """Ends what lets people act for an account, as its role changes. In a change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +127,8 @@ class Extra:
     tell_mismatch: Callable[[Config, str, int, Books | None], object] | None = None
     """Told that the books do not add up, in words, and when that was asked: by an audit of open books,
     or by a start, which ends then."""
+    ledger: LedgerTables | None = None
+    """Its tables in ledgers. A ledger whose extra is missing keeps them."""
     databases: Callable[[], Databases] | None = None
     """Returns what opens ledgers at addresses, of which [storage] url names one."""
     first_start: Callable[[Books, Config, str, tuple[str, int]], Shown] | None = None
@@ -125,6 +146,12 @@ def find_extras() -> Mapping[str, Extra]:
 def find_tables() -> Mapping[str, Table]:
     """Return the tables of all extras in gateway.toml."""
     return {name: one for extra in find_extras().values() for name, one in extra.tables.items()}
+
+
+@cache
+def find_ledger_tables() -> Mapping[str, LedgerTables]:
+    """Return the tables that extras add to ledgers, by extra."""
+    return {name: one.ledger for name, one in find_extras().items() if one.ledger is not None}
 
 
 def find_databases() -> Databases:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from string import Formatter
 from typing import Final, NamedTuple
 
+from gateway.extension import FOLDER, find_ledger_tables
 from gateway.ids import find_first_id
 from gateway.ledger.records import AuditReport, InterruptedView
 from gateway.ledger.sql.database import Connection, read_script
@@ -42,6 +43,14 @@ def read_checks(module: str, name: str = "proof.sql") -> tuple[Check, ...]:
 
 AT_START: Final = read_checks(__file__, "proof_at_start.sql")
 IN_FULL: Final = read_checks(__file__)
+
+
+def _read_added() -> Iterator[Check]:
+    """Yield the checks of extras, whose tables every ledger has."""
+    for extra in find_ledger_tables():
+        proof = FOLDER / extra / "proof.sql"
+        if proof.exists():
+            yield from read_checks(str(proof))
 
 
 class _Formatter(Formatter):
@@ -97,7 +106,7 @@ def prove(
 
     `kept_from_ms` is the time since which all requests are kept; `more_checks` are the database's own.
     """
-    checks = (*AT_START, *IN_FULL, *more_checks) if full else AT_START
+    checks = (*AT_START, *IN_FULL, *more_checks, *_read_added()) if full else AT_START
     # An empty text is below every id: then no request may be missing.
     kept_id = find_first_id(kept_from_ms) if kept_from_ms else ""
     values: dict[str, int | str] = {"since": since, "kept_from": kept_from_ms, "kept_id": kept_id}

@@ -1,7 +1,8 @@
 """The ledger in one SQLite file: one serving process, and operators beside it.
 
 opening   opens files, as `ledger.opening` asks for it
-schema    the file: created, opened, upgraded, copied while others write
+schema    the file: created, opened, upgraded, with the tables of extras
+backup    copies of it while others write
 files     its lock and its names; why it cannot be used, in words for operators
 batch     the transaction that moves money
 totals    the sums that it writes: of voids, of budgets

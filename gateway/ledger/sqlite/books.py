@@ -7,6 +7,7 @@ miss, such as pages that a disk wrote wrongly.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
@@ -16,17 +17,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from gateway.extension import find_ledger_tables
 from gateway.ledger.records import AuditReport, BadRecord, LedgerError, MoveRecord
 from gateway.ledger.sql import audit
 from gateway.ledger.sql.books import Books
 from gateway.ledger.sql.database import Connection, write_insert
 from gateway.ledger.sql.rows import end_period
 from gateway.ledger.sqlite import folds, schema
+from gateway.ledger.sqlite.backup import sync_folder, write_backup
 from gateway.ledger.sqlite.files import FileWatch, check_absence, describe, explain, is_served
 from gateway.times import unix_ms
 
 _LEFT_OUT: Final = (
-    *("changes", "checkpoints", "sessions", "signin_links", "replays"),
+    *("changes", "checkpoints", "sessions", "signin_links", "replays", "extra_tables"),
     *("folded", "daily_totals", "entries_by_account", *folds.FILES),
 )
 """Tables that concern the processes that use this database, and the browsers signed in by it; and what
@@ -81,7 +84,7 @@ def make_ledger(
             report = run_audit(connection, full=True, now_ms=now_ms)
         if report.ok:
             os.link(part, path)  # unlike a renaming it fails where a file has the name by now
-            schema.sync_folder(path.parent)
+            sync_folder(path.parent)
     except (OSError, sqlite3.Error) as error:
         raise explain(path, error) from error
     finally:
@@ -125,7 +128,8 @@ def _list_columns(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _list_tables(connection: sqlite3.Connection) -> list[str]:
-    left_out = "[" + ", ".join(f'"{name}"' for name in _LEFT_OUT) + "]"
+    stay = [name for one in find_ledger_tables().values() for name in one.stay]
+    left_out = json.dumps([*_LEFT_OUT, *stay])
     return [name for (name,) in connection.execute(_TABLES, (left_out,))]
 
 
@@ -222,7 +226,7 @@ class SqliteBooks(Books):
 
     def back_up(self, target: Path) -> int:
         with self.reading():
-            size = schema.write_backup(self.connection, target)
+            size = write_backup(self.connection, target)
         with suppress(LedgerError):  # a ledger that cannot be written needs a backup most
             self.note("ledger.backup", account=None, target=target.name)
         return size

@@ -1,25 +1,23 @@
-"""The database file: created, opened, upgraded to the schema of this version, and copied while in use.
+"""The database file: created, opened, and upgraded to the schema of this version.
 
-`VACUUM INTO` reads as any reader does, so the server's writer goes on. SQLite's backup interface
-would start again at every commit of another process, and on a busy ledger never end.
+Extras may add tables: `extras/NAME/tables.sql` makes them, `tables_from_N.sql` takes those of version N to the
+next. Theirs is kept in `extra_tables`. A ledger keeps the tables of an extra that was taken away.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import re
 import sqlite3
-import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
+from gateway import extension
 from gateway.ledger.records import LedgerError, LedgerLocked
 from gateway.ledger.sqlite import files
+from gateway.ledger.sqlite.backup import write_backup
 
 VERSION: Final = 15
 """The version of `schema.sql`, kept as `PRAGMA user_version`."""
@@ -48,6 +46,10 @@ _WHAT_IS_THERE: Final = (
     " WHERE name IN ('accounts', 'entries', 'requests')) FROM pragma_user_version"
 )
 """One statement, because another process may be creating the tables at this moment."""
+_TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+_VERSIONS: Final = "SELECT name, version FROM extra_tables"
+_MAKE_VERSIONS: Final = "CREATE TABLE IF NOT EXISTS extra_tables (name TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT"
+_NOTE_VERSION: Final = "INSERT INTO extra_tables VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version"
 OLDEST_TABLES: Final = 3
 """Tables among those that `_WHAT_IS_THERE` counts, which every version of the schema has."""
 
@@ -82,7 +84,7 @@ def connect(
             connection = _open(path, create=create)
             # A connection that stayed open would keep the log and its locks.
             until_ready.callback(connection.close)
-            if _prepare(connection, path) < VERSION:
+            if _prepare(connection, path) < VERSION or _find_stale(connection, path):
                 _upgrade(connection, path, is_locked=is_locked, begin=begin)
         except (OSError, sqlite3.Error) as error:
             raise files.explain(path, error) from error
@@ -222,39 +224,74 @@ def read_version(connection: sqlite3.Connection) -> int:
 def _upgrade(
     connection: sqlite3.Connection, path: Path, *, is_locked: bool, begin: Callable[[str], None]
 ) -> None:
-    """Copy the database and upgrade it to this version, in one transaction.
+    """Copy the database and upgrade it to this version, in one transaction; make the tables of new extras.
 
-    A second process then finds it done. No gateway may be serving: it would be of an older version and
-    would not write the new columns.
+    A second process then finds it done. No gateway may be serving where a copy is made: it would be of an
+    older version and would not write the new columns.
     """
     step = f"upgrading to version {VERSION} of the schema"
-    begin(step)
     with ExitStack() as until_committed, transaction(connection):
         # Read again: another process may have made or upgraded the tables before this transaction.
         version = read_version(connection)
         if version == 0:
+            begin(step)
             make_tables(connection)
-        elif version < VERSION:
+            return
+        if version < VERSION or any(found for _, _, found in _find_stale(connection, path)):
+            begin(step)
             if not is_locked:
                 until_committed.callback(os.close, _lock_out_servers(path))
             # Behind the lock and inside the transaction: nothing is written between copy and upgrade.
             _copy_aside(path, version, begin)
             begin(step)
-            for older in range(version, VERSION):
-                _run_script(connection, UPGRADES[older])
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+        for older in range(version, VERSION):
+            _run_script(connection, Path(__file__).with_name(UPGRADES[older]))
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        _add_extras(connection, path)
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables of this version, inside the caller's transaction."""
-    _run_script(connection, "schema.sql")
+    """Make the tables of this version, those of extras among them, inside the caller's transaction."""
+    _run_script(connection, Path(__file__).with_name("schema.sql"))
     # The version is a part of the transaction, so a crash leaves no tables without it.
     connection.execute(f"PRAGMA user_version = {VERSION}")
+    _add_extras(connection, Path())
 
 
-def _run_script(connection: sqlite3.Connection, name: str) -> None:
-    script = Path(__file__).with_name(name).read_text(encoding="utf-8")
-    for statement in _split_statements(script):
+def _find_stale(
+    connection: sqlite3.Connection, path: Path
+) -> list[tuple[str, extension.LedgerTables, int]]:
+    """Find the extras whose tables are missing (version 0) or older. Raises LedgerError for newer ones."""
+    names = {name for (name,) in connection.execute(_TABLES)}
+    # Tables of version 1 have no row: every database before extras has them.
+    noted = dict(connection.execute(_VERSIONS)) if "extra_tables" in names else {}
+    stale = []
+    for extra, tables in extension.find_ledger_tables().items():
+        found = noted.get(extra, int(tables.names[0] in names))
+        if found > tables.version:
+            raise LedgerError(
+                f'{path}: its tables of the extra "{extra}" have version {found}, newer than this'
+                f" gateway knows ({tables.version}); run a newer gateway"
+            )
+        if found < tables.version:
+            stale.append((extra, tables, found))
+    return stale
+
+
+def _add_extras(connection: sqlite3.Connection, path: Path) -> None:
+    """Make or upgrade the tables of extras, inside the caller's transaction."""
+    for extra, tables, found in _find_stale(connection, path):
+        folder = extension.FOLDER / extra
+        names = [f"tables_from_{older}.sql" for older in range(found, tables.version)]
+        for name in names if found else ["tables.sql"]:
+            _run_script(connection, folder / name)
+        if tables.version > 1:
+            connection.execute(_MAKE_VERSIONS)
+            connection.execute(_NOTE_VERSION, (extra, tables.version))
+
+
+def _run_script(connection: sqlite3.Connection, script: Path) -> None:
+    for statement in _split_statements(script.read_text(encoding="utf-8")):
         connection.execute(statement)
 
 
@@ -300,88 +337,3 @@ def _split_statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
-
-
-SYNC_SECONDS: Final = 0.02
-"""How often the copy is synced: its bytes must not pile up and delay the ledger's own sync."""
-STEPS_BETWEEN_LOOKS: Final = 10_000
-"""Steps of SQLite's virtual machine between two looks at the clock, about a millisecond."""
-_PART_NAME: Final = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
-"""Names of parts: the target's and eight characters chosen by `mkstemp`."""
-
-
-def write_backup(connection: sqlite3.Connection, target: Path) -> int:
-    """Copy the database to `target`, completely or not at all; return the size in bytes.
-
-    The copy is written to a file beside it, with mode 0600, and synced before it gets its name.
-
-    Raises:
-        LedgerError: the ledger could not be read or the copy could not be written.
-        OSError: no file can be created in the folder.
-    """
-    descriptor, part = _make_part(target)
-    try:
-        _remove_remains(target.parent)
-        _copy(connection, part, descriptor)
-        os.fsync(descriptor)
-        size = os.fstat(descriptor).st_size
-        part.rename(target)
-        # A crash of the machine can undo a renaming until the folder is synced.
-        sync_folder(target.parent)
-    finally:
-        os.close(descriptor)
-        with suppress(FileNotFoundError):
-            part.unlink()
-    return size
-
-
-def _make_part(target: Path) -> tuple[int, Path]:
-    """Make a file and lock it; again, if another backup took it for a remain before that."""
-    while True:
-        descriptor, name = tempfile.mkstemp(
-            prefix=f".{target.name}.", suffix=".part", dir=target.parent
-        )
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:
-            return descriptor, Path(name)
-        os.close(descriptor)
-
-
-def _remove_remains(folder: Path) -> None:
-    """Remove the parts of backups that were killed, of any target; those under way are locked."""
-    for part in folder.glob(".*.part"):
-        if _PART_NAME.fullmatch(part.name):
-            with suppress(OSError), part.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                part.unlink()
-
-
-def _copy(connection: sqlite3.Connection, part: Path, descriptor: int) -> None:
-    """Copy into an empty file, which keeps its mode.
-
-    The file is synced as it grows: one sync at the end would hold up the server's commits.
-    """
-    synced = time.monotonic()
-
-    def sync_now_and_then() -> None:
-        nonlocal synced
-        if time.monotonic() - synced >= SYNC_SECONDS:
-            os.fdatasync(descriptor)
-            synced = time.monotonic()
-
-    # The handler returns None: anything true would interrupt the copy.
-    connection.set_progress_handler(sync_now_and_then, STEPS_BETWEEN_LOOKS)
-    try:
-        connection.execute("VACUUM INTO ?", (str(part),))
-    except sqlite3.Error as error:
-        raise LedgerError(f"the backup could not be made: {error}") from error
-    finally:
-        connection.set_progress_handler(None, 0)
-
-
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

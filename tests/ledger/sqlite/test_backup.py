@@ -99,9 +99,9 @@ def test_backup_that_fails_leaves_no_file(tmp_path: Path) -> None:
 KILLED_BACKUP = """
 import os, signal, sys
 from pathlib import Path
-from gateway.ledger.sqlite import schema
+from gateway.ledger.sqlite import backup
 from gateway.ledger.sqlite.books import SqliteBooks
-schema._copy = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+backup._copy = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 SqliteBooks(Path(sys.argv[1])).back_up(Path(sys.argv[2]))
 """
 

@@ -1,0 +1,103 @@
+"""Copies of a database file while it is in use.
+
+`VACUUM INTO` reads as any reader does, so the server's writer goes on. SQLite's backup interface
+would start again at every commit of another process, and on a busy ledger never end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import sqlite3
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from gateway.ledger.records import LedgerError
+
+SYNC_SECONDS: Final = 0.02
+"""How often the copy is synced: its bytes must not pile up and delay the ledger's own sync."""
+STEPS_BETWEEN_LOOKS: Final = 10_000
+"""Steps of SQLite's virtual machine between two looks at the clock, about a millisecond."""
+_PART_NAME: Final = re.compile(r"\..+\.[a-z0-9_]{8}\.part")
+"""Names of parts: the target's and eight characters chosen by `mkstemp`."""
+
+
+def write_backup(connection: sqlite3.Connection, target: Path) -> int:
+    """Copy the database to `target`, completely or not at all; return the size in bytes.
+
+    The copy is written to a file beside it, with mode 0600, and synced before it gets its name.
+
+    Raises:
+        LedgerError: the ledger could not be read or the copy could not be written.
+        OSError: no file can be created in the folder.
+    """
+    descriptor, part = _make_part(target)
+    try:
+        _remove_remains(target.parent)
+        _copy(connection, part, descriptor)
+        os.fsync(descriptor)
+        size = os.fstat(descriptor).st_size
+        part.rename(target)
+        # A crash of the machine can undo a renaming until the folder is synced.
+        sync_folder(target.parent)
+    finally:
+        os.close(descriptor)
+        with suppress(FileNotFoundError):
+            part.unlink()
+    return size
+
+
+def _make_part(target: Path) -> tuple[int, Path]:
+    """Make a file and lock it; again, if another backup took it for a remain before that."""
+    while True:
+        descriptor, name = tempfile.mkstemp(
+            prefix=f".{target.name}.", suffix=".part", dir=target.parent
+        )
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor, Path(name)
+        os.close(descriptor)
+
+
+def _remove_remains(folder: Path) -> None:
+    """Remove the parts of backups that were killed, of any target; those under way are locked."""
+    for part in folder.glob(".*.part"):
+        if _PART_NAME.fullmatch(part.name):
+            with suppress(OSError), part.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                part.unlink()
+
+
+def _copy(connection: sqlite3.Connection, part: Path, descriptor: int) -> None:
+    """Copy into an empty file, which keeps its mode.
+
+    The file is synced as it grows: one sync at the end would hold up the server's commits.
+    """
+    synced = time.monotonic()
+
+    def sync_now_and_then() -> None:
+        nonlocal synced
+        if time.monotonic() - synced >= SYNC_SECONDS:
+            os.fdatasync(descriptor)
+            synced = time.monotonic()
+
+    # The handler returns None: anything true would interrupt the copy.
+    connection.set_progress_handler(sync_now_and_then, STEPS_BETWEEN_LOOKS)
+    try:
+        connection.execute("VACUUM INTO ?", (str(part),))
+    except sqlite3.Error as error:
+        raise LedgerError(f"the backup could not be made: {error}") from error
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
