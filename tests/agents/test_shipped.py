@@ -16,6 +16,7 @@ from tests.agents.market import Market
 from tests.agents.vendors import VENDORS
 from tests.api.scene import PATHS
 from tests.support.config import Places
+from tests.support.formats import UPSTREAMS
 from tests.support.process import GatewayProcess, free_port
 from tests.support.rows import each_row
 from tests.support.running import Running
@@ -34,7 +35,9 @@ DIALECTS: Final = {name: one["dialect"] for name, one in FILE["providers"].items
 CHATTING: Final = [
     name
     for name, model in FILE["models"].items()
-    if model.get("kind") != "embedding" and not model["routes"][0].startswith("demo/")
+    if model.get("kind") != "embedding"
+    and (provider := model["routes"][0].partition("/")[0]) != "demo"
+    and DIALECTS[provider] in UPSTREAMS
 ]
 VENDOR_OF: Final = {
     "openai": {"chat": "openai-chat", "responses": "openai-responses"}[DIALECTS["openai"]],

@@ -20,6 +20,7 @@ from tests.support import running as runs
 from tests.support.books import Books
 from tests.support.chat import say
 from tests.support.config import Kind, make_places
+from tests.support.formats import CALLERS
 from tests.support.messages import ask
 from tests.support.process import CHAT, MESSAGES, GatewayProcess
 from tests.support.seed import NANO, Seed
@@ -30,7 +31,11 @@ T = TypeVar("T")
 
 TRACEBACK_CHARACTERS: Final = 3000
 RICH: Final = (Seed("rich", 10**6 * NANO),)
-PATHS: Final = {"chat": CHAT, "messages": MESSAGES, "responses": "/v1/responses"}
+PATHS: Final = {
+    name: path
+    for name, path in {"chat": CHAT, "messages": MESSAGES, "responses": "/v1/responses"}.items()
+    if name in CALLERS
+}
 ASKS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
     "chat": say,
     "messages": ask,
