@@ -1,7 +1,7 @@
 """An LLM gateway: keys, balances and an exact ledger in front of several upstream providers.
 
     errors  money  prices  usage  times  tasks   leaves: they import no folder, of each other only `money`,
-    addresses  commands  ids  process  deadlines   `prices`, `times`, and for `deadlines` two more
+    addresses  commands  ids  process  turns  deadlines   `prices`, `times`, and for `deadlines` two more
     config/     gateway.toml as records, checked as a whole
     dialects/   the wire formats, without I/O: callers, upstreams, translations, streams
     ledger/     accounts, keys, holds, charges: two contracts and what implements them
@@ -14,7 +14,7 @@
 
 How `POST /v1/chat/completions` is served over a Messages provider: read these first, in this order.
 
-    api.front.Wire                       bytes from the caller's socket, to aiohttp's parser
+    api.wire.Wire                        bytes from the caller's socket, to aiohttp's parser
     api.routes.add_api                   which path has which handler, in which layers
     api.front.make_front                 the outermost layer: request id, dialect, errors as replies
     api.keys.require_key                 key and account, rates, balance

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from gateway.errors import GatewayError, InternalError
-from gateway.tasks import find_turns
+from gateway.turns import find_turns
 
 log = logging.getLogger("gateway.deadlines")
 

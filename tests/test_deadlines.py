@@ -15,7 +15,8 @@ import pytest
 
 from gateway.deadlines import BEHIND_SECONDS, LATE_SECONDS, Clock, Ticker, limit_seconds
 from gateway.errors import InternalError, Overloaded
-from gateway.tasks import find_turns, spawn
+from gateway.tasks import spawn
+from gateway.turns import find_turns
 from gateway.upstream.attempt import Attempt
 from tests.api.lives.loop import VirtualLoop
 from tests.api.test_sink import Transport, make_sink

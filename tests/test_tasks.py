@@ -10,7 +10,8 @@ from functools import partial
 
 import pytest
 
-from gateway.tasks import LINGERING, SHARE, TURN_SECONDS, PromptFuture, Turns, find_turns, spawn
+from gateway.tasks import PromptFuture, spawn
+from gateway.turns import LINGERING, SHARE, TURN_SECONDS, Turns, find_turns
 from tests.support.rows import each_row
 
 

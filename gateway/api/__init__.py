@@ -2,14 +2,18 @@
 
     routes          the endpoints, each wrapped in the layers that it needs; those that look something up:
                     counts of tokens, models, the caller's key, receipts, health
-    front           the outermost layer: request id and dialect, errors as replies, also to what no parser takes
+    front           the outermost layer: request id and dialect, errors as replies
+    paths           what a caller of a path is told that is not served
+    wire            a caller's connection: bytes to aiohttp's parser, errors of bytes that are no request
     keys            the layer of whoever has a key: account, rates, balance
     limits          the rates of keys and accounts
     state           the state that all requests share; the record that each one carries, the headers of
                     its reply, and counts for operators
     aiohttp_insides   what is used of aiohttp beyond its documented API
     lingering       the end of a refused caller's connection: what it still sends is thrown away
-    bodies          bodies: read within deadlines, counted in memory, parsed where it delays nobody
+    bodies          bodies: read within deadlines
+    shares          bytes of bodies and replies in memory, shared fairly among accounts
+    places          where to work on JSON: at once, in a turn that has time, in the thread
     completions     the handler of completions: the hold, routes, deadlines, the charge, last bytes
     admission       model, routes that can carry the request, hold
     billing         the expected cost, the hold, the one settlement

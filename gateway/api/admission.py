@@ -13,8 +13,8 @@ from multidict import MultiMapping
 
 from gateway import errors
 from gateway.api.billing import Bill, expect_usage
-from gateway.api.bodies import PARSE_RATE, count_values, place_elements, run_at
 from gateway.api.keys import catch_up, check_balance, check_standing
+from gateway.api.places import PARSE_RATE, count_values, place_elements, run_at
 from gateway.api.state import Call, Gateway
 from gateway.config.records import Model
 from gateway.dialects.base import Caller
@@ -22,7 +22,7 @@ from gateway.dialects.records import DEFAULT_KIND, Body, CompletionRequest, Repl
 from gateway.dialects.wire import jsonbytes
 from gateway.extension import find_formats
 from gateway.ledger.base import Key
-from gateway.tasks import Place
+from gateway.turns import Place
 from gateway.upstream.routing import Candidate
 
 AFFINITY_CHARS: Final = 256

@@ -21,7 +21,8 @@ from aiohttp.web_protocol import RequestHandler
 
 from gateway.api.lingering import LINGER_BYTES, LINGER_SECONDS, Lingering
 from gateway.deadlines import limit_seconds
-from gateway.tasks import LINGERING, PromptFuture, Turns, find_turns
+from gateway.tasks import PromptFuture
+from gateway.turns import LINGERING, Turns, find_turns
 
 READ_BYTES: Final = 64 << 10
 """Bytes read at a time. Of a body with a length, as many are parsed at a time: they are cheap."""

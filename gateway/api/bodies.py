@@ -1,16 +1,4 @@
-"""Bodies of requests and replies: read, counted in memory by account, parsed where it delays nobody.
-
-All bodies of requests are counted, and the waiting parts of replies: a JSON reply until its caller has
-it, an event until it is whole, and bytes that a caller does not read. A request beyond its account's
-share is refused. A reply is paid for and never refused: reading from its provider stops until there is
-room. One reply per account may always be read on, because several half-read replies would wait for each
-other.
-
-JSON is parsed and translated at once, in a turn of the event loop that has time, or in a thread. Each
-JSON value takes a step in Python and 60 bytes of memory. On the loop, a body of many values would stop
-all streams meanwhile. The time is estimated from the number of values and the pair of dialects
-(`Exchange.request_rate`, `Exchange.reply_rate`).
-"""
+"""Bodies of requests, read as they arrive: their limits, their framing, `100 Continue`."""
 
 from __future__ import annotations
 
@@ -20,16 +8,17 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from aiohttp import hdrs, web
 
 from gateway import errors
 from gateway.api.aiohttp_insides import PacedConnection, has_queued_message, take_body
-from gateway.api.state import Call, Share
+from gateway.api.places import LOOP_BYTES, run_at
+from gateway.api.shares import count_body
+from gateway.api.state import Call
 from gateway.deadlines import limit_seconds
-from gateway.dialects.wire.jsonbytes import bound_elements
-from gateway.tasks import Place
+from gateway.turns import Place
 
 FRAMING_SECONDS: Final = 1.0
 """How often a chunked body that does not arrive is checked for malformed chunks."""
@@ -172,130 +161,5 @@ def _too_large(most: int) -> errors.BodyTooLarge:
     return errors.BodyTooLarge(f"The request body is larger than {most >> 20} MiB.")
 
 
-ACCOUNT_SHARE: Final = 2
-"""One account may use the budget divided by this. Once the budget is full, an account that uses less than
-an equal part is still served: many such accounts together exceed the budget, each by less than the last."""
 PARSED_FACTOR: Final = 2
 """How many times a large body's bytes are counted again once parsed: its objects are in memory, too."""
-SMALL_BYTES: Final = 64 << 10
-"""Replies up to this size are not counted: a transport takes as many bytes before it asks to wait."""
-
-
-def count_body(call: Call, size: int) -> None:
-    """Reserve room for received bytes until their request ends.
-
-    Raises Overloaded when memory is full, and RateLimited when the account has used its share. The only
-    request in flight always has room, or a body within its limit could never be served.
-    """
-    assert call.key is not None
-    gateway = call.gateway
-    share = gateway.shares.get(call.key.account.id)
-    own = size if share is None else share.buffered_bytes + size
-    budget = gateway.config.server.max_bodies_mb << 20
-    used = gateway.buffered_bytes + size
-    if own > budget // ACCOUNT_SHARE or used > budget:
-        accounts = {*gateway.shares, call.key.account.id}
-        check_share(
-            budget, used, own, call.buffered_bytes + size, accounts=len(accounts), what="memory"
-        )
-    _count(call, size)
-
-
-def check_share(budget: int, used: int, own: int, mine: int, *, accounts: int, what: str) -> None:
-    """Refuse a request that would take more of a budget than its account may use.
-
-    `used` bytes would be taken by so many accounts together, `own` by this one, `mine` by the request.
-    Raises Overloaded, RateLimited.
-    """
-    if own > budget // ACCOUNT_SHARE and own > mine:
-        raise errors.RateLimited(
-            f"The requests in flight of your account exceed its share of {what}. Try again shortly."
-        )
-    # Only accounts that use more than an equal part are refused, so a crowd of large accounts cannot
-    # starve a small one.
-    if used > budget and used > mine and own > _find_limit(budget, used, accounts):
-        raise errors.Overloaded(
-            f"The requests in flight exceed the gateway's {what} for bodies. Try again shortly."
-        )
-
-
-def count_reply(call: Call, size: int) -> bool:
-    """Set the bytes counted for the reply to `size`; return `may_read`."""
-    _count(call, size - call.reply_bytes)
-    call.reply_bytes = size
-    return may_read(call)
-
-
-def may_read(call: Call) -> bool:
-    """Return whether more of the reply may be read: its account has room, or it is the reply `ahead`."""
-    assert call.key is not None
-    gateway, share = call.gateway, call.gateway.shares.get(call.key.account.id)
-    budget = gateway.config.server.max_bodies_mb << 20
-    limit = _find_limit(budget, gateway.buffered_bytes, len(gateway.shares))
-    if share is None or share.buffered_bytes <= limit:
-        return True
-    if share.ahead is None:
-        share.ahead = call
-    return share.ahead is call
-
-
-def release(call: Call) -> None:
-    """Give back the room of a request and its reply."""
-    if call.buffered_bytes:
-        _count(call, -call.buffered_bytes)
-        call.reply_bytes = 0
-
-
-def _count(call: Call, size: int) -> None:
-    assert call.key is not None
-    gateway, account = call.gateway, call.key.account.id
-    share = gateway.shares.get(account)
-    if share is None:
-        share = gateway.shares[account] = Share()
-    gateway.buffered_bytes += size
-    share.buffered_bytes += size
-    call.buffered_bytes += size
-    if size < 0 and share.ahead is call:
-        share.ahead = None  # it becomes `ahead` again if it still needs to
-    # Accounts without buffered bytes must not lower the equal part of the others.
-    if not share.buffered_bytes:
-        del gateway.shares[account]
-
-
-def _find_limit(budget: int, used: int, accounts: int) -> int:
-    """Return the bytes of a budget that each account may use if they use so many together."""
-    return budget // (ACCOUNT_SHARE if used <= budget else max(accounts, ACCOUNT_SHARE))
-
-
-LOOP_MS: Final = 3.0
-"""The longest work on the event loop; longer work is done in a thread."""
-SHORT_MS: Final = 0.5
-"""Work up to this long starts at once, without waiting for a turn: the rest of the request takes as
-long."""
-LOOP_BYTES: Final = 1 << 19
-"""The most bytes that are read or written on the loop, whatever they contain: they take 1 ms."""
-PARSE_RATE: Final = 4_000
-"""Values parsed and validated in a millisecond in the slowest dialect, Responses."""
-Result = TypeVar("Result")
-
-
-def count_values(data: bytes) -> int:
-    """Return an upper bound of the values in a JSON text, for `place_elements`.
-
-    Commas inside strings count, too: telling them apart would take as long as parsing. A large text goes
-    to the thread anyway, so its values are not counted.
-    """
-    return 0 if len(data) > LOOP_BYTES else bound_elements(data)
-
-
-def place_elements(size: int, elements: int, rate: int) -> Place:
-    """Choose where to work on JSON of this size and number of values; `rate` values take a millisecond."""
-    if size > LOOP_BYTES or elements > LOOP_MS * rate:
-        return Place.THREAD
-    return Place.TURN if elements > SHORT_MS * rate else Place.NOW
-
-
-async def run_at(call: Call, place: Place, function: Callable[[], Result]) -> Result:
-    """Call a function at its place. The thread's time is shared fairly among accounts."""
-    owner = None if call.key is None else call.key.account.id
-    return await call.gateway.large_bodies.run(function, place, owner)

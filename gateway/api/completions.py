@@ -21,8 +21,9 @@ from aiohttp import web
 
 from gateway.api import lifecycle
 from gateway.api.admission import Completion, admit, parse, pick_headers
-from gateway.api.bodies import count_reply, read_body
+from gateway.api.bodies import read_body
 from gateway.api.delivery import Delivery
+from gateway.api.shares import count_reply
 from gateway.api.sink import JsonReply, JsonSink, Sink, StreamSink, drain
 from gateway.api.state import Call, note_upstream_call
 from gateway.dialects.base import Pipeline

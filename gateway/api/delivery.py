@@ -7,14 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.api.admission import Completion
-from gateway.api.bodies import SMALL_BYTES, count_reply, may_read, place_elements, run_at
 from gateway.api.lifecycle import Lifecycle, Phase
+from gateway.api.places import place_elements, run_at
+from gateway.api.shares import SMALL_BYTES, count_reply, may_read
 from gateway.api.sink import Sink
 from gateway.dialects.base import Pipeline
 from gateway.dialects.records import ReplyContext
 from gateway.dialects.wire.replies import looks_like_json
 from gateway.errors import UpstreamError
-from gateway.tasks import Place
+from gateway.turns import Place
 from gateway.upstream.attempt import Response
 from gateway.upstream.routing import Candidate
 

@@ -10,9 +10,9 @@ from aiohttp import hdrs, web
 
 from gateway import ids
 from gateway.api.aiohttp_insides import PacedConnection
-from gateway.api.bodies import release
 from gateway.api.front import Handler
 from gateway.api.limits import Rates
+from gateway.api.shares import release
 from gateway.api.state import Call, Gateway
 from gateway.deadlines import limit_seconds
 from gateway.errors import (

@@ -12,7 +12,7 @@ import contextlib
 from typing import Final
 
 from gateway.deadlines import limit_seconds
-from gateway.tasks import LINGERING, find_turns
+from gateway.turns import LINGERING, find_turns
 
 LINGER_BYTES: Final = 64 << 20
 """Bytes that are thrown away at most, unless bodies may be larger than half of it."""

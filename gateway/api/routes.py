@@ -25,10 +25,12 @@ from multidict import MultiMapping
 
 from gateway.api.admission import find_model, find_problem, parse, pick_headers
 from gateway.api.billing import estimate_input
-from gateway.api.bodies import defer_continue, place_elements, read_body, run_at
+from gateway.api.bodies import defer_continue, read_body
 from gateway.api.completions import serve_completion
-from gateway.api.front import Handler, make_front, refuse_method, refuse_path
+from gateway.api.front import Handler, make_front
 from gateway.api.keys import require_key
+from gateway.api.paths import refuse_method, refuse_path
+from gateway.api.places import place_elements, run_at
 from gateway.api.state import Call, Gateway, find_limits
 from gateway.config.records import Config, Limits, Model
 from gateway.dialects.base import Caller
@@ -45,8 +47,8 @@ from gateway.ledger.base import Key
 from gateway.ledger.call_records import Spent, describe_receipt
 from gateway.ledger.key_records import BudgetStanding, Terms
 from gateway.money import describe_amount
-from gateway.tasks import Place
 from gateway.times import DAY_MS, format_iso
+from gateway.turns import Place
 from gateway.upstream.forwarder import fetch
 from gateway.upstream.routing import Candidate, order_routes
 

@@ -19,7 +19,7 @@ from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http_writer import StreamWriter
 from aiohttp.web_request import BaseRequest
 
-from gateway.api.bodies import SMALL_BYTES, count_reply, release
+from gateway.api.shares import SMALL_BYTES, count_reply, release
 from gateway.api.state import Call, make_headers
 from gateway.deadlines import Clock
 from gateway.errors import GatewayError, drop_frames

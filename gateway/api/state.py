@@ -35,8 +35,8 @@ from gateway.ledger.call_records import Outcome
 from gateway.ledger.key_records import LIMITS, Terms
 from gateway.ledger.serving.ledger import ServingLedger
 from gateway.money import Tokens, format_amount
-from gateway.tasks import LargeBodies
 from gateway.times import unix_ms
+from gateway.turns import LargeBodies
 from gateway.upstream.demo import DemoForwarder
 from gateway.upstream.forwarder import HttpForwarder
 from gateway.upstream.routing import Candidate, ProviderState, Routes

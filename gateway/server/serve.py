@@ -16,10 +16,10 @@ from typing import Final
 from aiohttp import http_parser, web
 
 from gateway.api.aiohttp_insides import name_server
-from gateway.api.front import make_connection
 from gateway.api.routes import add_api
 from gateway.api.sink import SERVER
 from gateway.api.state import Gateway, make_gateway
+from gateway.api.wire import make_connection
 from gateway.config.records import Config
 from gateway.config.secrets import warn_of_literals
 from gateway.extension import find_extras

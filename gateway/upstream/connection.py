@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final, cast
 
 from gateway.errors import GatewayError, InternalError
-from gateway.tasks import PromptFuture, Turns, find_turns
+from gateway.tasks import PromptFuture
+from gateway.turns import Turns, find_turns
 from gateway.upstream.encodings import Receiver, unpack
 from gateway.upstream.http1 import BadResponse, Head, ResponseReader
 

@@ -15,7 +15,6 @@ from multidict import CIMultiDict
 
 from gateway.api import keys
 from gateway.api.admission import AFFINITY_CHARS, Completion, Prepared, _choose_writable, find_model
-from gateway.api.bodies import Result
 from gateway.api.keys import explain_end
 from gateway.api.limits import Bucket
 from gateway.api.state import LOOKUPS_PER_MINUTE
@@ -33,7 +32,7 @@ from gateway.ledger.key_records import EndedKey, KeyTerms, Terms
 from gateway.ledger.opening import open_books
 from gateway.money import NANO
 from gateway.prices import FREE_OF_CHARGE, NOTHING_SPECIAL
-from gateway.tasks import LargeBodies, Place
+from gateway.turns import LargeBodies, Place, Result
 from gateway.upstream.routing import Routes
 from tests.support.chat import check_error, say
 from tests.support.client import request

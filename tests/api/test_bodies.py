@@ -15,18 +15,9 @@ import pytest
 from hypothesis import given
 
 from gateway.api.admission import parse_large
-from gateway.api.bodies import (
-    LOOP_BYTES,
-    LOOP_MS,
-    SHORT_MS,
-    count_body,
-    count_reply,
-    count_values,
-    may_read,
-    place_elements,
-    release,
-)
+from gateway.api.places import LOOP_BYTES, LOOP_MS, SHORT_MS, count_values, place_elements
 from gateway.api.routes import make_routes
+from gateway.api.shares import count_body, count_reply, may_read, release
 from gateway.api.state import Gateway
 from gateway.dialects.wire.jsonbytes import (
     MAX_ELEMENTS,
@@ -35,7 +26,7 @@ from gateway.dialects.wire.jsonbytes import (
     count_elements,
 )
 from gateway.errors import BadRequest, BodyTooLarge, Overloaded, RateLimited
-from gateway.tasks import REST_SECONDS, LargeBodies, Place
+from gateway.turns import REST_SECONDS, LargeBodies, Place
 from tests.api.scene import check_nobody_waits, set_stage
 from tests.support.chat import check_error, check_messages_error, say
 from tests.support.client import Reply, request, send_before_reading

@@ -15,16 +15,11 @@ from aiohttp.test_utils import make_mocked_request
 
 from gateway.api.aiohttp_insides import HEAD_BYTES
 from gateway.api.bodies import defer_continue
-from gateway.api.front import (
-    UNSERVED,
-    choose_caller,
-    explain_path,
-    make_front,
-    refuse_method,
-    render_error,
-)
+from gateway.api.front import make_front, render_error
+from gateway.api.paths import UNSERVED, explain_path, refuse_method
 from gateway.api.routes import add_api, make_routes
 from gateway.api.state import MAX_FAILURES, Call, Gateway
+from gateway.api.wire import choose_caller
 from gateway.dialects.base import Caller
 from gateway.errors import (
     GatewayError,

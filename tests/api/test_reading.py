@@ -22,8 +22,8 @@ from gateway.api.aiohttp_insides import (
     PacedConnection,
 )
 from gateway.api.bodies import has_tiny_chunks, want_body
-from gateway.api.front import Wire
 from gateway.api.keys import note_known
+from gateway.api.wire import Wire
 from tests.support.client import request, send_before_reading
 from tests.support.loops import on_each_loop
 from tests.support.waiting import until

@@ -21,7 +21,8 @@ from typing import Final
 
 import stripe as sdk
 
-from gateway.api.front import choose_caller, clean_path, explain_path
+from gateway.api.paths import clean_path, explain_path
+from gateway.api.wire import choose_caller
 from gateway.dialects.base import Caller, EventUpstream
 from gateway.dialects.chat.state import open_seals, seal, split_id
 from gateway.dialects.exchanges import Exchange

@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 import pytest
 
 from gateway.api.aiohttp_insides import list_connections
-from gateway.api.front import make_connection
 from gateway.api.state import make_gateway
+from gateway.api.wire import make_connection
 from gateway.config.records import Config
 from gateway.ledger.records import DatabaseUrl, LedgerError, LedgerLocked, LedgerMismatch
 from gateway.process import ExitCode

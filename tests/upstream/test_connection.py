@@ -17,7 +17,7 @@ import pytest
 from yarl import URL
 
 from gateway.errors import GatewayError, InternalError, UpstreamError
-from gateway.tasks import TURN_SECONDS, find_turns
+from gateway.turns import TURN_SECONDS, find_turns
 from gateway.upstream.connection import (
     BYTES_PER_LINE,
     LARGE_PIECE_BYTES,

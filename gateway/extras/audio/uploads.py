@@ -24,15 +24,17 @@ from typing import IO, Final, TypeVar
 from aiohttp import hdrs, web
 
 from gateway.api.admission import find_model
-from gateway.api.bodies import check_encoding, check_share, count_body, read_pieces, run_at
+from gateway.api.bodies import check_encoding, read_pieces
 from gateway.api.completions import serve_completion
+from gateway.api.places import run_at
+from gateway.api.shares import check_share, count_body
 from gateway.api.state import Call
 from gateway.dialects.records import CompletionRequest, Inputs, InputUnit
 from gateway.errors import Overloaded
 from gateway.extras.audio import recordings
 from gateway.extras.audio.forms import Form, FormReader
 from gateway.extras.audio.settings import Server
-from gateway.tasks import Place
+from gateway.turns import Place
 from gateway.usage import TOKENS_PER_SECOND
 
 log = logging.getLogger("gateway.uploads")

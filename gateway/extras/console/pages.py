@@ -19,7 +19,7 @@ from typing import Final
 
 from aiohttp import ETag, hdrs, web
 
-from gateway.api.front import explain_path
+from gateway.api.paths import explain_path
 from gateway.api.state import Call
 from gateway.errors import NotFound
 from gateway.extras.console.callers import SECURITY_HEADERS

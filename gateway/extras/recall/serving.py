@@ -22,17 +22,12 @@ from aiohttp import web
 
 from gateway import errors
 from gateway.api.admission import admit, parse
-from gateway.api.bodies import (
-    PARSE_RATE,
-    PARSED_FACTOR,
-    count_body,
-    place_elements,
-    read_body,
-    run_at,
-)
+from gateway.api.bodies import PARSED_FACTOR, read_body
 from gateway.api.completions import send_reply, serve_completion
-from gateway.api.front import explain_path
+from gateway.api.paths import explain_path
+from gateway.api.places import PARSE_RATE, place_elements, run_at
 from gateway.api.routes import Endpoint
+from gateway.api.shares import count_body
 from gateway.api.state import Call, Gateway
 from gateway.dialects.records import CompletionRequest, Json
 from gateway.extension import Started, find_formats

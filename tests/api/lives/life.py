@@ -27,7 +27,7 @@ from gateway.errors import STOPPED, GatewayError, Overloaded
 from gateway.ledger.serving import writer
 from gateway.money import Price
 from gateway.prices import PriceList
-from gateway.tasks import LargeBodies, Place
+from gateway.turns import LargeBodies, Place
 from gateway.upstream.routing import Candidate, ProviderState
 from gateway.usage import Expected, MissingUsages, UsageLimits
 from tests.api.lives.ledger import WatchedLedger, make_ledger

@@ -1,0 +1,158 @@
+"""A caller's connection: the bytes of one read, and errors of bytes that are no request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from typing import Final
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_request import BaseRequest
+
+from gateway import errors
+from gateway.api.aiohttp_insides import READ_BYTES, STRANGER_BYTES, PacedConnection
+from gateway.api.front import render_error
+from gateway.api.lingering import LINGER_BYTES
+from gateway.api.paths import explain_path
+from gateway.api.state import Call, Gateway, make_headers
+from gateway.dialects.base import Caller
+from gateway.extension import find_formats
+from gateway.ids import make_request_id
+from gateway.times import unix_ms
+
+log = logging.getLogger("gateway.front")
+
+
+class Wire(asyncio.BufferedProtocol):
+    """The protocol of a connection's transport. It limits the bytes of one read.
+
+    With a plain protocol the event loop decides: asyncio reads 256 KiB, uvloop up to 8 MiB at once.
+    """
+
+    __slots__ = ("_connection",)
+
+    _buffer: Final = memoryview(bytearray(READ_BYTES))
+    """Shared by all connections: `buffer_updated` copies the bytes in the same call."""
+    _stranger_buffer: Final = _buffer[:STRANGER_BYTES]
+
+    def __init__(self, connection: PacedConnection) -> None:
+        self._connection = connection
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the protocol's signature
+        return self._stranger_buffer if self._connection.owner is None else self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._connection.data_received(bytes(self._buffer[:nbytes]))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+
+UNPARSED: Final = "_unparsed"
+"""The surface of bytes that are no HTTP request."""
+_TARGET: Final = re.compile(rb"(?:\A|\n)[^\s:]+ +(?:https?://[^/\s]*)?(/[^\s?#]*)")
+"""The target of a request line. A header's name ends in a colon."""
+_PROBLEMS: Final = (
+    ("HTTPS traffic", "This port speaks HTTP, not HTTPS. Use http:// in the address."),
+    ("Got more than", "The request line or a header is longer than 8,190 bytes."),
+    ("Too many headers", "The request has too many headers."),
+    ("'Host' header", "A request needs exactly one Host header."),
+    ("HTTP version", "The HTTP version is not supported. Use HTTP/1.1."),
+    ("Content-Length", "The length of the body is unclear. Send one Content-Length, a number."),
+    (
+        "Transfer-Encoding",
+        "The length of the body is unclear. Send 'Transfer-Encoding: chunked' alone.",
+    ),
+    ("chunk", "The chunked encoding of the request body is malformed."),
+)
+"""Words in the parser's errors, and the message for the caller."""
+
+
+class CallerConnection(PacedConnection):
+    """A caller's connection. Requests that cannot be parsed get an error in a dialect."""
+
+    __slots__ = ("_gateway",)
+
+    def __init__(self, gateway: Gateway, server: web.Server) -> None:
+        largest = gateway.config.server.max_body_mb << 20
+        super().__init__(server, gateway.fronts, max(LINGER_BYTES, 2 * largest))
+        self._gateway = gateway
+
+    def handle_error(
+        self,
+        request: BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer a request that cannot be parsed, or an error that no handler caught."""
+        # The caller would take a second head for a part of the reply under way.
+        if request.writer.output_size > 0:
+            raise ConnectionError("a reply is under way")
+        # Their bodies are plain text, which no SDK reads as an error.
+        if isinstance(exc, web.HTTPException):
+            return self._refuse(_translate(exc.status))
+        if isinstance(exc, HttpProcessingError):
+            errors.drop_frames(exc)  # the parser's frame refers to the error: a cycle
+            return self._refuse(errors.BadRequest(_find_problem(message or "")))
+        log.error("internal error (status %d)", status, exc_info=exc)
+        return self._refuse(errors.InternalError())
+
+    def _refuse(self, error: errors.GatewayError) -> web.Response:
+        now_ms = unix_ms()
+        caller = choose_caller(self.head)
+        call = Call(
+            self._gateway, make_request_id(now_ms), caller, time.monotonic(), now_ms, UNPARSED
+        )
+        response = render_error(call, error)
+        response.headers.update(make_headers(call))
+        # After bytes that cannot be parsed nobody knows where the next request begins.
+        response.force_close()
+        self._gateway.note_end(call, response.status)
+        return response
+
+
+def make_connection(gateway: Gateway, server: web.Server) -> Wire:
+    """Make the protocol of a new connection."""
+    return Wire(CallerConnection(gateway, server))
+
+
+def choose_caller(head: bytes) -> Caller:
+    """Choose the dialect of a request by the beginning of its head: by path, or by a header."""
+    first, *others = callers = find_formats().callers.values()
+    targets = _TARGET.findall(head)
+    path = targets[-1].decode("ascii", "replace") if targets else ""
+    lower = head.lower()
+    for caller in callers:
+        if f"{path}/".startswith(f"/v1{caller.path}/"):
+            return caller
+    for caller in others:
+        if caller.marker is not None and b"\n%b:" % caller.marker.encode() in lower:
+            return caller
+    return first
+
+
+def _find_problem(message: str) -> str:
+    """Return our own message in place of the parser's, which quotes the request."""
+    for words, reply in _PROBLEMS:
+        if words in message:
+            return reply
+    return "The request is not valid HTTP/1.1."
+
+
+def _translate(status: int) -> errors.GatewayError:
+    if status == web.HTTPExpectationFailed.status_code:
+        return errors.BadRequest("The header Expect may only be '100-continue'.")
+    return errors.NotFound(explain_path(""))

@@ -1,0 +1,202 @@
+"""Shares of the event loop's turns, and a thread for long work: fair by owner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from functools import partial
+from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
+
+TURN_SECONDS: Final = 0.002
+"""The time in one turn of the event loop for deferrable work. More work waits for a later turn."""
+SHARE: Final = 8
+"""Pieces of work that one owner may begin in a turn, such as heads of requests. Each also makes later
+turns longer."""
+
+REST_SECONDS: Final = 0.05
+"""The longest pause of the thread. After each job it pauses as long as the job took: orjson holds the
+GIL for up to 30 ms per call, and the loop, which releases the GIL in each system call, would meet one
+such call after another."""
+
+LINGERING: Final = "lingering"
+"""The owner of all turns in which bytes are thrown away, in large reads: there may be many."""
+
+Result = TypeVar("Result")
+
+
+class Turns:
+    """Shares of the event loop's turns. Work that would make a turn long waits, fairly by owner.
+
+    The owner of work is an account, a provider, or all strangers together.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[Hashable, deque[Callable[[], object]]] = {}
+        """Waiting work by owner, the next owner first."""
+        self._begun: dict[Hashable, int] = {}
+        """The pieces of work in this turn by owner; while turns are not counted, those of several
+        turns."""
+        self._until = 0.0
+        self._counts = False
+        """A turn is being counted; its end is scheduled."""
+
+    def may_begin(self, owner: Hashable) -> bool:
+        """Count a piece of work of an owner; return False if it has to wait for another turn."""
+        begun = self._begun.get(owner, 0)
+        if begun >= SHARE or owner in self._waiting:
+            return False
+        # A turn's end is scheduled only if the share may be used up in it: otherwise a single request
+        # would cause an extra turn.
+        if begun >= SHARE // 2 and not self._counts:
+            self._count()
+        self._begun[owner] = begun + 1
+        return True
+
+    def has_work(self) -> bool:
+        """Return whether work waits for its turn. To throw bytes away is none: no deadline is behind them."""
+        return len(self._waiting) > (LINGERING in self._waiting)
+
+    def has_time(self) -> bool:
+        """Return whether this turn has time left for work that can wait."""
+        if not self._counts:
+            self._count()
+        return self._loop.time() < self._until
+
+    def wait(self, owner: Hashable, work: Callable[[], object]) -> None:
+        """Do work in a later turn, when the owner's turn comes."""
+        self._waiting.setdefault(owner, deque()).append(work)
+        if not self._counts:
+            self._count()
+
+    async def run(self, owner: Hashable, function: Callable[[], Result]) -> Result:
+        """Call a function that takes milliseconds: at once if this turn has time left, else later."""
+        if owner not in self._waiting and self.has_time():
+            return function()
+        called: asyncio.Future[Result] = self._loop.create_future()
+
+        def call() -> None:
+            if called.done():  # cancelled
+                return
+            try:
+                called.set_result(function())
+            except Exception as error:  # noqa: BLE001 - for whoever waits
+                called.set_exception(error)
+
+        self.wait(owner, call)
+        return await called
+
+    def _count(self) -> None:
+        # The next `call_soon` ends the turn: everything that is ready now runs first.
+        self._counts = True
+        self._until = self._loop.time() + TURN_SECONDS
+        self._loop.call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        """Do waiting work while there is time, one piece per owner in turn."""
+        self._counts = False
+        self._begun.clear()
+        if not self._waiting:
+            return
+        self._count()
+        for _ in range(2 * SHARE):
+            owner = next(iter(self._waiting))  # a dict keeps its order: the longest wait
+            queue = self._waiting.pop(owner)
+            work = queue.popleft()
+            if queue:
+                self._waiting[owner] = queue  # at the end
+            self._begun[owner] = self._begun.get(owner, 0) + 1
+            work()
+            if not self._waiting or not self.has_time():
+                return
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+
+
+def find_turns() -> Turns:
+    """Return the shares of the running event loop's turns."""
+    loop = asyncio.get_running_loop()
+    if loop not in _turns:
+        _turns[loop] = Turns(loop)
+    return _turns[loop]
+
+
+class Place(Enum):
+    """A place in which work is done."""
+
+    NOW = 0
+    TURN = 1
+    """On the event loop, in a turn that has time left."""
+    THREAD = 2
+
+
+_Job = tuple[Callable[[], None], Callable[[], bool]]
+"""Begins a job; returns False if nobody waits for it any more."""
+
+
+class LargeBodies:
+    """One thread for long work: one job at a time, so that memory stays bounded, fair by owner."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
+        self._waiting: dict[Hashable, deque[_Job]] = {}
+        """Jobs by owner, such as the account; the owner whose turn is next comes first."""
+        self._busy = False
+
+    async def run(
+        self, function: Callable[[], Result], place: Place, owner: Hashable = None
+    ) -> Result:
+        """Call a function in its place. If it has to wait, it queues behind its owner's other jobs."""
+        if place is Place.NOW:
+            return function()
+        if place is Place.TURN:
+            return await find_turns().run(owner, function)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
+
+        def begin() -> None:
+            began = loop.time()  # set before, as the thread may hold the GIL from its first line on
+            begun = loop.run_in_executor(self._thread, function)
+            begun.add_done_callback(partial(self._finish, done, began))
+
+        self._waiting.setdefault(owner, deque()).append((begin, done.done))
+        if not self._busy:
+            self._begin_next()
+        return await done
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _begin_next(self) -> None:
+        """Give the thread the next job: of the owner whose last job is longest ago."""
+        self._busy = False
+        while self._waiting:
+            owner = next(iter(self._waiting))
+            queue = self._waiting.pop(owner)
+            begin, is_unwanted = queue.popleft()
+            if queue:
+                self._waiting[owner] = queue  # at the end
+            # Jobs that nobody waits for are dropped: a caller's time-out must not cost others time.
+            if not is_unwanted():  # its caller's task was cancelled
+                self._busy = True
+                begin()
+                return
+
+    def _finish(
+        self, done: asyncio.Future[Result], began: float, begun: asyncio.Future[Result]
+    ) -> None:
+        loop = begun.get_loop()
+        loop.call_later(min(loop.time() - began, REST_SECONDS), self._begin_next)
+        if begun.cancelled():
+            done.cancel()
+        elif done.done():
+            begun.exception()  # nobody wants it
+        elif (error := begun.exception()) is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(begun.result())
