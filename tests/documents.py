@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import itertools
 import re
 import textwrap
+import tokenize
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -51,7 +53,7 @@ def find_part(mark: str) -> tuple[Path, str]:
 
 def write_parts() -> None:
     """Replace each part by what the code says."""
-    for mark, describe in PARTS.items():
+    for mark, describe in {**PARTS, "sizes": describe_sizes}.items():
         path, _ = find_part(mark)
         text = path.read_text(encoding="utf-8")
         begin, end = next(_match(mark).finditer(text)).span(1)
@@ -249,6 +251,56 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
         if extra.find_formats is not None and (callers := extra.find_formats().callers.keys())
     },
 }
+
+SIZE_COLUMNS: Final = 5
+
+
+def describe_sizes() -> str:
+    """The table of core and extras: a link to the document of each, and its lines of code to the ten."""
+    extras = sorted(path.parent for path in EXTRAS.glob("*/__init__.py"))
+    cells = [f"core {count_code(ROOT / 'gateway', but=EXTRAS):,}"]
+    for folder in extras:
+        first = folder / f"{folder.name}.md"
+        others = sorted({*folder.glob("*.md")} - {first})
+        link = _link(first if first.exists() else folder / "__init__.py", folder.name)
+        more = f" ({', '.join(_link(one, one.stem) for one in others)})" if others else ""
+        cells.append(f"{link}{more} {count_code(folder):,}")
+    cells += [""] * (-len(cells) % SIZE_COLUMNS)
+    rows = [cells[at : at + SIZE_COLUMNS] for at in range(0, len(cells), SIZE_COLUMNS)]
+    first, *rest = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([first, "|---" * SIZE_COLUMNS + "|", *rest])
+
+
+def _link(path: Path, name: str) -> str:
+    return f"[{name}]({path.relative_to(ROOT)})"
+
+
+def count_code(folder: Path, but: Path | None = None) -> int:
+    """Count lines of Python without blanks, comments and docstrings, rounded to ten."""
+    paths = (path for path in folder.rglob("*.py") if but not in path.parents)
+    return round(sum(map(_count_lines, paths)), -1)
+
+
+def _count_lines(path: Path) -> int:
+    text = path.read_text(encoding="utf-8")
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    lines = {
+        line
+        for one in tokens
+        if one.type not in _NO_CODE
+        for line in range(one.start[0], one.end[0] + 1)
+    }
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(ast.Constant(str())):
+                lines -= {*range(node.lineno, (node.end_lineno or 0) + 1)}
+    return len(lines)
+
+
+_NO_CODE: Final = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}  # fmt: skip
 
 if __name__ == "__main__":
     write_parts()

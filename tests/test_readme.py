@@ -24,7 +24,7 @@ from gateway.ledger.call_records import Receipt, describe_receipt
 from gateway.money import FREE, NANO, PRICES, Tokens, compute_cost_nano, format_amount
 from gateway.prices import AppliedPrice
 from tests import ROOT
-from tests.documents import DOCUMENTS, EXTRAS, PARTS, README, find_part
+from tests.documents import DOCUMENTS, EXTRAS, PARTS, README, count_code, find_part
 from tests.support.formats import UPSTREAMS
 from tests.support.rows import each_row
 
@@ -204,3 +204,24 @@ def read_receipt(shown: dict[str, Any]) -> Receipt:
 
 def parse_ms(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+SIZE: Final = re.compile(r"\| \[(\w+)\][^|]+ ([\d,]+)(?= \|)|(core) ([\d,]+)")
+MOST_OFF: Final = 0.1
+"""How far a size may be off, or by fifty lines: a change of a line is no change of the README."""
+
+
+def test_each_part_has_its_size_in_the_readme() -> None:
+    told = {
+        one[1] or one[3]: int((one[2] or one[4]).replace(",", ""))
+        for one in SIZE.finditer(find_part("sizes")[1])
+    }
+    sizes = {"core": count_code(ROOT / "gateway", but=EXTRAS)}
+    sizes |= {path.parent.name: count_code(path.parent) for path in EXTRAS.glob("*/__init__.py")}
+    assert sizes.keys() <= told.keys()
+    off = {
+        name: size
+        for name, size in sizes.items()
+        if abs(told[name] - size) > max(50, MOST_OFF * size)
+    }
+    assert off == {}, "python -m tests.documents"
