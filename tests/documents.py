@@ -267,8 +267,8 @@ def describe_sizes() -> str:
         cells.append(f"{link}{more} {count_code(folder):,}")
     cells += [""] * (-len(cells) % SIZE_COLUMNS)
     rows = [cells[at : at + SIZE_COLUMNS] for at in range(0, len(cells), SIZE_COLUMNS)]
-    first, *rest = (f"| {' | '.join(row)} |" for row in rows)
-    return "\n".join([first, "|---" * SIZE_COLUMNS + "|", *rest])
+    head, *rest = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([head, "|---" * SIZE_COLUMNS + "|", *rest])
 
 
 def _link(path: Path, name: str) -> str:
@@ -291,9 +291,9 @@ def _count_lines(path: Path) -> int:
         for line in range(one.start[0], one.end[0] + 1)
     }
     for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.Expr(ast.Constant(str())):
-                lines -= {*range(node.lineno, (node.end_lineno or 0) + 1)}
+        constant = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+            lines -= {*range(constant.lineno, (constant.end_lineno or 0) + 1)}
     return len(lines)
 
 
