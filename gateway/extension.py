@@ -60,7 +60,7 @@ class LedgerTables:
 
     names: Sequence[str]
     stay: Sequence[str] = ()
-    """Those of them that concern this database alone, so that their rows do not move to another one."""
+    """Tables of these that concern this database alone: their rows do not move to another one."""
     version: int = 1
     free_name: Callable[[Database, str], object] | None = None
     """Raises Conflict if an account cannot have a name, because of what the tables have. In a change."""

@@ -212,7 +212,7 @@ class Call:
     reply_bytes: int = 0
     """The reply's part of `buffered_bytes`."""
     upload: Upload | None = None
-    """What came beside the fields of its request."""
+    """The file that arrived with the fields of its request."""
     visit: Mapping[str, str] = field(default_factory=dict)
     """For the log line of a request to the console or an unknown path: method, path, address of the
     visitor."""

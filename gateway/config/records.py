@@ -191,7 +191,7 @@ class Model:
     unit: dialects.InputUnit = "token"
     """The unit in which its input is counted and priced."""
     product: str = ""
-    """What it makes, if its prices say something else than its kind."""
+    """The product that the prices imply, if it differs from the kind."""
 
     @property
     def free(self) -> bool:

@@ -77,7 +77,7 @@ SHAPES: Final[dict[History, Callable[[str], str]]] = {
     "mistral": _shape_mistral,
     "openai": _shape_openai,
 }
-"""How ids are written that a chat upstream would refuse."""
+"""The form in which ids are sent that a chat upstream would refuse."""
 
 
 def may_repeat(identity: str, name: str) -> bool:
@@ -142,7 +142,7 @@ class HistoryIds:
         self._used: set[str] = set()
         """The ids written so far."""
         self._turn: set[str] = set()
-        """Those of the latest turn."""
+        """Ids of the latest turn."""
         self._open: dict[str, list[str]] = {}
         """The ids written for the calls of that turn that wait for a result, by the caller's."""
         self._last: dict[str, str] = {}

@@ -43,7 +43,7 @@ class Translation:
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The caller's names of the upstream's fields, if they differ. Of several, the first present one."""
     item_name: str = "[{}]"
-    """How the caller's errors name an item of an array."""
+    """The form in which the caller's errors name an item of an array."""
 
 
 CONVERSATION: Final = "messages"

@@ -145,7 +145,7 @@ class FirstChoiceWriter(EventWriter):
         self._call: Call | None = None
         """The call that is written now."""
         self._waiting: deque[Call | _Text | _Media] = deque()
-        """What came behind that call, in the order of the first fragments."""
+        """Pieces that arrived after that call, in the order of their first fragments."""
 
     @property
     def delivered(self) -> bool:

@@ -67,7 +67,7 @@ class Dialect:
     """
 
     what: str
-    """Whose it is, for an error."""
+    """The vendor's name, for error messages."""
     is_openai_like: bool = False
     """Its providers have OpenAI's other paths under the same base URL, for models of other kinds."""
     needs_limit: bool = False
@@ -143,7 +143,7 @@ Body = bytes | Pieces
 
 
 class Upload(Protocol):
-    """What comes beside the fields of a request: a file, in memory or on disk."""
+    """A file that arrives with the fields of a request, in memory or on disk."""
 
     def add_to(self, request: CompletionRequest, unit: InputUnit) -> None:
         """Note it in its request, and the input that it may have."""
@@ -185,7 +185,7 @@ class CompletionRequest:
     told: Json = field(default_factory=dict)
     """Members of the reply in which the caller is told something else than the provider says."""
     upload: Upload | None = None
-    """What came beside `body`."""
+    """The file that arrived with `body`."""
 
     def add_file(self, kind: str, content: object, where: str) -> None:
         """Count a `picture`, an `audio` or a `document`; `content` is its base64, if included."""

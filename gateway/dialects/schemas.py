@@ -62,7 +62,7 @@ class _Root:
         self._left = _MAX_BRANCHES
         self.properties: Json = {}
         self.told: list[str] = []
-        """What the combined object does not say."""
+        """Keywords that the combined object lacks."""
         self.required = self._add(schema, 0)
 
     def _add(self, schema: Json, level: int) -> list[str]:

@@ -30,12 +30,12 @@ class CannotShow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FirstAccounts:
-    """What opens the accounts of a first start."""
+    """The accounts that a first start opens."""
 
     secret: str = field(repr=False)
     """The key of the ordinary account."""
     others: Sequence[Shown]
-    """What extras show of the operator's."""
+    """Further texts, such as an extra's about the operator's account."""
 
 
 def make_first_accounts(config: Config, address: str) -> FirstAccounts | None:

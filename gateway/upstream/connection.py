@@ -364,7 +364,7 @@ class Connection(asyncio.Protocol):
             and reader.head.status not in NOT_REUSABLE
             and self._error is None
             and not self._pending
-            and not self.paused  # nobody would resume it
+            and not self.paused  # a paused connection in the pool would never be read again
             # An early answer leaves the request's rest unsent, which would delay the next request.
             and self.is_sent
             and transport.get_write_buffer_size() == 0

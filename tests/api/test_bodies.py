@@ -378,7 +378,7 @@ async def test_heads_without_bodies_reserve_nothing() -> None:
             await call.close()
 
 
-async def test_a_body_of_tiny_elements_is_a_413_and_stops_nobody() -> None:
+async def test_bodies_of_many_tiny_elements_are_refused_and_stop_nobody() -> None:
     """While it is looked at, others are answered."""
     async with set_stage(kinds=KINDS) as stage:
         tiny = b'{"model":"plain/0","messages":[' + b"0," * 250_000 + b"0]}"

@@ -55,7 +55,7 @@ class CallRepair:
         self._by_id: dict[str, int] = {}
         self._latest = -1
         self._places: dict[int, int] = {}
-        """For each index of the upstream's: the latest call at it."""
+        """Providers may reuse an index: maps each upstream index to its latest call."""
         self.moves = 0
         """Calls that took another call's index."""
 

@@ -291,7 +291,7 @@ def _write_assistant(message: Json, state: State, target: Target, *, wants_reaso
     states = [one for one in state.found if isinstance(one, dict)]
     if details := _merge_details(one for held in states for one in get_list(held, "details")):
         edited["reasoning_details"] = details
-    # Providers that want it refuse a turn of calls without it, whoever made the turn.
+    # Providers that require reasoning reject a tool-call turn without it, even a turn from another provider.
     if wants_reasoning and not message.get("reasoning_content"):
         edited["reasoning_content"] = read_reasoning(message) or state.reasoning or NO_REASONING
     calls = message.get("tool_calls")

@@ -185,7 +185,7 @@ class MessageWriter(FirstChoiceWriter):
         self._texts: list[str] = []
         """The fragments of the text block that is open, which its citations quote."""
         self._input: Literal["", "object", "other"] = ""
-        """How the arguments of the open call begin."""
+        """The beginning of the open call's arguments."""
         self._refusal = ""
 
     def open(self, usage: ReplyUsage) -> None:

@@ -74,7 +74,7 @@ class ErrorText:
     status: int | None = None
     """The status that the body tells by itself."""
     within: str = ""
-    """What the provider behind the provider said."""
+    """The message of the provider behind an aggregator, such as OpenRouter."""
 
 
 def read_error(body: object) -> ErrorText:

@@ -203,9 +203,9 @@ MAX_HITS: Final = 4
 """Occurrences that are tried. If none matches, the text is parsed and written anew."""
 _NO_BRACKETS: Final = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _LEVELS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-"""How far each bracket goes down, or up."""
+"""The change of depth at each bracket."""
 _FORMS: Final = (b'"%b":%b', b'"%b": %b')
-"""How a member is written: compact, or with a space."""
+"""The two forms of a member: compact, or with a space."""
 
 
 def loads_lenient(data: bytes) -> Any:

@@ -31,7 +31,7 @@ class Billed:
     is_priced: Callable[[object, Target], bool] = lambda _value, _target: False
     """Returns whether the model has a price for the value."""
     advice: str = "Leave it out"
-    """What callers should do instead."""
+    """Advice for callers: what to send instead."""
 
 
 def make_rows(

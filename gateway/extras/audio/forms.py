@@ -80,7 +80,7 @@ class FormReader:
         self._delimiter = b"\r\n--" + boundary.encode("utf-8", "surrogateescape")
         self._buffer = b"\r\n"  # no line end precedes the first delimiter
         self._at = 0
-        """Where in the buffer reading goes on."""
+        """The position in the buffer at which reading continues."""
         self._is_head = False
         self._part: _Part | None = None
         self._value: list[bytes] = []

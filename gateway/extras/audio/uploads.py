@@ -60,7 +60,7 @@ class Disk:
 
     used_bytes: int = 0
     waiting_bytes: int = 0
-    """Those of `used_bytes` that are not written yet."""
+    """The part of `used_bytes` that is not written yet."""
     shares: dict[int, int] = field(default_factory=dict)
     """Each account's part of `used_bytes`, by its id; absent if it has none."""
     thread: ThreadPoolExecutor = field(

@@ -134,7 +134,7 @@ class LatencyRow:
 
     name: tuple[str, ...] = ()
     hour: Latency = field(default_factory=Latency)
-    """In the present hour of the clock and the one before, as counts are by the hour."""
+    """Counts of the current clock hour and the one before, because counts are kept by the hour."""
     day: Latency = field(default_factory=Latency)
 
 

@@ -75,7 +75,7 @@ class PostgresStore:
         self._in_doubt: set[str] = set()
         """Requests of a round that is under way, or had no answer."""
         self._locked: set[Account] = set()
-        """Accounts of which another program has locked rows. They come last, each for itself."""
+        """Accounts with rows that another program has locked. Their items are committed last, one account at a time."""
         self._known_prices: set[int] = set()
         self._turn = asyncio.Lock()
         """Guards the connection: its holder may use it."""

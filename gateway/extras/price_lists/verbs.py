@@ -53,7 +53,7 @@ class Comparison:
     key: Key
     route: Route
     prices: PriceList
-    """Those of gateway.toml."""
+    """The prices of gateway.toml."""
     state: State = "not in the list"
     listed: str = ""
     """The entry's name in the list."""

@@ -53,10 +53,10 @@ class Kept:
 
 @dataclass(slots=True)
 class Shelf:
-    """What one account has."""
+    """The responses of one account."""
 
     responses: dict[str, Kept] = field(default_factory=dict)
-    """By id, the oldest first."""
+    """Responses by id, the oldest first."""
     texts: dict[bytes, Text] = field(default_factory=dict)
     items: dict[str, Text] = field(default_factory=dict)
     """The latest text of each item's id."""

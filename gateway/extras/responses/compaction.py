@@ -23,12 +23,12 @@ REQUEST: Final = (
     " files, commands, errors and figures that are still needed, word for word; what is unfinished, and the"
     " next step. Do not go on with the work itself, call no tool, and write only the summary."
 )
-"""What the model is asked, as the user's last words."""
+"""The instruction to the model, sent as the last user message."""
 _OPENING: Final = (
     "The earlier part of this conversation was replaced by this summary of it. Go on from there, and do"
     " not do again what is done.\n\n"
 )
-"""What comes before a summary that goes back to a model."""
+"""The text before a summary that is sent back to a model."""
 _SEAL: Final = f"{ANY_TAG}summary."
 """The beginning of a summary that the gateway put into an item. It is the tag of no provider."""
 

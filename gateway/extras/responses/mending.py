@@ -21,7 +21,7 @@ _EMPTY: Final[dict[str, Json]] = {
     "message": {"role": "assistant", "content": []},
     "reasoning": {"summary": []},
 }
-"""What an item that was not announced has at its beginning, where that is known."""
+"""The fields of an unannounced item at its beginning, where they are known."""
 _INDEXES: Final = {
     "content_part": "content_index",
     "output_text": "content_index",

@@ -311,7 +311,7 @@ class CallBook(Part):
         return sorted(set(self._database.read_rows(statement, values)), reverse=True)
 
     def _find_account(self, chosen: CallFilter) -> CallFilter:
-        """Name the account of the chosen key, as the search of one account looks at less."""
+        """If a key is chosen, also filter by its account: the index of one account is smaller."""
         if chosen.account_id is not None or chosen.key_id is None:
             return chosen
         # No account has the number 0: an unknown key finds nothing, in no time.

@@ -285,7 +285,7 @@ class UsageBook(Part):
 
 
 def _make(kind: type[Row], *columns: Iterable[object]) -> Iterator[Row]:
-    """Make named tuples of columns; their own way of it is a call of Python for each, and slow."""
+    """Build named tuples in bulk: `NamedTuple(*row)` would cost one Python call per row."""
     return map(tuple.__new__, repeat(kind), zip(*columns, strict=True))
 
 

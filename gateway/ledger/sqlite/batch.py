@@ -91,7 +91,7 @@ class KnownValues:
 
     prices: set[int] = field(default_factory=set)
     spent_nano: dict[str, int] = field(default_factory=dict)
-    """By the first keys of their lines; only the process that serves charges."""
+    """Spending by the first key of each line. Only the process that serves charges."""
 
 
 def commit_requests(

@@ -94,7 +94,7 @@ WRONG_TOTALS: Final = f"""
     ) GROUP BY 1, 2, 3
     HAVING {" OR ".join(f"{_differ(name)} <> 0" for name in rows.DAY_SUMS)}
 """  # noqa: S608
-"""For the audit: sums of all accounts that are not those of each, which cancel each other out."""
+"""Audit check: totals that differ from the sum over accounts, even where the accounts' errors cancel out."""
 FILE_ENTRIES: Final = "INSERT OR IGNORE INTO entries_by_account SELECT account_id, id FROM entries"
 
 
@@ -147,7 +147,7 @@ _FILES: Final = (
 )
 """The tables that stand for indexes of requests. A call may be filed already: it was pending."""
 FILES: Final = {table: names[0] for table, names in _FILES}
-"""Those tables, and the column that each is by."""
+"""The tables of calls, and the column that each is ordered by."""
 
 
 def file_calls(connection: sqlite3.Connection, items: Iterable[Item]) -> None:

@@ -47,7 +47,7 @@ from gateway.times import unix_ms
 log = logging.getLogger("gateway.ledger")
 
 FOLD_AT: Final = 1000
-"""Charges that are folded before it is time: each of them costs a read some microseconds."""
+"""Fold early above this many unfolded charges, because each slows every read by some microseconds."""
 LARGE_BYTES: Final = 8 << 20
 """Twice the size at which SQLite checkpoints by itself, 1,000 pages."""
 
