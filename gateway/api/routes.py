@@ -64,12 +64,16 @@ async def count_tokens(counter: CountPath, http: web.Request, call: Call) -> web
     """
     assert call.key is not None
     with call.gateway.counting.admit(call.key.account.id):
-        return await _count(http, call, counter)
+        caller = counter.exchange.caller
+        request = await parse(call, caller, await read_body(http, call, MAX_COUNT_BYTES))
+        return await count_request(counter, http, call, request)
 
 
-async def _count(http: web.Request, call: Call, counter: CountPath) -> web.Response:
+async def count_request(
+    counter: CountPath, http: web.Request, call: Call, request: CompletionRequest
+) -> web.Response:
+    """Reply with the count of a request that was read."""
     gateway, exchange = call.gateway, counter.exchange
-    request = await parse(call, exchange.caller, await read_body(http, call, MAX_COUNT_BYTES))
     place = place_elements(request.size, request.values, exchange.request_rate)
     model = await find_model(call, request.model)
     call.model = model.id

@@ -9,8 +9,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from gateway.api.limits import MAX_OWN_COUNTS
-from gateway.api.routes import MAX_COUNT_BYTES, _count
+from gateway.api.limits import MAX_OWN_COUNTS, Counting
+from gateway.api.routes import MAX_COUNT_BYTES, count_tokens
 from gateway.errors import BodyTooLarge
 from tests.support.chat import check_messages_error
 from tests.support.formats import COUNTERS
@@ -53,11 +53,12 @@ async def test_an_account_counts_few_at_once(stage: Stage, spare: Caller) -> Non
 
 async def test_a_body_to_count_has_a_limit_of_its_own() -> None:
     """Counting is free, so its bodies are smaller than those that are paid for."""
-    server = SimpleNamespace(max_body_mb=32)
+    config = SimpleNamespace(server=SimpleNamespace(max_body_mb=32))
+    key = SimpleNamespace(account=SimpleNamespace(id=1))
     http = MagicMock(
         content_length=MAX_COUNT_BYTES + 1, headers={"Content-Type": "application/json"}
     )
     http.content.is_eof.return_value = False
-    call = make_call(gateway=SimpleNamespace(config=SimpleNamespace(server=server)))
+    call = make_call(gateway=SimpleNamespace(config=config, counting=Counting()), key=key)
     with pytest.raises(BodyTooLarge, match="4 MiB"):
-        await _count(http, call, COUNTERS[COUNT_TOKENS.removeprefix("/v1")])
+        await count_tokens(COUNTERS[COUNT_TOKENS.removeprefix("/v1")], http, call)

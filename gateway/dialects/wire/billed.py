@@ -150,7 +150,7 @@ def check_fields(body: Json, target: Target, rows: Mapping[str, Billed] = _NONE)
         if (value := body.get(name)) and value not in _BACKGROUNDS:
             raise unsupported(
                 name,
-                ". The reply would have to be fetched later, and this gateway keeps none. Leave it out.",
+                ". The reply would have to be fetched later, which this gateway does not offer. Leave it out.",
             )
     for name, row in {**BILLED, **rows}.items():
         value = body.get(name)

@@ -1,6 +1,7 @@
 """The paths of `/v1`: responses made with what is kept, shown and forgotten.
 
     POST    /v1/responses                     as the core serves it, with the whole conversation
+    POST    /v1/responses/input_tokens        as the core counts it, with the whole conversation
     GET     /v1/responses/{id}                the response as its caller got it
     DELETE  /v1/responses/{id}
     GET     /v1/responses/{id}/input_items    what came before it
@@ -14,6 +15,9 @@ from __future__ import annotations
 import asyncio
 import re
 import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -26,9 +30,10 @@ from gateway.api.bodies import PARSED_FACTOR, read_body
 from gateway.api.completions import send_reply, serve_completion
 from gateway.api.paths import explain_path
 from gateway.api.places import PARSE_RATE, place_elements, run_at
-from gateway.api.routes import Endpoint
+from gateway.api.routes import MAX_COUNT_BYTES, Endpoint, count_request, count_tokens
 from gateway.api.shares import count_body
 from gateway.api.state import Call, Gateway
+from gateway.dialects.formats import CountPath
 from gateway.dialects.records import CompletionRequest, Json
 from gateway.extension import Started, find_formats
 from gateway.extras.recall import texts
@@ -42,12 +47,25 @@ _ID: Final = re.compile(r"(?!.*sk-)[\w-]{1,100}")
 _PLACE: Final = re.compile(r"\binput\[(\d+)\]")
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A request with the whole conversation."""
+
+    request: CompletionRequest
+    inputs: list[Text | Json]
+    before: int
+    """How many items came before those that the caller sent."""
+    previous: str | None
+    is_kept: bool
+
+
 @dataclass(slots=True, eq=False)
 class Recall:
     """The memory of one process."""
 
     gateway: Gateway
     shelves: Shelves
+    counter: CountPath
     caller: ResponsesCaller = field(default_factory=lambda: ResponsesCaller(refers=True))
     _timer: asyncio.TimerHandle | None = None
     """Set while anything is kept: forgets what is too old."""
@@ -56,26 +74,41 @@ class Recall:
         """Serve a completion, which may refer to what is kept and may be kept."""
         if not self.shelves.settings.is_on:
             return await serve_completion(http, call)
-        request = await parse(call, self.caller, await read_body(http, call))
+        whole = await self._read(call, await read_body(http, call))
+        request, is_kept = whole.request, whole.is_kept
+        if is_kept or whole.previous is not None:
+            request.told = {"previous_response_id": whole.previous, "store": is_kept}
+        if is_kept:  # a provider may count its ids anew, and so give one out twice
+            request.told["id"] = ID_PREFIX + call.request_id
+        with _renumber(whole.before):
+            completion = await admit(http, call, request)
+        if is_kept:
+            completion.keep = partial(self._keep, call, request, whole.inputs)
+        return await send_reply(http, completion)
+
+    async def count(self, http: web.Request, call: Call) -> web.StreamResponse:
+        """Count the tokens of a request, which may refer to what is kept."""
+        if not self.shelves.settings.is_on:
+            return await count_tokens(self.counter, http, call)
+        with call.gateway.counting.admit(_find_account(call)):
+            data = await read_body(http, call, MAX_COUNT_BYTES)
+            whole = await self._read(call, data, MAX_COUNT_BYTES)
+            with _renumber(whole.before):
+                return await count_request(self.counter, http, call, whole.request)
+
+    async def _read(self, call: Call, data: bytes, max_bytes: int = sys.maxsize) -> Whole:
+        """Read a request, and write it anew if it refers to others. Raises as `read_body` and `parse`."""
+        request = await parse(call, self.caller, data)
         body = request.body
         previous, is_kept = body.pop("previous_response_id", None), body.get("store") is not False
         if is_kept:
             body.pop("store", None)  # nothing is stored at a provider
-        before, inputs = self._find_inputs(call, previous, texts.list_given(body["input"]))
-        try:
-            if before or any(isinstance(one, Text) for one in inputs):
-                request = await self._read_full(call, body, [*before, *inputs])
-            if is_kept or previous is not None:
-                request.told = {"previous_response_id": previous, "store": is_kept}
-            if is_kept:  # a provider may count its ids anew, and so give one out twice
-                request.told["id"] = ID_PREFIX + call.request_id
-            completion = await admit(http, call, request)
-        except errors.BadRequest as error:
-            _renumber(error, len(before))
-            raise
-        if is_kept:
-            completion.keep = partial(self._keep, call, request, [*before, *inputs])
-        return await send_reply(http, completion)
+        before, own = self._find_inputs(call, previous, texts.list_given(body["input"]))
+        inputs = [*before, *own]
+        if any(isinstance(one, Text) for one in inputs):
+            with _renumber(len(before)):
+                request = await self._read_full(call, body, inputs, max_bytes)
+        return Whole(request, inputs, len(before), previous, is_kept)
 
     def _find_inputs(
         self, call: Call, previous: str | None, given: list[Json]
@@ -115,13 +148,13 @@ class Recall:
         )
 
     async def _read_full(
-        self, call: Call, body: Json, inputs: list[Text | Json]
+        self, call: Call, body: Json, inputs: list[Text | Json], max_bytes: int
     ) -> CompletionRequest:
         """Read a request with the whole conversation. Raises as `read_body` and `parse`."""
         kept_bytes = sum(len(one.data) for one in inputs if isinstance(one, Text))
-        most = call.gateway.config.server.max_body_mb
-        if kept_bytes > most << 20:
-            raise errors.BodyTooLarge(f"The whole conversation is larger than {most} MiB.")
+        most = min(call.gateway.config.server.max_body_mb << 20, max_bytes)
+        if kept_bytes > most:
+            raise errors.BodyTooLarge(f"The whole conversation is larger than {most >> 20} MiB.")
         count_body(call, (1 + PARSED_FACTOR) * kept_bytes)
         place = place_elements(kept_bytes, 0, PARSE_RATE)
 
@@ -199,12 +232,15 @@ def start(gateway: Gateway) -> Started:
     """Begin to keep responses beside a gateway."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, most))  # a core dump would be a copy on a disk
-    recall = Recall(gateway, Shelves(_find_settings(gateway)))
-    callers = (find_formats().callers["responses"],)
+    formats = find_formats()
+    (counter,) = (one for one in formats.counters if one.exchange.caller.name == "responses")
+    recall = Recall(gateway, Shelves(_find_settings(gateway)), counter)
+    callers = (formats.callers["responses"],)
     one = "/v1/responses/{response_id}"
     return Started(
         endpoints=(
             Endpoint("POST", "/v1/responses", "charged", recall.create, callers),
+            Endpoint("POST", f"/v1{counter.path}", "free", recall.count, callers),
             Endpoint("GET", one, "free", recall.show, callers),
             Endpoint("DELETE", one, "free", recall.delete, callers),
             Endpoint("GET", f"{one}/input_items", "free", recall.list_inputs, callers),
@@ -225,15 +261,20 @@ def _find_settings(gateway: Gateway) -> Responses:
     return settings
 
 
-def _renumber(error: errors.BadRequest, before: int) -> None:
+@contextmanager
+def _renumber(before: int) -> Iterator[None]:
     """Let an error name the caller's own items by their place in what it sent."""
 
     def move(found: re.Match[str]) -> str:
         place = int(found[1])
         return f"input[{place - before if place >= before else place}]"
 
-    error.message = _PLACE.sub(move, error.message)
-    error.param = None if error.param is None else _PLACE.sub(move, error.param)
+    try:
+        yield
+    except errors.BadRequest as error:
+        error.message = _PLACE.sub(move, error.message)
+        error.param = None if error.param is None else _PLACE.sub(move, error.param)
+        raise
 
 
 def _reply(body: bytes) -> web.Response:

@@ -1,4 +1,4 @@
-"""The Responses dialect (OpenAI's), without the state that OpenAI keeps.
+"""The Responses dialect (OpenAI's), without the responses that OpenAI stores: `recall` keeps those.
 
 `/v1/responses` is served over providers of every dialect, and providers with `dialect = "responses"` serve
 callers of every dialect. Without it neither is there. Pairs with Messages are composed with chat in between.

@@ -1,7 +1,8 @@
 """Responses callers (OpenAI's Responses API): the validation of their requests, and errors.
 
 Before money is held, only fields that are priced or not supported are checked. All others pass, known or
-not. The gateway keeps no state, so fields that refer to stored state are refused by name.
+not. Fields that refer to what OpenAI stores are refused by name, unless `recall` resolves them, which
+keeps responses in the memory of its process for a while.
 """
 
 from __future__ import annotations
@@ -259,7 +260,7 @@ def _check_parts(where: str, parts: list[Any], request: CompletionRequest) -> No
 def _refuse_state(name: str, what: str) -> BadRequest:
     return fields.unsupported(
         name,
-        f" asks for {what}, and this gateway keeps no state: send the whole conversation as 'input',"
+        f" asks for {what}, which this gateway does not offer: send the whole conversation as 'input',"
         " with 'store: false'.",
     )
 

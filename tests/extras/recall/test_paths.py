@@ -17,7 +17,7 @@ from tests.support.content import Content, ToolCall
 from tests.support.messages import read_events
 from tests.support.pairs import CHAT_PROVIDER, MESSAGES_PROVIDER, RESPONSES_PROVIDER, Provider
 from tests.support.process import RESPONSES
-from tests.support.replies import Json
+from tests.support.replies import Json, json_reply
 from tests.support.settings import load
 from tests.support.stage import Stage
 from tests.support.upstream import Wait
@@ -45,6 +45,13 @@ class Scene:
         self.stage.alpha.play(*([] if told is None else [answer(told)]))
         body = {"model": f"over-{self.provider.kind}/0", "input": given, **more}
         return await self.stage.gateway.post(RESPONSES, self.key, body)
+
+    async def count(self, given: object, **more: object) -> Reply:
+        """Count a request's tokens, of which the provider counts 42 if it can."""
+        if self.provider is RESPONSES_PROVIDER:
+            self.stage.alpha.always(json_reply({"input_tokens": 42}))
+        body = {"model": f"over-{self.provider.kind}/0", "input": given, **more}
+        return await self.stage.gateway.post(f"{RESPONSES}/input_tokens", self.key, body)
 
     @property
     def key(self) -> str:
@@ -89,13 +96,21 @@ async def test_a_response_is_continued_as_if_all_were_sent(
     references = [{"type": "item_reference", "id": one["id"]} for one in first["output"]]
     await scene.ask([QUESTION, *references, RESULT], done)
     assert by_id == scene.sent
+    for less, rest in (([RESULT], {PREVIOUS: first["id"]}), ([QUESTION, *references, RESULT], {})):
+        counts = [await scene.count(one, **more) for one, more in ((whole, {}), (less, rest))]
+        assert counts[0].json == counts[1].json
+        assert counts[0].json["input_tokens"] > 30
+        assert provider is not RESPONSES_PROVIDER or by_id["input"] == scene.sent["input"]
     # A response holds its whole conversation, and needs no other one.
     assert (await scene.see(first["id"], "DELETE")).json["deleted"] is True
     reply = await scene.ask("And?", done, previous_response_id=second["id"], store=False)
     assert (reply.json["store"], reply.json["previous_response_id"]) == (False, second["id"])
     check_refused(await scene.ask("?", previous_response_id=first["id"]), first["id"], PREVIOUS)
     name = reply.json["id"]
-    check_refused(await scene.ask("?", previous_response_id=name), name, PREVIOUS)
+    for refuse in (scene.ask, scene.count):
+        check_refused(await refuse("?", previous_response_id=name), name, PREVIOUS)
+        unknown = {"type": "item_reference", "id": "msg_unknown"}
+        check_refused(await refuse([QUESTION, unknown]), "msg_unknown", "input[1]")
 
 
 async def test_another_account_knows_nothing_of_it(stage: Stage) -> None:
@@ -138,13 +153,20 @@ async def test_what_came_before_is_listed_in_pages(stage: Stage) -> None:
     assert (reply.status, "POST /v1/responses" in reply.json["error"]["message"]) == (404, True)
 
 
-async def test_an_error_names_the_callers_own_item(stage: Stage) -> None:
+async def test_an_error_names_the_callers_own_item_or_the_whole(stage: Stage) -> None:
     scene = Scene(stage)
     name = (await scene.ask("Hi", Content("Hello."))).json["id"]
     wrong = {"type": "function_call", "call_id": "c", "name": 7, "arguments": "{}"}
     reply = await scene.ask([QUESTION, wrong], previous_response_id=name)
     assert (reply.status, reply.json["error"]["param"]) == (400, "input[1].name")
     assert "input[1]" in reply.json["error"]["message"]
+    for _ in range(2):
+        reply = await scene.ask("x" * 600_000, Content("Hello."), previous_response_id=name)
+        name = reply.json["id"]
+    for refuse in (scene.ask, scene.count):
+        reply = await refuse("?", previous_response_id=name)
+        assert reply.status == 413
+        assert "whole conversation is larger than 1 MiB" in reply.json["error"]["message"]
     for other in ("conversation", "background"):
         reply = await scene.ask("Hi", None, **{other: True})
         assert (reply.status, reply.json["error"]["param"]) == (400, other)
