@@ -90,6 +90,7 @@ class Scene(Sink):
         self.done.append("head")
 
     def send(self, data: bytes) -> bool:
+        assert data, "what sends nothing must not put a comment off"
         self.sent += data
         return self.life.phase is Phase.STREAMING
 

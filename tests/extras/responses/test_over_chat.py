@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import Any, Final, get_args, get_type_hints
@@ -47,9 +48,16 @@ from tests.dialects.chat.kit import (
     text,
 )
 from tests.dialects.rules import add_up_response, read_events, read_response
+from tests.support import config
+from tests.support.content import Content
 from tests.support.formats import EXCHANGES
 from tests.support.fuzz import fuzz
+from tests.support.pairs import CHAT_PROVIDER
+from tests.support.process import RESPONSES
+from tests.support.replies import LAST_CHUNK, chunked, stream_head
 from tests.support.rows import each_row
+from tests.support.running import Launch
+from tests.support.upstream import ScriptedUpstream, Wait
 
 EXCHANGE: Final = EXCHANGES["responses"]["chat"]
 TOOL: Final[Json] = {"type": "function", "name": "f"}
@@ -274,3 +282,24 @@ def test_a_part_is_what_the_models_say(kind: Kind) -> None:
     part = MODELS[kind].model_validate(make_part(kind, "a"), strict=True)
     assert getattr(part, FORMS[kind].key) == "a"
     assert make_part(kind, "a")[FORMS[kind].key] == "a"
+
+
+async def test_a_summary_in_the_making_keeps_its_stream_alive(
+    launch: Launch, alpha: ScriptedUpstream
+) -> None:
+    """The model's words wait until all are there, and silence would end the connection."""
+    quiet = launch(server="comment_seconds = 0.1", kinds={"plain": config.Kind(("alpha",), 1)})
+    events = [*map(chunked, CHAT_PROVIDER.events(Content("The user wants a lamp.")))]
+    gates = [asyncio.Event() for _ in events]
+    waits = [
+        step for gate, event in zip(gates, events, strict=True) for step in (Wait(gate), event)
+    ]
+    alpha.play([stream_head(), *waits, LAST_CHUNK])
+    items = [{"role": "user", "content": "Hi"}, {"type": "compaction_trigger"}]
+    body = {"model": "plain/0", "input": items, "stream": True}
+    async with quiet.gateway.chatting(quiet.callers["rich"].key, body, RESPONSES) as call:
+        for gate in gates:
+            await call.read_until(b": keep-alive")
+            gate.set()
+        last = read_events((await call.read_all()).body)[-1]
+    assert [one["type"] for one in last["response"]["output"]] == ["compaction"]
