@@ -46,6 +46,7 @@ SAMPLING: Final = frozenset(
         "seed",
         "stop",
         "stop_sequences",
+        "store",
         "temperature",
         "top_k",
         "top_logprobs",

@@ -231,6 +231,13 @@ async def converse(agent: Agent, turns: Sequence[tuple[str, Thinking]]) -> list[
     ]
 
 
+def check_printed(out: str) -> None:
+    """Check a script's loops, whole and streamed: some clients join the texts of all turns."""
+    told = [line for line in out.replace(OPENING, "").splitlines() if line.endswith(LEARNED)]
+    assert told, out
+    assert told == [f"TOLD {LEARNED}", f"STREAMED {LEARNED}"] * (len(told) // 2), out
+
+
 def check_told(told: Sequence[Content]) -> None:
     """Check that each call arrived whole, and each result where it belongs."""
     assert [[call.arguments for call in one.calls] for one in told] == [

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from tests.agents.loop import LEARNED
+from tests.agents.loop import check_printed
 from tests.agents.market import Market
 from tests.clients import kit
 from tests.clients.test_codex import ask
@@ -21,25 +21,29 @@ THINKS: Final = 'model_reasoning_effort = "high"\n'
 """Codex' setting, which it does not choose itself for a model that it does not know."""
 
 
-async def run(market: Market, folder: Path, script: str, model: str, options: str) -> str:
-    return await kit.run_script(script, folder, market.gateway, market.key, model, OPTIONS=options)
-
-
 @pytest.mark.parametrize(
-    ("script", "model"), [("vercel_tools.mjs", "{}/0"), ("agents.txt", "openai/{}/0")]
+    ("script", "model", "more"),
+    [
+        ("vercel_tools.mjs", "{}/0", {"OPTIONS": '{"store": false}'}),
+        ("agents.txt", "openai/{}/0", {}),
+        ("agno.txt", "{}/0", {"API": "chat"}),
+        ("pi_tools.mjs", "{}/0", {}),
+    ],
 )
 @each_vendor
-async def test_an_sdk(market: Market, tmp_path: Path, name: str, script: str, model: str) -> None:
-    """Vercel's, and OpenAI's for agents."""
-    out = await run(market, tmp_path, script, model.format(name), '{"store": false}')
-    assert f"TOLD {LEARNED}" in out, out
-    assert f"STREAMED {LEARNED}" in out, out
+async def test_an_sdk(
+    market: Market, tmp_path: Path, name: str, *, script: str, model: str, more: dict[str, str]
+) -> None:
+    """Vercel's, OpenAI's for agents, Agno, and pi."""
+    gateway, key, called = market.gateway, market.key, model.format(name)
+    check_printed(await kit.run_script(script, tmp_path, gateway, key, called, **more))
     assert market.refusals == []
 
 
 async def test_vercel_by_its_defaults(market: Market, tmp_path: Path) -> None:
     """The refusal names the SDK's own setting."""
-    out = await run(market, tmp_path, "vercel_tools.mjs", "plain/0", "{}")
+    place = market.gateway, market.key, "plain/0"
+    out = await kit.run_script("vercel_tools.mjs", tmp_path, *place, OPTIONS="{}")
     assert "FAILED" in out, out
     assert "providerOptions.openai.store" in out, out
 

@@ -20,6 +20,11 @@ OVER: Final = {
     f"over-{name}": replace(KINDS[name], count=1) for name in ("plain", "messages", "responses")
 }
 
+VENDORS: Final = ("claude-budget", "deepseek", "openai-responses")
+"""Those that the clients meet, one of each dialect."""
+REASONS: Final = "gpt-5-"
+"""The beginning of a name by which Agno takes a model for one that reasons, and continues responses."""
+
 
 @pytest.fixture(scope="session")
 def shared(
@@ -33,7 +38,9 @@ def shared(
         urls={**places.urls, "alpha": alpha},
         secrets={**places.secrets, "alpha": "upstream-key-alpha-0123456789"},
     )
-    seeds, kinds = (Seed("rich", 10**15), Seed("other")), {**make_kinds(), **OVER}
+    made = make_kinds()
+    reasoning = {f"{REASONS}{name}": made[name] for name in VENDORS}
+    seeds, kinds = (Seed("rich", 10**15), Seed("other")), {**made, **reasoning, **OVER}
     folder = tmp_path_factory.mktemp("recall")
     running = runs.start(folder, places, seeds=seeds, kinds=kinds, extras="")
     yield running

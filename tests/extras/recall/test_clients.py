@@ -6,28 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.loop import LEARNED
+from tests.agents.loop import check_printed
 from tests.agents.market import Market
 from tests.clients import kit
+from tests.extras.recall.conftest import REASONS, VENDORS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 @pytest.mark.parametrize(
-    ("script", "more"),
+    ("script", "model", "more"),
     [
-        ("vercel_tools.mjs", {"OPTIONS": "{}"}),
-        ("vercel_tools.mjs", {"OPTIONS": '{"reasoningEffort": "high"}'}),
-        ("agents.txt", {"RUN": '{"auto_previous_response_id": true}'}),
+        ("vercel_tools.mjs", "{}/0", {"OPTIONS": "{}"}),
+        ("vercel_tools.mjs", "{}/0", {"OPTIONS": '{"reasoningEffort": "high"}'}),
+        ("agents.txt", "openai/{}/0", {"RUN": '{"auto_previous_response_id": true}'}),
+        ("agent_framework.txt", "{}/0", {}),
+        ("agno.txt", f"{REASONS}{{}}/0", {"API": "responses"}),
     ],
 )
-@pytest.mark.parametrize("name", ["claude-budget", "deepseek", "openai-responses"])
+@pytest.mark.parametrize("name", VENDORS)
 async def test_an_sdk_by_its_defaults(
-    market: Market, tmp_path: Path, name: str, script: str, more: dict[str, str]
+    market: Market, tmp_path: Path, name: str, *, script: str, model: str, more: dict[str, str]
 ) -> None:
-    model = f"openai/{name}/0" if script == "agents.txt" else f"{name}/0"
-    out = await kit.run_script(script, tmp_path, market.gateway, market.key, model, **more)
-    assert f"TOLD {LEARNED}" in out, out
-    assert f"STREAMED {LEARNED}" in out, out
+    gateway, key, called = market.gateway, market.key, model.format(name)
+    check_printed(await kit.run_script(script, tmp_path, gateway, key, called, **more))
     assert market.refusals == []
     assert market.recalled == [0, 1, 2] * 2
