@@ -5,7 +5,13 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any, Final
 
+from openai.types.responses import (
+    ResponseFunctionToolCallParam,
+    ResponseOutputMessageParam,
+    ResponseReasoningItemParam,
+)
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
+from openai.types.responses.response_input_param import FunctionCallOutput
 
 from tests.agents.vendors.base import (
     LAST,
@@ -29,6 +35,13 @@ ENCRYPTED: Final = "reasoning.encrypted_content"
 FIELDS: Final = {*ResponseCreateParamsBase.__annotations__, "stream"}
 MAX_CALL_ID_CHARS: Final = 64
 MIN_OUTPUT_TOKENS: Final = 16
+MEMBERS: Final = {
+    "function_call": {*ResponseFunctionToolCallParam.__annotations__},
+    "function_call_output": {*FunctionCallOutput.__annotations__},
+    "message": {*ResponseOutputMessageParam.__annotations__},
+    "reasoning": {*ResponseReasoningItemParam.__annotations__},
+}
+"""The members of an item by its type."""
 PREFIXES: Final = {"reasoning": "rs", "function_call": "fc", "message": "msg"}
 
 
@@ -68,10 +81,13 @@ def _read_items(request: Json) -> list[Json]:
 def _check_request(request: Json) -> None:
     """Refuse what the parameters alone forbid.
 
-    The limit: vectorize-io/hindsight#58. The sampling: OpenAI's guide to GPT-5.
+    The limit: vectorize-io/hindsight#58. The sampling: OpenAI's guide to GPT-5. What is not kept:
+    maximhq/bifrost#2441.
     """
     for name in request.keys() - FIELDS:
         raise refuse(f"Unknown parameter: '{name}'.")
+    if previous := request.get("previous_response_id"):
+        raise refuse(f"Previous response with id '{previous}' not found.")
     limit = request.get("max_output_tokens")
     if limit is not None and limit < MIN_OUTPUT_TOKENS:
         raise refuse("Invalid 'max_output_tokens': integer below minimum value.")
@@ -80,11 +96,26 @@ def _check_request(request: Json) -> None:
             raise refuse(f"Unsupported parameter: '{name}' is not supported with this model.")
 
 
-def _check_item(request: Json, items: list[Json], place: int, item: Json) -> None:
-    kind = item.get("type", "message")
-    prefix, identity = PREFIXES.get(kind), item.get("id")
+def _check_members(items: list[Json], place: int, item: Json) -> None:
+    """Refuse what is not kept, unknown members and an id used twice.
+
+    Members: openai/openai-python#2720. Ids: earendil-works/pi#5165.
+    """
+    kind, identity = item.get("type", "message"), item.get("id")
+    if kind == "item_reference":
+        raise refuse(f"Item with id '{identity}' not found.")
+    for name in item.keys() - MEMBERS.get(kind, item.keys()):
+        raise refuse(f"Unknown parameter: 'input[{place}].{name}'.")
+    prefix = PREFIXES.get(kind)
     if prefix and identity is not None and not identity.startswith(prefix):
         raise refuse(f"Invalid 'input[{place}].id': '{identity}'.")
+    if identity is not None and identity in [one.get("id") for one in items[:place]]:
+        raise refuse(f"Duplicate item found with id {identity}.")
+
+
+def _check_item(request: Json, items: list[Json], place: int, item: Json) -> None:
+    _check_members(items, place, item)
+    kind = item.get("type", "message")
     match kind:
         case "reasoning":
             _check_reasoning(request, items, place, item)
