@@ -89,6 +89,7 @@ def read_heard(caller: str, stream: Stream, out: bytes) -> Content:
         assert out.endswith(DONE)
         chunks = read_chunks(out.removesuffix(DONE))
         check_stream(chunks, usage=True)
+        assert chunks[-1]["choices"] == []  # each reports its usage somewhere
         return of_chat(accumulate(chunks))
     events: list[Any] = read_events(out)
     if caller == "messages":
@@ -190,8 +191,6 @@ def has_usage_behind_the_finish(stream: Stream) -> bool:
         for number, one in enumerate(stream.objects)
         if any(choice.get("finish_reason") for choice in one["choices"])
     )
-    if any(choice.get("usage") for choice in stream.objects[last]["choices"]):
-        return False
     return any(one.get("usage") for one in stream.objects[last + 1 :])
 
 

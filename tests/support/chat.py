@@ -214,4 +214,4 @@ def _check_usage_chunks(chunks: list[dict[str, Any]], *, usage_asked: bool) -> N
         assert bare == []
         return
     assert bare in ([], [len(chunks) - 1])
-    assert all(chunks[number]["usage"] for number in bare)
+    assert all(bool(chunk.get("usage")) is not bool(chunk["choices"]) for chunk in chunks)

@@ -20,7 +20,7 @@ from gateway.dialects.chat.tools import name_customs
 from gateway.dialects.records import Json, ReplyContext
 from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text
 from gateway.dialects.wire.stream import PICTURE_BYTES
-from gateway.dialects.wire.usage import lift_usage, maybe_repair_chat_usage
+from gateway.dialects.wire.usage import drop_usage, maybe_repair_chat_usage
 from gateway.usage import count_text
 
 _MEDIA: Final = frozenset({"image", "image_url", "audio", "input_audio"})
@@ -180,11 +180,6 @@ class ChunkRepair:
         """A call was a function's and is a custom tool's."""
         return any(tools.decodes for tools in self._tools.values())
 
-    @property
-    def is_open(self) -> bool:
-        """A choice has begun and not finished."""
-        return len(self.started) > len(self.finished)
-
     def repair(self, chunk: Json) -> list[Json] | None:
         """Return the chunks to send instead of `chunk`, usage on the last; None when it conforms."""
         given, chunk = chunk, _repair_envelope(chunk)
@@ -200,7 +195,7 @@ class ChunkRepair:
         if chunk is given and is_whole and all(map(is_, used[0], choices)):
             return None
         # Only the last chunk keeps the usage, so that clients that add up usages count it once.
-        early = {**chunk, "usage": None} if "usage" in chunk else chunk
+        early = drop_usage(chunk)
         chunks = [{**early, "choices": parts} for parts in used]
         chunks[-1] = {**chunk, "choices": used[-1]}
         return chunks
@@ -274,7 +269,6 @@ def _carries(delta: Json) -> bool:
 def _repair_envelope(chunk: Json) -> Json:
     if chunk.get("object") != CHUNK_OBJECT:
         chunk = {**chunk, "object": CHUNK_OBJECT}
-    chunk = lift_usage(chunk)
     usage = chunk.get("usage")
     if type(usage) is dict and (repaired := maybe_repair_chat_usage(usage)) is not None:
         chunk = {**chunk, "usage": repaired}
@@ -305,7 +299,7 @@ def _split_last(choice: Json, delta: Json, parts: list[tuple[int, Json]]) -> Non
     """Append a choice's last chunk, after splitting off its content."""
     payload = {key: value for key, value in delta.items() if value not in _EMPTY}
     if payload:
-        parts.append((_BODY, {**choice, "delta": payload, "finish_reason": None}))
+        parts.append((_BODY, {**drop_usage(choice), "delta": payload, "finish_reason": None}))
     last = {**choice, "delta": {}} if choice["delta"] else choice
     if payload and last.get("logprobs") is not None:
         last["logprobs"] = None

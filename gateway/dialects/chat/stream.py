@@ -9,15 +9,32 @@ import re
 from typing import Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.chat.repair import ChunkRepair, carries, count_choices_text, repair_message
+from gateway.dialects.chat.repair import (
+    CHUNK_OBJECT,
+    ChunkRepair,
+    carries,
+    count_choices_text,
+    repair_message,
+)
 from gateway.dialects.chat.state import ID_PREFIX, shape_id
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire.failures import check_error
-from gateway.dialects.wire.jsonbytes import get_list, get_object, get_text, maybe_splice
+from gateway.dialects.wire.jsonbytes import (
+    dumps_lenient,
+    get_list,
+    get_object,
+    get_text,
+    maybe_splice,
+)
 from gateway.dialects.wire.passing import PassingStream
 from gateway.dialects.wire.sse import render_data
 from gateway.dialects.wire.templates import PROBE, PROBE_BYTES, maybe_cut
-from gateway.dialects.wire.usage import find_chunk_usage, read_openai_usage
+from gateway.dialects.wire.usage import (
+    find_chunk_usage,
+    hide_bill,
+    maybe_repair_chat_usage,
+    read_openai_usage,
+)
 from gateway.errors import UpstreamError
 from gateway.prices import name_tier
 from gateway.usage import Expected, Reported, merge_reports
@@ -51,6 +68,9 @@ class ChatReader(EventReader):
 
     __slots__ = ("_first", "_n", "_tier", "repair")
 
+    kind = CHUNK_OBJECT
+    """The `object` of its chunks."""
+
     def __init__(self, context: ReplyContext) -> None:
         super().__init__()
         self.repair = ChunkRepair(context)
@@ -75,7 +95,8 @@ class ChatReader(EventReader):
     def _read_object(self, chunk: Json, name: str) -> Json:
         check_error(chunk, name)
         self.begun = self.begun or dict in map(type, get_list(chunk, "choices"))
-        self._first = self._first or chunk
+        if self._first is None and self.begun:
+            self._first = chunk
         if told := find_chunk_usage(chunk):
             self.usage = merge_reports(self.usage, told)
         self._tier = name_tier(chunk.get("service_tier")) or self._tier
@@ -97,11 +118,12 @@ class ChatReader(EventReader):
             {"index": index, "delta": {}, "logprobs": None, "finish_reason": reason}
             for index, reason in self.repair.finish()
         ]
-        if not choices:
-            return []
-        assert self._first is not None
-        head: Json = {key: self._first[key] for key in _HEAD if key in self._first}
-        return [{**head, "choices": choices}]
+        return [{**self.make_head(), "choices": choices}] if choices else []
+
+    def make_head(self) -> Json:
+        """Return what all chunks have alike, as the first one with choices has it."""
+        first = self._first or {}
+        return {key: first[key] for key in _HEAD if key in first} | {"object": self.kind}
 
     def is_end(self, rest: bytes) -> bool:
         """`[DONE]` counts with its line: some upstreams keep the connection open behind it."""
@@ -135,15 +157,27 @@ class ChatStream(PassingStream):
         self._reader.repair.passes = True
         self._id = ""
         self._held_usage = b""
-        """A usage chunk that came before a finish reason. It has to be sent as the last chunk."""
+        """The usage chunk of a caller that asked for one: clients take it for the last."""
 
     def _add(self, event: Json, out: list[bytes]) -> None:
         out.append(render_data(self._edit(event)))
 
     def _end(self, out: list[bytes]) -> None:
         super()._end(out)
-        if self.complete:
-            out.append(self._held_usage)
+        if self.complete and self._context.request.wants_usage and self._reader.usage is not None:
+            out.append(self._held_usage or self._make_usage_chunk())
+
+    def _make_usage_chunk(self) -> bytes:
+        """Write the usage that came in chunks with choices."""
+        usage = self._reader.usage or {}
+        self._id = self._id or self._make_id(None)
+        head = {"created": self._context.created, "model": "", **self._reader.make_head()}
+        chunk = {**head, "choices": [], "usage": maybe_repair_chat_usage(usage) or usage}
+        return render_data(self._edit(hide_bill(chunk, dumps_lenient(chunk))))
+
+    def _show_end_usage(self, usage: Json, end: bytes) -> Json | None:
+        asked = self._context.request.wants_usage
+        return None if asked else super()._show_end_usage(usage, end)
 
     def _continue_tool(self, tool: tuple[int, int]) -> None:
         self._reader.repair.continue_tool(*tool)
@@ -167,11 +201,11 @@ class ChatStream(PassingStream):
         if text_bytes == 0 and not self._carried:
             self._carried = any(carries(choice, "delta") for choice in choices)
         converted = self._convert(block, chunk)
-        # Clients take a usage chunk for the last chunk.
-        if choices or not self._reader.repair.is_open:
-            return converted
-        self._held_usage = converted
-        return b""
+        if not choices:
+            self._held_usage, converted = converted, b""
+        elif chunk.get("usage") is not None:
+            self._held_usage = b""  # a later usage counts
+        return converted
 
     def _count_text(self, choices: list[object]) -> int:
         return count_choices_text(choices, "delta")
@@ -194,7 +228,8 @@ class ChatStream(PassingStream):
 
     def _render(self, block: bytes, chunk: Json, chunks: list[Json] | None) -> bytes:
         """Write the caller's bytes: `block` with edits, or the repaired chunks."""
-        if chunks is None and isinstance(identity := chunk.get("id"), str) and identity:
+        is_same = chunks is None and not self._has_misplaced_usage(chunk)
+        if is_same and isinstance(identity := chunk.get("id"), str) and identity:
             out: bytes | None = block
             model = chunk.get("model")
             if isinstance(model, str):
@@ -202,14 +237,21 @@ class ChatStream(PassingStream):
             out = out and maybe_splice(out, "id", identity, self._id)
             if out:
                 return out
-        asked = self._context.request.wants_usage
         return b"".join(
             render_data(self._edit(one))
             for one in chunks or [chunk]
-            if one["choices"] or (asked and one.get("usage"))
+            if one["choices"] or not chunk["choices"]
         )
 
+    def _has_misplaced_usage(self, chunk: Json) -> bool:
+        """Return whether a chunk has a usage that its caller wants in a chunk of its own."""
+        if chunk.get("usage") is None:
+            return False
+        return self._context.request.wants_usage and bool(chunk["choices"])
+
     def _edit(self, chunk: Json) -> Json:
+        if self._has_misplaced_usage(chunk):
+            chunk = {**chunk, "usage": None}
         edited = {"id": self._id, **chunk} if "id" not in chunk else {**chunk, "id": self._id}
         if "model" in edited:
             edited["model"] = self._context.request.model

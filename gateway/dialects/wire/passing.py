@@ -162,8 +162,13 @@ class PassingStream(EventStream):
         if found is None:
             return end
         begin, stop, usage = found
-        shown = hide_bill({"usage": usage}, end)["usage"]
+        shown = self._show_end_usage(usage, end)
         return end if shown is usage else end[:begin] + dumps_lenient(shown) + end[stop:]
+
+    def _show_end_usage(self, usage: Json, end: bytes) -> Json | None:
+        """Return what the caller gets of the usage at the end of an oversized event."""
+        shown: Json = hide_bill({"usage": usage}, end)["usage"]
+        return shown
 
     def _add(self, event: Json, out: list[bytes]) -> None:
         out.append(self._write_event(event))

@@ -331,19 +331,23 @@ def find_chunk_usage(chunk: Json) -> Json | None:
     return usage if type(usage) is dict else None
 
 
-def lift_usage(chunk: Json) -> Json:
-    """Return a chunk whose usage stands where OpenAI puts it."""
+def lift_usage(reply: Json) -> Json:
+    """Return a reply whose usage stands where OpenAI puts it."""
     # The same object tells callers that there is nothing to write anew.
-    if type(chunk.get("usage")) is dict or (usage := find_chunk_usage(chunk)) is None:
-        return chunk
-    lifted = {**chunk, "choices": [_drop_usage(one) for one in get_list(chunk, "choices")]}
-    if "x_groq" in chunk:
-        lifted["x_groq"] = _drop_usage(chunk["x_groq"])
-    return {**lifted, "usage": usage}
+    if type(reply.get("usage")) is dict or (usage := find_chunk_usage(reply)) is None:
+        return reply
+    choices = [drop_usage(one) for one in get_list(reply, "choices")]
+    return {**drop_usage(reply), "choices": choices, "usage": usage}
 
 
-def _drop_usage(value: Any) -> Any:
-    return {k: v for k, v in value.items() if k != "usage"} if type(value) is dict else value
+def drop_usage(holder: Any) -> Any:
+    """Return a reply, a chunk or a choice without the usage at its top, and in `x_groq`."""
+    if type(holder) is not dict:
+        return holder
+    kept = {key: value for key, value in holder.items() if key != "usage"}
+    if "x_groq" in kept:
+        kept["x_groq"] = drop_usage(kept["x_groq"])
+    return kept
 
 
 def maybe_repair_chat_usage(usage: Json) -> Json | None:

@@ -137,6 +137,8 @@ class CompletionReader(ChatReader):
 
     __slots__ = ()
 
+    kind = "text_completion"
+
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context)
         inputs = context.request.inputs

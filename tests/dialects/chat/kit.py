@@ -153,7 +153,7 @@ def check_stream(chunks: list[Json], *, usage: bool, finished: bool = True) -> N
     """Check chunks for schema, order and the model's name that the caller used.
 
     The first chunk of each choice has the role and an empty content, the last one the finish reason
-    and an empty delta. A chunk without choices has the usage that the caller asked for.
+    and an empty delta. Only a chunk without choices has the usage that the caller asked for.
     """
     assert len({one["id"] for one in chunks}) <= 1
     for one in chunks:
@@ -164,6 +164,7 @@ def check_stream(chunks: list[Json], *, usage: bool, finished: bool = True) -> N
     bare = [number for number, one in enumerate(chunks) if not one["choices"]]
     assert bare in ([[], [len(chunks) - 1]] if usage else [[]])
     assert all(isinstance(chunks[number]["usage"], dict) for number in bare)
+    assert not usage or all(one.get("usage") is None for one in chunks if one["choices"])
     said = [one for each in chunks for one in each["choices"]]
     for index in {one["index"] for one in said}:
         _check_choice([one for one in said if one["index"] == index], finished=finished)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from gateway.dialects.chat.stream import ChatStream
@@ -12,6 +13,7 @@ from tests.dialects.chat.kit import (
     DONE,
     END,
     HI,
+    MODEL,
     USAGE,
     WHOLE,
     choice,
@@ -65,11 +67,13 @@ def test_an_oversized_event_ends_at_its_boundary_in_any_slicing(end: bytes) -> N
 def test_the_bill_at_the_end_of_an_oversized_event_is_read_and_not_shown() -> None:
     told = {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}
     large = chunk(text("x" * (MAX_EVENT_BYTES + 1))) | {"usage": told | {"cost": 0.5}}
-    for size in (7, 4096, 10**7):
-        stream = ChatStream(make_context())
+    for size, asked in product((7, 4096, 10**7), (False, True)):
+        stream = ChatStream(make_context(usage=asked))
         played = play(stream, pieces_of(BEGIN + event(large) + END + DONE, size))
         assert b'"cost"' not in played.out
-        assert event(large | {"usage": told}).split(b'"usage"')[1] in played.out
+        shown = None if asked else told  # who asked gets a chunk of its own
+        assert event(large | {"usage": shown}).split(b'"usage"')[1] in played.out
+        assert (played.chunks[-1] == chunk(model=MODEL, usage=told)) is asked
         assert played.tokens.output == 9
         assert stream.measure().reported_cost_nano == 500_000_000
 
