@@ -21,6 +21,7 @@ from aiohttp.web_protocol import RequestHandler
 from gateway.api.admission import parse_large
 from gateway.api.aiohttp_insides import TINY_CHUNKS, PacedConnection
 from gateway.dialects.chat import state
+from gateway.dialects.wire.halves import MAX_HALVES
 from gateway.dialects.wire.jsonbytes import MAX_ELEMENTS, MAX_ESCAPES
 from gateway.errors import BadRequest, BodyTooLarge
 from tests.support.formats import CALLERS
@@ -50,9 +51,9 @@ def read_values(count: int) -> None:
     read_chat(f'{{"model":"m","messages":[{message}],"a":[{"1," * (count - 15)}1]}}')
 
 
-def read_escapes(count: int) -> None:
-    text = '\\"' * count
-    read_chat(f'{{"model":"m","messages":[{{"role":"user","content":"{text}"}}]}}')
+def read_many(escape: str) -> Callable[[int], None]:
+    body = '{"model":"m","messages":[{"role":"user","content":"%s"}]}'
+    return lambda count: read_chat(body % (escape * count))
 
 
 def open_seal(values: int) -> None:
@@ -85,7 +86,8 @@ FEED: Final[dict[tuple[str, str], Feed]] = {
     ("api/aiohttp_insides", "max_line_size"): (LINE_BYTES, read_line, LineTooLong),
     ("api/aiohttp_insides", "TINY_CHUNKS"): (TINY_CHUNKS, count_chunks, BadRequest),
     ("dialects/wire/fields", "MAX_ELEMENTS"): (MAX_ELEMENTS, read_values, BodyTooLarge),
-    ("dialects/wire/fields", "MAX_ESCAPES"): (MAX_ESCAPES, read_escapes, BodyTooLarge),
+    ("dialects/wire/fields", "MAX_ESCAPES"): (MAX_ESCAPES, read_many('\\"'), BodyTooLarge),
+    ("dialects/wire/halves", "MAX_HALVES"): (MAX_HALVES, read_many("\\ud83d"), BadRequest),
     ("dialects/chat/state", "_LEAST_ELEMENTS"): (state._LEAST_ELEMENTS, open_seal, BadRequest),
     **{
         limit: feed

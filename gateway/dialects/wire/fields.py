@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 import orjson
 
 from gateway.dialects.records import Json
+from gateway.dialects.wire.halves import may_mend, mend_body
 from gateway.dialects.wire.names import Names, refuse_spelling
 from gateway.errors import BadRequest
 
@@ -91,10 +92,20 @@ def _check_both(first: Check | None, then: Check) -> Check:
     return check
 
 
+def _loads(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        if not may_mend(data):
+            raise
+    # A model that is cut within an emoji writes one, and the history repeats it.
+    return orjson.loads(mend_body(data))
+
+
 def read_body(data: bytes, fields: Fields, required: Collection[str]) -> Json:
     """Parse a request's body and check its fields; null means absent. Raises BadRequest."""
     try:
-        body = orjson.loads(data)
+        body = _loads(data)
     except orjson.JSONDecodeError as error:
         if not data.strip():
             raise BadRequest("The request body is empty; send a JSON object.") from error

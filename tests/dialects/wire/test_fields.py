@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from gateway.dialects.records import CompletionRequest, Target
+from gateway.dialects.wire import halves
 from gateway.dialects.wire.fields import (
     Field,
     Fields,
@@ -20,6 +21,7 @@ from gateway.dialects.wire.fields import (
     split_data_url,
 )
 from gateway.errors import BadRequest
+from tests.dialects.chat.kit import make_dice
 from tests.documents import FIELDS
 from tests.support.formats import CALLERS, EXCHANGES
 from tests.support.rows import each_row
@@ -53,6 +55,25 @@ def test_the_parts_of_a_data_url(url: str, parts: tuple[str, str]) -> None:
 )
 def test_texts(url: str, text: str | None) -> None:
     assert maybe_read_text(url) == text
+
+
+ESCAPES = (r"\ud83d", r"\uDE00", r"\\", r"\"", "ud83d", "é", "x")
+
+
+@each_row("caller", CALLERS)
+def test_a_history_with_half_of_a_character_goes_on(
+    caller: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that was cut within an emoji wrote it; providers refuse it. However it is cut in pieces."""
+    field, dice = CALLERS[caller].conversation_field or "messages", make_dice()
+    for size in (1, 2, 5, 64):
+        monkeypatch.setattr(halves, "PIECE_BYTES", size)
+        for _ in range(99):
+            said = "".join(dice.choices(ESCAPES, k=12)) + r"\ud83d"
+            body = '{"model":"m","max_tokens":9,"%s":[{"role":"user","content":"%s"}]}'
+            request = CALLERS[caller].parse_request((body % (field, said)).encode())
+            units = json.loads(f'"{said}"').encode("utf-16-le", "surrogatepass")
+            assert request.body[field][0]["content"] == units.decode("utf-16-le", "replace")
 
 
 BODY = {"messages": [{"role": "user", "content": [{"text": 7}]}], "empty": "", "none": None}
