@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -27,7 +28,7 @@ from gateway.dialects.wire.jsonbytes import (
     refuse_elements,
     refuse_reply,
 )
-from gateway.dialects.wire.passing import find_last_usage
+from gateway.dialects.wire.passing import find_last_usage, read_outer_events
 from gateway.dialects.wire.replies import (
     MAX_REPLAYED_BYTES,
     MAX_REPLY_BYTES,
@@ -179,8 +180,7 @@ class Exchange:
             reply = upstream.parse(text)
         except UpstreamError as error:
             reply, failure = None, error
-        # Google's errors stand in a list, alone or behind what came before them.
-        for one in (reply[0], reply[-1]) if type(reply) is list and reply else (reply,):
+        for one in _list_errors(text, reply):
             if type(one) is dict:
                 upstream.check_error(one)
         if type(reply) is dict and upstream.check_reply(reply):
@@ -209,6 +209,13 @@ class Exchange:
         assert isinstance(upstream, EventUpstream)
         reader = upstream.open_reader(context)
         return TranslatedStream(context, reader, self.translation.open_writer(context))
+
+
+def _list_errors(text: bytes, reply: object) -> Sequence[object]:
+    """Return what may be an error: a reply, or what stands first or last in a list (Google) or in events."""
+    if type(reply) is list and reply:
+        return reply[0], reply[-1]
+    return read_outer_events(text) if reply is None else (reply,)
 
 
 def _owe(failure: UpstreamError, usage: Json | None) -> UndeliverableReply:

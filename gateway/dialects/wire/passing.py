@@ -6,12 +6,13 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import Callable
+from itertools import chain
 from typing import Final
 
 from gateway.dialects.base import EventReader
 from gateway.dialects.records import Event, Json, ReplyContext
-from gateway.dialects.wire.jsonbytes import dumps_lenient
-from gateway.dialects.wire.sse import Framer, is_canonical, render_event
+from gateway.dialects.wire.jsonbytes import dumps_lenient, maybe_loads
+from gateway.dialects.wire.sse import Framer, is_canonical, parse_event, render_event
 from gateway.dialects.wire.stream import PICTURE_BYTES, EventStream
 from gateway.dialects.wire.templates import PROBE_BYTES, Template, maybe_cut, maybe_learn
 from gateway.dialects.wire.usage import hide_bill
@@ -192,9 +193,23 @@ def find_last_usage(text: bytes) -> Json | None:
 
     Other texts may have anything in them: there a usage may be what the model said.
     """
-    begins = text.startswith((b"{", b"[", b"data:", b"event:", b"id:", b":"))
+    begins = text.startswith((b"{", b"[", *_FIELDS))
     found = maybe_find_end_usage(text[-_END_BYTES:]) if begins else None
     return None if found is None else {"usage": found[2]}
+
+
+def read_outer_events(text: bytes) -> list[Json]:
+    """Read what came as events where JSON was asked for: the first and the last ones, as errors are."""
+    if not text.startswith(_FIELDS):
+        return []
+    found: list[Json] = []
+    ends = map(_BLANK_LINE.split, (text[:_END_BYTES], text[-_END_BYTES:]))
+    for event in map(parse_event, chain.from_iterable(ends)):
+        body = maybe_loads(event.data or b"")
+        if type(body) is dict:
+            is_error = event.name == "error" and not body.get("error")
+            found.append({"error": body} if is_error else body)
+    return found
 
 
 def maybe_find_end_usage(end: bytes) -> tuple[int, int, Json] | None:
@@ -213,6 +228,8 @@ def maybe_find_end_usage(end: bytes) -> tuple[int, int, Json] | None:
     return None
 
 
+_FIELDS: Final = (b"data:", b"event:", b"id:", b":")
+_BLANK_LINE: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _END_USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
 
 

@@ -126,7 +126,7 @@ def make_usage(usage: ReplyUsage) -> Json:
 ENDS: Final = frozenset({"response.completed", "response.incomplete"})
 WHOLE: Final = frozenset({"completed", "incomplete"})
 """The status of a response that says why it ended."""
-_FAILURES: Final = frozenset({"error", "response.failed", "response.cancelled"})
+FAILURES: Final = frozenset({"error", "response.failed", "response.cancelled"})
 
 
 def make_error(body: Json) -> GatewayError:
@@ -157,7 +157,7 @@ class ResponsesReader(EventReader):
         response = body.get("response")
         if type(response) is dict:
             self._note_response(response)
-        if kind in _FAILURES:
+        if kind in FAILURES:
             raise make_error(response if type(response) is dict else body)
         if kind.startswith("response."):
             self.begun = True

@@ -8,10 +8,11 @@ from typing import Final
 from gateway.dialects.base import EventUpstream, Pipeline
 from gateway.dialects.records import Json, ReplyContext, Target
 from gateway.dialects.wire.billed import check_fields
-from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_text
+from gateway.dialects.wire.jsonbytes import dumps_lenient, get_list, get_object, get_text
 from gateway.extras.responses.history import strip_tools, tag_sealed, untag_items
 from gateway.extras.responses.replay import replay_response
 from gateway.extras.responses.stream import (
+    FAILURES,
     WHOLE,
     ResponsesReader,
     ResponsesStream,
@@ -67,8 +68,10 @@ class ResponsesUpstream(EventUpstream):
         return body
 
     def check_error(self, reply: Json, /) -> None:
-        if reply.get("error") or reply.get("status") in ("failed", "cancelled"):
-            raise make_error(reply)
+        told = get_object(reply, "response") or reply
+        is_failed = told.get("status") in ("failed", "cancelled")
+        if is_failed or told.get("error") or reply.get("type") in FAILURES:
+            raise make_error(told)
 
     def check_reply(self, reply: Json) -> bool:
         return type(reply.get("output")) is list
