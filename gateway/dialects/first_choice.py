@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from gateway.dialects.base import EventWriter
-from gateway.dialects.chat.repair import list_media, read_content, read_reasoning
+from gateway.dialects.chat.content import list_media, read_content, read_reasoning
 from gateway.dialects.chat.state import StateCollector
 from gateway.dialects.chat.stream import check_finish
 from gateway.dialects.chat.writer import read_sources

@@ -14,7 +14,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects.chat.repair import count_message_text as count_chat_text
+from gateway.dialects.chat.content import count_message_text as count_chat_text
 from gateway.dialects.exchanges import Exchange
 from gateway.dialects.messages.stream import read_messages_usage
 from gateway.dialects.records import CompletionRequest, ReplyContext

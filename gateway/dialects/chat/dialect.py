@@ -15,7 +15,8 @@ from operator import is_not
 from typing import Final
 
 from gateway.dialects.base import Caller, EventUpstream, Pipeline, Upstream
-from gateway.dialects.chat.repair import carries, count_choices_text, repair_finish, repair_message
+from gateway.dialects.chat.content import carries, count_choices_text
+from gateway.dialects.chat.repair import repair_finish, repair_message
 from gateway.dialects.chat.state import ID_PREFIX, shape_id, write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.tools import write_tools

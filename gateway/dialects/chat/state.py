@@ -24,7 +24,7 @@ import orjson
 
 from gateway.dialects.call_ids import SHAPES, HistoryIds
 from gateway.dialects.chat.calls import write_ids
-from gateway.dialects.chat.repair import read_reasoning
+from gateway.dialects.chat.content import read_reasoning
 from gateway.dialects.records import Json, Target
 from gateway.dialects.wire.jsonbytes import (
     dumps_lenient,

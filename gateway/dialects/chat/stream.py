@@ -9,13 +9,8 @@ import re
 from typing import Final
 
 from gateway.dialects.base import EventReader
-from gateway.dialects.chat.repair import (
-    CHUNK_OBJECT,
-    ChunkRepair,
-    carries,
-    count_choices_text,
-    repair_message,
-)
+from gateway.dialects.chat.content import carries, count_choices_text
+from gateway.dialects.chat.repair import CHUNK_OBJECT, ChunkRepair, repair_message
 from gateway.dialects.chat.state import ID_PREFIX, shape_id
 from gateway.dialects.records import Event, Json, ReplyContext
 from gateway.dialects.wire.failures import check_error

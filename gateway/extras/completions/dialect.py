@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from gateway.dialects.base import Caller, EventUpstream, Pipeline
+from gateway.dialects.chat.content import carries, count_choices_text
 from gateway.dialects.chat.dialect import (
     CHECKS,
     ServiceUpstream,
@@ -21,7 +22,6 @@ from gateway.dialects.chat.dialect import (
     has_choice,
     is_finished,
 )
-from gateway.dialects.chat.repair import carries, count_choices_text
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
 from gateway.dialects.wire import fields
