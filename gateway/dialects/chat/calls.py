@@ -22,7 +22,7 @@ _TOOLS: Final = {"function": "arguments", "custom": "input"}
 
 
 def read_arguments(given: object) -> str:
-    """Read arguments, which some upstreams (Ollama) send as an object."""
+    """Read arguments, which some upstreams send as an object."""
     if isinstance(given, str):
         return given
     return dumps_lenient(given).decode("utf-8", "replace") if given else ""
@@ -130,7 +130,7 @@ class CallRepair:
                 return at if known is None else known
             if not another and not _is_other(begun, call, name):
                 return at
-        self.moves += at is not None  # Gemini's and Ollama's are all 0
+        self.moves += at is not None  # some count none
         self._places[told] = free
         return free
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from operator import is_not
 from typing import Final
 
 from gateway.dialects.base import Caller, EventUpstream, Pipeline, Upstream
 from gateway.dialects.chat.content import carries, count_choices_text
-from gateway.dialects.chat.repair import repair_finish, repair_message
-from gateway.dialects.chat.state import ID_PREFIX, shape_id, write_history
+from gateway.dialects.chat.repair import maybe_repair_reply
+from gateway.dialects.chat.state import shape_id, write_history
 from gateway.dialects.chat.stream import DONE, ChatReader, ChatStream
 from gateway.dialects.chat.tools import write_tools
 from gateway.dialects.records import CompletionRequest, Json, ReplyContext, Target
@@ -30,16 +29,7 @@ from gateway.dialects.wire.media import ORDINARY, add_others
 from gateway.dialects.wire.multiplied import Billed
 from gateway.dialects.wire.names import Names, check_spelling
 from gateway.dialects.wire.sse import render_data
-from gateway.dialects.wire.usage import (
-    edit_model,
-    find_chunk_usage,
-    hide_bill,
-    lift_usage,
-    make_chat_usage,
-    maybe_repair_chat_usage,
-    read_openai_usage,
-    tells,
-)
+from gateway.dialects.wire.usage import edit_model, find_chunk_usage, hide_bill, read_openai_usage
 from gateway.errors import BadRequest
 from gateway.money import Tokens
 from gateway.usage import Expected, Reported
@@ -219,9 +209,6 @@ CHECKS: Final[Mapping[str, fields.Check]] = {
 _FIELDS: Final = TextFields(CHECKS)
 
 
-OBJECT: Final = "chat.completion"
-
-
 def has_choice(reply: Json) -> bool:
     """Return whether a reply has a choice that can be read."""
     return dict in map(type, get_list(reply, "choices"))
@@ -272,7 +259,7 @@ class ChatUpstream(EventUpstream):
     def edit_reply(self, text: bytes, reply: Json, context: ReplyContext, tokens: Tokens) -> bytes:
         """Edit model and id, repair what breaks the schema, and add `tokens` if there is no usage."""
         shown = hide_bill(reply, text)
-        repaired = _maybe_repair(shown, tokens, context) or (None if shown is reply else shown)
+        repaired = maybe_repair_reply(shown, tokens, context) or (None if shown is reply else shown)
         wanted, model = repaired or reply, reply.get("model")
         identity, ours = shape_id(wanted["id"]), context.request.model
         out: bytes | None = None
@@ -348,42 +335,3 @@ class ServiceUpstream(Upstream):
         if type(reply.get("model")) is str or b"cost" in text:
             return edit_model(text, reply, context.request.model)
         return text
-
-
-def _maybe_repair(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:
-    """Return the reply with the fields in place that the schema requires, or None when they are."""
-    fixes: Json = {}
-    identity, lifted = reply.get("id"), lift_usage(reply)
-    usage = lifted.get("usage")
-    if reply.get("object") != OBJECT:
-        fixes["object"] = OBJECT
-    if type(identity) is not str or not identity:
-        fixes["id"] = ID_PREFIX + context.request_id
-    if type(usage) is not dict:
-        fixes["usage"] = make_chat_usage(tokens)
-    # In nearly all replies the charge agrees with the report, which is then read only once.
-    elif not tells(usage, tokens) and (sums := maybe_repair_chat_usage(usage)) is not None:
-        fixes["usage"] = sums
-    choices = [_repair_choice(number, one, context) for number, one in enumerate(lifted["choices"])]
-    if any(map(is_not, choices, lifted["choices"])):
-        fixes["choices"] = choices
-    return {**lifted, **fixes} if fixes or lifted is not reply else None
-
-
-def _repair_choice(position: int, choice: object, context: ReplyContext) -> object:
-    if type(choice) is not dict:
-        return choice
-    message = choice.get("message")
-    if type(choice.get("index")) is not int:
-        choice = {**choice, "index": position}
-    if (
-        type(message) is dict
-        and (repaired := repair_message(message, context, passes=True)) is not message
-    ):
-        choice = {**choice, "message": repaired}
-        message = repaired
-    return (
-        repair_finish(choice, context)
-        if type(message) is dict and message.get("tool_calls")
-        else choice
-    )

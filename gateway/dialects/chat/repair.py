@@ -1,25 +1,87 @@
-"""Repairs of chat replies and chunks that break OpenAI's schema.
+"""Repairs of chat replies and chunks that break OpenAI's schema, in its order; README.md has who breaks it.
 
-README.md has who breaks OpenAI's schema and how.
+    object, id, usage    `maybe_repair_reply`, `_repair_envelope`; in streams the id and a usage beside
+                         choices by `ChatStream`, since templates write them, too
+    index                `_repair_index`
+    finish_reason        `_repair_finish`
+    message, delta       `repair_message`, `ChunkRepair`: role, `tool_calls`, `function_call`
+    tool_calls           `calls.CallRepair`: index, id, type, name and arguments of each
 
-`ChunkRepair` sees every parsed chunk of a stream once, in order. It returns None for a chunk that
-conforms (its bytes pass untouched), or the chunks to send instead. A choice has three parts: its first
-chunk (role and empty content), its content, and its last chunk (empty delta and finish_reason). Merged
-chunks are split into these parts.
+Whatever conforms comes back as the same object, and its bytes pass. `ChunkRepair` sees every parsed chunk
+of a stream once, in order. A choice has three parts there: its first chunk (role and empty content), its
+content, and its last chunk (empty delta and finish_reason). Merged chunks are split into these parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container
-from operator import is_
+from operator import is_, is_not
 from typing import Final
 
 from gateway.dialects.call_ids import ReplyIds
 from gateway.dialects.chat.calls import CallRepair
+from gateway.dialects.chat.state import ID_PREFIX
 from gateway.dialects.chat.tools import name_customs
 from gateway.dialects.records import Json, ReplyContext
 from gateway.dialects.wire.jsonbytes import get_list
-from gateway.dialects.wire.usage import drop_usage, maybe_repair_chat_usage
+from gateway.dialects.wire.usage import (
+    drop_usage,
+    lift_usage,
+    make_chat_usage,
+    maybe_repair_chat_usage,
+    tells,
+)
+from gateway.money import Tokens
+
+REPLY_OBJECT: Final = "chat.completion"
+CHUNK_OBJECT: Final = "chat.completion.chunk"
+
+
+def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Json | None:
+    """Return a reply with the fields in place that the schema requires, or None when they are."""
+    fixes: Json = {}
+    identity, lifted = reply.get("id"), lift_usage(reply)
+    usage = lifted.get("usage")
+    if reply.get("object") != REPLY_OBJECT:
+        fixes["object"] = REPLY_OBJECT
+    if type(identity) is not str or not identity:
+        fixes["id"] = ID_PREFIX + context.request_id
+    if type(usage) is not dict:
+        fixes["usage"] = make_chat_usage(tokens)
+    # In nearly all replies the charge agrees with the report, which is then read only once.
+    elif not tells(usage, tokens) and (sums := maybe_repair_chat_usage(usage)) is not None:
+        fixes["usage"] = sums
+    choices = [
+        _repair_choice(one, number, context) if type(one) is dict else one
+        for number, one in enumerate(lifted["choices"])
+    ]
+    if any(map(is_not, choices, lifted["choices"])):
+        fixes["choices"] = choices
+    return {**lifted, **fixes} if fixes or lifted is not reply else None
+
+
+def _repair_choice(choice: Json, position: int, context: ReplyContext) -> Json:
+    choice, message = _repair_index(choice, position), choice.get("message")
+    if type(message) is not dict:
+        return choice
+    repaired = repair_message(message, context, passes=True)
+    if repaired is not message:
+        choice = {**choice, "message": repaired}
+    return _repair_finish(choice, context) if repaired.get("tool_calls") else choice
+
+
+def _repair_index(choice: Json, position: int) -> Json:
+    return choice if type(choice.get("index")) is int else {**choice, "index": position}
+
+
+def _repair_finish(choice: Json, context: ReplyContext) -> Json:
+    """Give a choice with calls the reason for which clients run them.
+
+    OpenAI, too, ends with `stop` behind the call of a function that the caller named.
+    """
+    finish, chosen = choice.get("finish_reason"), context.request.body.get("tool_choice")
+    is_wrong = finish == "function_call" or (finish == "stop" and not isinstance(chosen, dict))
+    return {**choice, "finish_reason": "tool_calls"} if is_wrong else choice
 
 
 def repair_message(message: Json, context: ReplyContext, *, passes: bool = False) -> Json:
@@ -53,18 +115,6 @@ def _list_calls(message: Json, context: ReplyContext, **place: int) -> list[obje
         return calls
     return [{**place, "function": call}]
 
-
-def repair_finish(choice: Json, context: ReplyContext) -> Json:
-    """Return a choice with calls and the reason for which clients run them; the same object if it has it.
-
-    OpenAI, too, ends with `stop` behind the call of a function that the caller named.
-    """
-    finish, chosen = choice.get("finish_reason"), context.request.body.get("tool_choice")
-    is_wrong = finish == "function_call" or (finish == "stop" and not isinstance(chosen, dict))
-    return {**choice, "finish_reason": "tool_calls"} if is_wrong else choice
-
-
-CHUNK_OBJECT: Final = "chat.completion.chunk"
 
 _EMPTY: Final[tuple[object, ...]] = (None, "", [])
 """Values of a delta that carry nothing."""
@@ -138,10 +188,8 @@ class ChunkRepair:
 
     def _split(self, choice: Json, position: int) -> list[tuple[int, Json]]:
         """Split one choice of a chunk into its parts; a conforming choice is its only part."""
-        index, delta = choice.get("index"), choice.get("delta")
-        if not isinstance(index, int) or isinstance(index, bool):
-            index = position
-            choice = {**choice, "index": index}
+        choice, delta = _repair_index(choice, position), choice.get("delta")
+        index = choice["index"]
         if not isinstance(delta, dict):
             delta = {}
             choice = {**choice, "delta": delta}
@@ -150,12 +198,12 @@ class ChunkRepair:
         first = index not in self.started
         self.started.add(index)
         if index in self.finished and not _carries(delta):
-            return []  # OpenRouter repeats a finished choice, empty, beside the usage
+            return []  # a finished choice may come again, empty, beside the usage
 
         body = self._repair_tools(index, delta, is_last=finish is not None)
         parts: list[tuple[int, Json]] = []
         if finish is not None and self._tools.get(index):
-            choice = repair_finish(choice, self._context)
+            choice = _repair_finish(choice, self._context)
         if first:
             body = _split_role(choice, body, parts, may_merge=finish is None)
         elif "role" in body:
