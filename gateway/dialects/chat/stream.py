@@ -118,7 +118,8 @@ class ChatReader(EventReader):
     def make_head(self) -> Json:
         """Return what all chunks have alike, as the first one with choices has it."""
         first = self._first or {}
-        return {key: first[key] for key in _HEAD if key in first} | {"object": self.kind}
+        head: Json = {key: first[key] for key in _HEAD if key in first}
+        return head | {"object": self.kind}
 
     def is_end(self, rest: bytes) -> bool:
         """`[DONE]` counts with its line: some upstreams keep the connection open behind it."""
