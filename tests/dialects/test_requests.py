@@ -10,7 +10,7 @@
     ! n [unsupported_value]: Unsupported …   or the field that is to blame, its code, and the words
     + web_search                             the name in `allow` that opens it, where there is one
 
-Below the name of one dialect, or of a service, stands what its callers cannot send to any provider, and
+Requests one below the other have what follows in common, and the `@` before them. Below the name of one dialect, or of a service, stands what its callers cannot send to any provider, and
 what the gateway reads in a request:
 
     {"max_tokens": 5, "n": 3}
@@ -60,12 +60,13 @@ SECTIONS: Final = [
     for path in PATHS
     for text in path.read_text(encoding="utf-8").split("== ")[1:]
 ]
-MORE: Final = r".*\n(?:[ }\]].*\n)*"
+MORE: Final = r".*\n(?: .*\n)*"
 """A value on one line or, as `lay_out` breaks it, on several."""
-ROW: Final = re.compile(rf"(?m)^(?:@ (.*)\n)?(\{{{MORE})((?:[!+=>$] {MORE})*)")
-"""The target, the fields, and what becomes of them."""
+ROW: Final = re.compile(rf"(?m)^(?:@ (.*)\n)?((?:\{{{MORE})+)((?:[!+=>$] {MORE})*)")
+"""The target, the fields of one request or several, and what becomes of each."""
+FIELDS: Final = re.compile(rf"(?m)^\{{{MORE}")
 OUTCOME: Final = re.compile(rf"([!+=>$]) ({MORE})")
-WIDTH: Final = 130
+WIDTH: Final = 150
 MAX_WORDS: Final = 300
 """Characters of a refusal, whatever the caller sent."""
 SAID: Final = [{"role": "user", "content": "Hi"}]
@@ -168,20 +169,25 @@ def send(section: str, fields: Json, target: Target) -> tuple[Json, Payload]:
     return made, payload
 
 
-def lay_out(value: Any, indent: str = "") -> str:
-    """Write JSON on one line if it fits, else each member of an object or list on its own."""
+def lay_out(value: Any, at: int = 0, indent: str = " ") -> str:
+    """Write JSON on one line if it fits from column `at` on, else as many members on each line as fit."""
     text = json.dumps(value, ensure_ascii=False)
-    if len(indent + text) <= WIDTH or not value or not isinstance(value, dict | list):
+    if at + len(text) <= WIDTH or not value or not isinstance(value, dict | list):
         return text
-    first, last = "{}" if isinstance(value, dict) else "[]"
-    inner = indent if len(value) == 1 else f"{indent}  "
-    if isinstance(value, dict):
-        lines = [f"{json.dumps(name)}: {lay_out(one, inner)}" for name, one in value.items()]
-    else:
-        lines = [lay_out(one, inner) for one in value]
-    if len(value) == 1:
-        return f"{first}{lines[0]}{last}"
-    return "\n".join([first, ",\n".join(f"{inner}{line}" for line in lines), indent + last])
+    out, last = "{}" if isinstance(value, dict) else "[]"
+    named = isinstance(value, dict)
+    whole = ""
+    for key, one in value.items() if named else enumerate(value):
+        name = f"{json.dumps(key)}: " if named else ""
+        column = at + len(out) if "\n" not in out else len(out) - out.rindex("\n") - 1
+        short = name + json.dumps(one, ensure_ascii=False)
+        if whole and ("\n" in whole or column + len(short) + 2 > WIDTH):
+            out, column = f"{out},\n{indent}", len(indent)
+        elif whole:
+            out, column = f"{out}, ", column + 2
+        whole = name + lay_out(one, column + len(name) + 1, f"{indent} ")
+        out += whole
+    return out + last
 
 
 def differ(made: Json, least: Json) -> Json:
@@ -224,17 +230,17 @@ def play(section: str, target_text: str, line: str) -> str:
 def read(section: str, fields: Json) -> str:
     told = name_fields(parse(section, fields), CompletionRequest({}, "m"))
     del told["body"]
-    return f"= {lay_out(told)}\n"
+    return f"= {lay_out(told, 2)}\n"
 
 
 def write(section: str, fields: Json, target: Target) -> str:
     made, payload = send(section, fields, target)
     written = differ(made, send(section, {}, target)[0])
-    told = "as it came" if written == fields else lay_out(written)
+    told = "as it came" if written == fields else lay_out(written, 2)
     for name, tag in TAGS.items():
         told = told.replace(tag, name)
     asked = tell_asked(payload)
-    return f"> {told}\n" + (f"$ {lay_out(asked)}\n" if asked else "")
+    return f"> {told}\n" + (f"$ {lay_out(asked, 2)}\n" if asked else "")
 
 
 def open_up(section: str, target_text: str, line: str, name: str) -> str:
@@ -256,18 +262,27 @@ def read_outcomes(text: str) -> list[tuple[str, object]]:
 @pytest.mark.parametrize(("path", "text"), SECTIONS)
 def test_a_request_becomes_what_its_file_says(path: Path, text: str) -> None:
     section = text.partition("\n")[0]
-    new, at = "", 0
+    new, at, played = "", 0, 0
     with told_together() as row:
         for found in ROW.finditer(text):
-            target, line, then = found.groups()
-            with row(f"{target or ''} {line}"):
-                now = play(section, target or "", line)
-                if name := re.search(r"(?m)^\+ (.*)\n", then):
-                    now += open_up(section, target or "", line, name[1])
-                same = read_outcomes(then) == read_outcomes(now)
-                new, at = new + text[at : found.start(3)] + (then if same else now), found.end()
-                assert "WRITE_REQUESTS" in os.environ or then == now or same
-    assert len(ROW.findall(text)) == len(re.findall(r"(?m)^\{", text))
+            target, lines, then = found.groups()
+            new, at = new + text[at : found.start()], found.end()
+            runs: list[tuple[str, list[str]]] = []
+            for line in FIELDS.findall(lines):
+                played += 1
+                with row(f"{target or ''} {line}"):
+                    now = play(section, target or "", line)
+                    if name := re.search(r"(?m)^\+ (.*)\n", then):
+                        now += open_up(section, target or "", line, name[1])
+                    same = read_outcomes(then) == read_outcomes(now)
+                    now = then if same else now
+                    if not runs or runs[-1][0] != now:
+                        runs.append((now, []))
+                    runs[-1][1].append(line)
+                    assert "WRITE_REQUESTS" in os.environ or same
+            head = f"@ {target}\n" if target else ""
+            new += "".join(head + "".join(each) + now for now, each in runs)
+    assert played == len(re.findall(r"(?m)^\{", text))
     if "WRITE_REQUESTS" in os.environ:
         whole = path.read_text(encoding="utf-8")
         path.write_text(whole.replace(text, new + text[at:]), encoding="utf-8")
