@@ -2,20 +2,21 @@
 
     == chat over messages
     # A tool without arguments gets `{}` at its end.
-    ? {"functions": [{"name": "f"}]}    the caller's fields, where they matter
-    < begin                             an event of the provider
-    > begin                             what leaves at once for the caller
-    < {"type": "content_block_start", "index": 0, "content_block": …}
-    = {"content": "Hi"}                 or, in place of events, a JSON reply of the provider
-    * begun delivered                   what the relay may know from now on, where a row tells any of it
-    ! The upstream's …                  how the stream or the reply fails
-    $ 10 0 0 20 estimated               what is charged: input, cached, written, output
+    ? {"functions": [{"name": "f"}]}         the caller's fields, where they matter
+    ~ start 0 text                           an event of the provider, after its usual first one
+      text 0 "Hi" => {"content": "Hi"}       another; and what leaves at once for the caller
+      end => "stop"; end * finished          and what the relay may know from now on, where a row tells any of it
+    ! The upstream's … $ 10 0 0 20 estimated how it fails; the charge: input, cached, written, output
+    < text 0 "Hi"                            an event that comes first of all
+    = {"content": "Hi"}                      or, in place of events, a JSON reply of the provider
+    | {"content": "Hi", "audio": null} => …  another in place of the reply or event above it: the rest is the same
 
-The provider's `begin` and `end` are its usual first and last events. Of the caller's side only what
-says something is told: the rest is checked by the rules of its dialect and by its SDK, but not where a
-messages stream passes as it came. A stream says the same if it comes byte by byte, and a translated JSON
-reply if it comes in place of a stream. `provider_tag` is the provider's, in whose name its state is sealed.
-To write all of it anew, after a look at what that would change:
+What is long stands on lines of its own, behind `=>`. `notation.py` has the forms of events. What leaves as
+it came is the `same`. Without `$` the charge is that of the provider's usual usage, and so is the usage that
+the caller is told. Of the caller's side only what says something is told: the rest is checked by the rules of
+its dialect and by its SDK, but not where a messages stream passes as it came. A stream says the same if it
+comes byte by byte, and a translated JSON reply if it comes in place of a stream. `provider_tag` is the
+provider's, in whose name its state is sealed. To write all of it anew, after a look at what that would change:
 
     WRITE_HEARD=1 python -m pytest tests/dialects/test_heard.py && git diff
 """
@@ -25,11 +26,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 import pytest
@@ -46,85 +46,29 @@ from tests.dialects.chat.kit import (
     Json,
     Played,
     check_stream,
-    choice,
-    chunk,
-    completion,
     each_byte,
     event,
     play,
-    read_chunks,
-    role,
-    stop,
 )
-from tests.dialects.messages.kit import STOP, finish, frame, start
-from tests.dialects.rules import add_up, check_rules, read_events
+from tests.dialects.notation import CHARGES, IDS, LEAST, TELL, differ, dump, strip, write_event
+from tests.dialects.rules import add_up, check_rules
 from tests.dialects.rules import check_reply as check_caller_reply
 from tests.support.accumulated import accumulate
 from tests.support.formats import EXCHANGES, find_texts
-from tests.support.messages import make_message
 from tests.support.rows import told_together
 
 PATHS: Final = (Path(__file__).with_name("heard.txt"), *find_texts("heard.txt"))
 SECTIONS: Final = [
     pytest.param(path, text, id=text.partition("\n")[0])
     for path in PATHS
-    for text in path.read_text(encoding="utf-8").split("== ")[1:]
+    for text in re.split("(?m)^== ", path.read_text(encoding="utf-8"))[1:]
 ]
-CHAT_USAGE: Final[Json] = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
-USAGE: Final[Json] = {
-    "input_tokens": 10,
-    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
-    "output_tokens": 20,
-    "output_tokens_details": {"reasoning_tokens": 15},
-    "total_tokens": 30,
-}
-RESPONSE: Final[Json] = {"id": "resp_1", "object": "response", "created_at": 1, "model": "theirs"}
-BEGUN: Final[Json] = {"id": "resp_1", "created_at": 1, "status": "in_progress", "output": []}
-LEAST: Final[Json] = {
-    "chat": completion({}),
-    "messages": make_message([], usage={"input_tokens": 10, "output_tokens": 20}),
-    "responses": {**RESPONSE, "status": "completed", "output": [], "usage": USAGE},
-}
-"""The provider's JSON replies that say nothing."""
-USUAL: Final[dict[str, dict[str, bytes]]] = {
-    "chat": {"begin": event(chunk(role())), "end": event(chunk(usage=CHAT_USAGE)) + DONE},
-    "messages": {
-        "begin": frame(start(input_tokens=10, output_tokens=1)),
-        "end": frame(finish(output_tokens=20), STOP),
-    },
-    "responses": {
-        "begin": frame(
-            {"type": "response.created", "response": BEGUN},
-            {"type": "response.in_progress", "response": BEGUN},
-        ),
-        "end": frame({"type": "response.completed", "response": LEAST["responses"]}),
-    },
-}
-IDS: Final = {
-    "chat": "chatcmpl-request-1",
-    "messages": "msg_request-1",
-    "responses": "resp_request-1",
-}
+WIDTH: Final = 150
 OWN_IDS: Final = {"chat": ID, "messages": "msg_1"}
 """The providers' own, which pass between equal dialects."""
-
-
-def write_event(provider: str, line: str) -> bytes:
-    """Write an event of the provider; in chat a bare delta stands for its chunk, a word for the finish."""
-    if line in USUAL[provider]:
-        return USUAL[provider][line]
-    try:
-        value = json.loads(line)  # orjson refuses halves of characters
-    except json.JSONDecodeError:
-        return f"data: {line}\n\n".encode()
-    if provider != "chat" or not isinstance(value, dict | str):
-        name = f"event: {value['type']}\n" if "type" in value else ""
-        return f"{name}data: {json.dumps(value)}\n\n".encode()
-    if isinstance(value, str):
-        return event(chunk(stop(finish=value)))
-    if value.keys() & {"choices", "usage", "error", "object"}:
-        return event(chunk() | value)
-    return event(chunk(choice(value)))
+STATES: Final = ("begun", "delivered", "finished", "complete")
+BLOCK: Final = re.compile(r"(?m)^((?:#.*\n)*)(?:\? (.*)\n)?([=~<].*\n(?:(?:  |\||!|\$).*\n)*)")
+"""A reply or a stream: what is remarked of it, the caller's fields, and the lines."""
 
 
 def write_reply(provider: str, fields: Json) -> bytes:
@@ -138,95 +82,12 @@ def write_reply(provider: str, fields: Json) -> bytes:
     return json.dumps(least | fields).encode()
 
 
-def strip(value: Any, nothing: tuple[Any, ...] = (None,)) -> Any:
-    """Leave out members without a value, and zeros of a usage: the rules of a dialect ask for them."""
-    if isinstance(value, dict):
-        kept = {
-            key: held
-            if key == "input"
-            else strip(held, (None, 0, {}) if key == "usage" else nothing)
-            for key, held in value.items()
-        }
-        return {key: held for key, held in kept.items() if held not in nothing or held is False}
-    return [strip(one, nothing) for one in value] if isinstance(value, list) else value
-
-
-def dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def differ(made: Json, usual: Json) -> Json:
-    return {key: held for key, held in made.items() if usual.get(key, made) != held}
-
-
-def tell_chunks(out: bytes, identity: str = IDS["chat"]) -> Iterator[str]:
-    for one in read_chunks(out.removesuffix(DONE)):
-        head = {"id": identity, "created": 1, "model": MODEL}
-        fields = strip(differ(one, {**head, "object": "chat.completion.chunk"}))
-        match fields:
-            case {"choices": [{"index": 0, "delta": delta, **rest}], **more} if not more:
-                if delta == {"role": "assistant", "content": ""}:
-                    yield "begin"
-                elif not delta and rest.keys() == {"finish_reason"}:
-                    yield json.dumps(rest["finish_reason"])
-                else:
-                    yield dump({**delta, **rest})
-            case _:
-                yield dump(fields)
-    if out.endswith(DONE):
-        yield "end"
-
-
-def tell_message_events(out: bytes, identity: str = IDS["messages"]) -> Iterator[str]:
-    for one in read_events(out):
-        match one["type"]:
-            case "message_start":
-                assert one["message"]["id"] == identity
-                usage = strip({"usage": one["message"]["usage"]})
-                yield f"begin {dump(usage)}" if usage["usage"] else "begin"
-            case "message_stop":
-                yield "end"
-            case _:
-                yield dump(strip(one))
-
-
-SUMS: Final = {
-    f"{one}.done"
-    for one in (
-        *("output_text", "refusal", "reasoning_summary_text", "reasoning_summary_part"),
-        *("function_call_arguments", "custom_tool_call_input"),
-    )
-}
-"""Events that say the deltas again, which the rules check."""
-
-
-def tell_response_events(out: bytes) -> Iterator[str]:
-    usual: Json = {}
-    for one in read_events(out):
-        kind = one["type"].removeprefix("response.")
-        told = {key: one[key] for key in one if key not in {"type", "sequence_number", "item_id"}}
-        if kind == "created":
-            usual = one["response"]
-            assert (usual["model"], usual["created_at"]) == (MODEL, 1)
-            yield "begin"
-        elif kind == "in_progress":
-            assert one["response"] == usual
-        elif kind in SUMS:
-            yield kind
-        elif "response" in told:
-            response = differ(told["response"], {**usual, "status": kind})
-            assert response.pop("output", []) is not None
-            yield f"{kind} {dump(strip(response))}"
-        else:
-            yield f"{kind} {dump(strip(told))}"
-
-
-STATES: Final = ("begun", "delivered", "finished", "complete")
-TELL: Final[dict[str, Callable[..., Iterator[str]]]] = {
-    "chat": tell_chunks,
-    "messages": tell_message_events,
-    "responses": tell_response_events,
-}
+def write_whole_stream(reply: Json) -> list[bytes]:
+    """Write a chat reply as some providers stream it: in one chunk that is named like a JSON reply."""
+    (one,) = reply["choices"]
+    said = {**one, "delta": one["message"]} if "message" in one else one
+    chunks = ({"choices": [said]}, {"usage": reply["usage"]})
+    return [*(event({"object": "chat.completion", **each}) for each in chunks), DONE]
 
 
 MADE_ID: Final = re.compile(r"request-1_\d+")
@@ -245,9 +106,9 @@ def check_replay(caller: str, made: Json, played: Played) -> None:
     """Check that a reply says the same where a stream was asked for."""
     if caller != "chat":
         told = add_up(caller, played)
-        content = "content" if caller == "messages" else "output"
+        names = ("content", "stop_reason") if caller == "messages" else ("output", "status")
         one, other = (
-            MADE_ID.sub("made", json.dumps(strip(reply[content]), sort_keys=True))
+            MADE_ID.sub("made", json.dumps([strip(reply[name]) for name in names], sort_keys=True))
             for reply in (told, made)
         )
         assert one == other
@@ -269,111 +130,210 @@ def check_replay(caller: str, made: Json, played: Played) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
-    """The lines that the provider sends; those that the caller hears are added."""
+class Heard:
+    """What came of a block: what left for the caller with each thing sent, and how it ended."""
+
+    each: list[list[str]]
+    end: str
+    begun: list[str] = field(default_factory=list)
+    """What the caller heard of the usual first event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What the provider sends: events or one JSON reply."""
 
     caller: str
     provider: str
-    lines: list[str]
+    remarks: str
+    fields: str
+    mark: str
+    """`=` for a reply, `~` for events after the usual first one, `<` for events."""
+    sent: list[str]
+    tells: bool = False
 
     @property
     def exchange(self) -> Exchange:
         return EXCHANGES[self.caller][self.provider]
 
+    @property
+    def passes(self) -> bool:
+        return self.caller == self.provider
+
     def make_context(self) -> ReplyContext:
-        told = [line[2:] for line in self.lines if line.startswith("? ")]
-        body: Json = {"stream": True, **(orjson.loads(told[0]) if told else {})}
+        body: Json = {"stream": True, **orjson.loads(self.fields or "{}")}
         usage, tag = "stream_options" in body, body.pop("provider_tag", "")
         request = CompletionRequest(body, MODEL, True, usage, body.get("n", 1), None, 0, 0)
         expected = Expected(INPUT_ESTIMATE, UsageLimits(10**6, 10**6, 10**6))
         return ReplyContext(request, "request-1", expected, created=1, provider_tag=tag)
 
-    def play(self) -> Iterator[str]:
-        for line in self.lines:
-            if line.startswith("= "):
-                yield line
-                yield from self._read(write_reply(self.provider, json.loads(line[2:])))
-            elif line[0] in "#?":
-                yield line
-        if "= " not in {line[:2] for line in self.lines}:
-            yield from self._stream([line for line in self.lines if line.startswith("< ")])
+    def read_least(self) -> Json:
+        """Return what callers get of the provider's least reply."""
+        least = json.dumps(LEAST[self.provider]).encode()
+        context = replace(self, fields="").make_context()
+        told: Json = orjson.loads(self.exchange.read_reply(least, context).body)
+        return told
 
-    def _read(self, data: bytes) -> Iterator[str]:
+    def play(self) -> Heard:
+        return self._read() if self.mark == "=" else self._stream()
+
+    def _read(self) -> Heard:
         exchange, context = self.exchange, self.make_context()
-        least = exchange.read_reply(json.dumps(LEAST[self.provider]).encode(), context).body
+        data = write_reply(self.provider, json.loads(self.sent[0]))
         try:
             reply = exchange.read_reply(b"\n" + data, context)
         except GatewayError as error:
-            yield f"! {error.message}"
-            return
-        if reply.failure is None:
-            made = self._check(reply, data)
-            yield f"> {dump(strip(differ(made, orjson.loads(least or b'{}'))))}"
-        else:
-            yield f"! {reply.failure.message}"
-        yield tell_charge(reply.metered)
+            return Heard([[]], f"! {error.message}")
+        charge = self._tell_charge(reply.metered)
+        if reply.failure is not None:
+            return Heard([[]], f"! {reply.failure.message}{charge}")
+        made = check_caller_reply(self.caller, reply.body)
+        if not self.passes:
+            check_reply(self.caller, reply)
+            replay = exchange.replay_reply(data, self.make_context()).body
+            played = play(exchange.open_stream(self.make_context()), [replay])
+            check_replay(self.caller, made, played)
+            if self.provider == "chat" and "choices" in json.loads(data):
+                pieces = write_whole_stream(json.loads(data))
+                played = play(exchange.open_stream(self.make_context()), pieces)
+                check_replay(self.caller, made, played)
+        return Heard([[dump(strip(differ(made, self.read_least())))]], charge.strip())
 
-    def _check(self, reply: Reply, data: bytes) -> Json:
-        if self.caller == self.provider:
-            return check_caller_reply(self.caller, reply.body)
-        made = check_reply(self.caller, reply)
-        replay = self.exchange.replay_reply(data, self.make_context()).body
-        check_replay(
-            self.caller, made, play(self.exchange.open_stream(self.make_context()), [replay])
-        )
-        return made
-
-    def _stream(self, sent: list[str]) -> Iterator[str]:
-        pieces = [write_event(self.provider, line[2:]) for line in sent]
+    def _stream(self) -> Heard:
+        lines = ["begin", *self.sent] if self.mark == "~" else self.sent
+        pieces = [write_event(self.provider, line) for line in lines]
         whole = play(self.exchange.open_stream(self.make_context()), each_byte(b"".join(pieces)))
         pipeline = self.exchange.open_stream(self.make_context())
-        out, told, known = b"", 0, set[str]()
-        passes, tell = self.caller == self.provider, TELL[self.caller]
-        if passes and self.caller in OWN_IDS:
-            tell = partial(tell, identity=OWN_IDS[self.caller])
-        tells = any(line.startswith("* ") for line in self.lines)
-        for line, piece in zip([*sent, ""], [*pieces, b""], strict=True):
-            yield from [line] * bool(line)
+        usage = strip({"usage": self.read_least()["usage"]})["usage"]
+        identity = (OWN_IDS if self.passes else IDS).get(self.caller, "")
+        out, told, known, each = b"", 0, set[str](), list[list[str]]()
+        for line, piece in zip([*lines, ""], [*pieces, b""], strict=True):
             if not (pipeline.complete or pipeline.failure):
                 out += pipeline.feed(piece) if line else pipeline.end()
             if not line and pipeline.complete:
                 out += pipeline.finish()
-            heard = [*tell(out)]
-            yield from (f"> {one}" for one in heard[told:])
-            told = len(heard)
+            heard = [*TELL[self.caller](out, identity, usage)]
             now = {name for name in STATES if getattr(pipeline, name)} - known
-            known |= now
-            if tells and now:
-                yield f"* {' '.join(sorted(now))}"
+            states = [f"* {' '.join(sorted(now))}"] if self.tells and now else []
+            each.append(["same"] * (heard[told:] == [line]) or heard[told:] + states)
+            told, known = len(heard), known | now
         assert whole.out == out
-        usage = self.make_context().request.wants_usage
-        if (
-            not passes or self.caller == "chat"
-        ):  # chat's streams are repaired, others pass as they are
-            check_rules(self.caller, out, complete=pipeline.complete, usage=usage)
-        if not pipeline.complete:
-            yield f"! {pipeline.failure.message if pipeline.failure else 'It is cut short.'}"
-        yield tell_charge(pipeline.measure())
+        if not self.passes or self.caller == "chat":  # chat's are repaired, others pass as they are
+            wants = self.make_context().request.wants_usage
+            check_rules(self.caller, out, complete=pipeline.complete, usage=wants)
+        last = each.pop()
+        if each:
+            each[-1] += last
+        charge = self._tell_charge(pipeline.measure())
+        why = pipeline.failure.message if pipeline.failure else "It is cut short."
+        end = charge.strip() if pipeline.complete else f"! {why}{charge}"
+        begun = each.pop(0) if self.mark == "~" else []
+        return Heard(each, end, begun)
+
+    def _tell_charge(self, metered: Metered) -> str:
+        one = metered.tokens
+        counts = (one.input, one.cached_input, one.cache_write + one.cache_write_1h, one.output)
+        told = f"{' '.join(map(str, counts))}{' estimated' if metered.estimated else ''}"
+        return "" if told == CHARGES[self.provider] else f" $ {told}"
 
 
-def tell_charge(metered: Metered) -> str:
-    one = metered.tokens
-    counts = (one.input, one.cached_input, one.cache_write + one.cache_write_1h, one.output)
-    return f"$ {' '.join(map(str, counts))}{' estimated' if metered.estimated else ''}"
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A block as it stands in the file; one of its events, or its reply, may have others in its place."""
+
+    block: Block
+    sent: list[list[str]]
+
+    @classmethod
+    def read(cls, section: str, remarks: str, fields: str, lines: str) -> Entry:
+        caller, _, provider = section.partition(" over ")
+        sent: list[list[str]] = []
+        for line in lines.splitlines():
+            if line[0] == "|":
+                sent[-1].append(line[2:].partition(" => ")[0])
+            elif line[0] not in "!$" and not line.startswith("    => "):
+                sent.append([line[2:].partition(" => ")[0]])
+        tells = re.search(r"(=> |; )\* ", lines) is not None
+        events = [one[0] for one in sent if one[0]]
+        block = Block(caller, provider, remarks, fields or "", lines[0], events, tells)
+        return cls(block, [one for one in sent if one[0]])
+
+    def expand(self) -> Iterator[Entry]:
+        """Return one entry for each of the things that are sent in one place."""
+        first = [one[0] for one in self.sent]
+        yield Entry(self.block, [[one] for one in first])
+        bare = replace(self.block, remarks="")
+        for at, ones in enumerate(self.sent):
+            for other in ones[1:]:
+                sent = [*first[:at], other, *first[at + 1 :]]
+                yield Entry(replace(bare, sent=sent), [[one] for one in sent])
+
+    def begin(self) -> tuple[Entry, Heard]:
+        """Say of a stream how it begins."""
+        block = replace(self.block, mark="<", sent=["begin", *self.block.sent])
+        return Entry(block, [["begin"], *self.sent]), block.play()
+
+    def write(self, heard: Heard) -> str:
+        head = f"? {self.block.fields}\n" if self.block.fields else ""
+        rows = [] if self.sent else [self.block.mark]
+        for at, (ones, told) in enumerate(zip(self.sent, heard.each, strict=True)):
+            rows += [
+                f"{'|' if n else ' ' if at else self.block.mark} {one}"
+                for n, one in enumerate(ones)
+            ]
+            if told and len(f"{rows[-1]} => {'; '.join(told)}") <= WIDTH:
+                rows[-1] += f" => {'; '.join(told)}"
+                continue
+            fill = rows[-1]
+            for one in told:
+                if fill == rows[-1] and fill.startswith("    => ") and len(fill + one) < WIDTH:
+                    rows[-1] = fill = f"{fill}; {one}"
+                else:
+                    rows.append(fill := f"    => {one}")
+        return self.block.remarks + head + "\n".join([*rows, *filter(None, [heard.end])]) + "\n"
+
+    def join(self, other: Entry) -> Entry | None:
+        """Return both as one, if they differ in one thing that is sent and nothing is remarked between them."""
+        one, two = self.block, other.block
+        alike = (one.fields, one.mark, len(self.sent)) == (two.fields, two.mark, len(other.sent))
+        if two.remarks or not alike:
+            return None
+        at, *more = [at for at, ones in enumerate(self.sent) if ones != other.sent[at]] or [-1]
+        if more or any(len(ones) > 1 for n, ones in enumerate(self.sent) if n != at):
+            return None
+        return Entry(one, [*self.sent[:at], self.sent[at] + other.sent[at], *self.sent[at + 1 :]])
+
+
+def write_section(section: str, played: list[tuple[Entry, Heard]]) -> str:
+    """Write entries; those that follow each other and differ little are one."""
+    joined: list[tuple[Entry, Heard]] = []
+    for entry, heard in played:
+        both = joined and joined[-1][1] == heard and joined[-1][0].join(entry)
+        if both:
+            joined[-1] = both, heard
+        else:
+            joined.append((entry, heard))
+    return f"{section}\n{''.join(entry.write(heard) for entry, heard in joined)}"
 
 
 @pytest.mark.parametrize(("path", "text"), SECTIONS)
 def test_a_caller_hears_what_the_provider_says(path: Path, text: str) -> None:
     section, _, rest = text.partition("\n")
     caller, _, provider = section.partition(" over ")
-    blocks = rest.strip("\n").split("\n\n")
-    played: list[list[str]] = []
+    usual = Block(caller, provider, "", "", "~", []).play().begun
+    played: list[tuple[Entry, Heard]] = []
     with told_together() as row:
-        for block in blocks:
-            with row(block):
-                played.append([*Transcript(caller, provider, block.splitlines()).play()])
-                assert "WRITE_HEARD" in os.environ or played[-1] == block.splitlines()
+        for found in BLOCK.finditer(rest):
+            whole = Entry.read(section, *found.groups())
+            for entry in whole.expand():
+                with row("\n".join(entry.block.sent)):
+                    heard = entry.block.play()
+                    begins = entry.block.mark != "~" or heard.begun == usual
+                    played.append((entry, heard) if begins else entry.begin())
+                    assert "WRITE_HEARD" in os.environ or (
+                        begins and whole.write(heard) == found[0]
+                    )
+    assert BLOCK.sub("", rest).strip() == ""
     if "WRITE_HEARD" in os.environ:
-        new = "\n\n".join(map("\n".join, played))
-        whole = path.read_text(encoding="utf-8")
-        path.write_text(whole.replace(text.rstrip("\n"), f"{section}\n{new}"), encoding="utf-8")
+        new = write_section(section, played)
+        path.write_text(path.read_text(encoding="utf-8").replace(text, new), encoding="utf-8")

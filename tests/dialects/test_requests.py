@@ -175,10 +175,10 @@ def lay_out(value: Any, at: int = 0, indent: str = " ") -> str:
     if at + len(text) <= WIDTH or not value or not isinstance(value, dict | list):
         return text
     out, last = "{}" if isinstance(value, dict) else "[]"
-    named = isinstance(value, dict)
+    members = value.items() if isinstance(value, dict) else enumerate(value)
     whole = ""
-    for key, one in value.items() if named else enumerate(value):
-        name = f"{json.dumps(key)}: " if named else ""
+    for key, one in members:
+        name = f"{json.dumps(key)}: " if isinstance(value, dict) else ""
         column = at + len(out) if "\n" not in out else len(out) - out.rindex("\n") - 1
         short = name + json.dumps(one, ensure_ascii=False)
         if whole and ("\n" in whole or column + len(short) + 2 > WIDTH):
