@@ -7,10 +7,11 @@
     > {"system": "S"}                        what the provider is sent beyond the least request
     $ {"tool_calls": {"web_search": 1}}      what of it changes the bill, if anything does
     {"n": 2}
-    ! n [unsupported_value]: Unsupported …   or the field that is to blame, its code, and the words
+    ! n [unsupported_value]: Unsupported …   or the field that is to blame, its code, and the words; the field
+                                             is left out where the words quote it first
     + web_search                             the name in `allow` that opens it, where there is one
 
-Requests one below the other have what follows in common, and the `@` before them. Below the name of one dialect, or of a service, stands what its callers cannot send to any provider, and
+What fits stands on the request's line. Requests one below the other have what follows in common, and the `@` before them. Below the name of one dialect, or of a service, stands what its callers cannot send to any provider, and
 what the gateway reads in a request:
 
     {"max_tokens": 5, "n": 3}
@@ -66,6 +67,7 @@ ROW: Final = re.compile(rf"(?m)^(?:@ (.*)\n)?((?:\{{{MORE})+)((?:[!+=>$] {MORE})
 """The target, the fields of one request or several, and what becomes of each."""
 FIELDS: Final = re.compile(rf"(?m)^\{{{MORE}")
 OUTCOME: Final = re.compile(rf"([!+=>$]) ({MORE})")
+DECODER: Final = json.JSONDecoder()
 WIDTH: Final = 150
 MAX_WORDS: Final = 300
 """Characters of a refusal, whatever the caller sent."""
@@ -224,7 +226,10 @@ def play(section: str, target_text: str, line: str) -> str:
         error = refused
     assert str(error.param) in error.message
     assert len(error.message) < MAX_WORDS
-    return f"! {error.param}{f' [{error.code}]' if error.code else ''}: {error.message}\n"
+    code = f"[{error.code}]" if error.code else ""
+    if code and (named := re.search("'([^']*)'", error.message)) and named[1] == error.param:
+        return f"! {code} {error.message}\n"
+    return f"! {error.param}{' ' * bool(code)}{code}: {error.message}\n"
 
 
 def read(section: str, fields: Json) -> str:
@@ -251,6 +256,25 @@ def open_up(section: str, target_text: str, line: str, name: str) -> str:
     return f"+ {name}\n"
 
 
+def unfold(text: str) -> str:
+    """Put the outcomes of a request on lines of their own, where they stand behind it."""
+    lines = []
+    for line in text.splitlines():
+        try:
+            end = DECODER.raw_decode(line)[1] if line.startswith("{") else len(line)
+        except json.JSONDecodeError:  # the first of several lines
+            end = len(line)
+        lines += [line[:end], *re.split(r" (?=\$ \{|\+ \w+$)", line[end + 1 :] or "\n")]
+    return "".join(f"{line}\n" for line in lines if line != "\n")
+
+
+def fold(request: str, outcomes: str) -> str:
+    """Put the outcomes of a request behind it, if all of it fits on a line."""
+    whole = request + outcomes
+    line = " ".join(whole.splitlines())
+    return f"{line}\n" if len(line) <= WIDTH and "\n " not in whole else whole
+
+
 def read_outcomes(text: str) -> list[tuple[str, object]]:
     """Return each outcome with its mark; the order of an object's members means nothing."""
     return [
@@ -261,7 +285,7 @@ def read_outcomes(text: str) -> list[tuple[str, object]]:
 
 @pytest.mark.parametrize(("path", "text"), SECTIONS)
 def test_a_request_becomes_what_its_file_says(path: Path, text: str) -> None:
-    section = text.partition("\n")[0]
+    section, raw, text = text.partition("\n")[0], text, unfold(text)
     new, at, played = "", 0, 0
     with told_together() as row:
         for found in ROW.finditer(text):
@@ -281,8 +305,9 @@ def test_a_request_becomes_what_its_file_says(path: Path, text: str) -> None:
                     runs[-1][1].append(line)
                     assert "WRITE_REQUESTS" in os.environ or same
             head = f"@ {target}\n" if target else ""
-            new += "".join(head + "".join(each) + now for now, each in runs)
+            for now, ones in runs:
+                new += head + "".join(ones[:-1]) + fold(ones[-1], now)
     assert played == len(re.findall(r"(?m)^\{", text))
     if "WRITE_REQUESTS" in os.environ:
         whole = path.read_text(encoding="utf-8")
-        path.write_text(whole.replace(text, new + text[at:]), encoding="utf-8")
+        path.write_text(whole.replace(raw, new + text[at:]), encoding="utf-8")
