@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -116,15 +117,11 @@ def test_operators_verbs_need_no_provider_key(tmp_path: Path) -> None:
     assert config.providers["openai"].off == "its key was not looked up"
 
 
-BLOCKS: Final = [
-    block
-    for path in (Path(__file__).with_name("refused.txt"), *ROOT.glob("tests/extras/*/refused.txt"))
-    for block in path.read_text(encoding="utf-8").split("\n\n")
-]
+REFUSED: Final = (Path(__file__).with_name("refused.txt"), *ROOT.glob("tests/extras/*/refused.txt"))
 """Texts that are refused, and what is said of each; those of extras are beside their tests.
 
-`! ` begins a line that is said, `…` ends one that goes on. `OPENAI` and `MODEL` stand for a provider
-and a model that are in order.
+What is said stands behind ` ! `, or on lines that begin with it; `…` ends one that goes on. The texts below `== A | B`
+begin with the lines A and B. `OPENAI` and `MODEL` stand for a provider and a model that are in order.
 """
 ENVIRON: Final = {
     "BROKEN": f"{CANARY}\x00",
@@ -139,16 +136,33 @@ FILES: Final = {
 }
 
 
+def read_refused() -> Iterator[tuple[str, list[str]]]:
+    """Return each text, and the lines that are said of it."""
+    for path in REFUSED:
+        first: list[str] = []
+        lines: list[str] = []
+        said: list[str] = []
+        for line in [*path.read_text(encoding="utf-8").splitlines(), "=="]:
+            toml, mark, one = f" {line}".partition(" ! ")
+            if said and not (mark and not toml):
+                yield "".join(f"{each}\n" for each in (*first, *lines)), said
+                lines, said = [], []
+            if line.startswith("=="):
+                first = [each for each in line[3:].split(" | ") if each]
+            elif toml.strip() and not line.startswith("#"):
+                lines.append(toml[1:])
+            said += [one] * bool(mark)
+        assert not lines, path
+
+
 def test_what_is_refused_is_named_by_its_place_without_secrets(tmp_path: Path) -> None:
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
-    cases = [block.splitlines() for block in BLOCKS if "\n! " in block]
+    cases = [*read_refused()]
     assert len(cases) > 200
     with told_together() as row:
-        for lines in cases:
-            toml = "".join(f"{line}\n" for line in lines if not line.startswith("! "))
-            told = [line.removeprefix("! ") for line in lines if line.startswith("! ")]
-            toml = toml.replace("OPENAI\n", OPENAI).replace("MODEL\n", MODEL)
+        for text, told in cases:
+            toml = text.replace("OPENAI\n", OPENAI).replace("MODEL\n", MODEL)
             with row(toml):
                 said = refusal(tmp_path, toml, ENVIRON).replace("gateway.toml: ", "")
                 assert not [one for one in (CANARY, PASSWORD) if one in said]
