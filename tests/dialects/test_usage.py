@@ -1,9 +1,21 @@
-"""Usage: each shape in `usage.toml` is read for what it means, and no caller sees a bill; what counts as text."""
+"""Usage: each shape in `usage.txt` is read for what it means, and no caller sees a bill; what counts as text.
+
+    == chat
+    # DeepSeek (vercel/ai, deepseek fixtures)               where the shape was seen
+    {"prompt_tokens":9,"completion_tokens":5} = {…}         a usage, or the reply's members around it; the tokens
+    == chat_stream
+    [{"choices":[…]},{"choices":[],"usage":{…}}] = {…}      chunks
+    == messages_stream
+    [{"input_tokens":9},"Yes.",{"output_tokens":5}] = {…}   the first usage, texts or other blocks, later usages
+
+Beside the tokens stand `bill_nano`, the provider's own bill; `estimated`, where one half at least was not told,
+or cannot be; `asked`, what the request asked for that changes the bill; calls of tools, and terms. Shapes one below
+the other mean the same. The input was estimated as 7 tokens, and the caller was sent 4 bytes of text.
+"""
 
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -29,7 +41,7 @@ from gateway.money import Tokens
 from gateway.prices import BillOptions, BillTerms
 from gateway.usage import Expected, Metered, Reported, UsageLimits
 from tests.dialects.chat.kit import make_context
-from tests.dialects.messages.kit import frame, start
+from tests.dialects.messages.kit import STOP, close, finish, frame, open_block, say, start
 from tests.support.formats import EXCHANGES, find_texts
 from tests.support.fuzz import fuzz, json_values
 from tests.support.rows import each_row
@@ -37,11 +49,34 @@ from tests.support.rows import each_row
 Json = dict[str, Any]
 CHAT_EXCHANGE, MESSAGES = (EXCHANGES[name][name] for name in ("chat", "messages"))
 DONE: Final = b"data: [DONE]\n\n"
-SHAPES: Final[dict[str, list[Json]]] = {
-    name: shapes
-    for path in (Path(__file__).with_name("usage.toml"), *find_texts("usage.toml"))
-    for name, shapes in tomllib.loads(path.read_text(encoding="utf-8")).items()
-}
+TOKENS: Final = tuple(Tokens.__dataclass_fields__)
+
+
+def read_shapes() -> dict[str, list[Json]]:
+    """Return the rows of each table: what is sent, the tokens, and what else is told."""
+    shapes: dict[str, list[Json]] = {}
+    for path in (Path(__file__).with_name("usage.txt"), *find_texts("usage.txt")):
+        name, alike = "", list[Any]()
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("== "):
+                assert not alike
+                name = line[3:]
+            if line.startswith(("#", "== ")):
+                continue
+            sent, mark, told = f" {line}".partition(" = ")
+            alike += [orjson.loads(sent)] if sent else []
+            if mark:
+                row = orjson.loads(told)
+                tokens = {key: row.pop(key) for key in TOKENS if key in row}
+                shapes.setdefault(name, []).extend(
+                    {"sent": one, "tokens": tokens, **row} for one in alike
+                )
+                alike = []
+        assert not alike
+    return shapes
+
+
+SHAPES: Final = read_shapes()
 EXPECTED: Final = Expected(7, UsageLimits(10**8, 10**6, 64))
 BILLS: Final = (b"cost", b"is_byok")
 CHOICE: Final = {
@@ -63,12 +98,35 @@ MESSAGE: Final = {
     "stop_reason": "end_turn",
     "stop_sequence": None,
 }
+
+
+def list_chunks(sent: list[Json]) -> list[Json]:
+    return [{**CHAT, "object": "chat.completion.chunk", **one} for one in sent]
+
+
+def list_message_events(sent: list[Any]) -> list[Json]:
+    """Return the events of a stream: a usage begins it, blocks follow, usages end it."""
+    first, *rest = sent
+    events: list[Json] = [
+        {"type": "message_start", "message": {**MESSAGE, "content": [], "usage": first}}
+    ]
+    for one in rest:
+        if isinstance(one, dict) and "type" not in one:
+            reason = one.get("stop_reason", "end_turn")
+            events.append(finish(reason, **{key: one[key] for key in one if key != "stop_reason"}))
+        elif isinstance(one, dict):
+            events.append({"type": "content_block_start", "index": 0, "content_block": one})
+        else:
+            events += [open_block(0, text=""), say(one), close()]
+    return [*events, STOP]
+
+
 WAYS: Final[list[tuple[str, Exchange, Callable[[Any], Json | list[Json]]]]] = [
     ("chat", CHAT_EXCHANGE, lambda usage: {**CHAT, "choices": [CHOICE], "usage": usage}),
     ("chat", CHAT_EXCHANGE, lambda usage: [*CHAT_SAYS, {**CHAT, "choices": [], "usage": usage}]),
-    ("chat_stream", CHAT_EXCHANGE, list),
+    ("chat_stream", CHAT_EXCHANGE, list_chunks),
     ("messages", MESSAGES, lambda usage: {**MESSAGE, "usage": usage}),
-    ("messages_stream", MESSAGES, list),
+    ("messages_stream", MESSAGES, list_message_events),
     *(
         way
         for path in find_texts("usage.py")
@@ -99,8 +157,7 @@ def measure(exchange: Exchange, sent: Json | list[Json], asked: Json) -> tuple[M
 
 def play(shape: Json, exchange: Exchange, way: Callable[[Any], Json | list[Json]]) -> bytes:
     """Check what is metered; return what the caller is sent."""
-    told = [orjson.loads(line) for line in shape["sent"].splitlines()]
-    sent = way(told if len(told) > 1 else told[0])
+    sent = way(shape["sent"])
     metered, out = measure(exchange, sent, shape.get("asked", {}))
     assert metered.tokens == Tokens(**shape["tokens"])
     assert dict(metered.tool_calls) == shape.get("tool_calls", {})
@@ -137,7 +194,7 @@ def test_a_chat_callers_usage_adds_up(shape: Json) -> None:
 
 @each_row("shape", SHAPES["chat_stream"])
 def test_a_chat_callers_last_usage_is_the_one_that_counts(shape: Json) -> None:
-    out = play(shape, CHAT_EXCHANGE, list)
+    out = play(shape, CHAT_EXCHANGE, list_chunks)
     told = [orjson.loads(line[6:]) for line in out.splitlines() if line.startswith(b"data: {")]
     shown = [one["usage"] for one in told if one.get("usage")]
     assert shown[-1]["completion_tokens"] in (shape["tokens"]["output"], 0)

@@ -1,4 +1,4 @@
-"""Ranks: the form of a reply is kept; requests are counted. `usage.toml` has what is charged."""
+"""Ranks: the form of a reply is kept; requests are counted. `usage.txt` has what is charged."""
 
 from __future__ import annotations
 
