@@ -4,7 +4,7 @@ The files in `sessions/`, also those of extras, have the commands and what they 
 exit code other than 0, and `> NAME` writes the lines below it into a file. `$ account passwd a < 'word'`
 has a text for stdin, `| grep` shows some lines of stdout alone, `$ sql` reads or changes the database,
 and `$ sh` runs a command of the shell in the folder. Ids and secrets are numbered in the order in which
-they appear, and commands use them by these numbers. To write the files anew, after a look at what that
+they appear, and commands use them by these numbers. JSON that is indented by two spaces fills its lines here. To write the files anew, after a look at what that
 would change:
 
     WRITE_SESSION=1 python -m pytest tests/cli/test_session.py && git diff
@@ -41,6 +41,7 @@ from tests import ROOT
 from tests.ledger.contract.kit import admission, settlement, void
 from tests.ledger.kit import find_key, make_place
 from tests.support.cli import Answer, Cli
+from tests.support.layout import fill_json
 from tests.support.scribe import Scribe
 
 SESSIONS: Final = {
@@ -147,12 +148,17 @@ def play(cli: Cli, scribe: Scribe, block: str) -> str:
     command, _, pattern = first.removeprefix("$ ").partition(" | grep ")
     answer = run(cli, scribe.read(command.replace("ROOT", str(ROOT))))
     # What is said comes first, so its secrets have the first numbers.
-    err, out = (
-        scribe.write(text.replace(sys.executable, "PYTHON").replace(str(ROOT), "ROOT")).splitlines()
+    said, out = (
+        scribe.write(text.replace(sys.executable, "PYTHON").replace(str(ROOT), "ROOT"))
         for text in (answer.err, answer.out)
     )
+    err = said.splitlines()
     err = err[-1:] if answer.code == ExitCode.USAGE else err  # argparse's usage is its own
-    shown = [line for line in out if re.search(pattern, line)]
+    shown = [
+        line
+        for line in (out if pattern else fill_json(out)).splitlines()
+        if re.search(pattern, line)
+    ]
     lines = [first, *(f"! {line}".rstrip() for line in err), *shown]
     return "\n".join([*lines, *([f"[{answer.code}]"] if answer.code else [])]) + "\n"
 

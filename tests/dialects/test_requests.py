@@ -47,6 +47,7 @@ from gateway.money import Price
 from gateway.prices import NOTHING_SPECIAL, BillOptions, PriceList, PriceRule
 from tests.dialects.rules import check_messages_request, check_responses_request
 from tests.support.formats import CALLERS, COUNTERS, EXCHANGES, SERVICES, find_texts
+from tests.support.layout import WIDTH, lay_out
 from tests.support.rows import told_together
 
 COUNT_TOKENS: Final = COUNTERS["/messages/count_tokens"].exchange
@@ -68,7 +69,6 @@ ROW: Final = re.compile(rf"(?m)^(?:@ (.*)\n)?((?:\{{{MORE})+)((?:[!+=>$] {MORE})
 FIELDS: Final = re.compile(rf"(?m)^\{{{MORE}")
 OUTCOME: Final = re.compile(rf"([!+=>$]) ({MORE})")
 DECODER: Final = json.JSONDecoder()
-WIDTH: Final = 150
 MAX_WORDS: Final = 300
 """Characters of a refusal, whatever the caller sent."""
 SAID: Final = [{"role": "user", "content": "Hi"}]
@@ -169,27 +169,6 @@ def send(section: str, fields: Json, target: Target) -> tuple[Json, Payload]:
         case "responses" if caller != provider:
             check_responses_request(made)
     return made, payload
-
-
-def lay_out(value: Any, at: int = 0, indent: str = " ") -> str:
-    """Write JSON on one line if it fits from column `at` on, else as many members on each line as fit."""
-    text = json.dumps(value, ensure_ascii=False)
-    if at + len(text) <= WIDTH or not value or not isinstance(value, dict | list):
-        return text
-    out, last = "{}" if isinstance(value, dict) else "[]"
-    members = value.items() if isinstance(value, dict) else enumerate(value)
-    whole = ""
-    for key, one in members:
-        name = f"{json.dumps(key)}: " if isinstance(value, dict) else ""
-        column = at + len(out) if "\n" not in out else len(out) - out.rindex("\n") - 1
-        short = name + json.dumps(one, ensure_ascii=False)
-        if whole and ("\n" in whole or column + len(short) + 2 > WIDTH):
-            out, column = f"{out},\n{indent}", len(indent)
-        elif whole:
-            out, column = f"{out}, ", column + 2
-        whole = name + lay_out(one, column + len(name) + 1, f"{indent} ")
-        out += whole
-    return out + last
 
 
 def differ(made: Json, least: Json) -> Json:
