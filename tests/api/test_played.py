@@ -7,6 +7,12 @@
     << 500                                                 what `beta` says
     200 null                                               the status and the fields picked
     = alpha: posted complete 7 of 9; 11 0 0 0 7            who was asked; charge, hold and tokens
+    $ chat plain                                           a request that is told the same as the next
+    $ embeddings embed-plain
+    < 500
+    | 503                                                  another thing said in place of that
+    502 upstream_error: … = alpha: voided upstream_error   what fits stands on one line
+    < HANG                                                 the same request, another answer
 
 Who asks is `rich` unless said. In the place of a surface may stand a method with a path: the JSON
 behind it is the body, and a text is sent as it is. `RAW` sends all bytes of a connection. Several
@@ -41,6 +47,7 @@ from typing import Any, Final
 import pytest
 
 from gateway.ledger.opening import open_books
+from tests.api.asks import read_asks, write_asks
 from tests.api.language import (
     BOUNDARY,
     SURFACES,
@@ -61,8 +68,7 @@ from tests.support.upstream import Exchange, Script
 from tests.support.waiting import until
 
 PLAYED: Final = Path(__file__).with_name("played")
-BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:<.*\n)*)((?:(?![#$] ).+\n)*)")
-"""Comments, a request, scripts, and what is told of it."""
+WIDTH: Final = 150
 PATHS: Final = ", ".join(f"POST /v1{one.path}" for one in EVERY_CALLER)
 """The paths of the core and of the extras that are there."""
 CHATS: Final = " or ".join(f"/v1{one.path}" for one in CALLERS.values())
@@ -150,7 +156,9 @@ class Player:
             assert asked or self.stage.alpha.connections == connections
         if asked or row:
             lines.append(f"= {' '.join(name for name, _ in asked) or 'nobody'}{row}")
-        return self._name("\n".join(lines))
+        told = [self._name(line) for line in lines]
+        fits = "\n" not in told[0] and len(" ".join(told)) <= WIDTH
+        return (" " if fits else "\n").join(told)
 
     def _name(self, text: str) -> str:
         """Put names in the place of what differs from run to run."""
@@ -343,19 +351,14 @@ def is_played(line: str) -> bool:
 async def test_a_transcript_goes_as_it_is_written(stage: Stage, title: str) -> None:
     path, text = TRANSCRIPTS[title]
     player = Player(stage, Scribe(stage.gateway.folder))
-    blocks, played = [block for block in BLOCK.findall(text) if is_played(block[1])], []
-    for _, line, scripts, _ in blocks:
-        played.append(await player.play(player.scribe.read(line), scripts.splitlines()))
+    asks = [ask for ask in read_asks(text) if is_played(ask.line)]
+    played = [await player.play(player.scribe.read(one.line), one.scripts) for one in asks]
     played = await player.add_later(played)
     if "WRITE_PLAYED" in os.environ:
-        new = "".join(
-            f"{why}$ {line}\n{scripts}{told}\n"
-            for (why, line, scripts, _), told in zip(blocks, played, strict=True)
-        )
-        written = f"{text.partition(chr(10))[0]}\n{new}" + "\n" * text.endswith("\n\n")
+        new = f"{text.partition(chr(10))[0]}\n{write_asks(asks, played)}"
         whole = path.read_text(encoding="utf-8")
-        path.write_text(whole.replace(text, written), encoding="utf-8")
+        path.write_text(whole.replace(text, new + "\n" * text.endswith("\n\n")), encoding="utf-8")
     with told_together() as row:
-        for (_, line, _, expected), told in zip(blocks, played, strict=True):
-            with row(line):
-                assert told == expected.strip("\n")
+        for ask, told in zip(asks, played, strict=True):
+            with row(ask.line):
+                assert told.splitlines() == ask.told
