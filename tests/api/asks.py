@@ -39,8 +39,8 @@ def read_asks(text: str) -> list[Ask]:
                 place = asks[-1].scripts[-1].partition(" ")[0]
                 scripts = [*asks[-1].scripts[:-1], f"{place} {rest}"]
                 asks.append(Ask(asks[-1].line, scripts, "", told))
-            case _ if line:
-                told.append(line)
+            case _:
+                told += [line] if line else []
     return asks
 
 

@@ -61,6 +61,7 @@ from tests.support.chat import check_error, check_messages_error, split_events
 from tests.support.client import Reply
 from tests.support.config import KINDS, UPSTREAM_NAME
 from tests.support.formats import CALLERS, COUNTERS, EVERY_CALLER, find_texts
+from tests.support.layout import WIDTH
 from tests.support.rows import told_together
 from tests.support.scribe import Scribe
 from tests.support.stage import Stage
@@ -68,7 +69,6 @@ from tests.support.upstream import Exchange, Script
 from tests.support.waiting import until
 
 PLAYED: Final = Path(__file__).with_name("played")
-WIDTH: Final = 150
 PATHS: Final = ", ".join(f"POST /v1{one.path}" for one in EVERY_CALLER)
 """The paths of the core and of the extras that are there."""
 CHATS: Final = " or ".join(f"/v1{one.path}" for one in CALLERS.values())

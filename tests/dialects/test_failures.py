@@ -4,6 +4,9 @@
     # The vendor whose words they are.
     400 {"error": …}              a status, and the body of the provider's answer
     chat 400 code param: message  what a caller of the dialect gets, by every kind of provider
+    chat … / messages …           of several callers, if that fits on a line
+
+What the vendor says stands as `…`.
 
 It is told in place of a reply, as a 200, as the first event and behind output, too; `within` stands before
 what is different there. A chat caller is told a code and a field, a messages caller a type; `event` is the
@@ -26,6 +29,7 @@ from gateway.errors import BadRequest, GatewayError
 from tests.dialects.chat import kit as chat
 from tests.dialects.test_faults import BEGUN
 from tests.support.formats import EXCHANGES
+from tests.support.layout import WIDTH
 from tests.support.rows import told_together
 
 PATH: Final = Path(__file__).with_name("failures.txt")
@@ -80,7 +84,15 @@ def tell_all(status: int, body: chat.Json) -> list[str]:
         lines.append(f"{name} {answered}")
         if inner != answered:
             lines.append(f"{name} within {inner}")
-    return lines
+    said = within["error"].get("message") if isinstance(within["error"], dict) else None
+    lines = [line.replace(said, "…") for line in lines] if said else lines
+    filled = lines[:1]
+    for line in lines[1:]:
+        if len(f"{filled[-1]} / {line}") <= WIDTH:
+            filled[-1] += f" / {line}"
+        else:
+            filled.append(line)
+    return filled
 
 
 def test_a_failure_is_told_in_each_dialects_own_words() -> None:

@@ -55,6 +55,7 @@ from tests.dialects.rules import add_up, check_rules
 from tests.dialects.rules import check_reply as check_caller_reply
 from tests.support.accumulated import accumulate
 from tests.support.formats import EXCHANGES, find_texts
+from tests.support.layout import WIDTH
 from tests.support.rows import told_together
 
 PATHS: Final = (Path(__file__).with_name("heard.txt"), *find_texts("heard.txt"))
@@ -63,7 +64,6 @@ SECTIONS: Final = [
     for path in PATHS
     for text in re.split("(?m)^== ", path.read_text(encoding="utf-8"))[1:]
 ]
-WIDTH: Final = 150
 OWN_IDS: Final = {"chat": ID, "messages": "msg_1"}
 """The providers' own, which pass between equal dialects."""
 STATES: Final = ("begun", "delivered", "finished", "complete")

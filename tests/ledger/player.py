@@ -3,6 +3,7 @@
     == the title of a session
     $ keys.edit key_1 {"name": "n"} own=[5, "day"] | terms.name    book, verb, values; fields to show
     n                                                              these fields, or what is no record
+    $ key key_1 | held_nano => 0                                   what fits stands behind the command
     $ 3 x keys.create a {} key_#                                   three times, `#` being 1, 2 and 3
 
 A refusal shows its kind, code, field and message. Words become what the verb takes: `key_1` a stored
@@ -29,6 +30,7 @@ from gateway.ledger.records import Actor, Refused, StoredSecret
 from gateway.ledger.signin_records import Opening, SessionView, SignIn
 from gateway.ledger.sql.books import Books
 from tests.ledger.contract.kit import NOW_MS
+from tests.support.layout import WIDTH
 from tests.support.rows import told_together
 
 BLOCK: Final = re.compile(r"((?:# .*\n)*)\$ (.*)\n((?:(?![#$] ).*\n?)*)")
@@ -53,13 +55,16 @@ def read_sessions(folder: Path) -> dict[str, tuple[Path, str]]:
 
 async def play_session(path: Path, text: str, play: Play) -> None:
     """Play a session of a file and compare what is told, or write it."""
-    blocks = BLOCK.findall(text)
+    blocks = [
+        (why, *line.split(" => ", 1)) if " => " in line else (why, line, told)
+        for why, line, told in BLOCK.findall(text)
+    ]
     played = [await play(line) for _, line, _ in blocks]
     if "WRITE_SESSION" in os.environ:
-        new = [
-            f"{why}$ {line}\n" + f"{told}\n" * bool(told)
-            for (why, line, _), told in zip(blocks, played, strict=True)
-        ]
+        new = []
+        for (why, line, _), told in zip(blocks, played, strict=True):
+            fits = "\n" not in told and len(f"$ {line} => {told}") <= WIDTH
+            new.append(f"{why}$ {line}{(' => ' if fits else chr(10)) * bool(told)}{told}\n")
         _write(path, text, "".join(new))
     with told_together() as row:
         for (_, line, expected), told in zip(blocks, played, strict=True):

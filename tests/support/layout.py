@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-WIDTH: Final = 150
-"""Characters of a line that has JSON."""
+WIDTH: Final = 160
+"""Characters of a line that is filled."""
 
 
 def lay_out(value: Any, at: int = 0, indent: str = " ") -> str:
