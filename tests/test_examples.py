@@ -1,8 +1,8 @@
 """Functions of plain values by example: files `examples.txt` have what they are given and return.
 
 == gateway.money.parse_amount_nano
-"0.10" = 100000000         the arguments and the result, as JSON
-"1e3" ! is not an amount   words of the error
+"0.10" = 100000000               the arguments and the result, as JSON
+"1e3" | "x" ! is not an amount   words of the error, for each of the arguments
 
 Records are lists of their fields, or objects; moments may be dates; a method's object comes first, and
 parameters that have to be named come last. `$name := ...` gives a name to what follows.
@@ -46,7 +46,7 @@ def read_sections() -> dict[str, list[tuple[str, str, str]]]:
                 if parts[2] == ":=":
                     known[parts[1]] = parts[3]
                 else:
-                    rows.append((parts[1], parts[2], parts[3]))
+                    rows += [(one, parts[2], parts[3]) for one in parts[1].split(" | ")]
     return found
 
 

@@ -112,7 +112,7 @@ def _read_value(line: str) -> Any:
 
 
 WORDS: Final[dict[str, list[Any]]] = {
-    title: [_read_value(line) for line in lines if line]
+    title: [_read_value(one) for line in lines if line for one in line.split(" | ")]
     for title, *lines in (
         one.split("\n") for one in NASTY.read_text(encoding="utf-8").split("== ")[1:]
     )
