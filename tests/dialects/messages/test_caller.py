@@ -12,13 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects.messages.caller import MessagesCaller
-from gateway.dialects.messages.upstream import (
-    may_think,
-    maybe_thinking,
-    read_arguments,
-    read_input,
-    wrap_arguments,
-)
+from gateway.dialects.messages.upstream import may_think, read_arguments, wrap_arguments
 from gateway.dialects.records import ListedModel
 from gateway.errors import BadRequest
 from tests.support.formats import CALLERS, COUNTERS, EXCHANGES
@@ -129,23 +123,6 @@ def test_what_is_unknown_of_a_model_is_null() -> None:
     assert [shown[name] for name in ("capabilities", "deprecated_at", "retires_at")] == [None] * 3
 
 
-@each_row(
-    ("arguments", "made"),
-    [
-        ('{"a":1}', {"a": 1}),
-        ("", {}),
-        (" \n", {}),
-        ("[1]", {"arguments": [1]}),
-        ("null", {"arguments": "null"}),
-        ('{"a":', {"arguments": '{"a":'}),
-        ('{"a":"\\ud800"}', {"a": "\ufffd"}),
-        ("[" * 500 + "]" * 500, {"arguments": "[" * 500 + "]" * 500}),
-    ],
-)
-def test_an_input_is_an_object(arguments: str, made: object) -> None:
-    assert read_input(arguments) == made
-
-
 def test_what_is_no_json_is_none() -> None:
     assert (read_arguments('"a"'), read_arguments("a")) == ("a", None)
     assert (wrap_arguments({"a": 1}), wrap_arguments(7)) == ({"a": 1}, {"arguments": 7})
@@ -166,18 +143,3 @@ def test_only_a_last_turn_with_calls_has_to_begin_with_thinking() -> None:
     assert may_think(turns([CALL], [SIGNED, CALL]))
     assert may_think(turns([REDACTED, CALL]))
     assert not may_think(turns([SIGNED, CALL], [CALL]))
-
-
-@each_row(
-    ("block", "kept"),
-    [
-        (SIGNED | {"extra": 1}, SIGNED),
-        (REDACTED, REDACTED),
-        (SIGNED | {"signature": ""}, None),
-        ({"type": "redacted_thinking"}, None),
-        (CALL, None),
-        (None, None),
-    ],
-)
-def test_signed_thinking_is_kept_as_it_was_signed(block: object, kept: object) -> None:
-    assert maybe_thinking(block) == kept

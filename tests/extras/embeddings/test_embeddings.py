@@ -47,25 +47,6 @@ def test_what_is_between_first_and_last_is_cut_out(indent: int | None, packed: b
     assert EMBEDDINGS.upstream.parse(text) == value | {"data": [stands]}
 
 
-@each_row(
-    "text",
-    [
-        b"",
-        b"{}",
-        b'{"object":"list","data":[]}',
-        b'{"embedding":5}',
-        b'{"embedding":[1,2',
-        b'{"embedding":"abc',
-        rb'{"a":"\"embedding\":[1]"}',
-        b'{"embedding":[1],"a":["embedding","embedding","embedding","embedding"]}',
-        b" " * MAX_FRAME_BYTES + b'{"embedding":[1]}',
-        b'{"embedding":[1]' + b" " * (MAX_FRAME_BYTES + MAX_VECTOR_BYTES) + b'"embedding"',
-    ],
-)
-def test_what_has_no_vectors(text: bytes) -> None:
-    assert maybe_find_vectors(text) is None
-
-
 @fuzz(100)
 @given(vectors)
 def test_floats_become_base64_of_float32(wanted: list[list[float]]) -> None:

@@ -16,7 +16,7 @@ from gateway.dialects.wire.jsonbytes import dumps_lenient
 from gateway.dialects.wire.sse import render_event
 from gateway.dialects.wire.stream import MAX_TRANSLATED_EVENT_BYTES
 from gateway.errors import BadRequest, GatewayError, UpstreamError, UpstreamUnavailable
-from gateway.extras.responses.stream import ResponsesReader, ResponsesStream, count_item_text
+from gateway.extras.responses.stream import ResponsesReader, ResponsesStream
 from gateway.money import Tokens
 from tests import streams
 from tests.dialects.chat.kit import MODEL, Played, each_byte, play, random_slices
@@ -275,22 +275,3 @@ def test_an_oversized_last_event_ends_the_stream_all_the_same() -> None:
     played = play(open_stream(), [body[:100], body[100:]])
     assert (played.complete, played.tokens) == (True, Tokens(9, output=3))
     assert played.out.endswith(body[-100:])
-
-
-@each_row(
-    ("item", "count"),
-    [
-        ({"type": "message", "content": [{"type": "output_text", "text": "äb"}]}, 3),
-        ({"type": "function_call", "arguments": '{"a":1}'}, 7),
-        ({"type": "custom_tool_call", "input": "abc"}, 3),
-        ({"type": "message", "content": [{"type": "refusal", "refusal": "no"}, "odd"]}, 2),
-        ({"type": "reasoning", "summary": [{"text": "ab"}], "content": [{"text": "c"}]}, 3),
-        ({"type": "code_interpreter_call", "code": "1+1"}, 3),
-        ({"type": "image_generation_call", "result": "eA=="}, 6400),
-        ({"type": "web_search_call"}, 0),
-    ],
-)
-def test_text_of_a_response_is_counted_wherever_an_item_has_it(
-    item: dict[str, Any], count: int
-) -> None:
-    assert count_item_text(item) == count
