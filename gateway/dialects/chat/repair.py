@@ -2,7 +2,7 @@
 
     object, id, usage    `maybe_repair_reply`, `_repair_envelope`; in streams the id and a usage beside
                          choices by `ChatStream`, since templates write them, too
-    index                `_repair_index`
+    index                `_repair_choice`, `ChunkRepair`, and what is within:
     finish_reason        `_repair_finish`
     message, delta       `repair_message`, `ChunkRepair`: role, `tool_calls`, `function_call`
     tool_calls           `calls.CallRepair`: index, id, type, name and arguments of each
@@ -61,17 +61,15 @@ def maybe_repair_reply(reply: Json, tokens: Tokens, context: ReplyContext) -> Js
 
 
 def _repair_choice(choice: Json, position: int, context: ReplyContext) -> Json:
-    choice, message = _repair_index(choice, position), choice.get("message")
+    message = choice.get("message")
+    if type(choice.get("index")) is not int:
+        choice = {**choice, "index": position}
     if type(message) is not dict:
         return choice
     repaired = repair_message(message, context, passes=True)
     if repaired is not message:
         choice = {**choice, "message": repaired}
     return _repair_finish(choice, context) if repaired.get("tool_calls") else choice
-
-
-def _repair_index(choice: Json, position: int) -> Json:
-    return choice if type(choice.get("index")) is int else {**choice, "index": position}
 
 
 def _repair_finish(choice: Json, context: ReplyContext) -> Json:
@@ -188,8 +186,10 @@ class ChunkRepair:
 
     def _split(self, choice: Json, position: int) -> list[tuple[int, Json]]:
         """Split one choice of a chunk into its parts; a conforming choice is its only part."""
-        choice, delta = _repair_index(choice, position), choice.get("delta")
-        index = choice["index"]
+        index, delta = choice.get("index"), choice.get("delta")
+        if type(index) is not int:
+            index = position
+            choice = {**choice, "index": index}
         if not isinstance(delta, dict):
             delta = {}
             choice = {**choice, "delta": delta}
