@@ -106,6 +106,9 @@ class Extra:
 
     needs: Sequence[str] = ()
     """The extras that it imports."""
+    adds: Mapping[str, Callable[[], object]] = field(default_factory=dict)
+    """What it adds to other extras by their names, as those say. It may import that one there, and is called only
+    if that one is in the installation."""
     tables: Mapping[str, Table] = field(default_factory=dict)
     """Its tables in gateway.toml by name; `Config.find` returns the record of what was read. Behind a point
     stands a table in another one, such as `billing.stripe`, which has a record only if the file has it."""
@@ -152,6 +155,12 @@ def find_tables() -> Mapping[str, Table]:
 def find_ledger_tables() -> Mapping[str, LedgerTables]:
     """Return the tables that extras add to ledgers, by extra."""
     return {name: one.ledger for name, one in find_extras().items() if one.ledger is not None}
+
+
+def find_added(name: str) -> list[object]:
+    """Return what other extras add to an extra."""
+    extras = find_extras().values()
+    return [extra.adds[name]() for extra in extras if name in extra.adds]
 
 
 def find_databases() -> Databases:
