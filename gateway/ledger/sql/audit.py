@@ -48,7 +48,7 @@ IN_FULL: Final = read_checks(__file__)
 def _read_added() -> Iterator[Check]:
     """Yield the checks of extras, whose tables every ledger has."""
     for extra in find_ledger_tables():
-        proof = FOLDER / extra / "proof.sql"
+        proof = FOLDER.joinpath(extra, "proof.sql")
         if proof.exists():
             yield from read_checks(str(proof))
 

@@ -230,15 +230,16 @@ def _upgrade(
     older version and would not write the new columns.
     """
     step = f"upgrading to version {VERSION} of the schema"
+    # Told before the transaction, which may wait for another program's.
+    if _is_old(connection, path):
+        begin(step)
     with ExitStack() as until_committed, transaction(connection):
         # Read again: another process may have made or upgraded the tables before this transaction.
         version = read_version(connection)
         if version == 0:
-            begin(step)
             make_tables(connection)
             return
-        if version < VERSION or any(found for _, _, found in _find_stale(connection, path)):
-            begin(step)
+        if _is_old(connection, path):
             if not is_locked:
                 until_committed.callback(os.close, _lock_out_servers(path))
             # Behind the lock and inside the transaction: nothing is written between copy and upgrade.
@@ -248,6 +249,12 @@ def _upgrade(
             _run_script(connection, Path(__file__).with_name(UPGRADES[older]))
         connection.execute(f"PRAGMA user_version = {VERSION}")
         _add_extras(connection, path)
+
+
+def _is_old(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return whether there are tables to upgrade, or none yet, not just those of an extra to be added."""
+    stale = _find_stale(connection, path)
+    return read_version(connection) < VERSION or any(found for _, _, found in stale)
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
@@ -281,10 +288,9 @@ def _find_stale(
 def _add_extras(connection: sqlite3.Connection, path: Path) -> None:
     """Make or upgrade the tables of extras, inside the caller's transaction."""
     for extra, tables, found in _find_stale(connection, path):
-        folder = extension.FOLDER / extra
         names = [f"tables_from_{older}.sql" for older in range(found, tables.version)]
         for name in names if found else ["tables.sql"]:
-            _run_script(connection, folder / name)
+            _run_script(connection, extension.FOLDER.joinpath(extra, name))
         if tables.version > 1:
             connection.execute(_MAKE_VERSIONS)
             connection.execute(_NOTE_VERSION, (extra, tables.version))
