@@ -1,12 +1,12 @@
 """The operator's verbs, shared by the command line and extras.
 
-    keys       what makes or reads secrets: keys, scripts' tokens and top-up codes
+    keys       what makes or reads secrets: keys, scripts' tokens and codes that people type
     observations   what was refused; an audit, of which extras are told if it fails; asks the
                serving process to read gateway.toml again
     backups    copies of a whole ledger in new files
     fields     one list of fields for JSON, tables and CSV that a spreadsheet can open safely; the
                names of processes that serve
-    views      the fields of accounts, keys, entries, codes and calls
+    views      the fields of accounts, keys, entries and calls
 
 Other folders import these modules, not what is in them: `from gateway.admin import keys`.
 May import: the leaves, `config`, `extension`, `ledger`.

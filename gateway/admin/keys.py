@@ -1,4 +1,4 @@
-"""The verbs that make or read secrets: keys, scripts' tokens and top-up codes.
+"""The verbs that make or read secrets: keys, scripts' tokens and codes that people type.
 
 If `account_id` is given, the key must belong to that account; keys of others are unknown.
 """
@@ -77,7 +77,7 @@ def find_token(books: Books, secret: str) -> TokenView | None:
     return books.tokens.find(digest(secret)) if _TOKEN.fullmatch(secret) else None
 
 
-# ---- top-up codes such as `ABCD-EFGH-JKLM-NPQR` ---------------------------------------------------
+# ---- codes that people type, such as `ABCD-EFGH-JKLM-NPQR` ---------------------------------------
 
 ALPHABET: Final = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Without 0, O, 1 and I, which people confuse."""
@@ -85,46 +85,10 @@ GROUPS: Final = 4
 """Groups of characters in a code, written with hyphens between them."""
 GROUP_CHARS: Final = 4
 """Characters of a group. Four groups have 80 random bits, so guessing is hopeless."""
-MAX_CODES: Final = 1000
-"""The most codes of a batch: they are written in one transaction, which others wait for."""
-
-CODE_ID_BYTES: Final = 4
-"""Random bytes of a code's id, which also has the time and a number in its batch."""
 
 _SYMBOLS: Final = re.compile(f"[{ALPHABET}]+")
 _BETWEEN: Final = re.compile(r"[\s\-\u2010-\u2015]")
 """Spaces, hyphens, and the dashes that word processors put in place of a hyphen."""
-
-
-def make_codes(
-    books: Books, amount_nano: int, count: int, *, expires_ms: int | None = None, note: str = ""
-) -> records.NewCodes:
-    """Create a batch of codes. Only the returned record contains the secrets."""
-    now_ms = books.clock()
-    checks.require_amount(amount_nano)
-    if amount_nano <= 0:
-        raise records.Refused("a code must be worth something", field="amount")
-    if not 1 <= count <= MAX_CODES:
-        raise records.Refused(f"a batch has 1 to {MAX_CODES} codes", field="count")
-    if expires_ms is not None:
-        checks.require_expiry("the codes' expiry", expires_ms, now_ms)
-    checks.require_note("the note", note)
-    batch = "batch_" + secrets.token_hex(ID_BYTES)
-    made = tuple(make_code() for _ in range(count))
-    rows = [
-        records.StoredSecret(_make_id(now_ms, number), digest_code(code), code[-GROUP_CHARS:])
-        for number, code in enumerate(made)
-    ]
-    books.codes.add(rows, records.CodeTerms(batch, amount_nano, expires_ms, note), now_ms)
-    return records.NewCodes(batch, made, amount_nano, expires_ms, now_ms)
-
-
-def redeem(books: Books, account: str, text: str) -> records.EntryView:
-    """Credit the account with a code; case, dashes and spaces do not matter."""
-    code = read_code(text)
-    if code is None:
-        raise records.InvalidCode
-    return books.codes.redeem(account, digest_code(code))
 
 
 def read_code(text: str, groups: int = GROUPS) -> str | None:
@@ -143,8 +107,3 @@ def make_code(groups: int = GROUPS) -> str:
     return "-".join(
         "".join(secrets.choice(ALPHABET) for _ in range(GROUP_CHARS)) for _ in range(groups)
     )
-
-
-def _make_id(now_ms: int, number: int) -> str:
-    # The time leads, so that codes sort by it.
-    return f"code_{now_ms:012x}{number:03x}{secrets.token_hex(CODE_ID_BYTES)}"

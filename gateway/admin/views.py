@@ -1,4 +1,4 @@
-"""The fields of accounts, keys, entries, codes, calls and the like; `fields` tells how to use them."""
+"""The fields of accounts, keys, entries, calls and the like; `fields` tells how to use them."""
 
 from __future__ import annotations
 
@@ -116,10 +116,10 @@ EVENT: Final = Fields[records.EventView](
 )
 
 
-# ---- keys, budgets, tokens and codes -------------------------------------------------------------
+# ---- keys, budgets and tokens --------------------------------------------------------------------
 
 
-def _describe_status(status: str, expires_ms: int | None, **ended_ms: int | None) -> str:
+def describe_status(status: str, expires_ms: int | None, **ended_ms: int | None) -> str:
     """Describe whether something works, and since or until when; `ended_ms` are times by status."""
     at_ms = expires_ms if status == "expired" else ended_ms.get(status)
     if at_ms is not None:
@@ -130,17 +130,12 @@ def _describe_status(status: str, expires_ms: int | None, **ended_ms: int | None
 
 
 def describe_key_state(key: KeyView) -> str:
-    return _describe_status(key.status(unix_ms()), key.terms.expires_ms, revoked=key.revoked_ms)
+    return describe_status(key.status(unix_ms()), key.terms.expires_ms, revoked=key.revoked_ms)
 
 
 def describe_token_state(token: TokenView) -> str:
     status = token.status(unix_ms())
-    return _describe_status(status, token.terms.expires_ms, revoked=token.revoked_ms)
-
-
-def describe_code_state(code: records.CodeView) -> str:
-    ended_ms = {"redeemed": code.redeemed_ms, "void": code.voided_ms}
-    return _describe_status(code.status(unix_ms()), code.expires_ms, **ended_ms)
+    return describe_status(status, token.terms.expires_ms, revoked=token.revoked_ms)
 
 
 def _describe_key_budget(key: KeyView) -> str:
@@ -193,23 +188,6 @@ TOKEN: Final = Fields[TokenView](
     ),
 )
 """A token without its secret."""
-CODE: Final = Fields[records.CodeView](
-    *("id", "batch", "display", "amount_nano", "status", "note", "created_ms", "created_by"),
-    *("expires_ms", "redeemed_ms", "redeemed_by", "voided_ms"),
-    table=(
-        *("id", "batch"),
-        ("CODE", "display"),
-        "amount_nano",
-        ("STATE", describe_code_state),
-        ("BY", "redeemed_by"),
-        "note",
-    ),
-)
-"""A code without its secret."""
-NEW_CODES: Final = Fields[records.NewCodes](
-    "batch", "codes", "amount_nano", "expires_ms", "created_ms"
-)
-"""A batch with its codes, which are shown only this once."""
 
 
 def _describe_fee(order: OrderView) -> str:

@@ -1,4 +1,4 @@
-"""The verbs for keys, tokens, budgets and top-up codes."""
+"""The verbs for keys, tokens and budgets."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Final, Unpack, get_args
 from gateway.admin import keys, views
 from gateway.cli import arguments as read
 from gateway.cli.command import Command
-from gateway.cli.verbs import Argument, arg, choice, edit, flag, make_limits, verb
+from gateway.cli.verbs import MOMENTS, arg, choice, edit, make_expiry, make_limits, verb
 from gateway.ledger import key_records
-from gateway.ledger.records import CodeStatus
 from gateway.ledger.signin_records import TokenRole, TokenTerms
 from gateway.ledger.sql.books import Books
 from gateway.process import PROGRAM
@@ -18,11 +17,6 @@ from gateway.process import PROGRAM
 _KEY: Final = arg(
     "key", "KEY", "the key's id, as `key list` shows it, or its name if no other has it"
 )
-_MOMENTS: Final = "2026-12-31 or 2026-12-31T18:00 in UTC"
-
-
-def _make_expiry(what: str) -> Argument:
-    return arg("--expires", read.expiry, f"{what}, {_MOMENTS} (default: never)")
 
 
 class _KeyOptions(key_records.KeyChanges, total=False):
@@ -48,7 +42,7 @@ _BUDGET: Final = (
     f"KEY=$({PROGRAM} key add alice)",
     arg("account", "ACCOUNT", "the account that pays"),
     arg("--name", "NAME", "a name to tell keys apart", default=SUPPRESS),
-    _make_expiry("when it expires: 30d, 12h"),
+    make_expiry("when it expires: 30d, 12h"),
     *make_limits(arg),
     arg("--cap", read.amount_above_zero, f"{_CAP} (default: no cap)", dest="cap_nano"),
     arg(*_BUDGET),
@@ -70,7 +64,7 @@ def key_add(command: Command, account: str, **options: Unpack[_KeyOptions]) -> N
     edit("--name", "NAME", "a name to tell keys apart"),
     edit("--cap", read.amount_above_zero, _CAP, dest="cap_nano"),
     edit(*_BUDGET),
-    edit("--expires", read.expiry, f"when it expires: 30d, 12h, {_MOMENTS}"),
+    edit("--expires", read.expiry, f"when it expires: 30d, 12h, {MOMENTS}"),
     *make_limits(edit),
 )
 def key_edit(command: Command, key: str, **options: Unpack[_KeyOptions]) -> None:
@@ -186,7 +180,7 @@ def warn_of_unknown_models(command: Command, terms: key_records.TermChanges) -> 
         " accounts, their keys, credits and codes; read: look at everything, change nothing",
         required=True,
     ),
-    _make_expiry("when it expires: 30d"),
+    make_expiry("when it expires: 30d"),
 )
 def token_add(command: Command, name: str, role: TokenRole, expires: read.Expiry | None) -> None:
     """Make a token for scripts that use the console's API, and print it. It is shown only once."""
@@ -215,60 +209,6 @@ def token_revoke(command: Command, token: str) -> None:
     revoked = command.open_books().tokens.revoke(token)
     command.show(views.TOKEN.describe(revoked))
     command.say(f"Token {revoked.terms.name} ({revoked.id}) is revoked.")
-
-
-@verb(
-    "code make",
-    "code make --amount 5 --count 20 --expires 90d > codes.txt",
-    'code make --amount 25 --note "spring course"',
-    arg("--amount", read.amount_above_zero, "the value of each code", required=True),
-    arg("--count", read.count, "the number of codes", default=1),
-    _make_expiry("when they expire: 30d"),
-    arg("--note", "TEXT", "their purpose, shown in lists"),
-)
-def code_make(
-    command: Command, amount: int, count: int, expires: read.Expiry | None, note: str | None
-) -> None:
-    """Make top-up codes and print them on stdout, one per line. They are shown only once."""
-    books = command.open_books()
-    expires_ms = expires and expires(books.clock())
-    made = keys.make_codes(books, amount, count, expires_ms=expires_ms, note=note or "")
-    worth = command.format_money(made.amount_nano)
-    # First, on stderr: if the codes get lost, their batch can be voided.
-    command.say(f"Batch {made.batch}: {count} of {worth}, shown this once:")
-    command.show(views.NEW_CODES.describe(made), "\n".join(made.codes))
-
-
-@verb(
-    "code list",
-    "code list",
-    "code list --status open --json",
-    choice("--status", get_args(CodeStatus), "list only codes with this status"),
-)
-def code_list(command: Command, status: CodeStatus | None) -> None:
-    """List codes, without their secrets."""
-    _, found = command.open_books().codes.read_page(status, None, None, None)
-    command.show_list(found, views.CODE)
-
-
-@verb(
-    "code void",
-    "code void ID",
-    "code void --batch ID",
-    arg("id", "ID", "the id, as shown by `code list`"),
-    flag("--batch", "ID is the id of a batch"),
-)
-def code_void(command: Command, id: str, *, batch: bool) -> None:  # noqa: A002 - the argument's name
-    """Void a code, or all open codes of a batch."""
-    books = command.open_books()
-    if batch:
-        count = books.codes.void_batch(id)
-        command.show({"voided": count})
-        command.say(f"Batch {id}: {count} open codes are void.")
-    else:
-        code = books.codes.void(id)
-        command.show(views.CODE.describe(code))
-        command.say(f"Code {code.id} ({code.display}) is void.")
 
 
 _ALLOWANCE: Final = "the most that may be spent in each day, week or month (UTC), such as 100/month"

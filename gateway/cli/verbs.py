@@ -27,7 +27,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "books": ("audit", "events", "entries", "statement", "backup"),
     "calls": ("usage", "calls"),
     "check": ("check",),
-    "keys": ("key", "budget", "code", "token"),
+    "keys": ("key", "budget", "token"),
     "process": ("serve", "init", "reload", "unit"),
     "receipts": ("receipt",),
 }
@@ -36,7 +36,6 @@ WORDS: Final[Mapping[str, str]] = {
     "account": "Manage accounts and their balances.",
     "key": "Manage the keys of accounts.",
     "budget": "Manage budgets, which begin anew each day, week or month.",
-    "code": "Manage top-up codes; each can be redeemed once.",
     "token": "Manage tokens, by which scripts use the console's API.",
     "serve": "Run the gateway. This is the default verb.",
     "init": "Write a gateway.toml to begin with: the one that comes with the gateway.",
@@ -157,6 +156,14 @@ SINCE: Final = arg("--since", read.start, f"only from this time on: {_TIME}")
 UNTIL: Final = arg("--until", read.end, "only before this time; a day is included")
 ACCOUNT: Final = arg("--account", "NAME", "only this account")
 LIMIT: Final = arg("--limit", read.count_above_zero, "the most to list", default=50)
+
+
+MOMENTS: Final = "2026-12-31 or 2026-12-31T18:00 in UTC"
+
+
+def make_expiry(what: str) -> Argument:
+    """Make the option that says when something expires."""
+    return arg("--expires", read.expiry, f"{what}, {MOMENTS} (default: never)")
 
 
 def make_limits(make: Callable[..., Argument]) -> tuple[Argument, ...]:

@@ -2,7 +2,7 @@
 
     base             records of a serving ledger: accounts and keys in memory, holds, settlements
     records          errors of a ledger, and where one is: a file, or the address of a database;
-                     records of accounts, entries, codes, events and audits
+                     records of accounts, entries, events and audits
     key_records      keys, their terms, budgets and their periods, rates
     call_records     calls, their receipts, and sums of usage
     order_records    orders of credit that are paid by card

@@ -1,4 +1,4 @@
-"""A ledger's errors and location; records of accounts, entries, codes, events and audits.
+"""A ledger's errors and location; records of accounts, entries, events and audits.
 
 A ledger is in a file of SQLite or in a database of an extra. Views are copies: changing one
 changes nothing in the ledger.
@@ -13,7 +13,6 @@ from typing import Final, Literal
 
 from gateway.ledger.call_records import Spent
 from gateway.ledger.key_records import Terms
-from gateway.times import format_moment
 
 
 class LedgerError(Exception):
@@ -273,77 +272,6 @@ class MoveRecord:
 
     table: str
     row: Mapping[str, str | int | bytes | None]
-
-
-CodeStatus = Literal["open", "redeemed", "void", "expired"]
-
-
-@dataclass(frozen=True, slots=True)
-class CodeView:
-    """A top-up code without its secret."""
-
-    id: str
-    batch: str
-    last4: str
-    amount_nano: int
-    note: str
-    created_by: str
-    created_ms: int
-    expires_ms: int | None
-    voided_ms: int | None
-    redeemed_ms: int | None
-    redeemed_by: str | None
-    """The account's name."""
-
-    @property
-    def display(self) -> str:
-        """Return a text that tells codes apart."""
-        return f"····-{self.last4}"
-
-    def status(self, now_ms: int) -> CodeStatus:
-        if self.redeemed_ms is not None:
-            return "redeemed"
-        if self.voided_ms is not None:
-            return "void"
-        return "expired" if self.expires_ms is not None and self.expires_ms <= now_ms else "open"
-
-
-@dataclass(frozen=True, slots=True)
-class NewCodes:
-    """A batch of new codes."""
-
-    batch: str
-    codes: tuple[str, ...] = field(repr=False)
-    """The secrets; they are shown once and stored nowhere."""
-    amount_nano: int
-    expires_ms: int | None
-    created_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class CodeTerms:
-    """The terms that all codes of a batch share."""
-
-    batch: str
-    amount_nano: int
-    expires_ms: int | None
-    note: str
-
-
-class InvalidCode(Refused):
-    """There is no such code, or it is used, void or expired; the caller is not told which.
-
-    Only the account that redeemed a code is told so, and when.
-    """
-
-    def __init__(self, redeemed_ms: int | None = None) -> None:
-        super().__init__(
-            "this code is mistyped, used, void or expired; check it, or ask whoever gave it to you"
-            if redeemed_ms is None
-            else f"you redeemed this code on {format_moment(redeemed_ms)} UTC; it works once",
-            code="code_invalid",
-            field="code",
-        )
 
 
 @dataclass(frozen=True, slots=True)

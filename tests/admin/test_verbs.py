@@ -1,7 +1,7 @@
 """Verbs with arguments that they refuse, or just take: `verbs.txt` has the calls, and what is said.
 
     entries.credit "alice", 0 ! amount: must be above 0      the field that is wrong, and the words
-    keys.make_codes 1, 1000 = done
+    keys.add_key "alice" = done
 
 `{"KeyTerms": {…}}` stands for a record, `{"repeat": ["n", 101]}` for a long text, `{"number": 3}` for so
 many names; `{"with": {…}}` has arguments by name. `keys.` are functions that get the books first. To

@@ -27,3 +27,8 @@ def read(path: Path, query: str) -> list[tuple[object, ...]]:
 
 def read_events(path: Path) -> list[tuple[object, ...]]:
     return read(path, "SELECT actor, action, account, detail FROM events")[2:]
+
+
+def read_kept(path: Path) -> bytes:
+    """Return all that the files of the ledger have."""
+    return b"".join(one.read_bytes() for one in path.parent.iterdir())

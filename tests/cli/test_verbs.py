@@ -15,10 +15,18 @@ import pytest
 from gateway.cli.arguments import Output
 from gateway.cli.verbs import JSON, VERBS, Options, find_words, load_verbs, make_parser, parse
 from gateway.process import PROGRAM
+from tests import ROOT
 from tests.support.cli import Cli
 from tests.support.rows import each_row
 
-WRONG: Final = Path(__file__).with_name("wrong.txt")
+WRONG: Final = [
+    line
+    for one in (
+        Path(__file__).with_name("wrong.txt"),
+        *sorted(ROOT.glob("tests/extras/*/wrong.txt")),
+    )
+    for line in one.read_text(encoding="utf-8").splitlines()
+]
 """Command lines that are no commands."""
 
 load_verbs(find_words())
@@ -36,7 +44,6 @@ def test_these_verbs_and_no_others_exist() -> None:
         "account suspend", "account resume",
         "key add", "key edit", "key list", "key rotate", "key revoke",
         "budget add", "budget list", "budget edit", "budget remove",
-        "code make", "code list", "code void",
         "token add", "token list", "token revoke",
         "entries", "statement", "usage", "calls", "receipt", "refund",
     ])  # fmt: skip
@@ -74,7 +81,7 @@ def test_help_begins_with_what_it_is_for_and_examples(cli: Cli) -> None:
         assert answer.out.index("examples:") < answer.out.index("usage:"), path
 
 
-@each_row("words", [*map(shlex.split, WRONG.read_text().splitlines()), ["check", "\udcff"]])
+@each_row("words", [*map(shlex.split, WRONG), ["check", "\udcff"]])
 def test_wrong_usage_exits_2(cli: Cli, words: Sequence[str]) -> None:
     answer = cli.run(*words)
     assert (answer.code, answer.out) == (2, "")

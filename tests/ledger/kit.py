@@ -21,6 +21,8 @@ from gateway.ledger.serving.ledger import ServingLedger
 from gateway.ledger.signin_records import TokenTerms
 from gateway.ledger.sql.books import Books
 from gateway.money import NANO
+from tests import ROOT
+from tests.support.extras import find_modules
 
 CHANNELS: Final[tuple[Channel, ...]] = ("webhook",)
 SPOILED: Final = Path(__file__).with_name("spoiled.txt")
@@ -94,8 +96,6 @@ def add_rows(books: Books) -> str:
     books.orders.settle(Payment("cs_1", order.id, "paid", NANO, "USD", "pi_1"))
     books.orders.keep_fee(order.id, Fee("txn_1", "payment", 30, "EUR", books.clock()))
     books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 7, "USD", stands=True))
-    (code,) = keys.make_codes(books, NANO, 1).codes
-    keys.redeem(books, "a", code)
     books.events.keep_prices("x/y", "[]")
     books.signins.set_password("a", "a hash")
     books.signins.set_password("a", "a hash", "dana")
@@ -105,13 +105,16 @@ def add_rows(books: Books) -> str:
     books.alerts.set_hook(account_id, Hook("https://hooks.example.com/", "whsec_a", NANO))
     books.alerts.raise_test(account_id, ())
     books.alerts.follow("old_backup", {"backup": "There is none."}, {}, CHANNELS)
+    for module in find_modules("rows").values():
+        module.add_rows(books)
     return keys.add_token(books, TokenTerms("shop", "accounts", None)).secret
 
 
 def read_spoiled(section: str, **words: object) -> list[tuple[str, str]]:
     """Return what is spoiled, by SQL or an edit, and what is said of it; `words` are replaced in it."""
-    sections = SPOILED.read_text(encoding="utf-8").split("== ")
-    (rows,) = (one for one in sections if one.startswith(f"{section}\n"))
+    files = (SPOILED, *sorted(ROOT.glob("tests/extras/*/spoiled.txt")))
+    sections = [part for one in files for part in one.read_text(encoding="utf-8").split("== ")]
+    rows = "\n".join(one for one in sections if one.startswith(f"{section}\n"))
     for word, value in words.items():
         rows = rows.replace(word, str(value))
     return re.findall(r"^(\S.*)\n {4}(.*)$", rows, re.MULTILINE)

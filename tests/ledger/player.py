@@ -21,6 +21,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -29,6 +30,7 @@ from gateway.errors import GatewayError
 from gateway.ledger.records import Actor, Refused, StoredSecret
 from gateway.ledger.signin_records import Opening, SessionView, SignIn
 from gateway.ledger.sql.books import Books
+from gateway.ledger.sql.database import Part
 from tests.ledger.contract.kit import NOW_MS
 from tests.support.layout import WIDTH
 from tests.support.rows import told_together
@@ -44,10 +46,11 @@ NOTHING: Final = object()
 Play = Callable[[str], Awaitable[str]]
 
 
-def read_sessions(folder: Path) -> dict[str, tuple[Path, str]]:
-    """Find the sessions of a folder's files, by their names and titles."""
+def read_sessions(*folders: Path) -> dict[str, tuple[Path, str]]:
+    """Find the sessions of folders' files, by their names and titles."""
     return {
         f"{path.stem}: {text.splitlines()[0]}": (path, text)
+        for folder in folders
         for path in sorted(folder.iterdir())
         for text in path.read_text(encoding="utf-8").split("== ")[1:]
     }
@@ -113,6 +116,18 @@ class Clock:
         return self.now_ms
 
 
+def find_part(books: Books, name: str) -> Any:
+    """Return a part of the books, which an extra of this name may have in its `book.py`."""
+    if hasattr(books, name):
+        return getattr(books, name)
+    module = import_module(f"gateway.extras.{name}.book")
+    found = [
+        one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Part)
+    ]
+    (part,) = (one for one in found if one.__module__ == module.__name__)
+    return part(books)
+
+
 class Session:
     """One session: its books, and the names of what they made."""
 
@@ -162,7 +177,7 @@ class Session:
     async def act(self, verb: str, rest: str) -> Any:
         """Do what not every session can."""
         book, _, name = verb.rpartition(".")
-        return self.call(getattr(getattr(self._books, book) if book else self._books, name), rest)
+        return self.call(getattr(find_part(self._books, book) if book else self._books, name), rest)
 
     def call(self, method: Callable[..., Any], rest: str, **others: Any) -> Any:
         """Call a function with the values of a command, each made what it takes."""

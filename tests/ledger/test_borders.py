@@ -13,13 +13,16 @@ from tests.support.rows import each_row
 ROOT = Path(gateway.__file__).parent
 DATABASES = [ROOT / f"extras/{name}" for name, one in find_extras().items() if one.databases]
 """Extras that keep ledgers."""
-LEDGERS = [ROOT / "ledger", *DATABASES]
+BOOKS = [ROOT / f"extras/{name}" for name, one in find_extras().items() if one.ledger]
+"""Extras that have tables in ledgers."""
+LEDGERS = [ROOT / "ledger", *DATABASES, *BOOKS]
 OUTSIDE = [
     path
     for path in sorted(ROOT.rglob("*.py"))
-    if path != ROOT / "__init__.py" and not any(one in path.parents for one in LEDGERS)
+    if path not in (ROOT / "__init__.py", ROOT / "extension.py")
+    and not any(one in path.parents for one in LEDGERS)
 ]
-"""Without the map of the package, which names modules of all folders."""
+"""Without the map of the package, which names modules of all folders, and types that extras are given."""
 SQL = re.compile(
     r"sqlite|\bPRAGMA\b|\bINSERT\s+(OR\s+\w+\s+)?INTO\b|\bDELETE\s+FROM\b"
     r"|\b(CREATE|ALTER|DROP)\s+(TABLE|INDEX|TRIGGER|VIEW)\b|\bBEGIN\s+IMMEDIATE\b"

@@ -35,6 +35,7 @@ from gateway.ledger.sqlite.schema import VERSION, connect
 from gateway.money import MILLION, Price
 from gateway.prices import AppliedPrice
 from gateway.times import DAY_MS, HOUR_MS
+from tests import ROOT
 
 HERE: Final = Path(__file__).parent
 ACCOUNT: Final = "busy"
@@ -151,7 +152,12 @@ def write_history(connection: sqlite3.Connection, history: History) -> int:
     ).fetchone()
     known = history.values | {"account_id": account_id}
     with naming_charges(connection):
-        for sql in (*list_statements("million", "sums"), SUM_UP_DAYS, NOTE_FOLDED):
+        added = (
+            sql
+            for one in ROOT.glob("tests/extras/*/history.sql")
+            for sql in list_statements(one.stem, folder=one.parent)
+        )
+        for sql in (*list_statements("million", "sums"), *added, SUM_UP_DAYS, NOTE_FOLDED):
             connection.execute(sql, known)
     file_all(connection, "requests ORDER BY 1, 2")
     connection.execute(FILE_ENTRIES)

@@ -49,11 +49,3 @@ moves (n, kind, amount_nano) AS (
 INSERT INTO entries (account_id, kind, amount_nano, balance_after_nano, note, created_ms)
 SELECT :account_id, kind, amount_nano, sum(amount_nano) OVER (ORDER BY n), 'move ' || n, :begin_ms + n
 FROM moves ORDER BY n;
-
-INSERT INTO codes (
-    id, batch, digest, last4, amount_nano, note, created_by, created_ms,
-    redeemed_ms, redeemed_by, entry_id
-)
-SELECT 'code_' || id, 'batch', CAST(printf('%032d', id) AS BLOB), printf('%04d', id % 10000),
-    amount_nano, '', 'nobody', created_ms, created_ms, account_id, id
-FROM entries WHERE kind = 'code';

@@ -12,6 +12,7 @@ holders see their balance only by `GET /v1/key`.
     fields      a request's fields and query, and errors as JSON
     lists       lists in pages, and as CSV
     throttle    rate limits for what can be guessed; cookies of browsers that are known
+    additions   what other extras add: routes, pages, forms
     pages  static/    the page's files
     signin      passwords, one-time codes, sign-in links, sessions
     passwords   weak passwords, and password hashes
@@ -26,9 +27,9 @@ The handlers of the API, by subject. console-api.md has all routes.
     keys        the signed-in account's keys, and budgets that keys share; operators: tokens of scripts
     usage       one's requests to models; usage by day, hour, model or key; the models
     settings    one's password, one-time codes and sessions; alerts
-    billing     the balance and its entries, redeeming codes; credit bought by card: orders, payment pages,
-                receipts; operators: entries, orders and statements of all
-    accounts    operators: accounts, and top-up codes
+    billing     the balance and its entries; credit bought by card: orders, payment pages, receipts;
+                operators: entries, orders and statements of all
+    accounts    operators: accounts
     operations  operators: health, how providers answer, refusals, audit, the log of events
 """
 

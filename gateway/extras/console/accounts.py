@@ -1,7 +1,7 @@
-"""Operators' routes for accounts and top-up codes.
+"""Operators' routes for accounts.
 
-Operators make, list and void codes. They list, add, edit, credit, correct, suspend, resume and sign
-out accounts. Every change of a balance needs a reason.
+Operators list, add, edit, credit, correct, suspend, resume and sign out accounts. Every change of a
+balance needs a reason.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_right
 from operator import itemgetter
 from typing import Final, get_args
 
-from gateway.admin import keys, views
+from gateway.admin import views
 from gateway.extras.console.fields import (
     ConsoleError,
     invalid_field,
@@ -31,51 +31,10 @@ from gateway.extras.console.routes import (
 )
 from gateway.extras.console.session import require_fresh
 from gateway.ledger.key_records import KeyView, Terms
-from gateway.ledger.records import AccountOrder, CodeStatus, EntryFilter, EntryView, NotFound
+from gateway.ledger.records import AccountOrder, EntryFilter, EntryView, NotFound
 from gateway.ledger.sql.books import Books
 from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_day
-
-
-@route("GET", "/codes", "operator", EVERY_TOKEN)
-def list_codes(books: Books, request: ConsoleRequest) -> Answer:
-    query = request.query
-    status = query.optional_choice("status", get_args(CodeStatus))
-    page, now_ms = read_page(request, str), books.clock()
-    count, found = books.codes.read_page(status, query.text("batch"), page.after_text, page.wanted)
-    return page.answer("codes", found, lambda code: views.CODE.describe(code, now_ms), count=count)
-
-
-@route(
-    "POST",
-    "/codes",
-    "operator",
-    SHOPS,
-    idempotent=True,
-    shown_once="These codes were made already, as batch {batch}, and cannot be shown again. If they"
-    " are lost, void the batch and make new codes.",
-)
-def make_codes(books: Books, request: ConsoleRequest) -> Answer:
-    with request.fields as fields:
-        amount_nano = fields.need_amount_nano("amount")
-        count = fields.need_integer("count", 1, keys.MAX_CODES)
-        expires_ms, note = fields.moment_ms("expires"), fields.text("note") or ""
-    made = keys.make_codes(books, amount_nano, count, expires_ms=expires_ms, note=note.strip())
-    return Answer(views.NEW_CODES.describe(made), 201, kept={"batch": made.batch})
-
-
-@route("POST", "/codes/void-batch", "operator", SHOPS)
-def void_batch(books: Books, request: ConsoleRequest) -> Answer:
-    with request.fields as fields:
-        batch = fields.need_text("batch")
-    return Answer({"voided": books.codes.void_batch(batch)})
-
-
-@route("POST", "/codes/{id}/void", "operator", SHOPS)
-def void_code(books: Books, request: ConsoleRequest) -> Answer:
-    request.fields.done()
-    return Answer(views.CODE.describe(books.codes.void(request.segment()), books.clock()))
-
 
 MAX_KEYS: Final = 200
 """Keys shown of one account, active ones first: a page that renders at once."""

@@ -1,4 +1,4 @@
-"""The signed-in account's balance, its entries, codes to redeem and credit bought by card.
+"""The signed-in account's balance, its entries, and credit bought by card.
 
 Orders have payment pages and receipts. Operators list the entries and orders of all accounts or of one,
 and read the statement of a time.
@@ -13,9 +13,9 @@ from typing import Final, get_args
 import orjson
 from aiohttp import web
 
-from gateway.admin import keys, views
+from gateway.admin import views
 from gateway.admin.fields import describe
-from gateway.extras.console.fields import ConsoleError, invalid_field, not_found, too_many_tries
+from gateway.extras.console.fields import ConsoleError, invalid_field, not_found
 from gateway.extras.console.lists import CHUNK_ROWS, Json, Page, read_page, stream_csv
 from gateway.extras.console.routes import (
     READERS,
@@ -30,7 +30,6 @@ from gateway.ledger.call_records import StatementLine, sum_statement
 from gateway.ledger.order_records import OrderState, OrderView
 from gateway.ledger.records import Actor, EntryFilter, EntryKind, EntryRun, EntryView
 from gateway.ledger.sql.books import Books
-from gateway.money import describe_amount
 from gateway.times import DAY_MS, format_day
 
 _RUN: Final = 2000
@@ -72,24 +71,6 @@ def _read_chunk(
 ) -> tuple[list[Json], int | None]:
     run = books.entries.read_run(chosen, below_id, CHUNK_ROWS)
     return [views.ENTRY.describe(entry) for entry in run.entries], run.next_id
-
-
-@route("POST", "/billing/redeem", "any", idempotent=True)
-def redeem(books: Books, request: ConsoleRequest) -> Answer:
-    """Redeem a code. Failed tries are limited, as codes could be guessed by trying."""
-    with request.fields as fields:
-        code = fields.need_text("code")
-    account, tries = request.account, request.console.redeem_tries
-    # Counted before the order is made; otherwise many simultaneous tries would all pass.
-    if wait_seconds := tries.take(account.id):
-        message = f"You tried too many wrong codes. Try again in {-(-wait_seconds // 60)} minutes."
-        raise too_many_tries(wait_seconds, message)
-    entry = keys.redeem(books, account.name, code)
-    tries.give_back(account.id)
-    balance_nano = books.accounts.read(account.name).balance_nano
-    return Answer(
-        {"entry": views.ENTRY.describe(entry), **describe_amount("balance", balance_nano)}
-    )
 
 
 # ---- operators: the books of all accounts --------------------------------------------------------

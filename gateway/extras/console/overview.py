@@ -15,6 +15,8 @@ from aiohttp import web
 from gateway.admin import observations, views
 from gateway.admin.fields import Fields, describe
 from gateway.config.records import Billing
+from gateway.extras.console.additions import find_additions
+from gateway.extras.console.fields import phrase
 from gateway.extras.console.keys import SPENT_DAYS
 from gateway.extras.console.lists import Json, stream_csv
 from gateway.extras.console.routes import READERS, Answer, ConsoleRequest, async_route, route
@@ -41,10 +43,8 @@ SUSPENDED: Final = (
     "This account is suspended: its calls are refused. Ask the operator of this gateway to resume"
     " it."
 )
-EMPTY: Final = (
-    "The balance is used up: calls are refused until it is positive. Redeem a code under Billing,"
-    " or ask the operator of this gateway for credit."
-)
+EMPTY: Final = "The balance is used up: calls are refused until it is positive."
+ASK: Final = "ask the operator of this gateway for credit"
 
 
 @route("GET", "/overview", "any")
@@ -97,7 +97,8 @@ def _find_notices(
     if account.suspended:
         yield "suspended", SUSPENDED
     if account.balance_nano <= 0:
-        yield "balance_empty", EMPTY
+        ways = [way for one in find_additions() for way in one.credit.values()]
+        yield "balance_empty", f"{EMPTY} {phrase(', or '.join([*ways, ASK]))}"
     elif low_nano is not None and account.balance_nano < low_nano:
         low = f"{format_amount(low_nano)} {billing.currency}"
         yield ("balance_low", f"The balance is below {low}. Top it up before calls are refused.")

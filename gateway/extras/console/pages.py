@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import html
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from aiohttp import ETag, hdrs, web
 from gateway.api.paths import explain_path
 from gateway.api.state import Call
 from gateway.errors import NotFound
+from gateway.extras.console.additions import find_additions
 from gateway.extras.console.callers import SECURITY_HEADERS
 from gateway.process import PROGRAM
 
@@ -39,7 +41,7 @@ PATHS: Final = (
     "/console/signin",
     "/console/accounts",
     "/console/accounts/{name:[^/]+}",
-    "/console/codes",
+    *(f"/console/{name}" for one in find_additions() for name in one.pages),
     "/console/costs",
     "/console/tokens",
     "/console/providers",
@@ -82,10 +84,21 @@ class File:
 
 def read_files() -> Mapping[str, File]:
     """Read all files, by name. Requests are served from this mapping and never open a file."""
-    folder = Path(__file__).with_name("static")
-    files = {one.name: one.read_bytes() for one in folder.iterdir()}
+    folders = [Path(__file__).with_name("static"), *(one.scripts for one in find_additions())]
+    files = {one.name: one.read_bytes() for folder in folders for one in folder.iterdir()}
+    files["added.js"] = _write_additions()
     files[INDEX] = files[INDEX].replace(b"python -m gateway", html.escape(PROGRAM).encode())
     return {name: _make_file(name, body) for name, body in files.items()}
+
+
+def _write_additions() -> bytes:
+    """Write the script by which the others know what extras add."""
+    pages = [name for one in find_additions() for name in one.pages]
+    credit = [name for one in find_additions() for name in one.credit]
+    text = (
+        f"export const PAGES = {json.dumps(pages)};\nexport const CREDIT = {json.dumps(credit)};\n"
+    )
+    return text.encode()
 
 
 def _make_file(name: str, body: bytes) -> File:

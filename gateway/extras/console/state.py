@@ -190,8 +190,6 @@ class ProcessState:
 
 TRIES_SECONDS: Final = 3600
 """The hour in which tries and changes are counted."""
-REDEEM_TRIES: Final = 10
-"""Wrong top-up codes per account and hour. A code has 80 random bits; people mistype a few."""
 PASSWORD_TRIES: Final = 10
 """Wrong current passwords per account and hour, when the password is changed."""
 MAX_CHANGES: Final = 600
@@ -229,7 +227,6 @@ class ConsoleState:
     """None: nobody pays by card."""
     process: ProcessState = field(default_factory=ProcessState)
     throttle: SignInThrottle = field(default_factory=SignInThrottle)
-    redeem_tries: Tries = field(default_factory=lambda: Tries(REDEEM_TRIES, TRIES_SECONDS))
     hasher: PasswordHasher = field(default_factory=PasswordHasher)
     password_tries: Tries = field(default_factory=lambda: Tries(PASSWORD_TRIES, TRIES_SECONDS))
     changes: Tries = field(default_factory=lambda: Tries(MAX_CHANGES, TRIES_SECONDS))
@@ -238,3 +235,8 @@ class ConsoleState:
     token_changes: Tries = field(default_factory=lambda: Tries(MAX_TOKEN_CHANGES, TRIES_SECONDS))
     token_tries: Tries = field(default_factory=lambda: Tries(ADDRESS_TRIES, ADDRESS_SECONDS))
     """Wrong tokens, by address."""
+    added_tries: dict[str, Tries] = field(default_factory=dict)
+
+    def find_tries(self, what: str, most: int, seconds: int) -> Tries:
+        """Return the tries of something that another extra limits."""
+        return self.added_tries.setdefault(what, Tries(most, seconds))

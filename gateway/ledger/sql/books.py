@@ -39,7 +39,6 @@ from gateway.ledger.sql.accounts import AccountBook, StatementBook
 from gateway.ledger.sql.alerts import AlertBook, ObservationBook
 from gateway.ledger.sql.budgets import BudgetBook
 from gateway.ledger.sql.calls import CallBook
-from gateway.ledger.sql.codes import CodeBook
 from gateway.ledger.sql.database import Connection, Database, Part, Value, read_script
 from gateway.ledger.sql.entries import EntryBook
 from gateway.ledger.sql.keys import KeyBook
@@ -65,7 +64,6 @@ class Books(Database):
         self.budgets = BudgetBook(self)
         self.keys = KeyBook(self, self.budgets)
         self.entries = EntryBook(self)
-        self.codes = CodeBook(self, self.entries)
         self.orders = OrderBook(self, self.entries)
         self.observations = ObservationBook(self)
         self.calls = CallBook(self, self.observations)

@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.admin import keys
+from gateway.extension import find_extras
 from gateway.extras.console.callers import API_HEADERS
 from gateway.extras.console.routes import ROUTES, Route
 from gateway.ledger.signin_records import TokenRole
@@ -27,7 +28,12 @@ from tests.support.served import HOLDER, OPERATOR, OTHER, Reply
 on_one_loop: Final = pytest.mark.asyncio(loop_scope="module")
 every_route: Final = each_row("route", ROUTES)
 
-TEXT: Final = (ROOT / "gateway/extras/console/console-api.md").read_text(encoding="utf-8")
+ADDING: Final = [name for name, extra in find_extras().items() if "console" in extra.adds]
+CONTRACT: Final = [
+    (ROOT / f"gateway/extras/{name}.md").read_text(encoding="utf-8")
+    for name in ("console/console-api", *(f"{one}/{one}" for one in ADDING))
+]
+"""The console's own, and those of extras that add to it."""
 OPERATORS: Final = [
     "accounts",
     "costs",
@@ -55,30 +61,35 @@ OPEN: Final = {
 # ---- the contract --------------------------------------------------------------------------------
 
 
-def test_the_routes_are_those_of_the_contract() -> None:
-    told = re.findall(
+def list_told(text: str) -> list[tuple[str, str]]:
+    return re.findall(
         r"\b(GET|POST|PATCH|DELETE)\b(?: \*\*\[I\]\*\*)?[ |]*`(/console/api/[^`? ]*)",
-        TEXT.partition("<!-- tokens -->")[0],
+        text.partition("<!-- tokens -->")[0],
     )
+
+
+def test_the_routes_are_those_of_the_contract() -> None:
+    told = [one for text in CONTRACT for one in list_told(text)]
     assert {(route.method, route.path) for route in ROUTES} == set(told)
     assert len(ROUTES) == len(told)
 
 
-def describe_tokens() -> str:
-    """The table of the routes that tokens may call as the contract must have it."""
+def describe_tokens(told: list[tuple[str, str]]) -> str:
+    """The table of these routes, if tokens may call them, as the contract must have it."""
     roles = get_args(TokenRole)
     lines = [f"| route | {' | '.join(roles)} |", "|---|" + "---|" * len(roles)]
     for route in sorted(ROUTES, key=lambda one: (one.path, one.method)):
-        if route.tokens:
+        if route.tokens and (route.method, route.path) in told:
             cells = " | ".join("yes" if role in route.tokens else "" for role in roles)
             lines.append(f"| {route.method} `{route.path}` | {cells} |")
     return "\n".join(lines)
 
 
 def test_the_tokens_of_each_route_are_those_of_the_contract() -> None:
-    match = re.search(r"<!-- tokens -->\n(.*?)\n<!-- /tokens -->", TEXT, re.DOTALL)
-    assert match
-    assert match[1] == describe_tokens()
+    for text in CONTRACT:
+        match = re.search(r"<!-- tokens -->\n(.*?)\n<!-- /tokens -->", text, re.DOTALL)
+        assert match
+        assert match[1] == describe_tokens(list_told(text))
 
 
 @every_route
@@ -330,9 +341,7 @@ async def test_nonsense_is_refused_and_moves_nothing(
 ) -> None:
     chance, statuses = random.Random(seed), set()
     made = (await console.post(f"{API}/keys", {"name": "one"})).json["key"]
-    codes = {"amount": "1", "count": 1}
-    batch = (await console.post(f"{API}/codes", codes, as_=OPERATOR, key="b")).json["batch"]
-    ids = {"key": made["id"], "batch": batch, "account": str(console.account_id(HOLDER))}
+    ids = {"key": made["id"], "account": str(console.account_id(HOLDER))}
     with told_together() as row:
         for route in ROUTES * rounds:
             with row(f"{route.method} {route.path}, seed {seed}"):

@@ -16,6 +16,7 @@ from pytest_aiohttp.plugin import AiohttpClient
 from gateway.api.front import Handler
 from gateway.cli.verbs import find_words, load_verbs, make_parser
 from gateway.extras.console import pages
+from gateway.extras.console.additions import find_additions
 from gateway.extras.console.callers import API_HEADERS, SECURITY_HEADERS
 from gateway.extras.console.pages import FILES
 from tests import ROOT
@@ -73,8 +74,10 @@ def test_imports_resolve_and_are_used(name: str) -> None:
 
 
 def test_every_export_is_imported() -> None:
-    pages = "accounts account overview keys usage billing activity call models settings codes costs tryit gateway books"
+    pages = "accounts account overview keys usage billing activity call models settings costs tryit gateway books"
     pages += " orders tokens providers refusals health audit signIn signOutElsewhere created askLink peopleOf"
+    added = [name for one in find_additions() for name in one.pages]
+    added += ["creditForm"] if any(one.credit for one in find_additions()) else []
     imported = {
         one
         for text in SCRIPTS.values()
@@ -82,7 +85,7 @@ def test_every_export_is_imported() -> None:
         for one in names.split(", ")
     }
     exported = {one for text in SCRIPTS.values() for one in EXPORT.findall(text)}
-    assert exported - imported == {*pages.split()}
+    assert exported - imported == {*pages.split(), *added}
 
 
 def test_every_class_that_is_styled_exists() -> None:
@@ -161,7 +164,9 @@ def load_with(name: str) -> set[str]:
 
 def list_pages() -> list[str]:
     text = SCRIPTS["app.js"]
-    return sorted({f"{name}.js" for name in (*PAGE.findall(text), *FILE.findall(text), *BY_NAME)})
+    added = [name for one in find_additions() for name in (*one.pages, *one.credit)]
+    named = (*PAGE.findall(text), *FILE.findall(text), *BY_NAME, *added)
+    return sorted({f"{name}.js" for name in named})
 
 
 def test_pages_are_loaded_by_name() -> None:

@@ -1,4 +1,4 @@
-"""Sessions with the console's API, played as they are written in `played/`.
+"""Sessions with the console's API, played as they are written in `played/`, and in `console/` of extras.
 
     == the title of a session, which begins with the three accounts and nothing else
     > server: public_url = "https://llm.example.com"     lines for gateway.toml, or `> passwords:`
@@ -56,7 +56,7 @@ SETTING: Final = re.compile(r"^> (\w+): ?(.*)$", re.MULTILINE)
 PROXY: Final = "127.0.0.2"
 HEADER: Final = re.compile(r"([\w-]+): ([^;]*)(?:; |$)")
 CODE: Final = re.compile(r"CODE\(([A-Z2-7]{32})(\+\d)?\)")
-SESSIONS: Final = read_sessions(PLAYED)
+SESSIONS: Final = read_sessions(PLAYED, *sorted(PLAYED.parents[1].glob("*/console")))
 Verb = Callable[[str, list[str]], Awaitable[str]]
 """Takes what follows the verb, and the fields to show."""
 

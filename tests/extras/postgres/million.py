@@ -126,7 +126,6 @@ def _make_more_pages(books: Books, filled: FilledDatabase) -> dict[str, Callable
         "refusals": lambda: books.observations.read_refusals(None, month_ms),
         "refusals of one": lambda: books.observations.read_refusals(account, month_ms),
         "providers": books.observations.read_upstream,
-        "codes": lambda: books.codes.read_page(None, None, None, 51),
     }
 
 

@@ -57,7 +57,6 @@ async def make_history(path: Path) -> None:
         team = books.budgets.create("a", "team", Allowance(100 * NANO, "month"))
         books.keys.edit(key_id_of(own), {"budget_id": team.id})
         keys.rotate_key(books, rotated.key.id)
-        books.codes.void_batch(keys.make_codes(books, 7, 2).batch)
         add_rows(books)
         books.entries.post("a", "credit", 9, note="ä \\N \t", idempotency_key="again")
     async with open_ledger(path, clock=lambda: NOW_MS) as ledger:

@@ -67,7 +67,7 @@ class FilePlace(BooksPlace):
         for sql in (
             "PRAGMA foreign_keys = OFF",
             "BEGIN",
-            *(f"DROP TRIGGER {one}" for one in TRIGGERS),
+            *(f"DROP TRIGGER IF EXISTS {one}" for one in TRIGGERS),
         ):
             connection.execute(sql)
 

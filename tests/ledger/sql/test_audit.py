@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.admin import keys
 from gateway.ids import find_first_id
 from gateway.ledger.key_records import Allowance, Budget, Spending, find_span
 from gateway.ledger.order_records import Payment, Reversal
@@ -32,6 +31,7 @@ from tests.ledger.contract.kit import NOW_MS, create_key, key_id_of, settlement,
 from tests.ledger.kit import read_spoiled
 from tests.ledger.sql.places import BooksPlace, find_kinds, make_cases
 from tests.ledger.sql.requests import make_item
+from tests.support.extras import find_modules
 
 KEPT_FROM_MS = (NOW_MS // DAY_MS + 2) * DAY_MS
 LATER_MS = KEPT_FROM_MS + DAY_MS
@@ -97,13 +97,13 @@ def make_history(place: BooksPlace, books: Books) -> None:
     place.add_requests(books.connection, items, now_ms)
     for price in (DEARER, SEARCHES):
         books.connection.execute("INSERT INTO prices VALUES (?, ?)", (price.id, price.text))
-    made = keys.make_codes(books, amount_nano=9, count=1)
-    keys.redeem(books, "a", made.codes[0])
     books.accounts.create("idle")
     books.accounts.create("payer")
     order = books.orders.make("payer", 500, "USD")
     books.orders.settle(Payment("cs_1", order.id, "paid", 500, "USD", "pi_1"))
     books.orders.take_back(Reversal("re_1", "refund", "pi_1", None, 20, "USD", stands=True))
+    for module in find_modules("rows").values():
+        module.add_rows(books)
 
 
 @pytest.fixture

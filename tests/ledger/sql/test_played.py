@@ -1,4 +1,4 @@
-"""Sessions with the operator's books, played as they are written in `played/`, in both databases.
+"""Sessions with the operator's books, played as they are written in `played/` and by extras, in both databases.
 
 They begin with the account `a`, credited 1000 nano-units, and end with an audit. `$ charge key_1 70
 model=m lasts=5` writes a request, `$ sql` asks the database, and `$ read only` lets these books write no more. A sign-in
@@ -16,12 +16,15 @@ import pytest
 
 from gateway.ledger.sql import alerts, signins
 from gateway.ledger.sql.books import Books
+from tests import ROOT
 from tests.ledger.contract.kit import settlement
 from tests.ledger.player import NOTHING, Clock, Session, play_session, read_sessions
 from tests.ledger.sql.places import BooksPlace
 from tests.ledger.sql.requests import make_item
 
-SESSIONS: Final = read_sessions(Path(__file__).with_name("played"))
+SESSIONS: Final = read_sessions(
+    Path(__file__).with_name("played"), *sorted(ROOT.glob("tests/extras/*/books"))
+)
 
 
 class BooksSession(Session):

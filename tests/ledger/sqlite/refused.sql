@@ -14,14 +14,11 @@ UPDATE requests SET state = 'posted', outcome = 'interrupted', ended_ms = 1 WHER
 UPDATE requests SET state = 'voided', outcome = 'interrupted', status = 500, ended_ms = 1 WHERE ended_ms IS NULL;
 DELETE FROM requests;
 DELETE FROM requests WHERE state = 'pending';
-DELETE FROM codes;
 DELETE FROM entries WHERE id = 1;
 UPDATE entries SET note = 'x' WHERE id = 1;
 INSERT OR REPLACE INTO requests SELECT * FROM requests WHERE state = 'posted';
 REPLACE INTO entries SELECT * FROM entries WHERE kind = 'charge';
 INSERT OR REPLACE INTO entries (kind, amount_nano, request_id, account_id, balance_after_nano, created_ms) SELECT kind, amount_nano, request_id, account_id, 0, 1 FROM entries;
-INSERT OR REPLACE INTO codes SELECT * FROM codes;
-INSERT OR REPLACE INTO codes (rowid, id, batch, digest, last4, amount_nano, note, created_by, created_ms) SELECT rowid, 'new', '', zeroblob(32), 'abcd', 1, '', '', 1 FROM codes;
 UPDATE OR REPLACE requests SET id = (SELECT id FROM requests WHERE cost_nano) WHERE state = 'pending';
 UPDATE OR REPLACE requests SET rowid = (SELECT rowid FROM requests WHERE cost_nano) WHERE state = 'pending';
 UPDATE accounts SET balance_nano = 1.5;

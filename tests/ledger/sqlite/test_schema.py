@@ -18,7 +18,7 @@ from typing import Final
 
 import pytest
 
-from gateway.admin import keys
+from gateway.extension import find_ledger_tables
 from gateway.ledger.opening import open_books
 from gateway.ledger.records import LedgerError
 from gateway.ledger.signin_records import Opening, SignIn, SignInView, StoredPassword, TotpView
@@ -31,6 +31,7 @@ from tests.ledger.contract.kit import admission, charge
 from tests.ledger.faults import Faults
 from tests.ledger.kit import Place, find_key, make_place, query
 from tests.long.million import ACCOUNT, END_MS, History, fill, take_back
+from tests.support.extras import find_modules
 from tests.support.rows import each_row
 
 pytestmark = pytest.mark.usefixtures("quick_polls")
@@ -45,7 +46,7 @@ def read_pragmas(connection: sqlite3.Connection) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def charged(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A charge of 700, a pending request, a redeemed code. The tests that share it try to spoil it, and must not succeed."""
+    """A charge of 700, a pending request, rows of extras. The tests that share it try to spoil it, and must not succeed."""
     place = make_place(tmp_path_factory.mktemp("charged"))
 
     async def spend() -> None:
@@ -56,7 +57,8 @@ def charged(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
     asyncio.run(spend())
     with open_books(place.path) as books:
-        keys.redeem(books, "a", keys.make_codes(books, amount_nano=9, count=1).codes[0])
+        for module in find_modules("rows").values():
+            module.add_rows(books)
     return place
 
 
@@ -149,20 +151,26 @@ def test_two_processes_make_one_schema(tmp_path: Path) -> None:
 HERE: Final = Path(__file__).parent
 
 
-@pytest.mark.parametrize("sql", (HERE / "refused.sql").read_text(encoding="utf-8").splitlines()[1:])
+REFUSED: Final = (HERE / "refused.sql", *sorted(ROOT.glob("tests/extras/*/refused.sql")))
+
+
+@pytest.mark.parametrize(
+    "sql", [line for one in REFUSED for line in one.read_text(encoding="utf-8").splitlines()[1:]]
+)
 def test_sql_keeps_the_rules(charged: Place, sql: str) -> None:
     """Settled requests, charges, kinds and types cannot be wrong, whoever writes them."""
-    before = query(charged.path, "SELECT * FROM requests, entries, accounts, keys, codes")
+    before = dump(charged.path)
     with closing(connect(charged.path)) as connection, pytest.raises(sqlite3.IntegrityError):
         connection.execute(sql)
-    assert query(charged.path, "SELECT * FROM requests, entries, accounts, keys, codes") == before
+    assert dump(charged.path) == before
 
 
 def test_the_document_has_every_table(charged: Place) -> None:
     document = (ROOT / "gateway/ledger/README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| `.*? \|", document, re.MULTILINE))))
     made = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-    assert {name for (name,) in query(charged.path, made)} <= named
+    of_extras = {name for one in find_ledger_tables().values() for name in one.names}
+    assert {name for (name,) in query(charged.path, made)} - of_extras == named - of_extras
 
 
 OLD: Final = VERSION - 1
@@ -274,10 +282,40 @@ def test_a_stored_ledger_of_each_version_is_upgraded(stored: Path, tmp_path: Pat
     connect(path).close()
     connect(new, create=True).close()
     assert dump(path) == before
-    assert read_tables(path) == read_tables(new)
+    # Tables of an extra that was taken away stay, and a new ledger has none.
+    known = {table for _, _, table, _ in read_tables(new)}
+    assert [one for one in read_tables(path) if one[2] in known] == read_tables(new)
     with open_books(path) as books:
         report = books.audit()
     assert (report.problems, report.accounts, report.pending, report.interrupted) == ((), 3, 1, 0)
+
+
+@pytest.mark.parametrize("name", find_ledger_tables())
+def test_an_extra_is_taken_away_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Its tables stay; a ledger that was made without it gets them when it is opened with it."""
+    old, new = make_place(tmp_path).path, tmp_path / "new.db"
+    with open_books(old) as books:
+        for module in find_modules("rows").values():
+            module.add_rows(books)
+    before, whole, known = dump(old), query(old, SCHEMA), dict(find_ledger_tables())
+    with monkeypatch.context() as without:
+        rest = {one: tables for one, tables in known.items() if one != name}
+        without.setattr("gateway.extension.find_ledger_tables", lambda: rest)
+        without.setattr("gateway.ledger.sql.audit.find_ledger_tables", lambda: rest)
+        for path in (old, new):
+            with SqliteBooks(path, create=True) as books:
+                assert books.audit().problems == ()
+        assert not {(one,) for one in known[name].names} & {
+            *query(new, "SELECT name FROM sqlite_schema")
+        }
+    before["checkpoints"] = dump(old)["checkpoints"]
+    for path in (old, new):
+        with SqliteBooks(path) as books:
+            assert books.audit().problems == ()
+        assert query(path, SCHEMA) == whole
+    assert {**dump(old), "checkpoints": before["checkpoints"]} == before
 
 
 def test_a_ledger_of_this_version_is_stored() -> None:

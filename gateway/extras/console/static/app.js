@@ -1,5 +1,6 @@
 // The shell: who is signed in, where one is, and the way from page to page.
 
+import { PAGES } from "./added.js";
 import { ApiError, UNREACHABLE, api, get, onSignInAgain, safeNext } from "./api.js";
 import { announce, h } from "./dom.js";
 import { setCurrency } from "./format.js";
@@ -18,7 +19,7 @@ const HOLDER = [
 ];
 const OPERATOR = [
   ["/console/accounts", "Accounts", "accounts"],
-  ["/console/codes", "Codes", "codes"],
+  ...PAGES.map((name) => [`/console/${name}`, name[0].toUpperCase() + name.slice(1), name]),
   ["/console/tokens", "Tokens", "tokens"],
   ["/console/costs", "Costs", "costs"],
   ["/console/providers", "Providers", "observations"],

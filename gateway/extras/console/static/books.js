@@ -1,7 +1,7 @@
 // Operators: the statement of a time and the movements in it, of all accounts or of one.
 
 import { apiUrl, get, query } from "./api.js";
-import { KINDS, ownBalance } from "./billing.js";
+import { KINDS, creditForms, ownBalance } from "./billing.js";
 import { h } from "./dom.js";
 import { entryTable } from "./entries.js";
 import { filters } from "./form.js";
@@ -17,10 +17,11 @@ export async function books(context) {
   const [, first, today] = latestMonths()[0];
   const range = { from: params.get("from") ?? first, to: params.get("to") ?? today, account: params.get("account") };
   const kind = params.get("kind");
-  const [statement, list, own] = await Promise.all([
+  const [statement, list, own, forms] = await Promise.all([
     get(`/statement${query({ ...range, limit: MAX_LINES })}`, signal),
     get(`/entries${query({ ...range, kind, cursor: params.get("cursor") })}`, signal),
     get("/billing?limit=1", signal),
+    creditForms(context),
   ]);
   const isWhole = !params.has("cursor") && !list.next_cursor;
   return [
@@ -39,7 +40,7 @@ export async function books(context) {
     h("div", { class: isWhole ? null : "screen" }, section("Movements",
       list.entries.length ? entryTable(list.entries, true) : empty("No movements in this time."),
       !isWhole && pager(undefined, "movement", list.next_cursor))),
-    h("div", { class: "screen stack" }, h("h2", null, "Your own account"), ownBalance(own, context)),
+    h("div", { class: "screen stack" }, h("h2", null, "Your own account"), ownBalance(own, forms, context)),
   ];
 }
 

@@ -27,6 +27,7 @@ from playwright.async_api import (
     async_playwright,
 )
 
+from gateway.extras.console.additions import find_additions
 from tests.extras.console.kit import Console
 from tests.support.served import OPERATOR
 
@@ -39,6 +40,7 @@ HOLDER_PAGES, OPERATOR_PAGES, OUTSIDE = (
     dict(line[1:].split("  ") for line in part.strip().split("\n")[1:])
     for part in Path(__file__).with_name("pages.txt").read_text("utf-8").split("== ")[1:]
 )
+OPERATOR_PAGES |= {f"/{name}": name.capitalize() for one in find_additions() for name in one.pages}
 REPORT_VIOLATIONS: Final = """
     addEventListener("securitypolicyviolation", (event) =>
         console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));

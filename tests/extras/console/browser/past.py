@@ -24,6 +24,7 @@ from gateway.ledger.sqlite.books import SqliteBooks
 from gateway.money import NANO, Tokens
 from tests.extras.console.calls import Past, add_calls
 from tests.extras.console.kit import Console, start_console
+from tests.support.extras import find_modules
 from tests.support.served import HOLDER, OTHER
 
 DAY_MS: Final = 86_400_000
@@ -137,10 +138,8 @@ def seed_past(books: SqliteBooks) -> None:
     books.entries.credit(HOLDER, 20 * NANO, note="Invoice 2026-114")
     keys.add_token(books, TokenTerms("shop", "accounts", now_ms + 300 * DAY_MS))
     keys.add_token(books, TokenTerms("monitor", "read"))
-    made = keys.make_codes(books, 10 * NANO, 4, note="Workshop")
-    keys.redeem(books, OTHER, made.codes[0])
-    _, open_ones = books.codes.read_page("open", None, None, None)
-    books.codes.void(open_ones[0].id)
+    for module in find_modules("past").values():
+        module.add_past(books)
 
 
 def _make_call(chance: random.Random, key_ids: Sequence[str], ended_ms: int) -> Past:

@@ -158,14 +158,13 @@ async def serve_other_site() -> AsyncIterator[str]:
 
 
 def read_state(console: Console) -> list[tuple[object, ...]]:
-    """Read what must not change: accounts with balances, keys, codes, sessions."""
+    """Read what must not change: accounts with balances, keys, sessions."""
     with console.open_books() as books, books.reading() as connection:
         return [
             connection.execute(f"SELECT count(*), {what} FROM {table}").fetchone()
             for table, what in (
                 ("accounts", "sum(balance_nano) + sum(suspended)"),
                 ("keys", "count(revoked_ms)"),
-                ("codes", "count(*)"),
                 ("sessions", "count(*)"),
                 ("entries", "max(id)"),
             )

@@ -1,4 +1,4 @@
-"""The console's pages, used as it is written in `played/`.
+"""The console's pages, used as it is written in `played/`, and in `browser/` of extras.
 
     == the title of a session, which begins with the three accounts of tests/extras/console/kit.py
     > server: public_url = "https://llm.example.com"     lines for gateway.toml, or `> passwords:`
@@ -51,11 +51,13 @@ from tests.support.scribe import Scribe
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
+HERE: Final = Path(__file__).parent
 STEP: Final = re.compile(r"((?:# .*\n)*)([^\s>#].*)\n((?:  .*\n)*)")
 """Comments, a step, and what is told of it."""
 SESSIONS: Final = {
     f"{path.stem}: {text.splitlines()[0]}": (path, text)
-    for path in sorted(Path(__file__).with_name("played").iterdir())
+    for path in sorted((*HERE.glob("played/*.txt"), *HERE.parents[1].glob("*/browser/*.txt")))
+    if path.name != "pages.txt"
     for text in path.read_text(encoding="utf-8").split("== ")[1:]
 }
 MAX_TABS: Final = 80

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.ledger.records import (
-    CodeStatus,
-    CodeTerms,
-    CodeView,
-    Conflict,
-    EntryView,
-    InvalidCode,
-    NotFound,
-    StoredSecret,
-)
-from gateway.ledger.sql.database import MAX_ROWS, Database, Part, Values, read_script
-from gateway.ledger.sql.entries import EntryBook
+from gateway.extras.codes.records import CodeStatus, CodeTerms, CodeView, InvalidCode
+from gateway.ledger.records import Conflict, EntryView, NotFound, StoredSecret
+from gateway.ledger.sql.books import Books
+from gateway.ledger.sql.database import MAX_ROWS, Part, Values, read_script
 from gateway.money import format_amount
 
 _SQL: Final = read_script(__file__)
@@ -38,9 +30,9 @@ _BEHIND: Final = " AND (:after IS NULL OR codes.id < :after) ORDER BY codes.id D
 
 
 class CodeBook(Part):
-    def __init__(self, database: Database, entries: EntryBook) -> None:
-        super().__init__(database)
-        self._entries = entries
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._entries = books.entries
 
     def add(self, rows: Sequence[StoredSecret], terms: CodeTerms, now_ms: int) -> None:
         shared = (terms.batch, terms.amount_nano, terms.note, self._database.actor.name, now_ms)

@@ -1,4 +1,4 @@
--- Statements of `codes`.
+-- Statements of `book`.
 
 --: add
 INSERT INTO codes (id, digest, last4, batch, amount_nano, note, created_by, created_ms, expires_ms)

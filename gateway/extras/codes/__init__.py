@@ -1,0 +1,30 @@
+"""Top-up codes: each is worth an amount, once, to whoever redeems it.
+
+Without it no code can be made or redeemed, and an audit does not compare those that were with their
+entries, which stay. Credit is given by the operator then, or bought by card.
+
+    records    codes and their batches
+    book       the table `codes`, see `tables.sql`; `proof.sql` has the checks of an audit
+    codes      make codes, and redeem one that somebody typed
+    views      codes as operators see them
+    verbs      `code make`, `code list`, `code void`
+    console    where the console is: operators make, list and void codes, holders redeem them
+    static     the console's page of codes, and the form on its page Billing
+"""
+
+from __future__ import annotations
+
+from gateway.extension import Extra, LedgerTables
+
+
+def _add_to_console() -> object:
+    from gateway.extras.codes.console import ADDITION
+
+    return ADDITION
+
+
+EXTRA = Extra(
+    words={"code": "Manage top-up codes; each can be redeemed once."},
+    ledger=LedgerTables(names=("codes",)),
+    adds={"console": _add_to_console},
+)
